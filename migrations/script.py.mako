@@ -1,0 +1,16 @@
+"""${message}"""
+
+from alembic import op
+
+from inturn.migrate import apply_script
+
+revision = ${repr(up_revision)}
+down_revision = ${repr(down_revision)}
+
+
+def upgrade() -> None:
+    apply_script(op.get_bind(), revision, "up")
+
+
+def downgrade() -> None:
+    apply_script(op.get_bind(), revision, "down")

@@ -1,0 +1,128 @@
+-- The tables of the queue. Functions and views live in sql/ and are applied after the revisions.
+-- Unqualified names: the migration runs with search_path set to the schema.
+
+-- One word per state for live and finished jobs alike, so that people meet one vocabulary.
+CREATE TYPE job_status AS ENUM (
+    'todo',       -- may start; in a lane it is also the wake-up token that the next claim finds
+    'blocked',    -- waits behind another job of its lane
+    'scheduled',  -- not due yet, outside its lane
+    'doing',      -- claimed by a worker
+    'succeeded', 'failed', 'cancelled', 'aborted'
+);
+
+CREATE TYPE lane_state AS ENUM (
+    'held',       -- a worker owns the lane and runs one job of it
+    'retrying'    -- nobody owns it: job_id goes next, before everything else that waits
+);
+
+-- Rises with every start of a job, for user code to compare. CACHE 1: a number handed out later is a later start.
+CREATE SEQUENCE fences AS bigint CACHE 1;
+
+-- Live jobs only: finished ones move to finished_jobs, so that no cost grows with history.
+CREATE TABLE jobs (
+    -- CACHE 1 (the default) is part of the order's promise: a cached block would hand out ids out of time.
+    id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    claim_id     uuid,
+    fence        bigint,
+    worker_id    uuid,       -- no foreign key: a key-share lock per claim would make multixacts
+    scheduled_at timestamptz,
+    created_at   timestamptz NOT NULL,
+    started_at   timestamptz,
+    status       job_status  NOT NULL,
+    priority     integer     NOT NULL DEFAULT 0,
+    attempts     integer     NOT NULL DEFAULT 0,
+    queue        text        NOT NULL DEFAULT 'default',
+    task         text        NOT NULL,
+    lock         text,
+    args         jsonb       NOT NULL DEFAULT '{}',
+    errors       jsonb       NOT NULL DEFAULT '[]',
+    CONSTRAINT jobs_live CHECK (status IN ('todo', 'blocked', 'scheduled', 'doing')),
+    -- A claim exists exactly while the job is being done; finish relies on it (see finish.sql).
+    CONSTRAINT jobs_claimed CHECK ((status = 'doing') = (claim_id IS NOT NULL)),
+    CONSTRAINT jobs_owned CHECK ((status = 'doing') = (worker_id IS NOT NULL)),
+    CONSTRAINT jobs_blocked_in_a_lane CHECK (status <> 'blocked' OR lock IS NOT NULL),
+    CONSTRAINT jobs_scheduled_when CHECK (status <> 'scheduled' OR scheduled_at IS NOT NULL),
+    -- Drivers cannot read times past year 9999, and one such row would poison every reader.
+    CONSTRAINT jobs_scheduled_within CHECK (scheduled_at < timestamptz '9999-01-01 00:00:00+00'),
+    -- 1,024 bytes keep the lane index below the 2,704 bytes that a btree entry may have, compressed or not.
+    CONSTRAINT jobs_lock_length CHECK (octet_length(lock) BETWEEN 1 AND 1024),
+    -- No comma: queue names travel as a list in notifications and on the command line.
+    CONSTRAINT jobs_queue_name CHECK (queue ~ '^[A-Za-z0-9_.:-]{1,63}$'),
+    CONSTRAINT jobs_task_length CHECK (octet_length(task) BETWEEN 1 AND 512),
+    CONSTRAINT jobs_args_object CHECK (jsonb_typeof(args) = 'object')
+) WITH (
+    fillfactor = 85,
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0,
+    vacuum_truncate = off     -- truncation takes an exclusive lock that stalls every claim
+);
+
+-- Disjoint by predicate: a row sits in the primary key and in as few of these as possible.
+CREATE INDEX jobs_free ON jobs (queue, priority DESC, id) WHERE status = 'todo' AND lock IS NULL;
+CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id) WHERE status = 'todo' AND lock IS NOT NULL;
+CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id) WHERE status IN ('todo', 'blocked') AND lock IS NOT NULL;
+CREATE INDEX jobs_running ON jobs (worker_id) WHERE status = 'doing';
+CREATE INDEX jobs_due ON jobs (scheduled_at) WHERE status = 'scheduled';
+
+-- A row exists only while a lane is held or reserved. Its primary key is the one and only mutex.
+CREATE TABLE lanes (
+    lock      text        PRIMARY KEY,
+    claim_id  uuid,       -- the claim of the one job that runs; the same id as in jobs
+    worker_id uuid,
+    job_id    bigint,     -- retrying: the job that goes next
+    since     timestamptz NOT NULL,
+    state     lane_state  NOT NULL DEFAULT 'held',
+    CONSTRAINT lanes_held CHECK ((state = 'held') = (claim_id IS NOT NULL)),
+    CONSTRAINT lanes_owned CHECK ((state = 'held') = (worker_id IS NOT NULL)),
+    CONSTRAINT lanes_reserved CHECK ((state = 'retrying') = (job_id IS NOT NULL))
+) WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0,
+    vacuum_truncate = off
+);
+
+-- One row per worker process. Deleting it is what makes a worker dead: claim refuses an unknown worker,
+-- rescue takes back the jobs of every worker that has no row.
+CREATE TABLE workers (
+    id           uuid        PRIMARY KEY,   -- random per start: a restarted process is another worker
+    name         text        NOT NULL,
+    hostname     text        NOT NULL,
+    pid          integer     NOT NULL,
+    queues       text[],                    -- NULL: all
+    concurrency  integer     NOT NULL,
+    started_at   timestamptz NOT NULL,
+    heartbeat_at timestamptz NOT NULL
+) WITH (fillfactor = 50);
+
+-- Append-only history, one partition a day, pruned by dropping partitions.
+CREATE TABLE finished_jobs (
+    id           bigint      NOT NULL,
+    fence        bigint,
+    worker_id    uuid,
+    scheduled_at timestamptz,
+    created_at   timestamptz NOT NULL,
+    started_at   timestamptz,
+    finished_at  timestamptz NOT NULL,
+    status       job_status  NOT NULL,
+    priority     integer     NOT NULL,
+    attempts     integer     NOT NULL,
+    queue        text        NOT NULL,
+    task         text        NOT NULL,
+    lock         text,
+    args         jsonb       NOT NULL,
+    errors       jsonb       NOT NULL
+) PARTITION BY RANGE (finished_at);
+
+CREATE INDEX finished_jobs_id ON finished_jobs (id);
+
+-- The net under the daily partitions: a job that finishes on a day without one is kept, not lost.
+CREATE TABLE finished_jobs_default PARTITION OF finished_jobs DEFAULT;
+
+-- Which functions and views were applied, so that a worker can tell whether they are the ones it knows.
+CREATE TABLE applied_code (
+    checksum   text        PRIMARY KEY,
+    applied_at timestamptz NOT NULL
+);

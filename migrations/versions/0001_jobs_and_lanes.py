@@ -1,0 +1,16 @@
+"""Jobs, lanes, workers, history."""
+
+from alembic import op
+
+from inturn.migrate import apply_script
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    apply_script(op.get_bind(), revision, "up")
+
+
+def downgrade() -> None:
+    apply_script(op.get_bind(), revision, "down")

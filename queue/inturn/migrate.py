@@ -1,0 +1,112 @@
+"""Brings a database's schema to what this version works on.
+
+Tables, types and indexes are history: Alembic revisions, each a file of SQL. Functions and views are code: replaced as
+a whole after the revisions, in the same transaction, their checksum recorded. Two migrations at once wait for each other;
+either everything of a migration takes effect or nothing.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from alembic import command
+from alembic.config import Config
+from psycopg.sql import SQL, Identifier
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.pool import NullPool
+
+from inturn import sql
+
+VERSION_TABLE = "schema_version"
+
+DROP_CODE = """
+DO $$
+DECLARE
+    v_statement text;
+BEGIN
+    FOR v_statement IN
+        SELECT format('DROP VIEW IF EXISTS %s CASCADE', oid::regclass)
+        FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'v'
+        UNION ALL
+        SELECT format('DROP FUNCTION IF EXISTS %s CASCADE', oid::regprocedure)
+        FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
+    LOOP
+        EXECUTE v_statement;
+    END LOOP;
+END $$
+"""
+
+
+def migrate(dsn: str, schema: str = sql.SCHEMA) -> None:
+    """Apply what is missing. On a database that is up to date it changes nothing."""
+    with _session(dsn, schema, create=True) as connection:
+        command.upgrade(_config(connection, schema), "head")
+        _apply_code(connection)
+
+
+def downgrade(dsn: str, revision: str, schema: str = sql.SCHEMA) -> None:
+    """Back to an older revision. The functions and views go first: they belong to the newest tables."""
+    with _session(dsn, schema, create=False) as connection:
+        _drop_code(connection)
+        command.downgrade(_config(connection, schema), revision)
+
+
+def check_models(dsn: str, schema: str = sql.SCHEMA) -> None:
+    """Raise if Alembic finds a difference between the migrated tables and `tables.py`."""
+    with _session(dsn, schema, create=False) as connection:
+        command.check(_config(connection, schema))
+
+
+def apply_script(connection: Connection, revision: str, direction: str) -> None:
+    """Run `NNNN.up.sql` or `NNNN.down.sql` of a revision."""
+    file = sql.shipped("migrations") / "versions" / f"{revision}.{direction}.sql"
+    _raw(connection).execute(file.read_bytes())
+
+
+@contextmanager
+def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
+    """One unpooled connection, one transaction, the schema on its path and under its lock."""
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool)
+    with engine.connect() as connection, connection.begin():
+        raw = _raw(connection)
+        # Taken before the current revision is read: a second deploy waits here and then finds nothing to do.
+        raw.execute("SELECT pg_advisory_xact_lock(hashtextextended('inturn migrate ' || %s, 0))", [schema])
+        # But never wait long for a table that somebody holds: everybody else would queue behind us.
+        raw.execute("SET LOCAL lock_timeout = '10s'")
+        raw.execute("SET LOCAL client_min_messages = warning")
+        if create:
+            raw.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(schema)))
+        # pg_temp last and by name, else a temporary table could stand in for one of ours inside a function.
+        raw.execute(SQL("SET LOCAL search_path = {}, pg_temp").format(Identifier(schema)))
+        yield connection
+
+
+def _config(connection: Connection, schema: str) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(sql.shipped("migrations")))
+    config.attributes.update(connection=connection, schema=schema, version_table=VERSION_TABLE)
+    return config
+
+
+def _apply_code(connection: Connection) -> None:
+    raw = _raw(connection)
+    known = raw.execute("SELECT checksum FROM applied_code").fetchone()
+    if known == (sql.checksum(),):
+        return
+    raw.execute("SET LOCAL check_function_bodies = off")  # they call each other, the files are in no order
+    for text in sql.code():
+        raw.execute(text.encode())
+    raw.execute("DELETE FROM applied_code")
+    raw.execute("INSERT INTO applied_code VALUES (%s, now())", [sql.checksum()])
+
+
+def _drop_code(connection: Connection) -> None:
+    raw = _raw(connection)
+    raw.execute(DROP_CODE)
+    raw.execute("DELETE FROM applied_code")
+
+
+def _raw(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, psycopg.Connection)
+    return raw

@@ -1,0 +1,47 @@
+"""Finds the SQL that ships with inturn, and names the schema in statements.
+
+In a wheel `sql/` and `migrations/` lie beside this file, in a checkout two folders up.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import LiteralString
+
+from psycopg.sql import SQL, Composed, Identifier
+
+SCHEMA = "inturn"
+
+
+@cache
+def shipped(folder: str) -> Path:
+    here = Path(__file__).resolve().parent
+    for root in (here, here.parent.parent):
+        if (root / folder).is_dir():
+            return root / folder
+    raise FileNotFoundError(f"inturn was installed without its folder {folder!r}; install it again")
+
+
+def code() -> Iterator[str]:
+    """The text of every function, then of every view (which may call functions)."""
+    for folder in ("functions", "views"):
+        for file in sorted((shipped("sql") / folder).glob("*.sql")):
+            yield file.read_text(encoding="utf-8")
+
+
+@cache
+def checksum() -> str:
+    return sha256("\0".join(code()).encode()).hexdigest()
+
+
+@cache
+def revision() -> str:
+    """The newest revision of the tables: revisions are numbered, the highest number is the head."""
+    return max(file.name[:4] for file in (shipped("migrations") / "versions").glob("[0-9]*.up.sql"))
+
+
+@cache
+def named(text: LiteralString, schema: str) -> Composed:
+    """The statement with its `{schema}` filled in, quoted as an identifier; composed once."""
+    return SQL(text).format(schema=Identifier(schema))

@@ -1,0 +1,93 @@
+"""The tables as SQLAlchemy sees them, for queries of one's own and for `alembic check`. The truth is migrations/."""
+
+from sqlalchemy import BigInteger, Column, DateTime, Enum, Identity, Index, Integer, MetaData, Table, Text, Uuid, desc, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+metadata = MetaData()
+
+job_status = Enum(
+    "todo", "blocked", "scheduled", "doing", "succeeded", "failed", "cancelled", "aborted", name="job_status"
+)
+lane_state = Enum("held", "retrying", name="lane_state")
+moment = DateTime(timezone=True)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("claim_id", Uuid),
+    Column("fence", BigInteger),
+    Column("worker_id", Uuid),
+    Column("scheduled_at", moment),
+    Column("created_at", moment, nullable=False),
+    Column("started_at", moment),
+    Column("status", job_status, nullable=False),
+    Column("priority", Integer, nullable=False, server_default="0"),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("queue", Text, nullable=False, server_default="default"),
+    Column("task", Text, nullable=False),
+    Column("lock", Text),
+    Column("args", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("errors", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+)
+_order = (desc("priority"), jobs.c.id)
+_free = text("status = 'todo' AND lock IS NULL")
+_heads = text("status = 'todo' AND lock IS NOT NULL")
+_lane = text("status IN ('todo', 'blocked') AND lock IS NOT NULL")
+Index("jobs_free", jobs.c.queue, *_order, postgresql_where=_free)
+Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
+Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=_lane)
+Index("jobs_running", jobs.c.worker_id, postgresql_where=text("status = 'doing'"))
+Index("jobs_due", jobs.c.scheduled_at, postgresql_where=text("status = 'scheduled'"))
+
+lanes = Table(
+    "lanes",
+    metadata,
+    Column("lock", Text, primary_key=True),
+    Column("claim_id", Uuid),
+    Column("worker_id", Uuid),
+    Column("job_id", BigInteger),
+    Column("since", moment, nullable=False),
+    Column("state", lane_state, nullable=False, server_default="held"),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("hostname", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("queues", ARRAY(Text)),
+    Column("concurrency", Integer, nullable=False),
+    Column("started_at", moment, nullable=False),
+    Column("heartbeat_at", moment, nullable=False),
+)
+
+finished_jobs = Table(
+    "finished_jobs",
+    metadata,
+    Column("id", BigInteger, nullable=False),
+    Column("fence", BigInteger),
+    Column("worker_id", Uuid),
+    Column("scheduled_at", moment),
+    Column("created_at", moment, nullable=False),
+    Column("started_at", moment),
+    Column("finished_at", moment, nullable=False),
+    Column("status", job_status, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("lock", Text),
+    Column("args", JSONB, nullable=False),
+    Column("errors", JSONB, nullable=False),
+)
+Index("finished_jobs_id", finished_jobs.c.id)
+
+applied_code = Table(
+    "applied_code",
+    metadata,
+    Column("checksum", Text, primary_key=True),
+    Column("applied_at", moment, nullable=False),
+)

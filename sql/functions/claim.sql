@@ -1,0 +1,73 @@
+-- claim: up to p_limit jobs become `doing` for this worker, at most one of each lane.
+--
+-- Free jobs are taken by their own row (FOR UPDATE SKIP LOCKED). A lane is taken by its row in `lanes`; only then, in a new
+-- statement with a fresh snapshot, its head is read: the job that was seen before may no longer be the next. Lane
+-- candidates are read without row locks, which would deadlock claims against each other.
+--
+-- The cost does not grow with what waits: a claim looks at a window of tokens in front, and whatever it sees there of
+-- busy lanes is set `blocked` and leaves the index. The window widens from round to round, so that a burst of one lane
+-- in front of everything is cleared in a few calls.
+CREATE OR REPLACE FUNCTION claim(
+    p_worker uuid,
+    p_queues text[],     -- NULL: all queues
+    p_limit  integer
+) RETURNS SETOF jobs
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+    v_window  integer := 2 * p_limit;
+    v_wanted  integer := p_limit;
+    v_queues  text[];
+    v_look    record;
+    v_won     record;
+    v_start   record;
+    v_started integer;
+    v_blocked bigint;
+BEGIN
+    PERFORM require_read_committed();
+    -- A worker without a row was taken for dead and its jobs taken over: it must learn that, not go on claiming.
+    IF NOT EXISTS (SELECT FROM workers WHERE id = p_worker) THEN
+        RAISE EXCEPTION 'worker % is not registered', p_worker
+            USING ERRCODE = 'no_data_found', HINT = 'It was taken for dead. Register again under a new id.';
+    END IF;
+    PERFORM promote(1000);
+    v_queues := coalesce(p_queues, ready_queues());
+
+    FOR round IN 1..4 LOOP
+        SELECT * INTO v_look FROM candidates(v_queues, v_wanted, v_window);
+
+        SELECT coalesce(array_agg(w.lock), '{}') AS locks, array_agg(w.claim_id) AS claims, array_agg(w.job_id) AS retries
+        INTO v_won FROM win_lanes(p_worker, v_look.lanes, v_look.seen) AS w;
+
+        -- A new statement: what it reads is younger than our hold on the lanes. A retry goes before the lane's head.
+        SELECT array_agg(next.id) AS ids, array_agg(won.claim_id) AS claims, coalesce(array_agg(won.lock), '{}') AS locks
+        INTO v_start
+        FROM unnest(v_won.locks, v_won.claims, v_won.retries) AS won(lock, claim_id, job_id)
+        JOIN lane_heads(v_won.locks) AS head ON head.lock = won.lock
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.queue FROM jobs
+            WHERE jobs.id = coalesce((SELECT r.id FROM jobs AS r WHERE r.id = won.job_id AND r.status = 'todo'), head.id)
+        ) AS next
+        WHERE next.queue = ANY (v_queues) OR p_queues IS NULL;
+
+        RETURN QUERY SELECT * FROM start_jobs(p_worker, v_start.ids || v_look.free, v_start.claims);
+        GET DIAGNOSTICS v_started = ROW_COUNT;
+        v_wanted := v_wanted - v_started;
+
+        -- Then give back what we won and may not use: the lane is empty, or its head is for workers of another queue.
+        v_blocked := block_seen(v_look.seen, v_look.locks);
+        IF cardinality(v_start.locks) < cardinality(v_won.locks) THEN
+            PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won.locks) EXCEPT SELECT unnest(v_start.locks))));
+        END IF;
+
+        EXIT WHEN v_wanted <= 0 OR (v_blocked = 0 AND NOT v_look.more);
+        v_window := least(2000, 8 * v_window);
+    END LOOP;
+END $$;

@@ -1,0 +1,43 @@
+-- defer: jobs come into being, in the order of the arrays. A plain INSERT in the caller's transaction: it takes no
+-- lane row, no advisory lock, and waits for nobody.
+--
+-- A job is born `scheduled` if its time is in the future, else `todo`. Of the due jobs of one lane in *one* call only the best
+-- is `todo`, its siblings are born `blocked`: they commit together with the sibling that is their wake-up token.
+CREATE OR REPLACE FUNCTION defer_jobs(
+    p_tasks      text[],
+    p_args       jsonb[],
+    p_queues     text[],
+    p_locks      text[],
+    p_priorities integer[],
+    p_at         timestamptz[],   -- not before this time ...
+    p_in         interval[]       -- ... or not before this much later, by the server's clock
+) RETURNS TABLE (id bigint)
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    v_now timestamptz := clock();
+BEGIN
+    RETURN QUERY
+    WITH given AS (
+        SELECT g.*, coalesce(g.at, v_now + g.delay) AS due_at
+        FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in)
+            WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, position)
+    ), ranked AS (
+        SELECT g.*, coalesce(g.due_at > v_now, false) AS later,
+            row_number() OVER (
+                PARTITION BY g.lock, coalesce(g.due_at > v_now, false) ORDER BY g.priority DESC, g.position
+            ) AS place
+        FROM given AS g
+    )
+    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, status)
+    SELECT r.task, r.args, r.queue, r.lock, r.priority, r.due_at, v_now,
+        CASE WHEN r.later THEN 'scheduled'::job_status
+             WHEN r.lock IS NULL OR r.place = 1 THEN 'todo'
+             ELSE 'blocked' END
+    FROM ranked AS r
+    ORDER BY r.position
+    RETURNING jobs.id;
+
+    PERFORM wake(p_queues);
+END $$;

@@ -1,0 +1,71 @@
+-- finish: what a worker has ended leaves `jobs` for the history, and the next job of each lane is handed to the same
+-- worker in the reply: no fetch, no wake-up, no gap. Set-based: whatever ended while the previous call was under way.
+--
+-- Returns a row for each ended job that was still ours (finished_id), and one for each job handed over (next). A job that
+-- is not reported belongs to somebody else now: nothing of it was touched.
+CREATE OR REPLACE FUNCTION finish(
+    p_worker   uuid,
+    p_queues   text[],        -- the queues that the worker serves, NULL: all
+    p_want     integer,       -- how many jobs it takes over at most; 0 when it is about to stop
+    p_ids      bigint[],
+    p_claims   uuid[],        -- the claims that the jobs were started with
+    p_statuses job_status[],  -- succeeded, failed, ...
+    p_errors   jsonb[]        -- what went wrong, or NULL
+) RETURNS TABLE (finished_id bigint, next jobs)
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+    v_done   record;
+    v_next   record;
+    v_tokens text[];
+BEGIN
+    PERFORM require_read_committed();
+    PERFORM hold_lanes(p_ids, p_claims);
+
+    -- By id and claim only: naming the status too would let a plan walk the index of running jobs for each of ours.
+    -- Sorted, so that a rescuer of the same jobs and we lock them in one order.
+    WITH gone AS (
+        DELETE FROM jobs USING (
+            SELECT * FROM unnest(p_ids, p_claims, p_statuses, p_errors) AS e(id, claim_id, status, error) ORDER BY e.id
+        ) AS ended
+        WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id
+        RETURNING jobs.*, ended.status AS outcome, ended.error
+    ), kept AS (
+        INSERT INTO finished_jobs (id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
+                                   priority, attempts, queue, task, lock, args, errors)
+        SELECT id, fence, worker_id, scheduled_at, created_at, started_at, clock(), outcome,
+               priority, attempts, queue, task, lock, args, add_error(errors, error)
+        FROM gone
+    )
+    SELECT array_agg(id) AS ids, array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
+           array_agg(claim_id) FILTER (WHERE lock IS NOT NULL) AS claims
+    INTO v_done FROM gone;
+
+    RETURN QUERY SELECT id, NULL::jobs FROM unnest(v_done.ids) AS id;
+    IF v_done.lanes IS NULL THEN
+        RETURN;
+    END IF;
+
+    -- New statements: the next of each lane is read after the lane was locked.
+    SELECT array_agg(f.id) AS ids, array_agg(f.claim_id) AS claims, coalesce(array_agg(f.lock), '{}') AS lanes
+    INTO v_next FROM followers(v_done.lanes, v_done.claims, p_queues, p_want) AS f;
+
+    RETURN QUERY SELECT NULL::bigint, started FROM start_jobs(p_worker, v_next.ids, v_next.claims) AS started;
+
+    IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
+        v_tokens := release_lanes(ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes)));
+        -- This worker claims next, unless it stops or does not serve a token's queue: then somebody else must wake.
+        IF p_want = 0 THEN
+            PERFORM wake(NULL);
+        ELSIF NOT v_tokens <@ p_queues THEN
+            PERFORM wake(v_tokens);
+        END IF;
+    END IF;
+END $$;

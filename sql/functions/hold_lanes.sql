@@ -1,0 +1,18 @@
+-- Locks the lane rows of jobs that are still done under these claims, sorted by lock. It waits at most for one short claim.
+-- From here on nobody blocks a job behind us unseen: who held the row before us is done when we look, who comes after
+-- us finds the row as we leave it.
+CREATE OR REPLACE FUNCTION hold_lanes(p_ids bigint[], p_claims uuid[]) RETURNS bigint
+LANGUAGE sql AS $$
+    WITH held AS MATERIALIZED (
+        SELECT FROM lanes
+        WHERE (lanes.lock, lanes.claim_id) IN (
+            SELECT jobs.lock, jobs.claim_id
+            FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
+            JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+            WHERE jobs.lock IS NOT NULL
+        )
+        ORDER BY lanes.lock
+        FOR UPDATE
+    )
+    SELECT count(*) FROM held
+$$;

@@ -1,0 +1,17 @@
+-- How long a worker that found nothing may sleep if nobody wakes it: until the next scheduled job is due; not at all if there
+-- is a job to start that it could not take a moment ago (somebody was at work on its lane); NULL: as long as it likes.
+CREATE OR REPLACE FUNCTION next_wake(p_queues text[]) RETURNS interval
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+SET enable_seqscan = off
+AS $$
+    SELECT CASE WHEN EXISTS (
+        SELECT FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
+        WHERE EXISTS (SELECT FROM jobs WHERE status = 'todo' AND lock IS NULL AND jobs.queue = q.queue)
+           OR EXISTS (SELECT FROM jobs WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue = q.queue)
+    ) THEN interval '0'
+    ELSE (
+        SELECT greatest(scheduled_at - clock(), interval '0')
+        FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1
+    ) END
+$$;

@@ -1,0 +1,20 @@
+-- The queues that have a job to start, for a worker that serves all of them: one index probe a queue, however many jobs.
+CREATE OR REPLACE FUNCTION ready_queues() RETURNS text[]
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE free(queue) AS (
+        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL ORDER BY queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT jobs.queue FROM jobs
+                WHERE status = 'todo' AND lock IS NULL AND jobs.queue > free.queue ORDER BY jobs.queue LIMIT 1)
+        FROM free WHERE free.queue IS NOT NULL
+    ), heads(queue) AS (
+        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NOT NULL ORDER BY queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT jobs.queue FROM jobs
+                WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue > heads.queue ORDER BY jobs.queue LIMIT 1)
+        FROM heads WHERE heads.queue IS NOT NULL
+    )
+    SELECT coalesce(array_agg(queue), '{}')
+    FROM (SELECT queue FROM free UNION SELECT queue FROM heads) AS ready
+    WHERE queue IS NOT NULL
+$$;

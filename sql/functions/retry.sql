@@ -1,0 +1,44 @@
+-- retry: a job that is being done waits for its next attempt, before everything else of its lane: the lane row stays,
+-- reserved for it (state `retrying`), until a claim takes the job again. Successors wait, also those of higher priority.
+--
+-- Returns the ids that were still ours; of the others nothing is touched.
+CREATE OR REPLACE FUNCTION retry(
+    p_ids    bigint[],
+    p_claims uuid[],
+    p_delays interval[],   -- zero: at once
+    p_errors jsonb[]
+) RETURNS TABLE (id bigint)
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+BEGIN
+    PERFORM require_read_committed();
+    PERFORM hold_lanes(p_ids, p_claims);
+
+    RETURN QUERY
+    WITH again AS (
+        UPDATE jobs
+        SET status = CASE WHEN ended.delay > interval '0' THEN 'scheduled'::job_status ELSE 'todo' END,
+            scheduled_at = clock() + ended.delay,
+            claim_id = NULL,
+            worker_id = NULL,
+            errors = add_error(jobs.errors, ended.error)
+        FROM (
+            SELECT * FROM unnest(p_ids, p_claims, p_delays, p_errors) AS e(id, claim_id, delay, error) ORDER BY e.id
+        ) AS ended
+        WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id
+        RETURNING jobs.id, jobs.lock, jobs.queue
+    ), reserved AS (
+        UPDATE lanes SET state = 'retrying', job_id = again.id, claim_id = NULL, worker_id = NULL, since = clock()
+        FROM again WHERE lanes.lock = again.lock
+    ), woken AS (
+        SELECT wake(array_agg(queue)) FROM again HAVING count(*) > 0
+    )
+    SELECT again.id FROM again LEFT JOIN woken ON true;
+END $$;

@@ -1,0 +1,30 @@
+-- Makes lanes ours: a new row for a lane that nobody holds, or the row of a lane that waits for the retry of one of the
+-- jobs we saw. What is returned is ours until we give it back; what is not, somebody else is at work on.
+--
+-- Never waits: the advisory lock filters out lanes that another claim is just inserting, and NOT EXISTS those that have
+-- a row (ON CONFLICT alone would wait for an update of that row to commit). Sorted, so that rows are taken in one order.
+CREATE OR REPLACE FUNCTION win_lanes(p_worker uuid, p_locks text[], p_seen bigint[])
+RETURNS TABLE (lock text, claim_id uuid, job_id bigint)
+LANGUAGE sql AS $$
+    WITH wanted AS MATERIALIZED (
+        SELECT w.lock FROM unnest(p_locks) AS w(lock) ORDER BY w.lock
+    ), reserved AS MATERIALIZED (
+        SELECT lanes.lock, lanes.job_id FROM lanes
+        WHERE lanes.lock = ANY (p_locks) AND lanes.state = 'retrying' AND lanes.job_id = ANY (p_seen)
+        FOR UPDATE SKIP LOCKED
+    ), taken AS (
+        UPDATE lanes
+        SET state = 'held', claim_id = gen_random_uuid(), worker_id = p_worker, job_id = NULL, since = clock()
+        FROM reserved WHERE lanes.lock = reserved.lock
+        RETURNING lanes.lock, lanes.claim_id, reserved.job_id
+    ), created AS (
+        INSERT INTO lanes (lock, claim_id, worker_id, since)
+        SELECT wanted.lock, gen_random_uuid(), p_worker, clock() FROM wanted
+        WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = wanted.lock)
+          AND pg_try_advisory_xact_lock(hashtextextended('inturn lane ' || wanted.lock, 0))
+        ORDER BY wanted.lock
+        ON CONFLICT DO NOTHING
+        RETURNING lanes.lock, lanes.claim_id
+    )
+    SELECT * FROM taken UNION ALL SELECT created.lock, created.claim_id, NULL FROM created
+$$;
