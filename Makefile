@@ -19,7 +19,7 @@ check: .venv/installed ## lint, format, types, layers
 	@echo "ruff check"   && $(python) -m ruff check --quiet
 	@echo "ruff format"  && $(python) -m ruff format --check --quiet
 	@echo "mypy"         && $(python) -m mypy
-	@echo "lint-imports" && .venv/bin/lint-imports
+	@echo "lint-imports" && .venv/bin/lint-imports --no-logo
 
 schema: .venv/installed ## write sql/schema.sql anew from the migrations and functions
 	@$(python) tests/snapshot.py
@@ -39,11 +39,12 @@ clean: ## remove the environment and every cache
 	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find queue tests migrations -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-# The stamp is written last, so that an interrupted installation is done again.
+# The stamp is written last, so that an interrupted installation is done again. `command -v`, because a Python that is
+# started by its bare name without a PATH does not know where it is, and then cannot make an environment.
 .venv/installed: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "inturn needs Python 3.11 or later, and $(PYTHON) is not; name another: make PYTHON=python3.12" >&2; exit 1; }
-	@echo "preparing .venv (once, about a minute)"
-	@test -x $(python) || $(PYTHON) -m venv .venv
-	@$(python) -m pip install -q -e '.[dev,test]'
-	@touch $@
+	@python=$$(command -v "$(PYTHON)") && "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "inturn needs Python 3.11 or later, and $(PYTHON) is not. Name another: make PYTHON=python3.12" >&2; exit 1; }; \
+	echo "preparing .venv (once, about a minute)" && \
+	{ test -x $(python) || "$$python" -m venv .venv; } && \
+	$(python) -m pip install -q -e '.[dev,test]' && \
+	touch $@

@@ -96,7 +96,7 @@ def reachable(binaries: Path, account: Account, folder: Path) -> Path:
         account.run([binaries / "postgres", "--version"])
     except PermissionError:
         package = binaries.parent.parent
-        # A copy for each server takes 0.1 s. One for all would need guards against other users and tmp cleaners.
+        # One for each server, in 0.1 to 1 s. One for all would need guards against other users and cleaners of tmp.
         for source in (package, package.with_name(f"{package.name}.libs")):
             if source.exists():
                 shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("include", "*.a"))

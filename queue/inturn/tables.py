@@ -1,6 +1,22 @@
 """The tables as SQLAlchemy sees them, for queries of one's own and for `alembic check`. The truth is migrations/."""
 
-from sqlalchemy import BigInteger, Column, DateTime, Enum, Identity, Index, Integer, MetaData, Table, Text, Uuid, desc, text
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    Enum,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    Uuid,
+    desc,
+    text,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 metadata = MetaData()
@@ -30,7 +46,7 @@ jobs = Table(
     Column("args", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("errors", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
 )
-_order = (desc("priority"), jobs.c.id)
+_order: tuple[Any, ...] = (desc("priority"), jobs.c.id)
 _free = text("status = 'todo' AND lock IS NULL")
 _heads = text("status = 'todo' AND lock IS NOT NULL")
 _lane = text("status IN ('todo', 'blocked') AND lock IS NOT NULL")

@@ -1,0 +1,163 @@
+"""Everything that a caller can get wrong when deferring, found out before anything is written.
+
+Arguments are bound by the task's signature, stored by name, as JSON that reads back as what was given.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from inspect import Parameter, Signature
+from typing import Any
+
+from inturn.errors import BadArgument, TaskDefinitionError
+
+MAX_BYTES = 2**20
+MAX_DEPTH = 64
+MAX_LOCK_BYTES = 1024
+QUEUE = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
+LATEST_YEAR = 9998  # in any zone: drivers read no time past 9999
+
+
+def check_signature(name: str, signature: Signature) -> None:
+    """A task's arguments are stored by name, so each must have one."""
+    for parameter in signature.parameters.values():
+        if parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL):
+            raise TaskDefinitionError(
+                f"Task {name} takes {parameter}, which has no name to store it by. Declare ordinary or keyword arguments."
+            )
+
+
+def bind(name: str, signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The call as names and values; defaults are left to the run."""
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise BadArgument(f"task {name}", f"{error}; it is {name}{signature}") from None
+    given: dict[str, Any] = {}
+    for key, value in bound.arguments.items():
+        if signature.parameters[key].kind is Parameter.VAR_KEYWORD:
+            given |= value
+        else:
+            given[key] = value
+    return given
+
+
+def encode(kwargs: Mapping[str, Any]) -> str:
+    """JSON text of the arguments, a snapshot of now."""
+    for key, value in kwargs.items():
+        _check_text("argument name", key)
+        _check_value(key, value, 1)
+    text = json.dumps(kwargs, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    size = len(text.encode())
+    if size > MAX_BYTES:
+        raise BadArgument(
+            "arguments", f"{size:,} bytes of JSON, at most {MAX_BYTES:,}; store the data, pass a reference"
+        )
+    return text
+
+
+def _check_value(path: str, value: object, depth: int) -> None:
+    if isinstance(value, str):
+        _check_text(path, value)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise BadArgument(path, f"JSON has no {value}; pass None or text")
+    elif isinstance(value, dict | list | tuple):
+        if depth >= MAX_DEPTH:
+            raise BadArgument(path[:80] + " …", f"nested deeper than {MAX_DEPTH} levels")
+        for step, item in _items(path, value):
+            _check_value(step, item, depth + 1)
+    elif not (value is None or isinstance(value, bool | int)):
+        raise BadArgument(path, f"JSON cannot carry a {type(value).__name__}; pass text, numbers, lists or dicts")
+
+
+def _items(path: str, value: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+    if not isinstance(value, dict):
+        for index, item in enumerate(value):
+            yield f"{path}[{index}]", item
+        return
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise BadArgument(path, f"the key {key!r} is no text and would come back as {str(key)!r}")
+        _check_text(f"{path}.{key}", key)
+        yield f"{path}.{key}", item
+
+
+def _check_text(path: str, text: str) -> None:
+    if "\0" in text:
+        raise BadArgument(
+            path.replace("\0", "\\0"), "contains the character NUL (\\u0000), which PostgreSQL cannot store"
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadArgument(ascii(path), "contains half a surrogate pair, which is no character") from None
+
+
+def check_lock(lock: object) -> str | None:
+    if lock is None:
+        return None
+    if not isinstance(lock, str):
+        raise BadArgument("lock", f"is a {type(lock).__name__}, not text; write lock=str(…)")
+    _check_text("lock", lock)
+    size = len(lock.encode())
+    if not size:
+        raise BadArgument("lock", "is empty; leave it out for a job without a lane")
+    if size > MAX_LOCK_BYTES:
+        raise BadArgument("lock", f"{size:,} bytes, at most {MAX_LOCK_BYTES:,}; hash what makes it long")
+    return lock
+
+
+def check_queue(queue: object) -> str:
+    if not isinstance(queue, str) or not QUEUE.fullmatch(queue):
+        raise BadArgument("queue", f"{queue!r} is no queue name: 1 to 63 letters, digits, and _ . : -")
+    return queue
+
+
+def check_task_name(name: object) -> str:
+    if not isinstance(name, str) or not 1 <= len(name.encode(errors="replace")) <= 512:
+        raise BadArgument("task name", f"{str(name)[:80]!r}: give 1 to 512 bytes of text")
+    _check_text("task name", name)
+    return name
+
+
+def check_priority(priority: object) -> int:
+    if isinstance(priority, bool) or not isinstance(priority, int) or not -(2**31) <= priority < 2**31:
+        raise BadArgument("priority", f"{priority!r} is no whole number from -2147483648 to 2147483647")
+    return priority
+
+
+def check_times(
+    schedule_at: object, schedule_in: timedelta | Mapping[str, float] | None
+) -> tuple[datetime | None, timedelta | None]:
+    if schedule_at is not None and schedule_in is not None:
+        raise BadArgument("schedule_at", "give either schedule_at or schedule_in, not both")
+    return _check_at(schedule_at), _check_in(schedule_in)
+
+
+def _check_at(at: object) -> datetime | None:
+    if at is None:
+        return None
+    if not isinstance(at, datetime):
+        raise BadArgument("schedule_at", f"is a {type(at).__name__}; give a datetime with a zone")
+    if at.utcoffset() is None:
+        raise BadArgument("schedule_at", f"{at} has no zone; write e.g. datetime.now(timezone.utc) + …")
+    if at.year > LATEST_YEAR:
+        raise BadArgument("schedule_at", f"{at} is past the year {LATEST_YEAR}")
+    return at
+
+
+def _check_in(delay: timedelta | Mapping[str, float] | None) -> timedelta | None:
+    if delay is None:
+        return None
+    try:
+        span = timedelta(**delay) if isinstance(delay, Mapping) else delay
+    except (TypeError, OverflowError) as error:
+        raise BadArgument("schedule_in", f"{delay!r}: {error}; give a timedelta or e.g. {{'hours': 1}}") from None
+    if not isinstance(span, timedelta):
+        raise BadArgument("schedule_in", f"is a {type(span).__name__}; give a timedelta or e.g. {{'hours': 1}}")
+    if not timedelta(0) <= span <= timedelta(days=365 * 1000):
+        raise BadArgument("schedule_in", f"{span} is not between now and a thousand years from now")
+    return span

@@ -1,0 +1,72 @@
+"""Other people's transactions: from whatever a caller passes as `connection=` to the psycopg connection beneath it.
+
+SQLAlchemy is recognised by its classes' module, so that it need not be imported. Its drivers other than psycopg 3
+are refused: a job sent over a second connection would not belong to the caller's transaction.
+"""
+
+from typing import Any
+
+import psycopg
+
+from inturn.errors import ConfigurationError
+
+KNOWN = "a psycopg connection, or a SQLAlchemy Connection, Session, AsyncConnection or AsyncSession on psycopg"
+
+
+def guest(connection: Any) -> psycopg.Connection[Any]:
+    """For `defer`: a sync connection."""
+    if isinstance(connection, psycopg.Connection):
+        return connection
+    match _sqlalchemy(connection):
+        case "Session" | "scoped_session":
+            return _sync(connection.connection().connection.driver_connection)
+        case "Connection":
+            return _sync(connection.connection.driver_connection)
+    if isinstance(connection, psycopg.AsyncConnection) or _sqlalchemy(connection).startswith(("Async", "async")):
+        raise ConfigurationError(f"connection is async ({_name(connection)}); use defer_async with it")
+    raise ConfigurationError(f"connection is a {_name(connection)}; pass {KNOWN}")
+
+
+async def guest_async(connection: Any) -> psycopg.AsyncConnection[Any]:
+    """For `defer_async`: an async connection."""
+    if isinstance(connection, psycopg.AsyncConnection):
+        return connection
+    match _sqlalchemy(connection):
+        case "AsyncSession" | "async_scoped_session":
+            return _async((await (await connection.connection()).get_raw_connection()).driver_connection)
+        case "AsyncConnection":
+            return _async((await connection.get_raw_connection()).driver_connection)
+    if isinstance(connection, psycopg.Connection) or _sqlalchemy(connection):
+        raise ConfigurationError(f"connection is sync ({_name(connection)}); use defer with it")
+    raise ConfigurationError(f"connection is a {_name(connection)}; pass {KNOWN}")
+
+
+def _sync(driver: object) -> psycopg.Connection[Any]:
+    if isinstance(driver, psycopg.Connection):
+        return driver
+    raise _other_driver(driver)
+
+
+def _async(driver: object) -> psycopg.AsyncConnection[Any]:
+    if isinstance(driver, psycopg.AsyncConnection):
+        return driver
+    raise _other_driver(driver)
+
+
+def _other_driver(driver: object) -> ConfigurationError:
+    return ConfigurationError(
+        f"connection runs on {_name(driver)}; a job joins a transaction of psycopg 3 only: "
+        "create the engine with postgresql+psycopg://"
+    )
+
+
+def _sqlalchemy(connection: object) -> str:
+    """The name of the SQLAlchemy class that it is or derives from, or nothing."""
+    for base in type(connection).__mro__:
+        if base.__module__.startswith("sqlalchemy."):
+            return base.__name__
+    return ""
+
+
+def _name(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")

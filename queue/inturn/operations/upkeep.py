@@ -1,0 +1,72 @@
+"""What keeps a worker known and the house in order."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from inturn import sql
+from inturn.errors import SchemaMismatch
+from inturn.operations import Operation, Statement
+
+REGISTER = "SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s)"
+HEARTBEAT = "SELECT {schema}.heartbeat(%s)"
+RESCUE = "SELECT id, worker_id FROM {schema}.rescue(%s)"
+LEAVE = "SELECT {schema}.leave(%s)"
+PREPARE_HISTORY = "SELECT {schema}.prepare_history(%s)"
+# to_regclass: asking must not fail on a database that was never migrated.
+IS_MIGRATED = "SELECT to_regclass(quote_ident(%s) || '.applied_code') IS NOT NULL"
+APPLIED = "SELECT (SELECT version_num FROM {schema}.schema_version), (SELECT checksum FROM {schema}.applied_code)"
+
+
+def register(name: str, hostname: str, pid: int, queues: Sequence[str] | None, concurrency: int) -> Operation[UUID]:
+    names = None if queues is None else list(queues)
+    ((worker_id,),) = yield Statement(REGISTER, [name, hostname, pid, names, concurrency])
+    assert isinstance(worker_id, UUID)
+    return worker_id
+
+
+def heartbeat(worker_id: UUID) -> Operation[bool]:
+    """False: the worker was taken for dead."""
+    ((alive,),) = yield Statement(HEARTBEAT, [worker_id])
+    return bool(alive)
+
+
+def rescue(after: timedelta) -> Operation[list[tuple[int, UUID]]]:
+    """The jobs taken back, and the dead workers that had them."""
+    rows = yield Statement(RESCUE, [after])
+    return [(id, worker_id) for id, worker_id in rows]
+
+
+def leave(worker_id: UUID) -> Operation[int]:
+    """How many jobs were given back."""
+    ((count,),) = yield Statement(LEAVE, [worker_id])
+    return int(count)
+
+
+def prepare_history(days: int) -> Operation[int]:
+    """How many daily partitions were created."""
+    ((created,),) = yield Statement(PREPARE_HISTORY, [days])
+    return int(created)
+
+
+def check_schema(schema: str) -> Operation[None]:
+    """Raise SchemaMismatch unless the database has the tables and functions of this version."""
+    ((migrated,),) = yield Statement(IS_MIGRATED, [schema])
+    if not migrated:
+        raise SchemaMismatch(f"The database has no schema {schema!r} of inturn. Create it: queue migrate")
+    ((revision, checksum),) = yield Statement(APPLIED)
+    ours = sql.revision()
+    if revision is None or revision < ours:
+        raise SchemaMismatch(
+            f"The schema {schema!r} is at revision {revision}, this version needs {ours}. Bring it up to date: queue migrate"
+        )
+    if revision > ours:
+        raise SchemaMismatch(
+            f"The schema {schema!r} is at revision {revision}, newer than this version knows ({ours}). Upgrade: "
+            "pip install --upgrade inturn"
+        )
+    if checksum != sql.checksum():
+        raise SchemaMismatch(
+            f"The functions in schema {schema!r} are not those of this version. Apply them: queue migrate "
+            "(or run the version that was last migrated)"
+        )

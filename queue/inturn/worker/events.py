@@ -1,0 +1,46 @@
+"""What a worker says about its jobs: stable event names, and the job's fields in `extra`."""
+
+import logging
+
+from inturn.model import Again, Ended, Job, Outcome, Status
+
+logger = logging.getLogger("inturn.jobs")
+
+
+def fields(job: Job) -> dict[str, object]:
+    return {
+        "job_id": job.id,
+        "task": job.task_name,
+        "queue": job.queue,
+        "lock": job.lock,
+        "attempt": job.attempts + 1,
+        "fence": job.fence,
+    }
+
+
+def note_start(job: Job) -> None:
+    if logger.isEnabledFor(logging.DEBUG):
+        logger.debug("job.started: %s %s", job.id, job.task_name, extra=fields(job))
+
+
+def note_outcome(outcome: Outcome) -> None:
+    job = outcome.job
+    match outcome:
+        case Ended(status=Status.SUCCEEDED):
+            if logger.isEnabledFor(logging.INFO):
+                logger.info("job.succeeded: %s %s", job.id, job.task_name, extra=fields(job))
+        case Ended(status=status, error=error):
+            logger.error("job.%s: %s %s\n%s", status, job.id, job.task_name, error, extra=fields(job))
+        case Again(delay=delay, error=error):
+            logger.warning(
+                "job.retry_scheduled: %s %s in %s\n%s", job.id, job.task_name, delay, error, extra=fields(job)
+            )
+
+
+def note_lost(job: Job) -> None:
+    logger.warning(
+        "job.lost: %s %s was taken over while it ran here; what it reported is refused",
+        job.id,
+        job.task_name,
+        extra=fields(job),
+    )

@@ -1,0 +1,33 @@
+"""The worker's connection for claiming and finishing: opened when needed, dropped when it fails."""
+
+from typing import Any, TypeVar
+
+import psycopg
+
+from inturn import drive
+from inturn.connectors import PsycopgConnector
+from inturn.errors import DatabaseUnavailable
+from inturn.operations import Operation
+
+T = TypeVar("T")
+
+
+class Link:
+    def __init__(self, connector: PsycopgConnector) -> None:
+        self._connector = connector
+        self._connection: psycopg.AsyncConnection[Any] | None = None
+
+    async def run(self, operation: Operation[T]) -> T:
+        """After DatabaseUnavailable it is unknown whether the operation took effect."""
+        if self._connection is None:
+            self._connection = await self._connector.connect_async()
+        try:
+            return await drive.run_async(operation, self._connection, self._connector.schema)
+        except DatabaseUnavailable:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()

@@ -1,0 +1,56 @@
+"""A worker's options, checked before it starts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from inturn.arguments import check_queue
+from inturn.errors import BadArgument
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Times are in seconds.
+
+    queues: which to serve, None for all. concurrency: how many jobs at once. wait: False ends the worker when nothing
+    is left to do. shutdown_graceful_timeout: how long running jobs may go on after the first signal, None for as long as
+    they need; then async tasks are cancelled, sync tasks are asked (`context.should_abort()`).
+    """
+
+    queues: Sequence[str] | None = None
+    name: str = "worker"
+    concurrency: int = 1
+    wait: bool = True
+    fetch_job_polling_interval: float = 5.0
+    shutdown_graceful_timeout: float | None = None
+    listen_notify: bool = True
+    install_signal_handlers: bool = True
+    update_heartbeat_interval: float = 10.0
+    stalled_worker_timeout: float = 30.0
+    additional_context: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.queues is not None:
+            if isinstance(self.queues, str) or not self.queues:
+                raise BadArgument("queues", f"{self.queues!r}: give a list of names, or None for all")
+            for queue in self.queues:
+                check_queue(queue)
+        if self.concurrency < 1:
+            raise BadArgument("concurrency", f"{self.concurrency}: a worker runs at least 1 job at a time")
+        for name in ("fetch_job_polling_interval", "update_heartbeat_interval"):
+            if getattr(self, name) <= 0:
+                raise BadArgument(name, f"{getattr(self, name)} seconds: must be more than 0")
+        if self.stalled_worker_timeout < 3 * self.update_heartbeat_interval:
+            raise BadArgument(
+                "stalled_worker_timeout",
+                f"{self.stalled_worker_timeout} seconds: must be at least three heartbeats "
+                f"({self.update_heartbeat_interval} seconds each), or a busy worker is taken for dead",
+            )
+
+
+def options(given: Mapping[str, Any]) -> Options:
+    known = [f.name for f in fields(Options)]
+    for name in given:
+        if name not in known:
+            raise BadArgument(name, f"no such worker option; there are {', '.join(known)}")
+    return Options(**given)

@@ -1,0 +1,88 @@
+"""One run of one job: from the claim to how it ended. It never raises what user code raised."""
+
+import math
+import traceback
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from inturn.context import JobContext
+from inturn.model import Again, Ended, Job, Outcome, Status
+
+MAX_ERROR = 8192
+
+
+class Run:
+    """A job in the hands of a worker."""
+
+    def __init__(self, context: JobContext) -> None:
+        self.context = context
+        self._scope = anyio.CancelScope()
+
+    @property
+    def job(self) -> Job:
+        return self.context.job
+
+    def abort(self, reason: str) -> None:
+        """An async task is cancelled; a sync one cannot be, it is asked."""
+        self.context.abort_reason = reason
+        self._scope.cancel()
+
+    async def perform(self, limiter: anyio.CapacityLimiter) -> Outcome | None:
+        """How it ended, or None if it was cancelled: then it has not ended and goes back to its lane."""
+        try:
+            with self._scope:
+                await self._call(limiter)
+                return Ended(self.job, Status.SUCCEEDED)
+            return None
+        except BaseException as error:  # SystemExit, a stray CancelledError: user code must not end the worker
+            if anyio.current_effective_deadline() == -math.inf:
+                raise  # the worker itself is being cancelled
+            return self._failed(error)
+
+    async def _call(self, limiter: anyio.CapacityLimiter) -> None:
+        task = self.context.task
+        args = (self.context,) if task.pass_context else ()
+        call = partial(task.func, *args, **self.job.task_kwargs)
+        if task.is_async:
+            await call()
+        else:
+            error = await anyio.to_thread.run_sync(_caught, call, limiter=limiter)
+            if error is not None:
+                raise error
+
+    def _failed(self, error: BaseException) -> Outcome:
+        text = describe(error)
+        strategy = self.context.task.retry_strategy
+        try:
+            decision = strategy.get_retry_decision(exception=error, job=self.job) if strategy else None
+        except Exception as mistake:
+            return Ended(
+                self.job, Status.FAILED, f"{text}\nand its retry strategy failed:\n{describe(mistake)}"[-MAX_ERROR:]
+            )
+        if decision is None:
+            return Ended(self.job, Status.FAILED, text)
+        return Again(self.job, decision.retry_in, text)
+
+
+def describe(error: BaseException) -> str:
+    """The traceback as text that can be stored, its end if it is long; an exception may be too broken to print itself."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_globals.get("__name__") == __name__:
+        frames = frames.tb_next  # the way through the worker tells a reader nothing
+    try:
+        text = "".join(traceback.format_exception(type(error), error, frames))
+    except Exception:
+        text = f"{type(error).__name__} (which cannot be printed)"
+    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()[-MAX_ERROR:].strip()
+
+
+def _caught(call: partial[Any]) -> BaseException | None:
+    """As a value: StopIteration and SystemExit do not survive the way out of a thread."""
+    try:
+        call()
+    except BaseException as error:
+        return error
+    return None

@@ -1,0 +1,70 @@
+"""Heartbeat, rescue of dead workers' jobs, partitions of the history: needs no leader and no job.
+
+A thread with a connection of its own, so that a task that blocks the event loop does not make the worker look dead.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from threading import Event, Thread
+from uuid import UUID
+
+import psycopg
+
+from inturn import drive
+from inturn.connectors import PsycopgConnector
+from inturn.errors import ConnectorException
+from inturn.operations import upkeep
+from inturn.worker.options import Options
+
+logger = logging.getLogger(__name__)
+HOUR = 3600.0
+DAYS_AHEAD = 3
+
+
+class Upkeep:
+    """Goes on until `stop`. `lost` is called in its thread when the worker was taken for dead."""
+
+    def __init__(
+        self, connector: PsycopgConnector, options: Options, worker_id: UUID, lost: Callable[[], object]
+    ) -> None:
+        self.worker_id = worker_id
+        self._connector = connector
+        self._interval = options.update_heartbeat_interval
+        self._patience = timedelta(seconds=options.stalled_worker_timeout)
+        self._lost = lost
+        self._end = Event()
+        self._history_at = 0.0
+        self._thread = Thread(target=self._run, name="inturn upkeep", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.is_set():
+            try:
+                with contextlib.closing(self._connector.connect()) as connection:
+                    while not self._end.is_set():
+                        self._beat(connection)
+                        self._end.wait(self._interval)
+            except (ConnectorException, psycopg.Error) as error:
+                logger.warning("upkeep.failed: %s; next try in %.1f s", error, self._interval)
+                self._end.wait(self._interval)
+
+    def _beat(self, connection: psycopg.Connection) -> None:
+        schema = self._connector.schema
+        if not drive.run(upkeep.heartbeat(self.worker_id), connection, schema):
+            self._lost()
+        for job_id, worker_id in drive.run(upkeep.rescue(self._patience), connection, schema):
+            logger.warning(
+                "job.rescued: job %s of worker %s, which is gone, waits for its next attempt", job_id, worker_id
+            )
+        if time.monotonic() >= self._history_at:
+            drive.run(upkeep.prepare_history(DAYS_AHEAD), connection, schema)
+            self._history_at = time.monotonic() + HOUR

@@ -1,0 +1,53 @@
+"""The shape of the tree: what would break imports elsewhere, and the ceilings that keep modules readable."""
+
+import ast
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted((ROOT / "queue" / "inturn").rglob("*.py"))
+FUNCTION_LINES, MODULE_LINES, MEDIAN_LINES = 50, 400, 180
+
+
+def test_queue_is_a_source_root_and_not_a_package() -> None:
+    assert not (ROOT / "queue" / "__init__.py").exists()
+
+
+def test_queue_holds_the_package_and_nothing_else() -> None:
+    assert {entry.name for entry in (ROOT / "queue").iterdir()} - {"__pycache__"} == {"inturn"}
+
+
+def test_importing_queue_in_the_checkout_gives_the_standard_library() -> None:
+    show = "import queue; print(queue.__file__)"
+    done = subprocess.run([sys.executable, "-c", show], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert Path(done.stdout.strip()) == Path(sysconfig.get_path("stdlib"), "queue.py")
+
+
+def test_no_test_package_is_called_queue() -> None:
+    assert not (ROOT / "tests" / "queue" / "__init__.py").exists()
+
+
+def test_no_module_is_longer_than_its_ceiling() -> None:
+    assert not {str(path): count for path in MODULES if (count := lines(path)) > MODULE_LINES}
+
+
+def test_half_of_the_modules_are_short() -> None:
+    assert median(count for path in MODULES if (count := lines(path)) > 0) <= MEDIAN_LINES
+
+
+def test_no_function_is_longer_than_its_ceiling() -> None:
+    long = {
+        f"{path}:{node.lineno} {node.name}": count
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (count := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES
+    }
+    assert not long
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
