@@ -21,6 +21,8 @@ def guest(connection: Any) -> psycopg.Connection[Any]:
         case "Session" | "scoped_session":
             return _sync(connection.connection().connection.driver_connection)
         case "Connection":
+            if not connection.in_transaction():
+                connection.begin()  # as its own execute would: else its commit() finds nothing to commit
             return _sync(connection.connection.driver_connection)
     if isinstance(connection, psycopg.AsyncConnection) or _sqlalchemy(connection).startswith(("Async", "async")):
         raise ConfigurationError(f"connection is async ({_name(connection)}); use defer_async with it")
@@ -35,6 +37,8 @@ async def guest_async(connection: Any) -> psycopg.AsyncConnection[Any]:
         case "AsyncSession" | "async_scoped_session":
             return _async((await (await connection.connection()).get_raw_connection()).driver_connection)
         case "AsyncConnection":
+            if not connection.in_transaction():
+                await connection.begin()
             return _async((await connection.get_raw_connection()).driver_connection)
     if isinstance(connection, psycopg.Connection) or _sqlalchemy(connection):
         raise ConfigurationError(f"connection is sync ({_name(connection)}); use defer with it")

@@ -21,10 +21,10 @@ from inturn.model import Again, Ended, Job, Outcome
 from inturn.operations import upkeep, work
 from inturn.tasks import Blueprint
 from inturn.worker import events, signals
+from inturn.worker.attempt import Attempt
 from inturn.worker.link import Link
 from inturn.worker.listener import listen
 from inturn.worker.options import Options, options
-from inturn.worker.run import Run
 from inturn.worker.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Worker:
         self._upkeep: Upkeep
         self._jobs: TaskGroup
         self._helpers: TaskGroup
-        self._running: dict[int, Run] = {}
+        self._running: dict[int, Attempt] = {}
         self._ended: list[Outcome] = []
         self._bell = anyio.Event()
         self._hungry = True  # there may be something to claim
@@ -62,10 +62,16 @@ class Worker:
         self._outages = 0  # failed calls in a row: after one, the outcome of the last is unknown
 
     async def run(self) -> None:
-        await self._link.run(upkeep.check_schema(self._connector.schema))
-        await self._register()
-        loop = asyncio.get_running_loop()
-        lost = partial(loop.call_soon_threadsafe, self._note_lost)
+        try:
+            await self._link.run(upkeep.check_schema(self._connector.schema))
+            await self._register()
+            await self._serve()
+        finally:
+            with anyio.move_on_after(LEAVE_SECONDS, shield=True):
+                await self._link.close()
+
+    async def _serve(self) -> None:
+        lost = partial(asyncio.get_running_loop().call_soon_threadsafe, self._note_lost)
         self._upkeep = Upkeep(self._connector, self._options, self._id, lost)
         self._upkeep.start()
         try:
@@ -96,8 +102,8 @@ class Worker:
         """End now: async tasks are cancelled and their jobs go back to the head of their lanes; sync tasks are asked."""
         self.stop(reason)
         self._aborting = True
-        for run in list(self._running.values()):
-            run.abort(f"the worker is told to end ({reason})")
+        for attempt in list(self._running.values()):
+            attempt.abort(f"the worker is told to end ({reason})")
 
     async def _abort_after(self, grace: float) -> None:
         await anyio.sleep(grace)
@@ -211,17 +217,17 @@ class Worker:
         context = JobContext(
             self._app, task, job, self._options.name, queues, datetime.now(UTC), dict(self._options.additional_context)
         )
-        run = self._running[job.id] = Run(context)
+        attempt = self._running[job.id] = Attempt(context)
         events.note_start(job)
-        self._jobs.start_soon(self._perform, run)
+        self._jobs.start_soon(self._perform, attempt)
 
-    async def _perform(self, run: Run) -> None:
+    async def _perform(self, attempt: Attempt) -> None:
         try:
-            outcome = await run.perform(self._limiter)
+            outcome = await attempt.perform(self._limiter)
             if outcome is not None:
                 self._ended.append(outcome)
         finally:
-            self._running.pop(run.job.id, None)
+            self._running.pop(attempt.job.id, None)
             self._bell.set()
 
     def _wake(self) -> None:
@@ -253,8 +259,8 @@ class Worker:
         logger.error(
             "worker.lost: %s was taken for dead, its jobs were taken over; registering anew", self._options.name
         )
-        for run in list(self._running.values()):
-            run.abort("the worker was taken for dead and the job taken over")
+        for attempt in list(self._running.values()):
+            attempt.abort("the worker was taken for dead and the job taken over")
         await self._register()
         self._upkeep.worker_id = self._id
         self._lost = False
@@ -279,5 +285,3 @@ class Worker:
             logger.info("worker.stopped: %s; %d jobs given back", self._options.name, count)
         except DatabaseUnavailable as error:
             logger.warning("worker.stopped without a word to the database (%s); its jobs are taken over later", error)
-        finally:
-            await self._link.close()

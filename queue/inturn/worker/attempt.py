@@ -1,4 +1,4 @@
-"""One run of one job: from the claim to how it ended. It never raises what user code raised."""
+"""One attempt at a job: from the claim to how it ended. It never raises what user code raised."""
 
 import math
 import traceback
@@ -14,7 +14,7 @@ from inturn.model import Again, Ended, Job, Outcome, Status
 MAX_ERROR = 8192
 
 
-class Run:
+class Attempt:
     """A job in the hands of a worker."""
 
     def __init__(self, context: JobContext) -> None:

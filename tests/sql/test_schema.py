@@ -1,0 +1,124 @@
+"""Migrations and functions make one schema, whichever way one gets there."""
+
+import threading
+
+import psycopg
+import pytest
+
+from inturn import App, sql
+from inturn.errors import SchemaMismatch
+from inturn.migrate import check_models, downgrade, migrate
+from tests.snapshot import SNAPSHOT, snapshot
+
+
+def test_migrations_and_functions_make_the_schema_that_is_written_down(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        if connection.info.server_version < 180000:
+            pytest.skip("pg_dump words things by the server's version, and the snapshot is of 18")
+    assert snapshot(dsn) == SNAPSHOT.read_text(encoding="utf-8"), "run `make schema` and look at the difference"
+
+
+def test_alembic_finds_no_difference_between_the_database_and_the_tables_module(dsn: str) -> None:
+    check_models(dsn)
+
+
+def test_alembic_would_find_a_difference(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("ALTER TABLE inturn.jobs ADD COLUMN colour text")
+    with pytest.raises(Exception, match="colour"):
+        check_models(dsn)
+
+
+def test_down_and_up_again_ends_the_same(dsn: str) -> None:
+    before = snapshot(dsn)
+    downgrade(dsn, "base")
+    assert "jobs" not in snapshot(dsn)
+    migrate(dsn)
+    assert snapshot(dsn) == before
+
+
+def test_a_second_migration_changes_nothing(dsn: str) -> None:
+    def applied() -> object:
+        with psycopg.connect(dsn) as connection:
+            return connection.execute("SELECT xmin, applied_at FROM inturn.applied_code").fetchone()
+
+    before = applied()
+    migrate(dsn)
+    assert applied() == before
+
+
+def test_migrations_at_once_wait_for_each_other(empty_dsn: str) -> None:
+    errors: list[BaseException] = []
+
+    def deploy() -> None:
+        try:
+            migrate(empty_dsn)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=deploy) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    App(empty_dsn).connector.connect().close()
+
+
+def test_a_database_with_older_functions_gets_the_new_ones(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute(
+            "CREATE OR REPLACE FUNCTION inturn.clock() RETURNS timestamptz LANGUAGE sql AS 'SELECT now()'"
+        )
+        connection.execute("UPDATE inturn.applied_code SET checksum = 'an older one'")
+    migrate(dsn)
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute("SELECT prosrc FROM pg_proc WHERE oid = 'inturn.clock'::regproc").fetchone()
+        assert row is not None
+        assert "inturn.clock" in row[0]
+        assert connection.execute("SELECT checksum FROM inturn.applied_code").fetchall() == [(sql.checksum(),)]
+
+
+def test_a_failed_migration_leaves_nothing_behind(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "code", lambda: iter(["CREATE FUNCTION broken("]))
+    with pytest.raises(psycopg.errors.SyntaxError):
+        migrate(empty_dsn)
+    with psycopg.connect(empty_dsn) as connection:
+        assert connection.execute("SELECT to_regnamespace('inturn')").fetchone() == (None,)
+
+
+def test_another_schema_name_works_as_well(empty_dsn: str) -> None:
+    migrate(empty_dsn, 'my "own" schema')
+    with psycopg.connect(empty_dsn) as connection:
+        rows = connection.execute(
+            "SELECT DISTINCT nspname FROM pg_namespace WHERE nspname IN ('inturn', %s)", ['my "own" schema']
+        )
+        assert rows.fetchall() == [('my "own" schema',)]
+
+
+OLD = "UPDATE inturn.schema_version SET version_num = '0000'"
+NEW = "UPDATE inturn.schema_version SET version_num = '9999'"
+CHANGED = "UPDATE inturn.applied_code SET checksum = 'another'"
+GONE = "DROP SCHEMA inturn CASCADE"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (OLD, "is at revision 0000, this version needs .*: queue migrate"),
+        (NEW, "is at revision 9999, newer than this version knows"),
+        (CHANGED, "functions .* are not those of this version. Apply them: queue migrate"),
+        (GONE, "has no schema 'inturn' of inturn. Create it: queue migrate"),
+    ],
+    ids=["older", "newer", "other functions", "never migrated"],
+)
+def test_a_worker_refuses_a_schema_that_does_not_fit_and_says_what_to_do(dsn: str, change: str, message: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute(change)  # type: ignore[call-overload]
+    with pytest.raises(SchemaMismatch, match=message):
+        App(dsn).run_worker(wait=False, install_signal_handlers=False)
+
+
+def test_deferring_into_a_database_without_a_schema_says_what_to_do(empty_dsn: str) -> None:
+    with App(empty_dsn).open() as app, pytest.raises(SchemaMismatch, match="queue migrate"):
+        app.configure_task("anything").defer()
