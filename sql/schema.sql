@@ -347,19 +347,20 @@ CREATE FUNCTION inturn.prepare_history(p_days integer) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
     SET "TimeZone" TO 'UTC'
+    SET lock_timeout TO '2s'
     AS $_$
 DECLARE
     v_day     date;
     v_name    text;
     v_created integer := 0;
 BEGIN
-    -- One at a time: two workers would both find the day missing.
-    PERFORM pg_advisory_xact_lock(hashtextextended('inturn history ' || current_schema(), 0));
     FOR v_day IN SELECT clock()::date + n FROM generate_series(0, p_days) AS n LOOP
         v_name := 'finished_jobs_' || to_char(v_day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;
-        LOCK TABLE finished_jobs_default IN ACCESS EXCLUSIVE MODE;
-        -- Created apart and attached: PARTITION OF would lock the whole history against readers and writers.
+        -- A finish that has chosen the default partition and then waits for it would break its new constraint. So
+        -- writers are shut out of the whole history, for a moment, before they choose. Readers go on.
+        LOCK TABLE finished_jobs IN EXCLUSIVE MODE;
+        CONTINUE WHEN to_regclass(v_name) IS NOT NULL;   -- somebody was faster
         EXECUTE format('CREATE TABLE %I (LIKE finished_jobs)', v_name);
         EXECUTE format(
             'WITH moved AS (DELETE FROM finished_jobs_default WHERE finished_at >= %2$L AND finished_at < %3$L RETURNING *)

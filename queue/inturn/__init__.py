@@ -19,12 +19,16 @@ and then `queue -a module:app worker`. Every state change of a job is one SQL fu
 as the list of them, and opens with what each promises.
 """
 
-from inturn.app import App
-from inturn.connectors import PsycopgConnector
-from inturn.context import JobContext
-from inturn.model import Job, Status
-from inturn.retry import BaseRetryStrategy, RetryDecision, RetryStrategy
-from inturn.tasks import Blueprint, Deferrer, Task
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from inturn.app import App
+    from inturn.connectors import PsycopgConnector
+    from inturn.context import JobContext
+    from inturn.model import Job, Status
+    from inturn.retry import BaseRetryStrategy, RetryDecision, RetryStrategy
+    from inturn.tasks import Blueprint, Deferrer, Task
 
 __all__ = [
     "App",
@@ -39,3 +43,30 @@ __all__ = [
     "Status",
     "Task",
 ]
+
+_HOMES = {
+    "App": "app",
+    "BaseRetryStrategy": "retry",
+    "Blueprint": "tasks",
+    "Deferrer": "tasks",
+    "Job": "model",
+    "JobContext": "context",
+    "PsycopgConnector": "connectors",
+    "RetryDecision": "retry",
+    "RetryStrategy": "retry",
+    "Status": "model",
+    "Task": "tasks",
+}
+
+
+def __getattr__(name: str) -> object:
+    # Imported when first used, so that `queue --help` and a typo on a command line do not wait for the database driver.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"inturn.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

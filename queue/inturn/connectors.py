@@ -33,7 +33,7 @@ class PsycopgConnector:
         self._options = options
         self._min_size = min_size
         self._max_size = max_size
-        self._opened = False
+        self._opens = 0  # how often it was opened and not closed
         self._opening = Lock()
         self._pool: ConnectionPool[psycopg.Connection[Any]] | None = None
         self._async_pool: AsyncConnectionPool[psycopg.AsyncConnection[Any]] | None = None
@@ -61,28 +61,29 @@ class PsycopgConnector:
             async with self._async_pool.connection() as own:
                 return await drive.run_async(operation, own, self.schema)
 
-    def connect(self) -> psycopg.Connection[Any]:
-        """A connection of its own, outside the pools: committing each statement."""
+    def connect(self, role: str = "command") -> psycopg.Connection[Any]:
+        """A connection of its own, outside the pools: committing each statement, called `inturn role` on the server."""
         with drive.translated():
-            return psycopg.connect(self.dsn, autocommit=True)
+            return psycopg.connect(self.dsn, autocommit=True, application_name=f"inturn {role}")
 
-    async def connect_async(self) -> psycopg.AsyncConnection[Any]:
-        """A connection of its own, outside the pools: committing each statement."""
+    async def connect_async(self, role: str) -> psycopg.AsyncConnection[Any]:
+        """A connection of its own, outside the pools: committing each statement, called `inturn role` on the server."""
         with drive.translated():
-            return await psycopg.AsyncConnection.connect(self.dsn, autocommit=True)
+            return await psycopg.AsyncConnection.connect(self.dsn, autocommit=True, application_name=f"inturn {role}")
 
     def open(self) -> None:
-        self._opened = True
+        self._opens += 1
         self._sync_pool()
 
     def close(self) -> None:
-        self._opened = False
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close()
+        self._opens = max(0, self._opens - 1)
+        if not self._opens:
+            pool, self._pool = self._pool, None
+            if pool is not None:
+                pool.close()
 
     async def open_async(self) -> None:
-        self._opened = True
+        self._opens += 1
         if self._async_pool is None:
             pool: AsyncConnectionPool[psycopg.AsyncConnection[Any]] = AsyncConnectionPool(
                 self.dsn, open=False, kwargs=AUTOCOMMIT, min_size=self._min_size, max_size=self._max_size
@@ -100,7 +101,7 @@ class PsycopgConnector:
     def _sync_pool(self) -> ConnectionPool[psycopg.Connection[Any]]:
         """Opened on the first sync call: sync tasks of an async worker may defer too."""
         with self._opening:
-            if not self._opened:
+            if not self._opens:
                 raise AppNotOpen(NOT_OPEN)
             if self._pool is None:
                 pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(

@@ -7,15 +7,20 @@ either everything of a migration takes effect or nothing.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import psycopg
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from psycopg import errors as pg
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from inturn import sql
+from inturn import drive, sql
+from inturn.errors import ConnectorException, SchemaMismatch
 
 VERSION_TABLE = "schema_version"
 
@@ -37,11 +42,35 @@ END $$
 """
 
 
-def migrate(dsn: str, schema: str = sql.SCHEMA) -> None:
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """What a call of `migrate` changed. `before` is None on a database without the queue's tables."""
+
+    before: str | None
+    after: str
+    scripts: int  # functions and views replaced: all or none
+
+    def __str__(self) -> str:
+        if self.before == self.after:
+            tables = f"revision {self.after}"
+        else:
+            tables = f"revision {self.before or 'none'} -> {self.after}"
+        if self.scripts:
+            return f"{tables}, {self.scripts} functions and views applied"
+        return f"{tables}, up to date"
+
+
+def migrate(dsn: str, schema: str = sql.SCHEMA) -> Migration:
     """Apply what is missing. On a database that is up to date it changes nothing."""
     with _session(dsn, schema, create=True) as connection:
+        before, ours = _revision(connection), sql.revision()
+        if before is not None and before > ours:
+            raise SchemaMismatch(
+                f"The schema {schema!r} is at revision {before}, newer than this version knows ({ours}). Upgrade: "
+                "pip install --upgrade inturn"
+            )
         command.upgrade(_config(connection, schema), "head")
-        _apply_code(connection)
+        return Migration(before, ours, _apply_code(connection))
 
 
 def downgrade(dsn: str, revision: str, schema: str = sql.SCHEMA) -> None:
@@ -67,7 +96,7 @@ def apply_script(connection: Connection, revision: str, direction: str) -> None:
 def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
     """One unpooled connection, one transaction, the schema on its path and under its lock."""
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool)
-    with engine.connect() as connection, connection.begin():
+    with _plain_errors(), engine.connect() as connection, connection.begin():
         raw = _raw(connection)
         # Taken before the current revision is read: a second deploy waits here and then finds nothing to do.
         raw.execute("SELECT pg_advisory_xact_lock(hashtextextended('inturn migrate ' || %s, 0))", [schema])
@@ -81,6 +110,23 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
         yield connection
 
 
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """The driver's errors as ours, whether SQLAlchemy wrapped them or not."""
+    try:
+        with drive.translated():
+            try:
+                yield
+            except DBAPIError as error:
+                raise error.orig or error from None
+    except ConnectorException as error:
+        if not isinstance(error.__cause__, pg.LockNotAvailable):
+            raise
+        raise ConnectorException(
+            "A long transaction holds a table of the queue, nothing was changed. End it (see pg_stat_activity) and try again."
+        ) from error
+
+
 def _config(connection: Connection, schema: str) -> Config:
     config = Config()
     config.set_main_option("script_location", str(sql.shipped("migrations")))
@@ -88,16 +134,23 @@ def _config(connection: Connection, schema: str) -> Config:
     return config
 
 
-def _apply_code(connection: Connection) -> None:
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
+
+
+def _apply_code(connection: Connection) -> int:
+    """How many scripts were run."""
     raw = _raw(connection)
     known = raw.execute("SELECT checksum FROM applied_code").fetchone()
     if known == (sql.checksum(),):
-        return
+        return 0
     raw.execute("SET LOCAL check_function_bodies = off")  # they call each other, the files are in no order
-    for text in sql.code():
+    scripts = list(sql.code())
+    for text in scripts:
         raw.execute(text.encode())
     raw.execute("DELETE FROM applied_code")
     raw.execute("INSERT INTO applied_code VALUES (%s, now())", [sql.checksum()])
+    return len(scripts)
 
 
 def _drop_code(connection: Connection) -> None:

@@ -62,7 +62,8 @@ def test_migrations_at_once_wait_for_each_other(empty_dsn: str) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-    App(empty_dsn).connector.connect().close()
+    with App(empty_dsn).open() as app:
+        app.check_connection()
 
 
 def test_a_database_with_older_functions_gets_the_new_ones(dsn: str) -> None:

@@ -19,8 +19,8 @@ class Link:
 
     async def run(self, operation: Operation[T]) -> T:
         """After DatabaseUnavailable it is unknown whether the operation took effect."""
-        if self._connection is None:
-            self._connection = await self._connector.connect_async()
+        if self._connection is None or self._connection.closed:  # closed: a cancelled call leaves it so
+            self._connection = await self._connector.connect_async("worker")
         try:
             return await drive.run_async(operation, self._connection, self._connector.schema)
         except DatabaseUnavailable:

@@ -19,7 +19,7 @@ async def listen(connector: PsycopgConnector, queues: Sequence[str] | None, ring
     pause = 0.1
     while True:
         try:
-            async with await connector.connect_async() as connection:
+            async with await connector.connect_async("listener") as connection:
                 await connection.execute(SQL("LISTEN {}").format(Identifier(connector.schema)))
                 pause = 0.1
                 ring()  # for what was sent before we listened

@@ -49,7 +49,7 @@ class Upkeep:
     def _run(self) -> None:
         while not self._end.is_set():
             try:
-                with contextlib.closing(self._connector.connect()) as connection:
+                with contextlib.closing(self._connector.connect("upkeep")) as connection:
                     while not self._end.is_set():
                         self._beat(connection)
                         self._end.wait(self._interval)

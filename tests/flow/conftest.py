@@ -1,0 +1,39 @@
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+
+from inturn import App
+
+Query = Callable[..., list[tuple[Any, ...]]]
+NO_POLL = 600.0  # seconds: whatever happens in a test was not found by polling
+
+
+@pytest.fixture
+def app(dsn: str) -> Iterator[App]:
+    """An app that sync code may defer through; its workers stop when idle, poll never, and leave signals alone."""
+    defaults = {"wait": False, "fetch_job_polling_interval": NO_POLL, "install_signal_handlers": False}
+    app = App(dsn, worker_defaults=defaults)
+    with app.open():
+        yield app
+
+
+@pytest.fixture
+def query(dsn: str) -> Iterator[Query]:
+    """SQL in the schema, each statement committed."""
+    with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
+        yield lambda statement, *parameters: connection.execute(statement, parameters or None).fetchall()
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
+    """Waits for a condition; the limit only keeps a failing test from hanging."""
+
+    async def wait(condition: Callable[[], object]) -> None:
+        with anyio.fail_after(30):
+            while not condition():  # noqa: ASYNC110 (it stands in another process, or in the database)
+                await anyio.sleep(0.005)
+
+    return wait
