@@ -35,17 +35,19 @@ STOP_SECONDS = 10
 PORT = "5432"  # only a part of the socket's name; said on both sides, or PGPORT in the environment would change one
 TEMP_PATH_LIMIT = 70  # bytes: a socket's path has about a hundred, our names need the rest
 DISPOSABLE = {"fsync": "off", "full_page_writes": "off"}
+MEMORY = "/dev/shm"  # noqa: S108 (mkdtemp chooses the name in it)
+MEMORY_NEEDED = 4 * 2**30  # bytes free; in a container there may be as little as 64 MB
 
 # QUIT is repeated because the shell starts the server with it ignored, until the server has its own handler.
 SUPERVISOR = """
-folder=$1; shift
+folder=$1; scrap=$2; shift 2
 exec 3<&0
 "$@" 3<&- </dev/null & server=$!
 { while read -r signal; do kill -s "$signal" "$server"; done
   while kill -s QUIT "$server"; do sleep 1; done; } <&3 >/dev/null 2>&1 & reader=$!
 wait "$server"
 kill "$reader"
-rm -rf "$folder"
+rm -rf "$folder" "$scrap"
 """
 
 
@@ -79,15 +81,17 @@ class Server:
             return
         account = server_account()
         with contextlib.ExitStack() as running:
-            folder = _temporary_folder()
-            running.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder, scrap = (_temporary_folder(running, place) for place in (tempfile.gettempdir(), _fast_place()))
             binaries = reachable(find_binaries(self._bin_dir), account, folder)
             account.take(folder)
-            data = (self._data or folder / "data").absolute()
+            account.take(scrap)
+            data = (self._data or scrap / "data").absolute()
             _lay_out(data, binaries, account)
             log = running.enter_context(tempfile.TemporaryFile())
             command: list[str | Path] = [binaries / "postgres", "-D", data, *self._options(folder)]
-            supervisor = account.launch(["/bin/sh", "-c", SUPERVISOR, "inturn-postgresql", folder, *command], log)
+            supervisor = account.launch(
+                ["/bin/sh", "-c", SUPERVISOR, "inturn-postgresql", folder, scrap, *command], log
+            )
             running.callback(_end, supervisor)
             _wait_for_an_answer(_dsn(folder, "postgres"), supervisor, log)
             self._folder, self._running = folder, running.pop_all()
@@ -106,12 +110,21 @@ def _dsn(folder: Path, database: str) -> str:
     return f"postgresql://postgres@/{quote(database, safe='')}?host={quote(str(folder), safe='')}&port={PORT}"
 
 
-def _temporary_folder() -> Path:
+def _temporary_folder(running: contextlib.ExitStack, parent: str) -> Path:
     """A folder that only its owner may enter: no password protects the socket in it."""
-    parent = tempfile.gettempdir()
     if len(os.fsencode(parent)) > TEMP_PATH_LIMIT:
         parent = "/tmp"  # noqa: S108 (mkdtemp chooses the name in it)
-    return Path(tempfile.mkdtemp(prefix="inturn-", dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix="inturn-", dir=parent))
+    running.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _fast_place() -> str:
+    """For data that nobody keeps: memory, where a new database costs a hundredth of a second and not a quarter."""
+    with contextlib.suppress(OSError):
+        if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_NEEDED:
+            return MEMORY
+    return tempfile.gettempdir()
 
 
 def _lay_out(data: Path, binaries: Path, account: Account) -> None:
