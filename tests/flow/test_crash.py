@@ -57,7 +57,7 @@ def test_workers_killed_on_the_way_lose_nothing_and_keep_every_lane_in_order(
     try:
         for victim, after in ((workers[0], 1500), (workers[1], 4000)):
             wait_until(lambda after=after: log.read_bytes().count(b"\nend") > after)
-            wait_until(lambda pid=victim.pid: is_running_a_lane_job(log, pid))
+            wait_until(lambda victim=victim: is_stopped_in_a_lane_job(log, victim))
             victim.kill()
             victim.wait()
             killed[victim.pid] = time.monotonic_ns()
@@ -78,8 +78,14 @@ def test_workers_killed_on_the_way_lose_nothing_and_keep_every_lane_in_order(
     assert query("SELECT * FROM lanes") == query("SELECT * FROM workers") == []
 
 
-def is_running_a_lane_job(log: Path, pid: int) -> bool:
-    return any(run.pid == pid and run.end is None and run.lane.startswith("lane") for run in read(log))
+def is_stopped_in_a_lane_job(log: Path, process: subprocess.Popen[bytes]) -> bool:
+    """Stop it, look, and let it go on if it is between two jobs."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)
+    if any(run.pid == process.pid and run.end is None and run.lane.startswith("lane") for run in read(log)):
+        return True
+    process.send_signal(signal.SIGCONT)
+    return False
 
 
 A, B = 1, 2  # processes

@@ -344,14 +344,13 @@ async def test_a_cancelled_worker_gives_back_what_it_was_doing(app: App, query: 
 async def test_a_worker_that_was_taken_for_dead_registers_anew_and_its_result_is_refused(
     app: App, query: Query, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:
-    release = threading.Event()
+    releases = threading.Event(), threading.Event()
     runs: list[int] = []
 
     @app.task(lock="lane", pass_context=True)
     def stubborn(context: JobContext) -> None:
         runs.append(context.fence)
-        if context.job.attempts == 0:
-            release.wait(30)
+        releases[context.job.attempts].wait(30)
 
     stubborn.defer()
     async with app.open_async(), anyio.create_task_group() as group:
@@ -363,8 +362,11 @@ async def test_a_worker_that_was_taken_for_dead_registers_anew_and_its_result_is
         await until(lambda: runs)
         query("DELETE FROM workers RETURNING 1")  # what a rescuer does to a worker that seems dead
         await until(lambda: len(runs) == 2)  # by another claim, of the same process under a new id
-        release.set()
+        releases[0].set()
         await until(lambda: "job.lost" in caplog.text)
+        assert query("SELECT status::text, fence FROM jobs") == [("doing", runs[1])]
+        releases[1].set()
+        await until(lambda: query("SELECT 1 FROM finished_jobs"))
         group.cancel_scope.cancel()
     assert runs[1] > runs[0]
     assert query("SELECT status::text, fence FROM finished_jobs") == [("succeeded", runs[1])]
