@@ -1,0 +1,87 @@
+"""Every function and every statement fits the migrated database."""
+
+import inspect
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import Any
+
+import psycopg
+import pytest
+
+from inturn import sql
+from inturn.operations import enqueue, upkeep, work
+
+STATEMENTS = {
+    f"{module.__name__}.{name}": text
+    for module in (enqueue, upkeep, work)
+    for name, text in vars(module).items()
+    if name.isupper() and isinstance(text, str)
+}
+
+
+def connect(dsn: str) -> psycopg.Connection[Any]:
+    return psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_statement_is_accepted_by_the_server(dsn: str, name: str) -> None:
+    text = STATEMENTS[name]
+    numbered = text.replace("{schema}", "inturn")
+    for number in range(1, text.count("%s") + 1):
+        numbered = numbered.replace("%s", f"${number}", 1)
+    with connect(dsn) as connection:
+        connection.execute(f"PREPARE it AS {numbered}".encode())
+
+
+def test_there_are_statements_to_check() -> None:
+    assert len(STATEMENTS) >= 10
+    assert all(isinstance(module, ModuleType) and inspect.getdoc(module) for module in (enqueue, upkeep, work))
+
+
+def test_every_function_body_fits_the_tables(dsn: str) -> None:
+    """A migration creates them in no order and so unchecked; applied again, each finds the others."""
+    with connect(dsn) as connection:
+        for text in sql.code():
+            connection.execute(text.encode())
+
+
+def test_a_function_file_opens_with_what_it_promises_and_holds_one_function_of_its_name() -> None:
+    for file in (sql.shipped("sql") / "functions").glob("*.sql"):
+        text = file.read_text(encoding="utf-8")
+        assert text.startswith("-- "), file.name
+        assert text.count("CREATE OR REPLACE FUNCTION") == 1, file.name
+        assert f"CREATE OR REPLACE FUNCTION {file.stem}(" in text, file.name
+
+
+def test_every_transition_refuses_a_transaction_that_reads_the_past(dsn: str) -> None:
+    calls = [
+        "SELECT claim(gen_random_uuid(), NULL, 1)",
+        "SELECT finish(gen_random_uuid(), NULL, 1, '{}', '{}', '{}', '{}')",
+        "SELECT retry('{}', '{}', '{}', '{}')",
+    ]
+    with connect(dsn) as connection:
+        for level in (psycopg.IsolationLevel.REPEATABLE_READ, psycopg.IsolationLevel.SERIALIZABLE):
+            connection.isolation_level = level
+            for call in calls:
+                with connection.transaction(force_rollback=True), refused(level.name.replace("_", " ")):
+                    connection.execute(call.encode())
+
+
+def refused(level: str) -> AbstractContextManager[object]:
+    return pytest.raises(psycopg.errors.InvalidTransactionState, match=f"only in READ COMMITTED.* {level}")
+
+
+def test_no_function_runs_with_its_owners_rights(dsn: str) -> None:
+    with connect(dsn) as connection:
+        rows = connection.execute(
+            "SELECT proname FROM pg_proc WHERE pronamespace = 'inturn'::regnamespace AND prosecdef"
+        ).fetchall()
+    assert rows == []
+
+
+def test_a_temporary_table_cannot_stand_in_for_one_of_ours(dsn: str) -> None:
+    with connect(dsn) as connection:
+        connection.execute("CREATE TEMPORARY TABLE workers (id uuid)")
+        connection.execute("INSERT INTO pg_temp.workers VALUES ('00000000-0000-0000-0000-000000000001')")
+        with pytest.raises(psycopg.errors.NoDataFound, match="not registered"):
+            connection.execute("SELECT inturn.claim('00000000-0000-0000-0000-000000000001', NULL, 1)")
