@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,8 @@ def test_workers_killed_on_the_way_lose_nothing_and_keep_every_lane_in_order(
     killed: dict[int, int] = {}
     try:
         for victim, after in ((workers[0], 1500), (workers[1], 4000)):
-            wait_until(lambda after=after: log.read_bytes().count(b"\nend") > after)
-            wait_until(lambda victim=victim: is_stopped_in_a_lane_job(log, victim))
+            wait_until(partial(has_ended, log, after))
+            wait_until(partial(is_stopped_in_a_lane_job, log, victim))
             victim.kill()
             victim.wait()
             killed[victim.pid] = time.monotonic_ns()
@@ -76,6 +77,10 @@ def test_workers_killed_on_the_way_lose_nothing_and_keep_every_lane_in_order(
     assert [run for run in runs if run.end is None], "nobody was killed in the middle of a job"
     assert len(runs) >= JOBS * len(LANES) + FREE
     assert query("SELECT * FROM lanes") == query("SELECT * FROM workers") == []
+
+
+def has_ended(log: Path, jobs: int) -> bool:
+    return log.read_bytes().count(b"\nend") > jobs
 
 
 def is_stopped_in_a_lane_job(log: Path, process: subprocess.Popen[bytes]) -> bool:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import anyio
@@ -121,7 +122,7 @@ async def test_a_lane_over_two_queues_passes_from_worker_to_worker(app: App) -> 
     with anyio.fail_after(60), anyio.CancelScope() as scope:
         async with app.open_async(), anyio.create_task_group() as workers:
             for queue in ("even", "odd"):
-                workers.start_soon(lambda q=queue: app.run_worker_async(queues=[q], wait=True))
+                workers.start_soon(partial(app.run_worker_async, queues=[queue], wait=True))
     assert seen == list(range(20))
 
 
@@ -136,7 +137,7 @@ async def test_a_sleeping_worker_is_woken_by_a_new_job(app: App, until: Until) -
         group.start_soon(lambda: app.run_worker_async(wait=True, queues=["bells"]))
         for number in range(5):
             ring.defer(number)
-            await until(lambda n=number: n in done)
+            await until(partial(done.__contains__, number))
         group.cancel_scope.cancel()
     assert done == list(range(5))
 

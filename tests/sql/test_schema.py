@@ -115,7 +115,7 @@ GONE = "DROP SCHEMA inturn CASCADE"
 )
 def test_a_worker_refuses_a_schema_that_does_not_fit_and_says_what_to_do(dsn: str, change: str, message: str) -> None:
     with psycopg.connect(dsn) as connection:
-        connection.execute(change)  # type: ignore[call-overload]
+        connection.execute(change)
     with pytest.raises(SchemaMismatch, match=message):
         App(dsn).run_worker(wait=False, install_signal_handlers=False)
 
