@@ -12,8 +12,14 @@ CREATE TYPE job_status AS ENUM (
 
 CREATE TYPE lane_state AS ENUM (
     'held',       -- a worker owns the lane and runs one job of it
-    'retrying'    -- nobody owns it: job_id goes next, before everything else that waits
+    'retrying',   -- nobody owns it: job_id goes next, before everything else that waits
+    'paused',     -- a person stopped it, perhaps until a certain time
+    'halted'      -- a job failed for good whose policy is to stop the lane
 );
+
+-- What becomes of the lane while a job of it waits for its next attempt, and when one has failed for good.
+CREATE TYPE retry_policy AS ENUM ('hold', 'release');
+CREATE TYPE failure_policy AS ENUM ('continue', 'halt');
 
 -- Rises with every start of a job, for user code to compare. CACHE 1: a number handed out later is a later start.
 CREATE SEQUENCE fences AS bigint CACHE 1;
@@ -29,6 +35,9 @@ CREATE TABLE jobs (
     created_at   timestamptz NOT NULL,
     started_at   timestamptz,
     status       job_status  NOT NULL,
+    on_retry     retry_policy   NOT NULL DEFAULT 'hold',
+    on_failure   failure_policy NOT NULL DEFAULT 'continue',
+    abort        boolean     NOT NULL DEFAULT false,   -- asked to end early; its worker sees to it
     priority     integer     NOT NULL DEFAULT 0,
     attempts     integer     NOT NULL DEFAULT 0,
     queue        text        NOT NULL DEFAULT 'default',
@@ -65,17 +74,29 @@ CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id) WHERE status IN ('todo'
 CREATE INDEX jobs_running ON jobs (worker_id) WHERE status = 'doing';
 CREATE INDEX jobs_due ON jobs (scheduled_at) WHERE status = 'scheduled';
 
--- A row exists only while a lane is held or reserved. Its primary key is the one and only mutex.
+-- A row exists only while something keeps others out of a lane: somebody holds it, a job goes before all others, or it
+-- is stopped. Its primary key is the one and only mutex.
 CREATE TABLE lanes (
-    lock      text        PRIMARY KEY,
-    claim_id  uuid,       -- the claim of the one job that runs; the same id as in jobs
-    worker_id uuid,
-    job_id    bigint,     -- retrying: the job that goes next
-    since     timestamptz NOT NULL,
-    state     lane_state  NOT NULL DEFAULT 'held',
-    CONSTRAINT lanes_held CHECK ((state = 'held') = (claim_id IS NOT NULL)),
-    CONSTRAINT lanes_owned CHECK ((state = 'held') = (worker_id IS NOT NULL)),
-    CONSTRAINT lanes_reserved CHECK ((state = 'retrying') = (job_id IS NOT NULL))
+    lock          text        PRIMARY KEY,
+    claim_id      uuid,        -- held: the claim of the one job that runs, the same id as in jobs
+    worker_id     uuid,
+    job_id        bigint,      -- the job that goes next, before whatever waits
+    since         timestamptz NOT NULL,
+    stopped       lane_state,  -- while it is held, the stop takes effect when the running job ends
+    stopped_at    timestamptz,
+    stopped_until timestamptz, -- NULL: until a person resumes it
+    failed_job_id bigint,      -- halted: the job that failed
+    stopped_by    text,
+    stop_reason   text,
+    state         lane_state  GENERATED ALWAYS AS (
+        CASE WHEN claim_id IS NOT NULL THEN 'held'::lane_state
+             WHEN stopped IS NOT NULL THEN stopped
+             WHEN job_id IS NOT NULL THEN 'retrying'::lane_state END
+    ) STORED,
+    CONSTRAINT lanes_owned CHECK ((claim_id IS NULL) = (worker_id IS NULL)),
+    CONSTRAINT lanes_held_or_reserved CHECK (claim_id IS NULL OR job_id IS NULL),
+    CONSTRAINT lanes_stopped CHECK (stopped IN ('paused', 'halted')),
+    CONSTRAINT lanes_stopped_when CHECK ((stopped IS NULL) = (stopped_at IS NULL))
 ) WITH (
     fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0.01,
@@ -83,6 +104,21 @@ CREATE TABLE lanes (
     autovacuum_vacuum_cost_delay = 0,
     vacuum_truncate = off
 );
+
+CREATE INDEX lanes_resume ON lanes (stopped_until) WHERE stopped_until IS NOT NULL;
+
+-- What people, and the reconciler, did to lanes.
+CREATE TABLE lane_audit (
+    id        bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at        timestamptz NOT NULL,
+    who       text        NOT NULL,
+    operation text        NOT NULL,
+    lock      text        NOT NULL,
+    jobs      bigint      NOT NULL,   -- how many it changed
+    reason    text
+);
+
+CREATE INDEX lane_audit_lock ON lane_audit (lock, id);
 
 -- One row per worker process. Deleting it is what makes a worker dead: claim refuses an unknown worker,
 -- rescue takes back the jobs of every worker that has no row.
@@ -92,6 +128,7 @@ CREATE TABLE workers (
     hostname     text        NOT NULL,
     pid          integer     NOT NULL,
     queues       text[],                    -- NULL: all
+    tasks        text[],                    -- those it knows; NULL: not told
     concurrency  integer     NOT NULL,
     started_at   timestamptz NOT NULL,
     heartbeat_at timestamptz NOT NULL
@@ -107,6 +144,8 @@ CREATE TABLE finished_jobs (
     started_at   timestamptz,
     finished_at  timestamptz NOT NULL,
     status       job_status  NOT NULL,
+    on_retry     retry_policy   NOT NULL,
+    on_failure   failure_policy NOT NULL,
     priority     integer     NOT NULL,
     attempts     integer     NOT NULL,
     queue        text        NOT NULL,

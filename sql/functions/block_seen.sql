@@ -7,12 +7,13 @@
 CREATE OR REPLACE FUNCTION block_seen(p_seen bigint[], p_locks text[]) RETURNS bigint
 LANGUAGE sql AS $$
     WITH held AS MATERIALIZED (
-        SELECT lanes.lock, lanes.job_id FROM lanes WHERE lanes.lock = ANY (p_locks) FOR UPDATE SKIP LOCKED
+        SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes WHERE lanes.lock = ANY (p_locks) FOR UPDATE SKIP LOCKED
     ), blocked AS (
         UPDATE jobs SET status = 'blocked'
         FROM unnest(p_seen) AS seen(id), held
         WHERE jobs.id = seen.id AND jobs.status = 'todo' AND jobs.lock = held.lock
-          AND jobs.id IS DISTINCT FROM held.job_id   -- the job that a retrying lane waits for stays its token
+          -- The job that a retrying lane waits for stays its token. A stopped lane needs none: resume makes one.
+          AND (jobs.id IS DISTINCT FROM held.job_id OR held.stopped IS NOT NULL)
         RETURNING 1
     )
     SELECT count(*) FROM blocked

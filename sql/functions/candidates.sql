@@ -28,7 +28,7 @@ LANGUAGE sql AS $$
     ), open_lane AS (
         SELECT DISTINCT ON (token.lock) token.lock, token.id, token.priority
         FROM token LEFT JOIN lanes AS lane ON lane.lock = token.lock
-        WHERE lane.lock IS NULL OR lane.job_id = token.id
+        WHERE lane.lock IS NULL OR (lane.job_id = token.id AND lane.stopped IS NULL)
         ORDER BY token.lock, token.priority DESC, token.id
     ), best AS (
         SELECT * FROM (

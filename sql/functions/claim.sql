@@ -38,6 +38,7 @@ BEGIN
             USING ERRCODE = 'no_data_found', HINT = 'It was taken for dead. Register again under a new id.';
     END IF;
     PERFORM promote(1000);
+    PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
 
     FOR round IN 1..4 LOOP

@@ -22,40 +22,31 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
-    v_done   record;
-    v_next   record;
-    v_tokens text[];
+    v_stopped text[];
+    v_done    record;
+    v_next    record;
+    v_tokens  text[];
 BEGIN
     PERFORM require_read_committed();
-    PERFORM hold_lanes(p_ids, p_claims);
+    v_stopped := hold_lanes(p_ids, p_claims);
 
-    -- By id and claim only: naming the status too would let a plan walk the index of running jobs for each of ours.
-    -- Sorted, so that a rescuer of the same jobs and we lock them in one order.
-    WITH gone AS (
-        DELETE FROM jobs USING (
-            SELECT * FROM unnest(p_ids, p_claims, p_statuses, p_errors) AS e(id, claim_id, status, error) ORDER BY e.id
-        ) AS ended
-        WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id
-        RETURNING jobs.*, ended.status AS outcome, ended.error
-    ), kept AS (
-        INSERT INTO finished_jobs (id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
-                                   priority, attempts, queue, task, lock, args, errors)
-        SELECT id, fence, worker_id, scheduled_at, created_at, started_at, clock(), outcome,
-               priority, attempts, queue, task, lock, args, add_error(errors, error)
-        FROM gone
-    )
-    SELECT array_agg(id) AS ids, array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
-           array_agg(claim_id) FILTER (WHERE lock IS NOT NULL) AS claims
-    INTO v_done FROM gone;
+    SELECT array_agg(b.id) AS ids,
+           array_agg(b.lock) FILTER (WHERE b.lock IS NOT NULL) AS lanes,
+           array_agg(b.claim_id) FILTER (WHERE b.lock IS NOT NULL) AS claims,
+           array_agg(b.id) FILTER (WHERE b.lock IS NOT NULL AND b.status = 'failed' AND b.on_failure = 'halt') AS halts
+    INTO v_done FROM bury(p_ids, p_claims, p_statuses, p_errors) AS b;
 
     RETURN QUERY SELECT id, NULL::jobs FROM unnest(v_done.ids) AS id;
     IF v_done.lanes IS NULL THEN
         RETURN;
     END IF;
+    IF v_stopped <> '{}' OR v_done.halts IS NOT NULL THEN
+        v_stopped := let_stopped(v_stopped, v_done.halts);
+    END IF;
 
     -- New statements: the next of each lane is read after the lane was locked.
-    SELECT array_agg(f.id) AS ids, array_agg(f.claim_id) AS claims, coalesce(array_agg(f.lock), '{}') AS lanes
-    INTO v_next FROM followers(v_done.lanes, v_done.claims, p_queues, p_want) AS f;
+    SELECT array_agg(f.id) AS ids, array_agg(f.claim_id) AS claims, v_stopped || array_agg(f.lock) AS lanes
+    INTO v_next FROM followers(v_done.lanes, v_done.claims, v_stopped, p_queues, p_want) AS f;
 
     RETURN QUERY SELECT NULL::bigint, started FROM start_jobs(p_worker, v_next.ids, v_next.claims) AS started;
 

@@ -1,6 +1,9 @@
 -- Which of the heads of these lanes are handed over: in a queue that the worker serves, no more than it wants, and only if no
 -- other ready job comes before it by priority and id. Otherwise one deep lane would keep its worker from older jobs.
-CREATE OR REPLACE FUNCTION followers(p_locks text[], p_claims uuid[], p_queues text[], p_want integer)
+-- Not those of stopped lanes.
+CREATE OR REPLACE FUNCTION followers(
+    p_locks text[], p_claims uuid[], p_stopped text[], p_queues text[], p_want integer
+)
 RETURNS TABLE (lock text, id bigint, claim_id uuid)
 LANGUAGE sql AS $$
     WITH first AS (
@@ -23,7 +26,8 @@ LANGUAGE sql AS $$
     FROM unnest(p_locks, p_claims) AS lane(lock, claim_id)
     JOIN lane_heads(p_locks) AS head ON head.lock = lane.lock
     LEFT JOIN first ON true
-    WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
+    WHERE lane.lock <> ALL (p_stopped)
+      AND (p_queues IS NULL OR head.queue = ANY (p_queues))
       AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id))
     ORDER BY head.priority DESC, head.id
     LIMIT p_want

@@ -1,10 +1,10 @@
 -- Locks the lane rows of jobs that are still done under these claims, sorted by lock. It waits at most for one short claim.
 -- From here on nobody blocks a job behind us unseen: who held the row before us is done when we look, who comes after
--- us finds the row as we leave it.
-CREATE OR REPLACE FUNCTION hold_lanes(p_ids bigint[], p_claims uuid[]) RETURNS bigint
+-- us finds the row as we leave it. Returns those of the lanes that a person has stopped meanwhile.
+CREATE OR REPLACE FUNCTION hold_lanes(p_ids bigint[], p_claims uuid[]) RETURNS text[]
 LANGUAGE sql AS $$
     WITH held AS MATERIALIZED (
-        SELECT FROM lanes
+        SELECT lanes.lock, lanes.stopped FROM lanes
         WHERE (lanes.lock, lanes.claim_id) IN (
             SELECT jobs.lock, jobs.claim_id
             FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
@@ -14,5 +14,5 @@ LANGUAGE sql AS $$
         ORDER BY lanes.lock
         FOR UPDATE
     )
-    SELECT count(*) FROM held
+    SELECT coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}') FROM held
 $$;

@@ -1,4 +1,4 @@
--- How long a worker that found nothing may sleep if nobody wakes it: until the next scheduled job is due; not at all if there
+-- How long a worker that found nothing may sleep if nobody wakes it: until the next scheduled job or the end of a pause is due; not at all if there
 -- is a job to start that it could not take a moment ago (somebody was at work on its lane); NULL: as long as it likes.
 CREATE OR REPLACE FUNCTION next_wake(p_queues text[]) RETURNS interval
 LANGUAGE sql STABLE
@@ -11,7 +11,10 @@ AS $$
            OR EXISTS (SELECT FROM jobs WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue = q.queue)
     ) THEN interval '0'
     ELSE (
-        SELECT greatest(scheduled_at - clock(), interval '0')
-        FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1
+        SELECT greatest(min(due.at) - clock(), interval '0') FROM (
+            (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
+            UNION ALL
+            (SELECT stopped_until FROM lanes WHERE stopped_until IS NOT NULL ORDER BY stopped_until LIMIT 1)
+        ) AS due(at) HAVING count(*) > 0
     ) END
 $$;

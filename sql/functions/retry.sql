@@ -1,5 +1,6 @@
 -- retry: a job that is being done waits for its next attempt, before everything else of its lane: the lane row stays,
 -- reserved for it (state `retrying`), until a claim takes the job again. Successors wait, also those of higher priority.
+-- With the policy `release` the job leaves its lane until it is due, and the lane goes on.
 --
 -- Returns the ids that were still ours; of the others nothing is touched.
 CREATE OR REPLACE FUNCTION retry(
@@ -17,11 +18,13 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET jit = off
 AS $$
+DECLARE
+    v_stopped text[];
+    v_again   record;
 BEGIN
     PERFORM require_read_committed();
-    PERFORM hold_lanes(p_ids, p_claims);
+    v_stopped := hold_lanes(p_ids, p_claims);
 
-    RETURN QUERY
     WITH again AS (
         UPDATE jobs
         SET status = CASE WHEN ended.delay > interval '0' THEN 'scheduled'::job_status ELSE 'todo' END,
@@ -33,12 +36,20 @@ BEGIN
             SELECT * FROM unnest(p_ids, p_claims, p_delays, p_errors) AS e(id, claim_id, delay, error) ORDER BY e.id
         ) AS ended
         WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id
-        RETURNING jobs.id, jobs.lock, jobs.queue
-    ), reserved AS (
-        UPDATE lanes SET state = 'retrying', job_id = again.id, claim_id = NULL, worker_id = NULL, since = clock()
+        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.on_retry
+    ), let_go AS (
+        UPDATE lanes
+        SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END, claim_id = NULL, worker_id = NULL, since = clock()
         FROM again WHERE lanes.lock = again.lock
-    ), woken AS (
-        SELECT wake(array_agg(queue)) FROM again HAVING count(*) > 0
     )
-    SELECT again.id FROM again LEFT JOIN woken ON true;
+    SELECT array_agg(again.id) AS ids, array_agg(again.queue) AS queues,
+           array_agg(again.lock) FILTER (
+               WHERE again.lock IS NOT NULL AND again.on_retry = 'release' AND again.lock <> ALL (v_stopped)
+           ) AS released
+    INTO v_again FROM again;
+
+    IF v_again.ids IS NOT NULL THEN
+        PERFORM wake(v_again.queues || release_lanes(v_again.released));
+        RETURN QUERY SELECT unnest(v_again.ids);
+    END IF;
 END $$;

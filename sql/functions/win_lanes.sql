@@ -10,18 +10,18 @@ LANGUAGE sql AS $$
         SELECT w.lock FROM unnest(p_locks) AS w(lock) ORDER BY w.lock
     ), reserved AS MATERIALIZED (
         SELECT lanes.lock, lanes.job_id FROM lanes
-        WHERE lanes.lock = ANY (p_locks) AND lanes.state = 'retrying' AND lanes.job_id = ANY (p_seen)
+        WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen) AND lanes.stopped IS NULL
         FOR UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE lanes
-        SET state = 'held', claim_id = gen_random_uuid(), worker_id = p_worker, job_id = NULL, since = clock()
+        SET claim_id = gen_random_uuid(), worker_id = p_worker, job_id = NULL, since = clock()
         FROM reserved WHERE lanes.lock = reserved.lock
         RETURNING lanes.lock, lanes.claim_id, reserved.job_id
     ), created AS (
         INSERT INTO lanes (lock, claim_id, worker_id, since)
         SELECT wanted.lock, gen_random_uuid(), p_worker, clock() FROM wanted
         WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = wanted.lock)
-          AND pg_try_advisory_xact_lock(hashtextextended('inturn lane ' || wanted.lock, 0))
+          AND pg_try_advisory_xact_lock(lane_key(wanted.lock))
         ORDER BY wanted.lock
         ON CONFLICT DO NOTHING
         RETURNING lanes.lock, lanes.claim_id

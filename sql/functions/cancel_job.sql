@@ -1,0 +1,29 @@
+-- cancel: a job that is not being done leaves for the history; its lane never loses its token by that. A job that is being
+-- done is, with p_abort, asked to end: its worker sees to it. Returns where the job is then: `cancelled`; `doing`; what it
+-- was finished as; NULL: there is no such job.
+CREATE OR REPLACE FUNCTION cancel_job(p_id bigint, p_abort boolean DEFAULT false) RETURNS job_status
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    v_lock   text := (SELECT lock FROM jobs WHERE id = p_id);
+    v_status job_status;
+BEGIN
+    IF v_lock IS NOT NULL THEN
+        PERFORM take_lane(v_lock);
+    END IF;
+    SELECT status INTO v_status FROM bury(ARRAY[p_id], NULL, ARRAY['cancelled'::job_status], NULL);
+    IF v_lock IS NOT NULL THEN
+        UPDATE lanes SET job_id = NULL WHERE lock = v_lock AND job_id = p_id AND v_status IS NOT NULL;
+        PERFORM settle_lane(v_lock);
+    END IF;
+    IF v_status IS NULL AND p_abort THEN
+        UPDATE jobs SET abort = true WHERE id = p_id AND status = 'doing';
+        PERFORM pg_notify(current_schema(), '!') WHERE FOUND;
+    END IF;
+    RETURN coalesce(
+        v_status,
+        (SELECT status FROM jobs WHERE id = p_id),
+        (SELECT status FROM finished_jobs WHERE id = p_id ORDER BY finished_at DESC LIMIT 1)
+    );
+END $$;

@@ -1,0 +1,10 @@
+-- delete: a job vanishes, live or finished, unless it is being done. False: it is, or there is none.
+CREATE OR REPLACE FUNCTION delete_job(p_id bigint) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    PERFORM cancel_job(p_id);
+    DELETE FROM finished_jobs WHERE id = p_id;
+    RETURN FOUND;
+END $$;
