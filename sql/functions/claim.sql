@@ -54,7 +54,7 @@ BEGIN
         JOIN lane_heads(v_won.locks) AS head ON head.lock = won.lock
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.queue FROM jobs
-            WHERE jobs.id = coalesce((SELECT r.id FROM jobs AS r WHERE r.id = won.job_id AND r.status = 'todo'), head.id)
+            WHERE jobs.id = coalesce(won.job_id, head.id)
         ) AS next
         WHERE next.queue = ANY (v_queues) OR p_queues IS NULL;
 

@@ -9,5 +9,5 @@ LANGUAGE sql AS $$
     ), gone AS (
         DELETE FROM lanes WHERE lanes.lock = ANY (p_locks)
     )
-    SELECT array_agg(DISTINCT queue) FROM head
+    SELECT coalesce(array_agg(DISTINCT queue), '{}') FROM head
 $$;

@@ -1,0 +1,358 @@
+"""Scripted interleavings on real sessions: who does what, step by step, in the order in which a story tells it.
+
+Idea. A session is a connection that can begin a transaction and leave it open while others go on. A step that is expected
+to wait runs in a thread, and the story goes on when the server says that it waits for somebody. To stop a
+function between two of its statements, one that it calls is wrapped: it first waits for a lock that the stage holds.
+No step waits for a clock.
+
+A story is told twice and more: on the SQL as shipped, where its promises must hold, and on mutants, where a
+protection was taken out of the text of a shipped file and the same story must break a promise.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, LiteralString, NamedTuple, cast
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg.errors import DeadlockDetected, LockNotAvailable
+from psycopg.sql import SQL, Identifier
+
+from inturn.sql import SCHEMA, shipped
+
+PATIENCE = 20.0  # seconds after which a step that should go on counts as hanging
+NO_WAIT = "500ms"  # a lock that is not got by then is one that somebody holds to the end of a transaction
+
+
+class PromiseBroken(AssertionError):
+    """What the engine promises did not hold: the one outcome by which a mutant is refuted."""
+
+
+def promise(holds: bool, text: str) -> None:
+    if not holds:
+        raise PromiseBroken(text)
+
+
+class Mutation(NamedTuple):
+    """A shipped file with some of its text replaced. The name says what is broken."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+def story(*mutations: Mutation) -> Callable[[Callable[["Stage"], None]], Callable[["Stage", Mutation | None], None]]:
+    """Make a test of a script: it keeps every promise as shipped, and breaks one on each mutant."""
+
+    def tell(script: Callable[[Stage], None]) -> Callable[[Stage, Mutation | None], None]:
+        def test(stage: Stage, mutation: Mutation | None) -> None:
+            if mutation is None:
+                script(stage)
+                return
+            stage.mutate(mutation)
+            with pytest.raises(PromiseBroken):
+                script(stage)
+
+        test.__name__, test.__doc__ = script.__name__, script.__doc__
+        ids = ["as shipped", *(mutation.name for mutation in mutations)]
+        return cast(
+            Callable[[Stage, Mutation | None], None],
+            pytest.mark.parametrize("mutation", [None, *mutations], ids=ids)(test),
+        )
+
+    return tell
+
+
+class Job(NamedTuple):
+    """A job as its worker knows it."""
+
+    id: int
+    claim_id: UUID
+    worker_id: UUID
+    queue: str
+    attempts: int
+
+
+class Finished(NamedTuple):
+    accepted: list[int]
+    following: list[Job]
+
+
+class Session:
+    """A connection. Each statement commits by itself, except after begin(), until commit()."""
+
+    def __init__(self, stage: "Stage") -> None:
+        self._stage = stage
+        self._connection = psycopg.connect(stage.dsn, autocommit=True, options=f"-c search_path={SCHEMA},pg_temp")
+        self._thread = ThreadPoolExecutor(1)
+        self._step: Future[Any] | None = None
+        self._allow_waiting(False)
+
+    @property
+    def pid(self) -> int:
+        return self._connection.info.backend_pid
+
+    # -- steps
+
+    def run(self, statement: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
+        """A statement that must not wait for anybody, unless it was given to start()."""
+        try:
+            cursor = self._connection.execute(statement, parameters)
+            return cursor.fetchall() if cursor.description else []
+        except LockNotAvailable as error:
+            raise PromiseBroken(f"a statement waits that must not: {statement}") from error
+        except DeadlockDetected as error:
+            raise PromiseBroken(f"a deadlock: {error}") from error
+
+    def start(self, step: Callable[..., object], *arguments: Any, **options: Any) -> None:
+        """Run a step of this session that comes to wait; return as soon as it does. A mutant may go on without waiting."""
+        self._allow_waiting(True)
+        self._begin_step(step, *arguments, **options)
+
+    def _begin_step(self, step: Callable[..., object], *arguments: Any, **options: Any) -> None:
+        self._step = self._thread.submit(step, *arguments, **options)
+        while not self._stage.waits_of(self):
+            if self._step.done():
+                assert self._stage.mutated, f"it should wait, but is over: {self._step.result()}"
+                return
+
+    def start_until(self, function: str, step: Callable[..., object], *arguments: Any, **options: Any) -> None:
+        """Run a step until it is about to call that function, and hold it there until resume()."""
+        self._stage.make_pausable(function)
+        self._stage.control.execute("SELECT pg_advisory_lock(%s)", [self.pid])
+        self.run("SELECT set_config('race.pause', %s, false)", function)
+        self._begin_step(step, *arguments, **options)
+
+    def resume(self) -> Any:
+        """Let a step go on that start_until() holds; return its result. From here on it must not wait."""
+        self._stage.control.execute("SELECT pg_advisory_unlock(%s)", [self.pid])
+        return self.result()
+
+    def moves_on_from(self, other: "Session") -> None:
+        """Return when the started step waits for somebody else, or is over."""
+        assert self._step is not None
+        while not self._step.done() and self._stage.waits_of(self) in ([], [other.pid]):
+            pass
+
+    def result(self) -> Any:
+        """Of the step that was started, which nobody holds back any more."""
+        assert self._step is not None
+        step, self._step = self._step, None
+        try:
+            return step.result(PATIENCE)
+        finally:
+            self._allow_waiting(False)
+
+    def begin(self) -> None:
+        self.run("BEGIN")
+
+    def commit(self) -> None:
+        self.run("COMMIT")
+
+    def rollback(self) -> None:
+        self.run("ROLLBACK")
+
+    def close(self) -> None:
+        """Also in the middle of a transaction, as a process does that dies."""
+        if self._step is not None and not self._step.done():
+            self._stage.control.execute("SELECT pg_terminate_backend(%s)", [self.pid])
+            self._step.exception(PATIENCE)
+        self._thread.shutdown()
+        self._connection.close()
+
+    # -- what producers and rescuers say
+
+    def defer(self, lock: str | None, *priorities: int, queue: str = "default", delay: str | None = None) -> list[int]:
+        """One call with a job for each priority given, or with one job."""
+        given: Sequence[int] = priorities or (0,)
+        n = len(given)
+        rows = self.run(
+            "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], %s::timestamptz[], %s::interval[])",
+            ["task"] * n, ["{}"] * n, [queue] * n, [lock] * n, list(given), [None] * n, [delay] * n,
+        )  # fmt: skip
+        return [id for (id,) in rows]
+
+    def rescue(self, after: str | None = None) -> list[int]:
+        return [id for (id,) in self.run("SELECT id FROM rescue(%s::interval) ORDER BY id", after)]
+
+    def _allow_waiting(self, yes: bool) -> None:
+        if not self._connection.closed:
+            self._connection.execute("SELECT set_config('lock_timeout', %s, false)", ["0" if yes else NO_WAIT])
+
+
+class Worker(Session):
+    """A session that has registered."""
+
+    def __init__(self, stage: "Stage", queues: list[str] | None) -> None:
+        super().__init__(stage)
+        self.queues = queues
+        [(self.id,)] = self.run("SELECT register_worker('race', 'here', 1, %s::text[], 10)", queues)
+
+    def claim(self, limit: int = 10) -> list[Job]:
+        return _jobs(self.run(
+            "SELECT id, claim_id, worker_id, queue, attempts FROM claim(%s, %s::text[], %s)", self.id, self.queues, limit
+        ))  # fmt: skip
+
+    def claim_one(self) -> Job:
+        [job] = self.claim(1)
+        return job
+
+    def finish(self, *jobs: Job, want: int = 10) -> Finished:
+        rows = self.run(
+            "SELECT finished_id, (next).id, (next).claim_id, (next).worker_id, (next).queue, (next).attempts "
+            "FROM finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::job_status[], %s::jsonb[])",
+            self.id, self.queues, want, [job.id for job in jobs], [job.claim_id for job in jobs],
+            ["succeeded"] * len(jobs), [None] * len(jobs),
+        )  # fmt: skip
+        accepted = [row[0] for row in rows if row[0] is not None]
+        return Finished(accepted, _jobs([row[1:] for row in rows if row[0] is None]))
+
+    def retry(self, *jobs: Job, delay: str = "0") -> list[int]:
+        n = len(jobs)
+        rows = self.run(
+            "SELECT id FROM retry(%s::bigint[], %s::uuid[], %s::interval[], %s::jsonb[])",
+            [job.id for job in jobs], [job.claim_id for job in jobs], [delay] * n, [None] * n,
+        )  # fmt: skip
+        return [id for (id,) in rows]
+
+
+class Stage:
+    """The database of one story, its actors, and a control session that sees and holds what they do not."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self.mutated = False
+        self.control = psycopg.connect(dsn, autocommit=True, options=f"-c search_path={SCHEMA},pg_temp")
+        self.control.execute("SET check_function_bodies = off")
+        self._cast: list[Session] = []
+        self._pausable: set[str] = set()
+        self._texts: dict[str, str] = {}  # of the files that were changed
+
+    def session(self) -> Session:
+        return self._enter(Session(self))
+
+    def worker(self, *queues: str) -> Worker:
+        """One that serves all queues, or only those named."""
+        worker = Worker(self, list(queues) or None)
+        self._cast.append(worker)
+        return worker
+
+    def close(self) -> None:
+        for session in self._cast:
+            session.close()
+        self.control.close()
+
+    def _enter(self, session: Session) -> Session:
+        self._cast.append(session)
+        return session
+
+    # -- what the stage does behind their backs
+
+    def mutate(self, mutation: Mutation) -> None:
+        self.mutated = True
+        self._replace(mutation)
+
+    def make_gate(self, file: str, condition: str) -> None:
+        """Stop at a condition in the middle of a statement: after its snapshot, before it locks the row."""
+        self.control.execute(
+            "CREATE FUNCTION gate() RETURNS boolean LANGUAGE plpgsql COST 1000000 AS 'BEGIN RETURN true; END'"
+        )
+        self._replace(Mutation("gate", file, condition, f"{condition} AND gate()"))
+
+    def _replace(self, mutation: Mutation) -> None:
+        name, file, old, new = mutation
+        text = self._texts.get(file) or (shipped("sql") / "functions" / file).read_text(encoding="utf-8")
+        assert text.count(old) == 1, f"{file} no longer holds, once, what {name!r} replaces"
+        self._texts[file] = text.replace(old, new)
+        self.control.execute(self._texts[file].encode())
+
+    def make_pausable(self, function: str) -> None:
+        """Wrap a function of the engine: a session that asks for it waits before it goes in, once."""
+        if function in self._pausable:
+            return
+        self._pausable.add(function)
+        [(arguments, result, is_set, count)] = self.control.execute(
+            "SELECT pg_get_function_arguments(oid), pg_get_function_result(oid), proretset, pronargs "
+            "FROM pg_proc WHERE proname = %s AND pronamespace = current_schema()::regnamespace",
+            [function],
+        ).fetchall()
+        call = f"{function}_itself({', '.join(f'${n + 1}' for n in range(count))})"
+        self.control.execute(SQL("ALTER FUNCTION {} RENAME TO {}").format(
+            Identifier(function), Identifier(f"{function}_itself")
+        ))  # fmt: skip
+        self.control.execute(
+            f"""
+            CREATE FUNCTION {function}({arguments}) RETURNS {result} LANGUAGE plpgsql AS $$
+            BEGIN
+                IF current_setting('race.pause', true) = '{function}' THEN
+                    PERFORM set_config('race.pause', '', false), set_config('lock_timeout', '0', false);
+                    PERFORM pg_advisory_xact_lock(pg_backend_pid());
+                    PERFORM set_config('lock_timeout', '{NO_WAIT}', false);
+                END IF;
+                RETURN {f"QUERY SELECT * FROM {call}" if is_set else call};
+            END $$
+        """.encode()
+        )
+
+    def waits_of(self, session: Session) -> list[int]:
+        """Who keeps a session waiting."""
+        row = self.control.execute(
+            "SELECT pg_blocking_pids(pid) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'",
+            [session.pid],
+        ).fetchone()
+        return cast(list[int], row[0]) if row else []
+
+    def forget(self, worker: Worker) -> None:
+        """It is taken for dead, whether it is or not."""
+        self.control.execute("DELETE FROM workers WHERE id = %s", [worker.id])
+
+    def silence(self, worker: Worker) -> None:
+        """Its last heartbeat is an hour ago."""
+        self.control.execute(
+            "UPDATE workers SET heartbeat_at = heartbeat_at - interval '1 hour' WHERE id = %s", [worker.id]
+        )
+
+    @contextmanager
+    def notifications(self) -> Iterator[list[str]]:
+        """The queues named by the wake-ups that are sent meanwhile; complete at the end."""
+        heard: list[str] = []
+        with psycopg.connect(self.dsn, autocommit=True) as listener:
+            listener.add_notify_handler(lambda notify: heard.extend(notify.payload.split(",")))
+            listener.execute(SQL("LISTEN {}").format(Identifier(SCHEMA)))
+            yield heard
+            listener.execute("SELECT")  # what was sent by now arrives with the answer
+
+    # -- what the stage sees
+
+    def statuses(self) -> dict[int, str]:
+        """Of the live jobs, as everybody sees them."""
+        rows = self.control.execute("SELECT id, status::text FROM jobs ORDER BY id").fetchall()
+        return {id: status for id, status in rows}
+
+    def doing(self) -> list[int]:
+        return [id for id, status in self.statuses().items() if status == "doing"]
+
+    def lanes(self) -> dict[str, str]:
+        rows = self.control.execute("SELECT lock, state::text FROM lanes").fetchall()
+        return {lock: state for lock, state in rows}
+
+    def drain(self) -> list[int]:
+        """Every worker dies and a new one does all that is left, also what is not due yet: in which order?"""
+        self.control.execute("DELETE FROM workers")
+        worker = self.worker()
+        worker.run("SELECT set_config('inturn.clock', (now() + interval '1 year')::text, false)")
+        worker.rescue()
+        order: list[int] = []
+        while jobs := worker.claim(1):
+            order += [job.id for job in jobs]
+            worker.finish(*jobs, want=0)
+        promise(not self.statuses(), f"jobs that nobody can ever start: {self.statuses()}")
+        promise(not self.lanes(), f"lanes that nobody gives back: {self.lanes()}")
+        return order
+
+
+def _jobs(rows: list[tuple[Any, ...]]) -> list[Job]:
+    return sorted(Job(*row) for row in rows)

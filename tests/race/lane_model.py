@@ -1,0 +1,554 @@
+"""An explicit-state model of one lane: every interleaving of a few jobs, two workers and a rescuer, tried one by one.
+
+Idea. The database is what is committed: the status of each job and the lane's row. A session is a client in the middle
+of a transaction: it has written some rows that only it sees, perhaps locks the lane row, and remembers what earlier
+statements told it. One step of the model is one statement of sql/functions, or a commit; its name says which. A
+statement is one step because READ COMMITTED gives it one snapshot, and because what it then locks is checked again
+as it is at that moment. A crash forgets a session, and with it whatever it had not committed.
+
+Breadth first from the empty lane, every state is visited once, so the first violation found is among the shortest.
+The properties are in `what_a_start_breaks`, `delete_jobs`, `retry` and `stuck`. The last is about the
+whole graph: from each state the lane must be able to drain without a fault and without a newcomer, who would bring a
+token along and hide that one is missing.
+
+A mutant is the design with one protection taken away. The model says something about the design only because each
+mutant is refuted.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+UNBORN, TODO, BLOCKED, SCHEDULED, ENDED = "unborn", "todo", "blocked", "scheduled", "ended"
+WAITING = (TODO, BLOCKED)
+
+# The ways to break the promises.
+OVERLAP = "two jobs of the lane are done at once"
+OVERTAKEN = "a job started before the end of one that had begun"
+DISORDER = "a job started before one that was committed before its INSERT"
+WORSE_FIRST = "a job started before a better one that already waited"
+STALE_FINISH = "a stale worker's finish was accepted"
+STALE_RETRY = "a stale worker's retry was accepted"
+STUCK = "the lane can never drain"
+
+NOBODY = -1
+LANE = -1  # the key of the lane row among the written rows, beside the jobs' numbers
+
+MUTANTS = {
+    "head from the candidate scan": "claim starts the best job it saw before it won the lane",
+    "block without the lane lock": "a loser blocks what it saw while the holder is deciding",
+    "finish looks before it locks": "finish reads the next job, then waits for the lane row",
+    "unfenced finish": "finish deletes by id, whatever the claim",
+    "unfenced retry": "retry and rescue take a job back by id, whatever the claim",
+    "rescue leaves no token": "a rescued job goes back as blocked",
+    "finish in two transactions": "the ended job is deleted and committed before the lane moves on",
+    "reservation ignored by claim": "a claim takes over the reserved lane and starts its head",
+    "a loser blocks the reserved job": "blocking spares no job",
+    "release without making a token": "the lane row goes, the best job stays blocked",
+    "retry gives the lane up": "a retry deletes the lane row instead of reserving it",
+    "the youngest job is the head": "jobs of one priority are not ordered by id",
+    "a lost lane counts as won": "a claim goes on without the lane row",
+    "a reservation is won before its job is due": "a claim takes over a lane for a job that it saw before its first attempt",
+}
+
+
+class Reserved(NamedTuple):
+    """The lane row in state `retrying`."""
+
+    job: int
+
+
+Job = str | int  # a status; while the job is being done, the claim that it is done under
+Lane = int | Reserved | None  # the claim that holds the lane; for whom it is reserved; no row
+Write = tuple[int, Job | Lane]
+
+
+class Session(NamedTuple):
+    next: str = "idle"  # the statement that comes next
+    job: int = NOBODY  # what a worker does, or a rescuer takes back
+    claim: int = 0
+    seen: tuple[int, ...] = ()  # the tokens that the claim's scan showed
+    retry: int = NOBODY  # for which job the lane was reserved that the claim took over
+    head: int = NOBODY  # what the last look at the lane showed
+    waited: tuple[int, ...] = ()  # who waited already when the lane became ours (observed, not part of the SQL)
+    locks_lane: bool = False
+    writes: tuple[Write, ...] = ()
+
+
+class Faults(NamedTuple):
+    """How many are still allowed to happen."""
+
+    crashes: int = 0
+    expiries: int = 0  # a worker that lives is taken for dead
+    failures: int = 0  # a job ends with a retry
+
+
+class State(NamedTuple):
+    jobs: tuple[Job, ...]
+    lane: Lane
+    inserted: int  # how many jobs have a number
+    producers: tuple[tuple[int, ...], ...]  # the jobs of each transaction that has inserted but not committed
+    sessions: tuple[Session, ...]
+    faults: Faults
+    earlier: tuple[
+        tuple[int, ...], ...
+    ]  # for each job, the live ones of its priority that were committed before its INSERT
+    begun: int = NOBODY  # the job that was started and has not ended: being done, or waiting for its next attempt
+    broken: str = ""
+
+
+class Scope(NamedTuple):
+    """What is explored: how many jobs of which priority, which job worker 1 does not serve, what is broken."""
+
+    priorities: tuple[int, ...] = (0, 0, 1)
+    unserved: int = NOBODY
+    faults: Faults = Faults()
+    mutant: str = ""
+
+    def breaks(self, mutant: str) -> bool:
+        assert mutant in MUTANTS
+        return self.mutant == mutant
+
+    def best(self, jobs: Iterable[int]) -> int:
+        age = -1 if self.breaks("the youngest job is the head") else 1
+        return min(jobs, key=lambda job: (-self.priorities[job], age * job), default=NOBODY)
+
+    def serves(self, who: int, job: int) -> bool:
+        return who != 1 or job != self.unserved
+
+
+class Step(NamedTuple):
+    name: str
+    state: State
+    helps: bool = True  # neither a fault nor a newcomer: may be counted on to drain the lane
+
+
+class Verdict(NamedTuple):
+    broken: str  # which property, empty if all hold
+    states: int
+    story: tuple[str, ...]  # the steps that lead to the violation
+    tried: frozenset[str]  # the names of all steps that were taken
+
+
+RESCUER = 2
+T = TypeVar("T")
+IDLE = Session()
+Statement = Callable[[Scope, State, int], Iterator[Step]]
+
+
+# ---------------------------------------------------------------- exploring
+
+
+def explore(scope: Scope) -> Verdict:
+    start = State(
+        jobs=(UNBORN,) * len(scope.priorities),
+        lane=None,
+        inserted=0,
+        producers=(),
+        sessions=(IDLE,) * 3,
+        faults=scope.faults,
+        earlier=((),) * len(scope.priorities),
+    )
+    came_from: dict[State, tuple[State, str] | None] = {start: None}
+    leads_to: dict[State, list[State]] = {}  # backwards along the steps that help
+    tried: set[str] = set()
+    queue = deque([start])
+    while queue:
+        state = queue.popleft()
+        if state.broken:
+            return Verdict(state.broken, len(came_from), story(came_from, state), frozenset(tried))
+        for step in steps(scope, state):
+            tried.add(step.name)
+            if step.helps:
+                leads_to.setdefault(step.state, []).append(state)
+            if step.state not in came_from:
+                came_from[step.state] = (state, step.name)
+                queue.append(step.state)
+    lost = stuck(came_from, leads_to)
+    if lost is not None:
+        return Verdict(STUCK, len(came_from), story(came_from, lost), frozenset(tried))
+    return Verdict("", len(came_from), (), frozenset(tried))
+
+
+def stuck(states: Iterable[State], leads_to: dict[State, list[State]]) -> State | None:
+    """The first state from which no way leads to the empty lane."""
+    states = list(states)
+    drains = {state for state in states if drained(state)}
+    queue = list(drains)
+    while queue:
+        for state in leads_to.get(queue.pop(), ()):
+            if state not in drains:
+                drains.add(state)
+                queue.append(state)
+    return next((state for state in states if state not in drains), None)
+
+
+def drained(state: State) -> bool:
+    return (
+        all(job in (UNBORN, ENDED) for job in state.jobs)
+        and state.lane is None
+        and not state.producers
+        and all(session == IDLE for session in state.sessions)
+    )
+
+
+def story(came_from: dict[State, tuple[State, str] | None], state: State) -> tuple[str, ...]:
+    names = []
+    while (origin := came_from[state]) is not None:
+        state, name = origin
+        names.append(name)
+    return tuple(reversed(names))
+
+
+def steps(scope: Scope, state: State) -> Iterator[Step]:
+    yield from defer_jobs(scope, state)
+    yield from end_defer(scope, state)
+    for who, session in enumerate(state.sessions):
+        actor = "rescuer" if who == RESCUER else f"worker {who}"
+        statement = rescue if who == RESCUER and session.next == "idle" else STATEMENTS[session.next]
+        for step in statement(scope, state, who):
+            yield step._replace(name=f"{actor}: {step.name}")
+        if session != IDLE and state.faults.crashes:
+            faults = state.faults._replace(crashes=state.faults.crashes - 1)
+            yield Step(f"{actor}: CRASH", now(state, who, IDLE)._replace(faults=faults), helps=False)
+
+
+# ---------------------------------------------------------------- producers
+
+
+def defer_jobs(scope: Scope, state: State) -> Iterator[Step]:
+    """The INSERT of one job, or of two in one call. Nobody sees it before the commit."""
+    for batch in ((state.inserted,), (state.inserted, state.inserted + 1)):
+        if batch[-1] >= len(state.jobs):
+            continue
+        earlier = state.earlier
+        for job in batch:
+            known = (other for other in range(job) if other in batch or state.jobs[other] not in (UNBORN, ENDED))
+            equals = tuple(other for other in known if scope.priorities[other] == scope.priorities[job])
+            earlier = put(earlier, job, equals)
+        producers = tuple(sorted((*state.producers, batch)))
+        inserted = state._replace(inserted=batch[-1] + 1, producers=producers, earlier=earlier)
+        yield Step(f"producer: defer_jobs.sql INSERT {named(batch)}", inserted, helps=False)
+
+
+def end_defer(scope: Scope, state: State) -> Iterator[Step]:
+    for batch in state.producers:
+        rest = state._replace(producers=tuple(other for other in state.producers if other != batch))
+        jobs = state.jobs
+        for job in batch:
+            jobs = put(jobs, job, TODO if job == scope.best(batch) else BLOCKED)
+        yield Step(f"producer: COMMIT {named(batch)}", rest._replace(jobs=jobs))
+        if state.faults.crashes:
+            faults = state.faults._replace(crashes=state.faults.crashes - 1)
+            gone = rest
+            for job in batch:
+                gone = buried(gone, job)
+            yield Step(f"producer: ROLLBACK {named(batch)}", gone._replace(faults=faults), helps=False)
+
+
+# ---------------------------------------------------------------- claim
+
+
+def promote_and_candidates(scope: Scope, state: State, who: int) -> Iterator[Step]:
+    """The first two statements of a claim. A scheduled job is due, or not yet: both are tried."""
+    sleeping = [job for job, status in enumerate(state.jobs) if status == SCHEDULED and not touched(state, who, job)]
+    for due in ((), *((job,) for job in sleeping)):
+        session = Session(writes=tuple((job, TODO) for job in due))
+        jobs, lane = view(state, session)
+        tokens = tuple(job for job, status in enumerate(jobs) if status == TODO and scope.serves(who, job))
+        if not tokens:
+            continue
+        is_open = lane is None or (isinstance(lane, Reserved) and lane.job in tokens)
+        session = session._replace(next="win_lanes" if is_open else "block_seen", seen=tokens)
+        name = f"promote.sql {named(due)}, candidates.sql" if due else "candidates.sql"
+        yield Step(f"{name} sees {named(tokens)}", now(state, who, session))
+
+
+def win_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:
+    session = state.sessions[who]
+    claim = fresh_claim(state)
+    jobs, lane = view(state, session)
+    retry = next_attempt(scope, session, jobs, lane)
+    won = session._replace(next="lane_heads", claim=claim, locks_lane=True, waited=waiting(state.jobs))
+    if lane is None and not lane_is_locked(state, who):
+        yield Step("win_lanes.sql INSERT", now(state, who, write(won, LANE, claim)))
+    elif retry != NOBODY and not lane_is_locked(state, who):
+        yield Step("win_lanes.sql takes over", now(state, who, write(won, LANE, claim)._replace(retry=retry)))
+    elif scope.breaks("a lost lane counts as won"):
+        yield Step("win_lanes.sql loses", now(state, who, won._replace(locks_lane=False)))
+    else:
+        yield Step("win_lanes.sql loses", now(state, who, session._replace(next="block_seen")))
+
+
+def next_attempt(scope: Scope, session: Session, jobs: tuple[Job, ...], lane: Lane) -> int:
+    """The job for which the lane is reserved, if it is due now and was among what the scan showed."""
+    if not isinstance(lane, Reserved) or lane.job not in session.seen:
+        return NOBODY
+    due = jobs[lane.job] == TODO or scope.breaks("a reservation is won before its job is due")
+    return lane.job if due else NOBODY
+
+
+def lane_heads(scope: Scope, state: State, who: int) -> Iterator[Step]:
+    session = state.sessions[who]
+    jobs, _ = view(state, session)
+    head = scope.best(waiting(jobs))
+    if scope.breaks("head from the candidate scan"):
+        head = scope.best(job for job in waiting(jobs) if job in session.seen)
+    if session.retry != NOBODY and jobs[session.retry] == TODO and not scope.breaks("reservation ignored by claim"):
+        head = session.retry
+    starts = head != NOBODY and scope.serves(who, head)
+    after = session._replace(next="start_jobs", head=head) if starts else session._replace(next="block_seen")
+    yield Step(f"claim.sql lane_heads is {named((head,))}", now(state, who, after))
+
+
+def start_jobs(scope: Scope, state: State, who: int) -> Iterator[Step]:
+    session = state.sessions[who]
+    jobs, _ = view(state, session)
+    if touched(state, who, session.head):
+        return  # waits for the row
+    after = session._replace(next="block_seen" if session.seen else "commit", head=NOBODY)
+    if jobs[session.head] in WAITING:
+        after = write(after, session.head, session.claim)._replace(job=session.head)
+    yield Step(f"start_jobs.sql {named((session.head,))}", now(state, who, after))
+
+
+def block_seen(scope: Scope, state: State, who: int) -> Iterator[Step]:
+    """Under the lane row's lock, which it takes if nobody has it and a row is there; else it leaves all as it is."""
+    session = state.sessions[who]
+    jobs, lane = view(state, session)
+    must_give_back = session.claim and session.job == NOBODY
+    after = session._replace(next="release_lanes" if must_give_back else "commit", seen=())
+    may = lane is not None and (session.locks_lane or not lane_is_locked(state, who))
+    if scope.breaks("block without the lane lock"):
+        may = lane is not None
+    elif may:
+        after = after._replace(locks_lane=True)
+    losers = tuple(job for job in session.seen if jobs[job] == TODO) if may else ()
+    if isinstance(lane, Reserved) and not scope.breaks("a loser blocks the reserved job"):
+        losers = tuple(job for job in losers if job != lane.job)
+    if any(touched(state, who, job) for job in losers):
+        return  # waits for the row
+    for job in losers:
+        after = write(after, job, BLOCKED)
+    yield Step(f"block_seen.sql {named(losers)}", now(state, who, after))
+
+
+def release_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:
+    session = state.sessions[who]
+    jobs, _ = view(state, session)
+    head = session.head if scope.breaks("finish looks before it locks") else scope.best(waiting(jobs))
+    after = write(session, LANE, None)._replace(next="commit", head=NOBODY)
+    if head != NOBODY and jobs[head] == BLOCKED and not scope.breaks("release without making a token"):
+        after = write(after, head, TODO)
+    yield Step(f"release_lanes.sql token {named((head,))}", now(state, who, after))
+
+
+# ---------------------------------------------------------------- finish
+
+
+def finish_or_retry(scope: Scope, state: State, who: int) -> Iterator[Step]:
+    """The handler is over: with success, or, if a failure is left to try, with an error."""
+    session = state.sessions[who]
+    if scope.breaks("finish looks before it locks") and session.next == "ended":
+        jobs, _ = view(state, session)
+        head = scope.best(waiting(jobs))
+        looked = session._replace(next="hold_lanes", head=head)
+        yield Step(f"finish.sql looks too early, at {named((head,))}", now(state, who, looked))
+    else:
+        yield from hold_lanes(state, who, "finish.sql", "delete_jobs")
+    if state.faults.failures and session.next == "ended":
+        for step in hold_lanes(state, who, "retry.sql", "retry"):
+            faults = state.faults._replace(failures=state.faults.failures - 1)
+            yield step._replace(state=step.state._replace(faults=faults), helps=False)
+
+
+def hold_lanes(state: State, who: int, caller: str, then: str) -> Iterator[Step]:
+    """Waits for the lane row, if the job is still done under our claim."""
+    session = state.sessions[who]
+    after = session._replace(next=then)
+    if state.jobs[session.job] == session.claim == state.lane:
+        if lane_is_locked(state, who):
+            return
+        after = after._replace(locks_lane=True, waited=waiting(state.jobs))
+    yield Step(f"{caller} hold_lanes.sql", now(state, who, after))
+
+
+def delete_jobs(scope: Scope, state: State, who: int) -> Iterator[Step]:
+    session = state.sessions[who]
+    status = state.jobs[session.job]
+    ours = status == session.claim
+    if touched(state, who, session.job):
+        return  # waits for the row
+    if not ours and not (scope.breaks("unfenced finish") and status not in (UNBORN, ENDED)):
+        yield Step(f"finish.sql DELETE {named((session.job,))} is refused", now(state, who, IDLE))
+        return
+    after = write(session, session.job, ENDED)._replace(next="followers", job=NOBODY)
+    if scope.breaks("finish in two transactions"):
+        state, after = commit_writes(scope, state, after), after._replace(writes=(), locks_lane=False)
+    deleted = now(state, who, after)
+    yield Step(
+        f"finish.sql DELETE {named((session.job,))}",
+        deleted if ours else deleted._replace(broken=STALE_FINISH),
+    )
+
+
+def followers(scope: Scope, state: State, who: int) -> Iterator[Step]:
+    """The next job is handed over; or not, because the worker stops, or another ready job comes before it."""
+    session = state.sessions[who]
+    jobs, _ = view(state, session)
+    head = session.head if scope.breaks("finish looks before it locks") else scope.best(waiting(jobs))
+    if head != NOBODY and scope.serves(who, head):
+        handed = session._replace(next="start_jobs", head=head)
+        yield Step(f"followers.sql hands over {named((head,))}", now(state, who, handed))
+    yield Step("followers.sql hands nothing over", now(state, who, session._replace(next="release_lanes")))
+
+
+# ---------------------------------------------------------------- retry and rescue
+
+
+def rescue(scope: Scope, state: State, who: int) -> Iterator[Step]:
+    """What is done for a worker that is gone; or for one that lives, if an expiry is left to try."""
+    for job, claim in enumerate(state.jobs):
+        if not isinstance(claim, int):
+            continue
+        alive = any(session.claim == claim for session in state.sessions[:RESCUER])
+        if alive and not state.faults.expiries:
+            continue
+        faults = state.faults._replace(expiries=state.faults.expiries - alive)
+        after = now(state, who, Session(next="rescue", job=job, claim=claim))._replace(faults=faults)
+        yield Step(f"rescue.sql finds {named((job,))}", after, helps=not alive)
+
+
+def hold_for_rescue(scope: Scope, state: State, who: int) -> Iterator[Step]:
+    yield from hold_lanes(state, who, "rescue.sql retry.sql", "retry")
+
+
+def retry(scope: Scope, state: State, who: int) -> Iterator[Step]:
+    """The UPDATE of the job and of the lane row. A worker may ask for a delay, a rescuer does not."""
+    session = state.sessions[who]
+    ours = state.jobs[session.job] == session.claim
+    if touched(state, who, session.job):
+        return  # waits for the row
+    if not ours and not (scope.breaks("unfenced retry") and state.jobs[session.job] not in (UNBORN, ENDED)):
+        yield Step(f"retry.sql UPDATE {named((session.job,))} is refused", now(state, who, IDLE))
+        return
+    lane = None if scope.breaks("retry gives the lane up") else Reserved(session.job)
+    statuses = (TODO,) if who == RESCUER else (TODO, SCHEDULED)
+    if who == RESCUER and scope.breaks("rescue leaves no token"):
+        statuses = (BLOCKED,)
+    for status in statuses:
+        after = write(write(session, session.job, status), LANE, lane)._replace(next="commit", job=NOBODY)
+        again = now(state, who, after)
+        yield Step(
+            f"retry.sql UPDATE {named((session.job,))} to {status}",
+            again if ours else again._replace(broken=STALE_RETRY),
+        )
+
+
+# ---------------------------------------------------------------- transactions
+
+
+def commit(scope: Scope, state: State, who: int) -> Iterator[Step]:
+    session = state.sessions[who]
+    after = Session(next="ended", job=session.job, claim=session.claim) if session.job != NOBODY else IDLE
+    yield Step("COMMIT", now(commit_writes(scope, state, session), who, after))
+
+
+def commit_writes(scope: Scope, state: State, session: Session) -> State:
+    """What becomes visible to all. Jobs start and end here, so here the promises of the lane are checked."""
+    jobs, lane = view(state, session)
+    state = state._replace(jobs=jobs, lane=lane)
+    for job, value in session.writes:
+        if job != LANE and value == ENDED:
+            state = buried(state, job)
+    for job, value in session.writes:
+        if job != LANE and isinstance(value, int):
+            broken = state.broken or what_a_start_breaks(scope, state, session, job)
+            state = state._replace(begun=job, earlier=put(state.earlier, job, ()), broken=broken)
+    return state
+
+
+def what_a_start_breaks(scope: Scope, state: State, session: Session, job: int) -> str:
+    if sum(isinstance(status, int) for status in state.jobs) > 1:
+        return OVERLAP
+    if state.begun == job:
+        return ""  # the next attempt goes before everything
+    if state.begun != NOBODY:
+        return OVERTAKEN
+    if state.earlier[job]:
+        return DISORDER
+    if any(scope.best((job, other)) == other for other in session.waited if other != job):
+        return WORSE_FIRST
+    return ""
+
+
+def buried(state: State, job: int) -> State:
+    """The job is over; nobody has to remember anything about it."""
+    earlier = tuple(tuple(other for other in others if other != job) for others in state.earlier)
+    begun = NOBODY if state.begun == job else state.begun
+    return state._replace(jobs=put(state.jobs, job, ENDED), earlier=put(earlier, job, ()), begun=begun)
+
+
+def view(state: State, session: Session) -> tuple[tuple[Job, ...], Lane]:
+    """What a session sees: what is committed, and over it what it wrote itself."""
+    jobs, lane = state.jobs, state.lane
+    for key, value in session.writes:
+        if key == LANE:
+            lane = value if not isinstance(value, str) else lane
+        elif isinstance(value, str | int):
+            jobs = put(jobs, key, value)
+    return jobs, lane
+
+
+def write(session: Session, key: int, value: Job | Lane) -> Session:
+    kept = (other for other in session.writes if other[0] != key)
+    return session._replace(writes=(*kept, (key, value)))
+
+
+def touched(state: State, who: int, job: int) -> bool:
+    """Another transaction has written this row and is not over."""
+    return any(key == job for other, session in enumerate(state.sessions) if other != who for key, _ in session.writes)
+
+
+def lane_is_locked(state: State, who: int) -> bool:
+    """By another session: its row lock, or for a row that is just being inserted its advisory lock."""
+    return any(session.locks_lane for other, session in enumerate(state.sessions) if other != who)
+
+
+def fresh_claim(state: State) -> int:
+    """A number that nobody remembers stands for a random id: it equals no other that is still in use."""
+    used = {state.lane, *state.jobs, *(session.claim for session in state.sessions)}
+    return next(claim for claim in range(1, 10) if claim not in used)
+
+
+def waiting(jobs: tuple[Job, ...]) -> tuple[int, ...]:
+    return tuple(job for job, status in enumerate(jobs) if status in WAITING)
+
+
+def now(state: State, who: int, session: Session) -> State:
+    return state._replace(sessions=put(state.sessions, who, session))
+
+
+def put(values: tuple[T, ...], place: int, value: T) -> tuple[T, ...]:
+    return (*values[:place], value, *values[place + 1 :])
+
+
+def named(jobs: Iterable[int]) -> str:
+    return "+".join("ABCDEF"[job] for job in jobs if job != NOBODY) or "nobody"
+
+
+STATEMENTS: dict[str, Statement] = {
+    "idle": promote_and_candidates,
+    "win_lanes": win_lanes,
+    "lane_heads": lane_heads,
+    "start_jobs": start_jobs,
+    "block_seen": block_seen,
+    "release_lanes": release_lanes,
+    "ended": finish_or_retry,
+    "hold_lanes": finish_or_retry,
+    "delete_jobs": delete_jobs,
+    "followers": followers,
+    "rescue": hold_for_rescue,
+    "retry": retry,
+    "commit": commit,
+}

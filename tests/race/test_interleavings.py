@@ -1,0 +1,694 @@
+"""The races of a lane as stories on real sessions, each told on the SQL as shipped and on mutants of it.
+
+What a story says in `promise` holds as shipped; each mutation takes away one protection, and the same story then breaks
+a promise. Jobs of one lane are deferred one by one, so that each is a token, unless a story says otherwise.
+"""
+
+from collections.abc import Callable
+
+from psycopg.errors import InvalidTransactionState, NoDataFound
+
+from tests.race.harness import Job, Mutation, Stage, promise, story
+
+
+def ids(jobs: list[Job]) -> list[int]:
+    return [job.id for job in jobs]
+
+
+UNFENCED_RETRY = Mutation(
+    "a job is taken back whatever its claim",
+    "retry.sql",
+    "WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id",
+    "WHERE jobs.id = ended.id",
+)
+UNFENCED_FINISH = Mutation(
+    "a job is finished whatever its claim",
+    "finish.sql",
+    "WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id",
+    "WHERE jobs.id = ended.id",
+)
+RETRY_GIVES_THE_LANE_UP = Mutation(
+    "a retry gives the lane up",
+    "retry.sql",
+    "UPDATE lanes SET state = 'retrying', job_id = again.id, claim_id = NULL, worker_id = NULL, since = clock()\n"
+    "        FROM again",
+    "DELETE FROM lanes USING again",
+)
+LOST_IS_WON = Mutation(
+    "a lane that was lost counts as won",
+    "win_lanes.sql",
+    "SELECT created.lock, created.claim_id, NULL FROM created",
+    "SELECT wanted.lock, gen_random_uuid(), NULL FROM wanted",
+)
+
+
+# ---------------------------------------------------------------- one at a time
+
+
+@story(LOST_IS_WON)
+def test_two_claims_that_both_saw_the_lane_free_start_one_job(stage: Stage) -> None:
+    producer, slow, quick = stage.session(), stage.worker(), stage.worker()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    slow.start_until("win_lanes", slow.claim)
+    quick.claim()
+    slow.resume()
+    promise(stage.doing() == [first], f"of one lane run {stage.doing()}")
+    promise(stage.drain() == [first, second], "in order")
+
+
+@story(
+    Mutation(
+        "a claim starts all that it saw",
+        "claim.sql",
+        "v_start.ids || v_look.free",
+        "v_start.ids || v_look.free || v_look.seen",
+    )
+)
+def test_a_claim_with_room_for_many_starts_one_job_of_a_lane(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    deferred = [id for _ in range(3) for id in producer.defer("a")]
+    promise(ids(worker.claim(10)) == deferred[:1], "one job of the lane, the first")
+    promise(stage.drain() == deferred, "in order")
+
+
+@story(
+    Mutation(
+        "nothing filters out a lane that another claim is just inserting",
+        "win_lanes.sql",
+        "\n          AND pg_try_advisory_xact_lock(hashtextextended('inturn lane ' || wanted.lock, 0))",
+        "",
+    )
+)
+def test_a_claim_does_not_wait_for_another_one_that_has_not_committed(stage: Stage) -> None:
+    producer, one, two = stage.session(), stage.worker(), stage.worker()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    one.begin()
+    one.claim()
+    promise(two.claim() == [], "the lane is taken")
+    one.commit()
+    promise(stage.doing() == [first], "one at a time")
+    promise(stage.drain() == [first, second], "in order")
+
+
+# ---------------------------------------------------------------- in order
+
+
+@story(
+    Mutation(
+        "the head is taken from what the claim saw before it won the lane",
+        "claim.sql",
+        "lane_heads(v_won.locks)",
+        "(SELECT DISTINCT ON (j.lock) j.lock, j.id FROM jobs AS j WHERE j.id = ANY (v_look.seen)"
+        " AND j.status IN ('todo', 'blocked') ORDER BY j.lock, j.priority DESC, j.id)",
+    )
+)
+def test_a_claim_starts_the_head_as_it_is_when_the_lane_is_won(stage: Stage) -> None:
+    """The claim sees the batch's token and a latecomer; meanwhile the token ends, and its sibling is next."""
+    producer, slow, quick = stage.session(), stage.worker(), stage.worker()
+    [token, sibling], [latecomer] = producer.defer("a", 1, 0), producer.defer("a")
+    slow.start_until("win_lanes", slow.claim, 1)
+    quick.finish(quick.claim_one(), want=0)
+    promise(ids(slow.resume()) == [sibling], f"{sibling} was there before {latecomer}; {token} is over")
+
+
+@story(
+    Mutation("claim runs in any transaction", "claim.sql", "PERFORM require_read_committed();", ""),
+)
+def test_a_claim_never_decides_on_a_snapshot_from_before_it_won_the_lane(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    producer.defer("a")
+    worker.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    worker.run("SELECT FROM jobs")
+    [better] = producer.defer("a", 1)
+    promise(refused(worker.claim, by=InvalidTransactionState), f"it cannot see {better}, which goes first")
+
+
+@story(
+    Mutation(
+        "what follows in the lane is handed over in any case",
+        "followers.sql",
+        "AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id))",
+        "",
+    )
+)
+def test_a_deep_lane_does_not_keep_its_worker_from_an_older_job(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    producer.defer("a")
+    running = worker.claim_one()
+    [older], [follower] = producer.defer(None), producer.defer("a")
+    promise(worker.finish(running).following == [], "another job comes first")
+    promise([worker.claim_one().id, worker.claim_one().id] == [older, follower], "by id")
+
+
+# ---------------------------------------------------------------- no wake-up is lost
+
+
+@story(
+    Mutation("jobs are blocked without the lane row's lock", "block_seen.sql", " FOR UPDATE SKIP LOCKED", ""),
+    Mutation("blocking waits for the lane row", "block_seen.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"),
+)
+def test_a_job_that_comes_while_its_lane_is_being_given_back_stays_a_token(stage: Stage) -> None:
+    producer, holder, other = stage.session(), stage.worker(), stage.worker()
+    producer.defer("a")
+    running = holder.claim_one()
+    holder.begin()
+    holder.finish(running)
+    [newcomer] = producer.defer("a")
+    promise(other.claim() == [], "the lane is still held, as far as anybody can see; and no claim waits for a finish")
+    holder.commit()
+    promise(ids(other.claim()) == [newcomer], "neither the holder nor the claim forgot it")
+
+
+@story(Mutation("finish looks before it locks the lane row", "hold_lanes.sql", "\n        FOR UPDATE", ""))
+def test_a_finish_sees_the_job_that_a_claim_is_just_blocking(stage: Stage) -> None:
+    producer, holder, other = stage.session(), stage.worker(), stage.worker()
+    producer.defer("a")
+    running = holder.claim_one()
+    [newcomer] = producer.defer("a")
+    other.begin()
+    promise(other.claim() == [], "the lane is held")
+    holder.start(holder.finish, running, want=0)
+    other.commit()
+    holder.result()
+    promise(ids(other.claim()) == [newcomer], "it was made a token again")
+
+
+@story(
+    Mutation(
+        "a job is born blocked if its lane is held",
+        "defer_jobs.sql",
+        "OR r.place = 1 THEN",
+        "OR r.place = 1 AND NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = r.lock) THEN",
+    ),
+    Mutation("a job is born blocked", "defer_jobs.sql", "OR r.place = 1 THEN", "OR r.place = 0 THEN"),
+)
+def test_a_job_that_commits_after_the_lane_was_given_back_wakes_it_itself(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    worker.run("INSERT INTO jobs (created_at, status, task, lock) VALUES (now(), 'todo', 'task', 'a')")
+    running = worker.claim_one()
+    producer.begin()
+    late = producer.defer("a", 0, 0)
+    worker.finish(running)
+    promise(worker.claim() == [], "nobody sees it yet")
+    producer.commit()
+    promise(stage.drain() == late, "all of the batch, in order")
+
+
+@story(
+    Mutation(
+        "a producer locks the lane",
+        "defer_jobs.sql",
+        "PERFORM wake(p_queues);",
+        "PERFORM wake(p_queues); PERFORM pg_advisory_xact_lock(hashtext(l)) FROM unnest(p_locks) AS l;",
+    )
+)
+def test_producers_wait_for_nobody_and_nobody_waits_for_them(stage: Stage) -> None:
+    one, two, worker = stage.session(), stage.session(), stage.worker()
+    [first] = one.defer("a")
+    one.begin()
+    one.defer("a")
+    two.begin()
+    two.defer("a")
+    running = worker.claim_one()
+    promise(worker.finish(running).accepted == [first], "claim and finish do not wait either")
+    two.commit()
+    one.rollback()
+    promise(len(stage.drain()) == 1, "what was rolled back never was")
+
+
+# ---------------------------------------------------------------- nobody waits, nobody deadlocks
+
+
+@story(
+    Mutation(
+        "a claim tries to insert a lane row that is there",
+        "win_lanes.sql",
+        "WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = wanted.lock)\n          AND",
+        "WHERE",
+    )
+)
+def test_a_claim_does_not_wait_for_a_finish_that_has_not_committed(stage: Stage) -> None:
+    producer, slow, quick = stage.session(), stage.worker(), stage.worker()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    slow.start_until("win_lanes", slow.claim)
+    running = quick.claim_one()
+    quick.begin()
+    promise(quick.finish(running, want=0).accepted == [first], "it ends")
+    promise(slow.resume() == [], "the lane is still held, as far as anybody can see")
+    quick.commit()
+    promise(ids(slow.claim()) == [second], "now it is free")
+
+
+@story(
+    Mutation(
+        "a claim locks the lane jobs that it looks at",
+        "candidates.sql",
+        "LIMIT p_window\n",
+        "LIMIT p_window FOR UPDATE\n",
+    )
+)
+def test_a_claim_does_not_wait_for_jobs_that_another_claim_looks_at(stage: Stage) -> None:
+    producer, one, two = stage.session(), stage.worker(), stage.worker()
+    [a], [b] = producer.defer("a"), producer.defer("b")
+    one.begin()
+    promise(ids(one.claim(1)) == [a], "the oldest")
+    promise(ids(two.claim(2)) == [b], "the lane that the first left")
+    one.commit()
+
+
+@story(
+    Mutation(
+        "lane rows are locked in the order in which jobs are given",
+        "hold_lanes.sql",
+        "ORDER BY lanes.lock\n",
+        "ORDER BY (SELECT array_position(p_ids, jobs.id) FROM jobs WHERE jobs.lock = lanes.lock AND status = 'doing')\n",
+    )
+)
+def test_two_finishes_of_the_same_lanes_do_not_deadlock(stage: Stage) -> None:
+    """As when a finish is sent again because its reply is late. Claims that block in the lanes hold both up at first."""
+    producer, worker, again = stage.session(), stage.worker(), stage.worker()
+    blocks_a, blocks_b = stage.worker("qa"), stage.worker("qb")
+    for lock in ("a", "b"):
+        producer.defer(lock)
+    a, b = worker.claim()
+    for lock, claimer in (("a", blocks_a), ("b", blocks_b)):
+        producer.defer(lock, queue=f"q{lock}")
+        claimer.begin()
+        promise(claimer.claim() == [], "the lane is held")
+    worker.start(worker.finish, a, b, want=0)
+    again.start(again.finish, b, a, want=0)
+    blocks_a.commit()
+    worker.moves_on_from(blocks_a)
+    blocks_b.commit()
+    accepted = worker.result().accepted + again.result().accepted
+    promise(sorted(accepted) == [a.id, b.id], f"each is accepted once: {accepted}")
+
+
+@story(
+    Mutation("ended jobs are locked in the order in which they are given", "finish.sql", " ORDER BY e.id\n", "\n"),
+)
+def test_two_finishes_of_the_same_free_jobs_do_not_deadlock(stage: Stage) -> None:
+    producer, worker, again = stage.session(), stage.worker(), stage.worker()
+    locks_a, locks_b = stage.session(), stage.session()
+    producer.defer(None, 0, 0)
+    a, b = worker.claim()
+    for job, session in ((a, locks_a), (b, locks_b)):
+        session.begin()
+        session.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", job.id)
+    worker.start(worker.finish, a, b)
+    again.start(again.finish, b, a)
+    locks_a.commit()
+    worker.moves_on_from(locks_a)
+    locks_b.commit()
+    accepted = worker.result().accepted + again.result().accepted
+    promise(sorted(accepted) == [a.id, b.id], f"each is accepted once: {accepted}")
+
+
+# ---------------------------------------------------------------- who lost a job can do it no harm
+
+
+@story(UNFENCED_FINISH, UNFENCED_RETRY)
+def test_a_worker_that_was_taken_for_dead_can_end_its_job_no_more(stage: Stage) -> None:
+    producer, zombie, other, rescuer = stage.session(), stage.worker(), stage.worker(), stage.session()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    lost = zombie.claim_one()
+    stage.forget(zombie)
+    promise(rescuer.rescue() == [first], "it waits for its next attempt")
+    promise(zombie.finish(lost).accepted == [] and zombie.retry(lost, delay="1 hour") == [], "not its job any more")
+    taken = other.claim_one()
+    promise(taken.id == first, "the next attempt goes first")
+    promise(zombie.finish(lost).accepted == [] and zombie.retry(lost) == [], "somebody else's job")
+    promise(stage.doing() == [first], "nothing of it was touched")
+    promise(other.finish(taken, want=0).accepted == [first], "its own")
+    promise(stage.drain() == [second], "the lane goes on")
+
+
+@story(
+    UNFENCED_FINISH,
+    Mutation(
+        "a job is finished by whoever does it, whatever the claim",
+        "finish.sql",
+        "jobs.claim_id = ended.claim_id",
+        "jobs.worker_id = p_worker",
+    ),
+)
+def test_an_old_claim_of_the_same_worker_is_refused(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    producer.defer("a")
+    before = worker.claim_one()
+    worker.retry(before)
+    now = worker.claim_one()
+    promise(now.id == before.id and worker.finish(before).accepted == [], "a message from the first attempt comes late")
+    promise(worker.finish(now).accepted == [now.id], "the second attempt is accepted")
+
+
+@story(
+    Mutation(
+        "claim asks nobody whether the worker lives",
+        "claim.sql",
+        "IF NOT EXISTS (SELECT FROM workers WHERE id = p_worker) THEN",
+        "IF false THEN",
+    ),
+)
+def test_a_worker_that_was_taken_for_dead_cannot_claim(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    producer.defer("a")
+    stage.forget(worker)
+    promise(refused(worker.claim, by=NoDataFound), "it must register again")
+
+
+@story(
+    Mutation(
+        "rescue looks only when a worker dies",
+        "rescue.sql",
+        "DELETE FROM workers WHERE heartbeat_at < clock() - p_after;",
+        "DELETE FROM workers WHERE heartbeat_at < clock() - p_after; IF NOT FOUND THEN RETURN; END IF;",
+    )
+)
+def test_what_a_worker_claims_while_it_is_declared_dead_is_rescued_later(stage: Stage) -> None:
+    producer, worker, rescuer = stage.session(), stage.worker(), stage.session()
+    [first] = producer.defer("a")
+    worker.start_until("win_lanes", worker.claim)
+    stage.silence(worker)
+    promise(rescuer.rescue("1 minute") == [], "it does nothing yet")
+    promise(ids(worker.resume()) == [first], "the claim had asked before")
+    promise(rescuer.rescue("1 minute") == [first], "its worker has no row")
+
+
+# ---------------------------------------------------------------- rescue against finish, rescue against rescue
+
+
+@story(
+    Mutation(
+        "rescue reserves the lane of a job that it did not get",
+        "retry.sql",
+        "FROM again WHERE lanes.lock = again.lock",
+        "FROM unnest(p_ids) AS again(id) WHERE lanes.claim_id = ANY (p_claims)",
+    )
+)
+def test_a_rescue_leaves_alone_what_is_just_being_finished(stage: Stage) -> None:
+    producer, worker, rescuer = stage.session(), stage.worker(), stage.session()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    running = worker.claim_one()
+    stage.forget(worker)
+    worker.begin()
+    promise(ids(worker.finish(running).following) == [second], "handed over in the same claim of the lane")
+    rescuer.start(rescuer.rescue)
+    worker.commit()
+    promise(rescuer.result() == [], f"{first} is over, and {second} was not yet begun when the rescue looked")
+    promise(stage.lanes() == {"a": "held"} and stage.doing() == [second], "the lane is the second job's")
+    promise(rescuer.rescue() == [second], "the next rescue finds it")
+    promise(stage.drain() == [second], "and it is done")
+
+
+@story(UNFENCED_FINISH)
+def test_a_finish_is_refused_if_a_rescue_came_first(stage: Stage) -> None:
+    producer, worker, rescuer = stage.session(), stage.worker(), stage.session()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    running = worker.claim_one()
+    stage.forget(worker)
+    rescuer.begin()
+    promise(rescuer.rescue() == [first], "its worker has no row")
+    worker.start(worker.finish, running)
+    rescuer.commit()
+    promise(worker.result() == ([], []), "nothing accepted, nothing handed over")
+    promise(stage.drain() == [first, second], "in order")
+
+
+@story(UNFENCED_RETRY)
+def test_two_rescuers_at_once_take_a_job_back_once(stage: Stage) -> None:
+    producer, worker, one, two = stage.session(), stage.worker(), stage.session(), stage.session()
+    [first] = producer.defer("a")
+    worker.claim()
+    stage.forget(worker)
+    one.begin()
+    promise(one.rescue() == [first], "its worker has no row")
+    two.start(two.rescue)
+    one.commit()
+    promise(two.result() == [], "it was taken back already")
+
+
+@story(UNFENCED_RETRY)
+def test_a_slow_rescuer_leaves_alone_the_next_attempt(stage: Stage) -> None:
+    producer, worker, other = stage.session(), stage.worker(), stage.worker()
+    slow, quick = stage.session(), stage.session()
+    [first] = producer.defer("a")
+    worker.claim()
+    stage.forget(worker)
+    slow.start_until("hold_lanes", slow.rescue)
+    promise(quick.rescue() == [first], "its worker has no row")
+    promise(ids(other.claim()) == [first], "the next attempt")
+    promise(slow.resume() == [] and stage.doing() == [first], "another claim than the one it wanted to end")
+
+
+@story(
+    Mutation(
+        "who is dead is decided before the heartbeat's lock is waited for",
+        "rescue.sql",
+        "DELETE FROM workers WHERE heartbeat_at < clock() - p_after;",
+        "DELETE FROM workers AS w WHERE w.id IN"
+        " (SELECT late.id FROM workers AS late WHERE late.heartbeat_at < clock() - p_after OFFSET 0);",
+    )
+)
+def test_a_heartbeat_in_the_last_moment_saves_the_worker(stage: Stage) -> None:
+    producer, worker, rescuer = stage.session(), stage.worker(), stage.session()
+    [first] = producer.defer("a")
+    worker.claim()
+    stage.silence(worker)
+    worker.begin()
+    promise(worker.run("SELECT heartbeat(%s)", worker.id) == [(True,)], "it is still known")
+    rescuer.start(rescuer.rescue, "1 minute")
+    worker.commit()
+    promise(rescuer.result() == [] and stage.doing() == [first], "it lives, and goes on")
+
+
+# ---------------------------------------------------------------- a retry keeps the lane
+
+
+@story(
+    RETRY_GIVES_THE_LANE_UP,
+    Mutation(
+        "a claim ignores for whom the lane is reserved",
+        "claim.sql",
+        "coalesce((SELECT r.id FROM jobs AS r WHERE r.id = won.job_id AND r.status = 'todo'), head.id)",
+        "head.id",
+    ),
+)
+def test_a_retry_goes_before_a_better_newcomer(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [first] = producer.defer("a")
+    running = worker.claim_one()
+    [better] = producer.defer("a", 9)
+    promise(worker.retry(running) == [first], "its own")
+    running = worker.claim_one()
+    promise(running.id == first, f"{better} waits for the end of what has begun")
+    promise(ids(worker.finish(running).following) == [better], "then it goes")
+
+
+@story(RETRY_GIVES_THE_LANE_UP)
+def test_a_lane_waits_for_a_retry_that_is_not_due(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    worker.retry(worker.claim_one(), delay="1 hour")
+    [better] = producer.defer("a", 9)
+    promise(worker.claim() == [], "nothing of the lane starts")
+    promise(stage.drain() == [first, better, second], "when it is due, it goes first")
+
+
+@story(
+    Mutation(
+        "a claim blocks the job for which the lane is reserved",
+        "block_seen.sql",
+        "AND jobs.id IS DISTINCT FROM held.job_id",
+        "",
+    )
+)
+def test_a_claim_that_has_no_room_for_a_retry_leaves_it_its_token(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    worker.retry(worker.claim_one())
+    [urgent] = producer.defer(None, 9)
+    promise(worker.claim_one().id == urgent, "it sees the lane too, and blocks what waits in it")
+    promise(stage.drain() == [urgent, first, second], "the retry is found again")
+
+
+@story(Mutation("a claim waits for one that takes the lane over", "win_lanes.sql", "FOR UPDATE SKIP LOCKED", ""))
+def test_a_claim_does_not_wait_for_another_one_that_takes_a_reserved_lane_over(stage: Stage) -> None:
+    producer, one, two = stage.session(), stage.worker(), stage.worker()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    one.retry(one.claim_one())
+    one.begin()
+    promise(ids(one.claim()) == [first], "the retry")
+    promise(two.claim() == [], "somebody is at work on the lane")
+    one.commit()
+    promise(stage.doing() == [first], "one at a time")
+    promise(stage.drain() == [first, second], "in order")
+
+
+@story(
+    LOST_IS_WON,
+    Mutation(
+        "a claim takes over any row of a lane that it saw reserved",
+        "win_lanes.sql",
+        "FROM reserved WHERE",
+        "FROM (SELECT wanted.lock, NULL::bigint AS job_id FROM wanted) AS reserved WHERE",
+    ),
+)
+def test_two_claims_that_both_saw_the_lane_reserved_start_one_job(stage: Stage) -> None:
+    producer, slow, quick = stage.session(), stage.worker(), stage.worker()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    quick.retry(quick.claim_one())
+    slow.start_until("win_lanes", slow.claim)
+    promise(ids(quick.claim()) == [first], "the retry")
+    slow.resume()
+    promise(stage.doing() == [first], f"of one lane run {stage.doing()}")
+    promise(stage.drain() == [first, second], "in order")
+
+
+# ---------------------------------------------------------------- several queues
+
+
+@story(
+    Mutation(
+        "a claim starts the head of a queue that it does not serve",
+        "claim.sql",
+        "WHERE next.queue = ANY (v_queues) OR p_queues IS NULL",
+        "WHERE true",
+    ),
+    Mutation(
+        "a claim keeps a lane that it cannot use",
+        "claim.sql",
+        "IF cardinality(v_start.locks) < cardinality(v_won.locks) THEN",
+        "IF false THEN",
+    ),
+    Mutation(
+        "a claim gives a lane back and wakes nobody",
+        "claim.sql",
+        "PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won.locks) EXCEPT SELECT unnest(v_start.locks))))",
+        "PERFORM release_lanes(ARRAY(SELECT unnest(v_won.locks) EXCEPT SELECT unnest(v_start.locks)))",
+    ),
+)
+def test_a_claim_gives_a_lane_back_whose_head_is_for_others(stage: Stage) -> None:
+    producer, mine, theirs = stage.session(), stage.worker("mine"), stage.worker("theirs")
+    [head], [second] = producer.defer("a", queue="theirs"), producer.defer("a", queue="mine")
+    with stage.notifications() as heard:
+        promise(mine.claim() == [], f"{second} waits for {head}")
+    promise(heard == ["theirs"], f"those who serve the head are woken: {heard}")
+    promise(stage.lanes() == {} and stage.statuses() == {head: "todo", second: "blocked"}, "the head is the token")
+    promise(ids(theirs.claim()) == [head], "those who serve it find it")
+
+
+@story(
+    Mutation(
+        "finish hands over a job of a queue that the worker does not serve",
+        "followers.sql",
+        "WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))",
+        "WHERE true",
+    ),
+    Mutation("finish wakes nobody", "finish.sql", "PERFORM wake(v_tokens);", "NULL;"),
+    Mutation("the head is made no token", "release_lanes.sql", "AND jobs.status = 'blocked'", "AND false"),
+)
+def test_a_finish_gives_a_lane_back_whose_next_job_is_for_others(stage: Stage) -> None:
+    producer, mine, theirs = stage.session(), stage.worker("mine"), stage.worker("theirs")
+    [first], [second] = producer.defer("a", queue="theirs"), producer.defer("a", queue="mine")
+    running = theirs.claim_one()
+    promise(mine.claim() == [] and stage.statuses()[second] == "blocked", "the lane is held")
+    with stage.notifications() as heard:
+        promise(theirs.finish(running) == ([first], []), "nothing for this worker")
+    promise(heard == ["mine"], f"those who serve the next job are woken: {heard}")
+    promise(ids(mine.claim()) == [second], "they find it")
+
+
+@story(
+    Mutation(
+        "a claim starts the best of each queue",
+        "candidates.sql",
+        "ORDER BY priority DESC, id\n        LIMIT p_limit\n    )\n    SELECT",
+        "ORDER BY priority DESC, id\n    )\n    SELECT",
+    )
+)
+def test_a_claim_never_starts_more_jobs_than_asked(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker("x", "y", "z")
+    for queue in ("z", "y", "x"):
+        producer.defer(None, 0, 0, 0, queue=queue)
+        for lock in "abc":
+            producer.defer(queue + lock, queue=queue)
+    expected = sorted(stage.statuses())
+    for place in range(0, len(expected), 4):
+        started = ids(worker.claim(4))
+        promise(started == expected[place : place + 4], f"the four oldest of all three queues: {started}")
+    promise(len(expected) == 18 and stage.doing() == expected, "all of them in the end, the last call with two")
+
+
+# ---------------------------------------------------------------- scheduled jobs
+
+
+@story(
+    Mutation("promote waits for another one", "promote.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"),
+    Mutation("promote locks nothing", "promote.sql", "\n        FOR UPDATE SKIP LOCKED", ""),
+)
+def test_scheduled_jobs_are_promoted_by_one_of_two_claims(stage: Stage) -> None:
+    producer, one, two = stage.session(), stage.worker(), stage.worker()
+    [first], [second], [free] = (producer.defer(lock, delay="1 hour") for lock in ("a", "a", None))
+    for worker in (one, two):
+        worker.run("SELECT set_config('inturn.clock', (now() + interval '1 day')::text, false)")
+    one.begin()
+    promise(ids(one.claim(1)) == [first], "all are due, this is the oldest")
+    promise(two.claim() == [], "another claim is at work on them, and nobody waits")
+    one.commit()
+    promise(ids(two.claim()) == [free], "the lane is held")
+    promise(stage.doing() == [first, free], "each is started once")
+    promise(stage.drain() == [first, second, free], "in order, also after the death of both workers")
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def refused(step: Callable[[], object], by: type[Exception]) -> bool:
+    try:
+        step()
+    except by:
+        return True
+    return False
+
+
+# ---------------------------------------------------------------- found by the model of the lane
+
+
+NOT_DUE = Mutation(
+    "a lane is taken over for a job that is not due", "win_lanes.sql", "\n          AND jobs.status = 'todo'", ""
+)
+
+
+@story(NOT_DUE)
+def test_a_claim_from_before_a_delayed_retry_leaves_the_lane_reserved(stage: Stage) -> None:
+    """It saw the jobs as tokens before their first attempts; now they are scheduled, and their lanes wait for them."""
+    producer, slow, quick = stage.session(), stage.worker(), stage.worker()
+    [first], [second], [alone] = producer.defer("a"), producer.defer("a"), producer.defer("b")
+    slow.start_until("win_lanes", slow.claim)
+    quick.retry(*quick.claim(), delay="1 hour")
+    promise(slow.resume() == [], f"{second} waits for the end of {first}, which has begun")
+    promise(stage.lanes() == {"a": "retrying", "b": "retrying"}, f"both still reserved: {stage.lanes()}")
+    promise(stage.drain() == [first, second, alone], "in order")
+
+
+@story(
+    NOT_DUE,
+    Mutation(
+        "whether the job is due is not asked again when the row is locked",
+        "win_lanes.sql",
+        "AND jobs.status = 'todo'",
+        "AND EXISTS (SELECT FROM jobs AS due WHERE due.id = lanes.job_id AND due.status = 'todo')",
+    ),
+)
+def test_a_claim_that_is_just_looking_at_a_reservation_sees_that_it_was_renewed(stage: Stage) -> None:
+    """Its snapshot shows the retry due at once; before it locks the row, the retry was done and waits again."""
+    producer, slow, quick = stage.session(), stage.worker(), stage.worker()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    quick.retry(quick.claim_one())
+    stage.make_gate("win_lanes.sql", "lanes.state = 'retrying'")
+    slow.start_until("gate", slow.claim)
+    quick.retry(quick.claim_one(), delay="1 hour")
+    promise(slow.resume() == [], f"{second} waits for the end of {first}, which has begun")
+    promise(stage.lanes() == {"a": "retrying"}, f"still reserved: {stage.lanes()}")
+    promise(stage.drain() == [first, second], "in order")

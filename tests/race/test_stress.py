@@ -1,0 +1,327 @@
+"""Some seconds of everything at once, and a checker that judges what was seen (history.py).
+
+Workers crash in the middle of transactions or with jobs in hand, are taken for dead while they live, and send what is
+refused then; producers commit late, roll back and defer batches. In the end every committed job must have
+been done once, in the order of its lane, and nothing may be left behind.
+"""
+
+import os
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from dataclasses import replace as altered
+from itertools import count
+from typing import Any, Literal, LiteralString
+
+import psycopg
+import pytest
+from psycopg.errors import NoDataFound
+
+from inturn.sql import SCHEMA
+from tests.race.history import Deferred, Ended, History, Started, violations
+
+SECONDS = 8.0  # of producing; what is left then is worked off
+PATIENCE = 60.0  # for the whole; a run that hangs has lost a job or a lane
+BACKLOG = 300  # so much may wait before producers slow down
+
+EQUALS = [f"equal {n}" for n in range(5)]
+RANKED = [f"ranked {n}" for n in range(3)]
+QUEUES = ["x", "y"]
+
+RARE = ["crash in a claim", "crash in a finish", "crash with jobs", "refused", "rescued", "handed over",
+        "retried", "retried later", "rolled back", "claim refused"]  # fmt: skip
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@dataclass
+class Run:
+    """What the threads share."""
+
+    dsn: str
+    seed: str
+    history: History = field(default_factory=History)
+    seen: Counter[str] = field(default_factory=Counter)
+    calls: "count[int]" = field(default_factory=count)
+    producers: threading.Event = field(default_factory=threading.Event)  # they are through
+    over: threading.Event = field(default_factory=threading.Event)
+    began: float = field(default_factory=time.monotonic)
+
+    def connect(self) -> Connection:
+        return psycopg.connect(self.dsn, autocommit=True, options=f"-c search_path={SCHEMA},pg_temp")
+
+    def dice(self, name: str) -> random.Random:
+        return random.Random(f"{self.seed} {name}")
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def backlog(self) -> int:
+        return len(self.history.deferred) - self.seen["rolled back"] - self.seen["finished"]
+
+
+class Producer:
+    def __init__(self, run: Run, name: str) -> None:
+        self.run, self.dice = run, run.dice(name)
+
+    def work(self) -> None:
+        with self.run.connect() as connection:
+            while self.run.seconds < SECONDS and not self.run.over.is_set():
+                self.defer(connection)
+                if self.run.backlog() > BACKLOG:
+                    connection.execute("SELECT pg_sleep(0.02)")
+
+    def defer(self, connection: Connection) -> None:
+        """One call in a transaction that often commits late, and sometimes not at all."""
+        lane = self.dice.choice([None, *EQUALS, *RANKED])
+        n = self.dice.choice([1, 1, 1, 2, 5])
+        priorities = [self.dice.choice([0, 0, 1]) if lane in RANKED else 0 for _ in range(n)]
+        scheduled = self.dice.random() < 0.05
+        called, call, committed = time.monotonic(), next(self.run.calls), float("inf")
+        connection.execute("BEGIN")
+        rows = connection.execute(
+            "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], %s::timestamptz[], %s::interval[])",
+            [["task"] * n, ["{}"] * n, [self.dice.choice(QUEUES)] * n, [lane] * n, priorities, [None] * n,
+             ["10 ms" if scheduled else None] * n],
+        ).fetchall()  # fmt: skip
+        if self.dice.random() < 0.3:
+            connection.execute("SELECT pg_sleep(%s)", [self.dice.random() * 0.02])
+        if self.dice.random() < 0.05:
+            connection.execute("ROLLBACK")
+            self.run.seen["rolled back"] += n
+        else:
+            connection.execute("COMMIT")
+            committed = time.monotonic()
+        for position, (job,) in enumerate(rows):
+            self.run.history.deferred.append(
+                Deferred(job, lane, priorities[position], call, position, called, committed, scheduled)
+            )
+
+
+@dataclass(frozen=True)
+class Held:
+    job: int
+    claim: object
+
+
+class Worker:
+    """Many workers, one after the other: each crash and each declaration of death ends one."""
+
+    def __init__(self, run: Run, name: str, queues: list[str] | None) -> None:
+        self.run, self.queues, self.dice = run, queues, run.dice(name)
+        self.register()
+
+    def register(self) -> None:
+        self.held: list[Held] = []
+        self.connection = self.run.connect()
+        row = self.connection.execute("SELECT register_worker('w', 'h', 1, %s::text[], 4)", [self.queues]).fetchone()
+        assert row
+        (self.id,) = row
+
+    def work(self) -> None:
+        weights: dict[Callable[[], object], int] = {
+            self.crash_in_a_claim: 2,
+            self.crash_in_a_finish: 2,
+            self.crash_with_jobs: 2,
+            self.be_taken_for_dead: 3,
+            self.retry: 10,
+            self.claim: 30,
+            self.finish: 150,
+        }
+        while not self.run.over.is_set():
+            [act] = self.dice.choices(list(weights), list(weights.values()))
+            act()
+            if not self.held:
+                self.claim()
+        self.connection.close()
+
+    # -- what workers do
+
+    def claim(self) -> None:
+        limit = self.dice.randint(1, 4)
+        rows = self.connection.execute(
+            "SELECT id, claim_id, fence, attempts FROM claim(%s, %s::text[], %s)", [self.id, self.queues, limit]
+        ).fetchall()
+        assert len(rows) <= limit
+        self.take(rows)
+
+    def finish(self) -> int:
+        """Everything in hand at once. Returns how much was accepted."""
+        ended, self.held = self.held, []
+        called = time.monotonic()
+        rows = self.connection.execute(*self.finishing(ended)).fetchall()
+        following = [row[1:] for row in rows if row[0] is None]
+        self.take(following)
+        self.run.seen["handed over"] += len(following)
+        return self.end([row[0] for row in rows if row[0] is not None], "finish", called)
+
+    def finishing(self, ended: list[Held]) -> tuple[LiteralString, list[object]]:
+        jobs, claims, n = [held.job for held in ended], [held.claim for held in ended], len(ended)
+        want = self.dice.choice([0, n, n, n])
+        return (
+            "SELECT finished_id, (next).id, (next).claim_id, (next).fence, (next).attempts "
+            "FROM finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::job_status[], %s::jsonb[])",
+            [self.id, self.queues, want, jobs, claims, ["succeeded"] * n, [None] * n],
+        )
+
+    def retry(self) -> None:
+        ended, self.held = self.held, []
+        delays = [self.dice.choice(["0", "0", "5 ms", "20 ms"]) for _ in ended]
+        called = time.monotonic()
+        rows = self.connection.execute(
+            "SELECT id FROM retry(%s::bigint[], %s::uuid[], %s::interval[], %s::jsonb[])",
+            [[held.job for held in ended], [held.claim for held in ended], delays, [None] * len(ended)],
+        ).fetchall()
+        self.end([row[0] for row in rows], "retry", called)
+        self.run.seen["retried"] += delays.count("0")
+        self.run.seen["retried later"] += len(delays) - delays.count("0")
+
+    # -- what happens to them
+
+    def crash_in_a_claim(self) -> None:
+        self.connection.execute("BEGIN")
+        self.connection.execute("SELECT FROM claim(%s, %s::text[], 4)", [self.id, self.queues])
+        self.crash("crash in a claim")
+
+    def crash_in_a_finish(self) -> None:
+        self.connection.execute("BEGIN")
+        self.connection.execute(*self.finishing(self.held))
+        self.crash("crash in a finish")
+
+    def crash_with_jobs(self) -> None:
+        self.crash("crash with jobs")
+
+    def crash(self, how: str) -> None:
+        self.run.seen[how] += 1
+        self.connection.close()
+        with self.run.connect() as connection:
+            connection.execute("DELETE FROM workers WHERE id = %s", [self.id])
+        self.register()
+
+    def be_taken_for_dead(self) -> None:
+        """It lives, and does not know: what was taken back from it is refused, and it may claim no more."""
+        self.connection.execute("DELETE FROM workers WHERE id = %s", [self.id])
+        if self.dice.random() < 0.7:
+            mine = len(self.held)
+            rescue(self.run, self.connection)
+            assert self.finish() == 0, "a job was taken back, and yet its finish accepted"
+            self.run.seen["refused"] += mine
+        else:
+            self.finish()  # before a rescuer comes, or after
+        with pytest.raises(NoDataFound):
+            self.claim()
+        self.run.seen["claim refused"] += 1
+        self.connection.close()
+        self.register()
+
+    # -- what is written down
+
+    def take(self, rows: list[tuple[Any, ...]]) -> None:
+        replied = time.monotonic()
+        for job, claim, fence, attempt in rows:
+            self.run.history.started.append(Started(job, fence, attempt, replied))
+            self.held.append(Held(job, claim))
+
+    def end(self, jobs: list[int], how: Literal["finish", "retry"], called: float) -> int:
+        self.run.history.ended.extend(Ended(job, how, called) for job in jobs)
+        self.run.seen["finished"] += len(jobs) if how == "finish" else 0
+        return len(jobs)
+
+
+def rescue(run: Run, connection: Connection) -> None:
+    called = time.monotonic()
+    rows = connection.execute("SELECT id FROM rescue(NULL)").fetchall()
+    run.history.ended.extend(Ended(job, "rescue", called) for (job,) in rows)
+    run.seen["rescued"] += len(rows)
+
+
+def rescue_until_over(run: Run) -> None:
+    """The rescuer, and who decides that all is over: nobody defers any more, and no job is left."""
+    with run.connect() as connection:
+        while not run.over.is_set():
+            rescue(run, connection)
+            connection.execute("SELECT pg_sleep(0.02)")
+            if run.producers.is_set() and connection.execute("SELECT FROM jobs LIMIT 1").fetchone() is None:
+                run.over.set()
+
+
+def produce_all(run: Run) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        for producer in [pool.submit(Producer(run, f"producer {n}").work) for n in range(2)]:
+            producer.result()
+    run.producers.set()
+
+
+# ---------------------------------------------------------------- the tests
+
+
+def test_everything_at_once_keeps_every_promise(dsn: str) -> None:
+    seed = os.environ.get("INTURN_TEST_SEED", str(time.time_ns()))
+    run = Run(dsn, seed)
+    queues = [None, None, QUEUES, QUEUES[:1]]
+    workers = [Worker(run, f"worker {n}", served) for n, served in enumerate(queues)]
+    with ThreadPoolExecutor(6) as pool:
+        threads = [pool.submit(rescue_until_over, run), pool.submit(produce_all, run)]
+        threads += [pool.submit(worker.work) for worker in workers]
+        wait(threads, timeout=PATIENCE, return_when=FIRST_EXCEPTION)
+        run.over.set()
+    for thread in threads:
+        thread.result()  # raises what went wrong in it, a deadlock for one
+
+    with run.connect() as connection:
+        left = connection.execute("SELECT id, status::text, lock, queue FROM jobs ORDER BY id").fetchall()
+        lanes = connection.execute("SELECT * FROM lanes").fetchall()
+        done = connection.execute("SELECT count(*), count(DISTINCT id) FROM finished_jobs").fetchone()
+    told = f"INTURN_TEST_SEED={seed} {dict(run.seen)}"
+    committed = sum(job.committed < float("inf") for job in run.history.deferred)
+    assert left == [], told
+    assert lanes == [], told
+    assert done == (committed, committed), told
+    assert list(violations(run.history)) == [], told
+    assert [rare for rare in RARE if not run.seen[rare]] == [], told  # a run without them proves little
+
+
+def job(id: int, *, priority: int = 0, call: int = 0, at: float = 0.0) -> Deferred:
+    return Deferred(id, "lane", priority, call or id, id, at, at + 0.5)
+
+
+def history(deferred: list[Deferred], *steps: str) -> History:
+    """Steps as `+1` for a start of job 1, `-1` for its finish, `~1` for a retry; each lasts a moment."""
+    made, attempts = History(deferred), Counter[int]()
+    for moment, step in enumerate(steps, start=100):
+        id = int(step[1:])
+        if step[0] == "+":
+            attempts[id] += 1
+            made.started.append(Started(id, moment, attempts[id], float(moment)))
+        else:
+            made.ended.append(Ended(id, "finish" if step[0] == "-" else "retry", float(moment)))
+    return made
+
+
+def test_the_checker_accepts_a_history_in_which_all_is_well() -> None:
+    deferred = [job(1, at=1), job(2, at=2), job(3, at=3, priority=1), job(4, at=2.1)]
+    assert list(violations(history(deferred, "+3", "-3", "+1", "~1", "+1", "-1", "+4", "-4", "+2", "-2"))) == []
+
+
+CORRUPT = {
+    "two at once": history([job(1), job(2)], "+1", "+2", "-1", "-2"),
+    "the wrong order": history([job(1, at=1), job(2, at=2)], "+2", "-2", "+1", "-1"),
+    "a better one behind": history([job(1, at=2), job(2, at=1, priority=1)], "+1", "-1", "+2", "-2"),
+    "a call in the wrong order": history([job(1, call=9), job(2, call=9)], "+2", "-2", "+1", "-1"),
+    "overtaken in a retry": history([job(1), job(2)], "+1", "~1", "+2", "-2", "+1", "-1"),
+    "never started": history([job(1), job(2)], "+1", "-1"),
+    "finished twice": history([job(1)], "+1", "-1", "-1"),
+    "finished by one that was retried": history([job(1)], "+1", "~1", "-1"),
+    "rolled back and started": history([altered(job(1), committed=float("inf"))], "+1", "-1"),
+    "an attempt not counted": altered(history([job(1)], "-1"), started=[Started(1, 1, 2, 0.0)]),
+}
+
+
+@pytest.mark.parametrize("corrupt", CORRUPT.values(), ids=CORRUPT.keys())
+def test_the_checker_finds_what_is_wrong(corrupt: History) -> None:
+    assert list(violations(corrupt)) != []
