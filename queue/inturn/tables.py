@@ -4,7 +4,9 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
+    Computed,
     DateTime,
     Enum,
     Identity,
@@ -24,7 +26,9 @@ metadata = MetaData()
 job_status = Enum(
     "todo", "blocked", "scheduled", "doing", "succeeded", "failed", "cancelled", "aborted", name="job_status"
 )
-lane_state = Enum("held", "retrying", name="lane_state")
+lane_state = Enum("held", "retrying", "paused", "halted", name="lane_state")
+retry_policy = Enum("hold", "release", name="retry_policy")
+failure_policy = Enum("continue", "halt", name="failure_policy")
 moment = DateTime(timezone=True)
 
 jobs = Table(
@@ -38,6 +42,9 @@ jobs = Table(
     Column("created_at", moment, nullable=False),
     Column("started_at", moment),
     Column("status", job_status, nullable=False),
+    Column("on_retry", retry_policy, nullable=False, server_default="hold"),
+    Column("on_failure", failure_policy, nullable=False, server_default="continue"),
+    Column("abort", Boolean, nullable=False, server_default="false"),
     Column("priority", Integer, nullable=False, server_default="0"),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("queue", Text, nullable=False, server_default="default"),
@@ -64,8 +71,28 @@ lanes = Table(
     Column("worker_id", Uuid),
     Column("job_id", BigInteger),
     Column("since", moment, nullable=False),
-    Column("state", lane_state, nullable=False, server_default="held"),
+    Column("stopped", lane_state),
+    Column("stopped_at", moment),
+    Column("stopped_until", moment),
+    Column("failed_job_id", BigInteger),
+    Column("stopped_by", Text),
+    Column("stop_reason", Text),
+    Column("state", lane_state, Computed("CASE … END", persisted=True)),  # the expression stands in the migration
 )
+Index("lanes_resume", lanes.c.stopped_until, postgresql_where=text("stopped_until IS NOT NULL"))
+
+lane_audit = Table(
+    "lane_audit",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("at", moment, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("operation", Text, nullable=False),
+    Column("lock", Text, nullable=False),
+    Column("jobs", BigInteger, nullable=False),
+    Column("reason", Text),
+)
+Index("lane_audit_lock", lane_audit.c.lock, lane_audit.c.id)
 
 workers = Table(
     "workers",
@@ -75,6 +102,7 @@ workers = Table(
     Column("hostname", Text, nullable=False),
     Column("pid", Integer, nullable=False),
     Column("queues", ARRAY(Text)),
+    Column("tasks", ARRAY(Text)),
     Column("concurrency", Integer, nullable=False),
     Column("started_at", moment, nullable=False),
     Column("heartbeat_at", moment, nullable=False),
@@ -91,6 +119,8 @@ finished_jobs = Table(
     Column("started_at", moment),
     Column("finished_at", moment, nullable=False),
     Column("status", job_status, nullable=False),
+    Column("on_retry", retry_policy, nullable=False),
+    Column("on_failure", failure_policy, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("queue", Text, nullable=False),

@@ -1,0 +1,19 @@
+-- What among the workers keeps a job of this queue and task from running.
+CREATE OR REPLACE FUNCTION explain_workers(p_queue text, p_task text) RETURNS TABLE (reason text, detail text, unblock text)
+LANGUAGE sql STABLE AS $$
+    WITH serving AS (
+        SELECT workers.*,
+            (SELECT count(*) FROM jobs WHERE status = 'doing' AND worker_id = workers.id) AS busy
+        FROM workers WHERE is_live(workers) AND (queues IS NULL OR p_queue = ANY (queues))
+    ), knowing AS (
+        SELECT * FROM serving WHERE tasks IS NULL OR p_task = ANY (tasks)
+    )
+    SELECT 'queue unserved', 'no live worker serves queue ' || p_queue, 'queue worker --queues ' || p_queue
+    WHERE NOT EXISTS (SELECT FROM serving)
+    UNION ALL
+    SELECT 'task unknown', 'no worker of queue ' || p_queue || ' knows task ' || p_task, 'deploy the code that declares it'
+    WHERE EXISTS (SELECT FROM serving) AND NOT EXISTS (SELECT FROM knowing)
+    UNION ALL
+    SELECT 'slots busy', 'all ' || sum(concurrency) || ' slots of ' || count(*) || ' workers are taken', 'start more workers'
+    FROM serving HAVING count(*) > 0 AND bool_and(busy >= concurrency)
+$$;

@@ -1,0 +1,15 @@
+-- Sets a sleeping lane right, after looking again with the lane taken: it may have gone on meanwhile.
+CREATE OR REPLACE FUNCTION wake_lane(p_lock text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_lane  lanes := take_lane(p_lock);
+    v_found boolean;
+BEGIN
+    -- A row that take_lane has just made is a lane that nobody holds.
+    v_found := lane_sleeps(p_lock);
+    IF v_found THEN
+        UPDATE lanes SET claim_id = NULL, worker_id = NULL, job_id = NULL WHERE lock = p_lock;
+        PERFORM audit('reconcile', p_lock, 1, 'inturn', coalesce(v_lane.state::text, 'no token'));
+    END IF;
+    PERFORM settle_lane(p_lock);
+END $$;
