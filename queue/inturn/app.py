@@ -14,10 +14,12 @@ import anyio
 from inturn import arguments
 from inturn.connectors import PsycopgConnector
 from inturn.errors import ConfigurationError
+from inturn.jobs import Jobs
+from inturn.lanes import Lanes
 from inturn.model import NewJob
 from inturn.operations import enqueue
 from inturn.operations.upkeep import check_schema
-from inturn.tasks import Blueprint, Deferrer, Options
+from inturn.tasks import Blueprint, Deferrer, OnFailureName, OnRetryName, Options
 
 
 class App(Blueprint):
@@ -39,6 +41,8 @@ class App(Blueprint):
         if dsn is not None and connector is not None:
             raise ConfigurationError("Give the App either a DSN or a connector, not both.")
         self.connector = connector or PsycopgConnector(dsn)
+        self.lanes = Lanes(self.connector)
+        self.job_manager = Jobs(self.connector)
         self.import_paths = list(import_paths or ())
         self.worker_defaults = dict(worker_defaults or {})
 
@@ -73,6 +77,8 @@ class App(Blueprint):
         schedule_in: timedelta | Mapping[str, float] | None = None,
         queue: str | None = None,
         priority: int | None = None,
+        on_retry: OnRetryName | None = None,
+        on_failure: OnFailureName | None = None,
         connection: object = None,
     ) -> Deferrer[...]:
         """Like `task.configure`, for a task by its name, which may live in another program."""
@@ -82,6 +88,8 @@ class App(Blueprint):
             "schedule_in": schedule_in,
             "queue": queue,
             "priority": priority,
+            "on_retry": on_retry,
+            "on_failure": on_failure,
         }
         if name in self.tasks or not allow_unknown:
             return self.find_task(name).configure(task_kwargs=task_kwargs, connection=connection, **changes)

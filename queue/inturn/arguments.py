@@ -8,10 +8,13 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
+from enum import StrEnum
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, TypeVar
 
 from inturn.errors import BadArgument, TaskDefinitionError
+
+Choice = TypeVar("Choice", bound=StrEnum)
 
 MAX_BYTES = 2**20
 MAX_DEPTH = 64
@@ -127,6 +130,13 @@ def check_priority(priority: object) -> int:
     if isinstance(priority, bool) or not isinstance(priority, int) or not -(2**31) <= priority < 2**31:
         raise BadArgument("priority", f"{priority!r} is no whole number from -2147483648 to 2147483647")
     return priority
+
+
+def check_choice(name: str, choices: type[Choice], value: object) -> Choice:
+    try:
+        return choices(value)
+    except ValueError:
+        raise BadArgument(name, f"{value!r} is none of {', '.join(repr(choice.value) for choice in choices)}") from None
 
 
 def check_times(

@@ -13,7 +13,7 @@ import psycopg
 from psycopg import errors as pg
 from psycopg.rows import tuple_row
 
-from inturn.errors import ConnectorException, DatabaseUnavailable, SchemaMismatch, WorkerLost
+from inturn.errors import ConnectorException, DatabaseUnavailable, LaneBusy, SchemaMismatch, WorkerLost
 from inturn.operations import Operation
 from inturn.sql import named
 
@@ -52,6 +52,8 @@ def translated() -> Iterator[None]:
         raise SchemaMismatch(
             f"The database lacks a part of inturn's schema ({_first_line(error)}). Create or update it: queue migrate"
         ) from error
+    except pg.ObjectInUse as error:
+        raise LaneBusy(f"{_first_line(error)}. Abort the job, or wait until it ends") from error
     except pg.NoDataFound as error:
         raise WorkerLost(_first_line(error)) from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:

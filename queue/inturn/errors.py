@@ -33,6 +33,14 @@ class EmbeddedServerError(InturnError):
     """The embedded PostgreSQL is missing or did not start."""
 
 
+class JobAborted(InturnError):
+    """Raise it in a task to end as aborted: not succeeded, not failed, and not tried again."""
+
+
+class LaneBusy(InturnError):
+    """The head of a lane cannot be skipped, because it is being done."""
+
+
 class SchemaMismatch(InturnError):
     """The database's schema is not the one this version works on."""
 

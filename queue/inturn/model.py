@@ -20,6 +20,20 @@ class Status(StrEnum):
     ABORTED = "aborted"
 
 
+class OnRetry(StrEnum):
+    """What becomes of a lane while a job of it waits for its next attempt."""
+
+    HOLD = "hold"  # it waits too
+    RELEASE = "release"  # it goes on, the job comes back when it is due
+
+
+class OnFailure(StrEnum):
+    """What becomes of a lane when a job of it has failed for good."""
+
+    CONTINUE = "continue"
+    HALT = "halt"  # it stops until a person acts
+
+
 @dataclass(frozen=True, slots=True)
 class NewJob:
     """A job about to be deferred; its arguments are JSON text already, checked."""
@@ -31,6 +45,8 @@ class NewJob:
     lock: str | None
     schedule_at: datetime | None
     schedule_in: timedelta | None
+    on_retry: OnRetry
+    on_failure: OnFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +84,34 @@ class Again:
 
 
 Outcome = Ended | Again
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane that is held, waits for a retry, or is stopped; `job_id` runs in it or goes next."""
+
+    lock: str
+    state: str
+    since: datetime
+    job_id: int | None
+    task: str | None
+    attempts: int | None
+    due_at: datetime | None
+    worker: str | None
+    heartbeat_at: datetime | None
+    waiting: int  # 1000 if there are more
+    last_error: str | None
+    stopped: str | None  # of a held lane: what becomes of it when the job ends
+    stopped_at: datetime | None
+    stopped_until: datetime | None
+    stopped_by: str | None
+    stop_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a job is not running, and what would unblock it."""
+
+    reason: str
+    detail: str
+    unblock: str | None

@@ -13,12 +13,14 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overl
 from inturn import arguments
 from inturn.context import JobContext
 from inturn.errors import AppNotOpen, BadArgument, TaskDefinitionError, TaskNotFound
-from inturn.model import NewJob
+from inturn.model import NewJob, OnFailure, OnRetry
 from inturn.retry import BaseRetryStrategy, strategy
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Retry = bool | int | BaseRetryStrategy
+OnRetryName = Literal["hold", "release"]
+OnFailureName = Literal["continue", "halt"]
 
 NO_APP = "These tasks belong to no App, which alone has a database to enqueue them in. Declare them with @app.task."
 
@@ -32,6 +34,8 @@ class Options:
     lock: str | None = None
     schedule_at: datetime | None = None
     schedule_in: timedelta | None = None
+    on_retry: OnRetry = OnRetry.HOLD
+    on_failure: OnFailure = OnFailure.CONTINUE
 
     def changed(
         self,
@@ -41,6 +45,8 @@ class Options:
         lock: str | None = None,
         schedule_at: datetime | None = None,
         schedule_in: timedelta | Mapping[str, float] | None = None,
+        on_retry: str | None = None,
+        on_failure: str | None = None,
     ) -> Options:
         at, delay = arguments.check_times(schedule_at, schedule_in)
         return replace(
@@ -50,6 +56,10 @@ class Options:
             lock=self.lock if lock is None else arguments.check_lock(lock),
             schedule_at=at,
             schedule_in=delay,
+            on_retry=self.on_retry if on_retry is None else arguments.check_choice("on_retry", OnRetry, on_retry),
+            on_failure=self.on_failure
+            if on_failure is None
+            else arguments.check_choice("on_failure", OnFailure, on_failure),
         )
 
 
@@ -106,7 +116,17 @@ class Deferrer(Generic[P]):
         elif args:
             raise BadArgument(f"task {self._name}", "is not known here, so its arguments must be given by name")
         o = self._options
-        return NewJob(self._name, arguments.encode(given), o.queue, o.priority, o.lock, o.schedule_at, o.schedule_in)
+        return NewJob(
+            task_name=self._name,
+            args=arguments.encode(given),
+            queue=o.queue,
+            priority=o.priority,
+            lock=o.lock,
+            schedule_at=o.schedule_at,
+            schedule_in=o.schedule_in,
+            on_retry=o.on_retry,
+            on_failure=o.on_failure,
+        )
 
 
 class Task(Deferrer[P], Generic[P, R]):
@@ -153,6 +173,8 @@ class Task(Deferrer[P], Generic[P, R]):
         schedule_in: timedelta | Mapping[str, float] | None = None,
         queue: str | None = None,
         priority: int | None = None,
+        on_retry: OnRetryName | None = None,
+        on_failure: OnFailureName | None = None,
         connection: object = None,
     ) -> Deferrer[P]:
         """Options for the jobs deferred through what it returns; what is not given stays the task's own.
@@ -160,7 +182,13 @@ class Task(Deferrer[P], Generic[P, R]):
         `connection` is a psycopg or SQLAlchemy connection or session of yours: the job then exists if and only if you commit.
         """
         options = self._options.changed(
-            queue=queue, priority=priority, lock=lock, schedule_at=schedule_at, schedule_in=schedule_in
+            queue=queue,
+            priority=priority,
+            lock=lock,
+            schedule_at=schedule_at,
+            schedule_in=schedule_in,
+            on_retry=on_retry,
+            on_failure=on_failure,
         )
         return Deferrer(self._owner, self.name, self, options, task_kwargs, connection)
 
@@ -194,6 +222,8 @@ class Blueprint:
         queue: str = "default",
         priority: int = 0,
         lock: str | None = None,
+        on_retry: OnRetryName = "hold",
+        on_failure: OnFailureName = "continue",
     ) -> Callable[[Callable[Concatenate[JobContext, P], R]], Task[P, R]]: ...
     @overload
     def task(
@@ -206,6 +236,8 @@ class Blueprint:
         queue: str = "default",
         priority: int = 0,
         lock: str | None = None,
+        on_retry: OnRetryName = "hold",
+        on_failure: OnFailureName = "continue",
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     def task(
         self,
@@ -218,9 +250,15 @@ class Blueprint:
         queue: str = "default",
         priority: int = 0,
         lock: str | None = None,
+        on_retry: OnRetryName = "hold",
+        on_failure: OnFailureName = "continue",
     ) -> Any:
-        """Make a function a task. Its name is `module.function` unless given; workers find it by that name."""
-        options = Options().changed(queue=queue, priority=priority, lock=lock)
+        """Make a function a task. Its name is `module.function` unless given; workers find it by that name.
+
+        on_retry: while a job waits for its next attempt its lane waits too ("hold"), or goes on ("release").
+        on_failure: when it has failed for good its lane goes on ("continue"), or stops until a person acts ("halt").
+        """
+        options = Options().changed(queue=queue, priority=priority, lock=lock, on_retry=on_retry, on_failure=on_failure)
 
         def declare(func: Callable[..., Any]) -> Task[..., Any]:
             task: Task[..., Any] = Task(

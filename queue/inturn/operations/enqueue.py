@@ -7,7 +7,8 @@ from inturn.operations import Operation, Statement
 
 DEFER = """
 SELECT id FROM {schema}.defer_jobs(
-    %s::text[], %s::text[]::jsonb[], %s::text[], %s::text[], %s::int[], %s::timestamptz[], %s::interval[]
+    %s::text[], %s::text[]::jsonb[], %s::text[], %s::text[], %s::int[], %s::timestamptz[], %s::interval[],
+    %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[]
 )
 """
 
@@ -26,6 +27,8 @@ def defer_jobs(jobs: Sequence[NewJob]) -> Operation[list[int]]:
             [job.priority for job in jobs],
             [job.schedule_at for job in jobs],
             [job.schedule_in for job in jobs],
+            [job.on_retry.value for job in jobs],
+            [job.on_failure.value for job in jobs],
         ],
     )
     return [id for (id,) in rows]

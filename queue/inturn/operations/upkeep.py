@@ -1,6 +1,6 @@
 """What keeps a worker known and the house in order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -8,19 +8,22 @@ from inturn import sql
 from inturn.errors import SchemaMismatch
 from inturn.operations import Operation, Statement
 
-REGISTER = "SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s)"
+REGISTER = "SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[])"
 HEARTBEAT = "SELECT {schema}.heartbeat(%s)"
 RESCUE = "SELECT id, worker_id FROM {schema}.rescue(%s)"
 LEAVE = "SELECT {schema}.leave(%s)"
+RECONCILE = "SELECT {schema}.reconcile(%s, %s)"
 PREPARE_HISTORY = "SELECT {schema}.prepare_history(%s)"
 # to_regclass: asking must not fail on a database that was never migrated.
 IS_MIGRATED = "SELECT to_regclass(quote_ident(%s) || '.applied_code') IS NOT NULL"
 APPLIED = "SELECT (SELECT version_num FROM {schema}.schema_version), (SELECT checksum FROM {schema}.applied_code)"
 
 
-def register(name: str, hostname: str, pid: int, queues: Sequence[str] | None, concurrency: int) -> Operation[UUID]:
+def register(
+    name: str, hostname: str, pid: int, queues: Sequence[str] | None, concurrency: int, tasks: Iterable[str]
+) -> Operation[UUID]:
     names = None if queues is None else list(queues)
-    ((worker_id,),) = yield Statement(REGISTER, [name, hostname, pid, names, concurrency])
+    ((worker_id,),) = yield Statement(REGISTER, [name, hostname, pid, names, concurrency, list(tasks)])
     assert isinstance(worker_id, UUID)
     return worker_id
 
@@ -41,6 +44,12 @@ def leave(worker_id: UUID) -> Operation[int]:
     """How many jobs were given back."""
     ((count,),) = yield Statement(LEAVE, [worker_id])
     return int(count)
+
+
+def reconcile(after: str, limit: int) -> Operation[str]:
+    """Where to go on with the next call; empty: from the beginning."""
+    ((last,),) = yield Statement(RECONCILE, [after, limit])
+    return last or ""
 
 
 def prepare_history(days: int) -> Operation[int]:

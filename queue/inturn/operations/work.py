@@ -23,6 +23,7 @@ SELECT finished_id, (next).id, (next).claim_id, (next).fence, (next).task, (next
 FROM {schema}.finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::text[]::{schema}.job_status[], %s::jsonb[])
 """
 RETRY = "SELECT id FROM {schema}.retry(%s::bigint[], %s::uuid[], %s::interval[], %s::jsonb[])"
+ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
 NEXT_WAKE = "SELECT {schema}.next_wake(%s::text[])"
 
 Queues = Sequence[str] | None
@@ -69,6 +70,12 @@ def retry(again: Sequence[Again]) -> Operation[set[int]]:
         ],
     )
     return {id for (id,) in rows}
+
+
+def abort_requests(worker_id: UUID) -> Operation[list[int]]:
+    """The jobs of this worker that it is asked to end."""
+    rows = yield Statement(ABORT_REQUESTS, [worker_id])
+    return [id for (id,) in rows]
 
 
 def next_wake(queues: Queues) -> Operation[timedelta | None]:

@@ -9,6 +9,7 @@ import anyio
 import anyio.to_thread
 
 from inturn.context import JobContext
+from inturn.errors import JobAborted
 from inturn.model import Again, Ended, Job, Outcome, Status
 
 MAX_ERROR = 8192
@@ -20,23 +21,29 @@ class Attempt:
     def __init__(self, context: JobContext) -> None:
         self.context = context
         self._scope = anyio.CancelScope()
+        self._aborted = False
 
     @property
     def job(self) -> Job:
         return self.context.job
 
-    def abort(self, reason: str) -> None:
-        """An async task is cancelled; a sync one cannot be, it is asked."""
+    def give_back(self, reason: str) -> None:
+        """End the run, not the job: it goes back to its lane. An async task is cancelled; a sync one can only be asked."""
         self.context.abort_reason = reason
         self._scope.cancel()
 
+    def abort(self, reason: str) -> None:
+        """End the job, for good."""
+        self._aborted = True
+        self.give_back(reason)
+
     async def perform(self, limiter: anyio.CapacityLimiter) -> Outcome | None:
-        """How it ended, or None if it was cancelled: then it has not ended and goes back to its lane."""
+        """How it ended, or None if it was given back: then the job has not ended."""
         try:
             with self._scope:
                 await self._call(limiter)
                 return Ended(self.job, Status.SUCCEEDED)
-            return None
+            return Ended(self.job, Status.ABORTED, self.context.abort_reason) if self._aborted else None
         except BaseException as error:  # SystemExit, a stray CancelledError: user code must not end the worker
             if anyio.current_effective_deadline() == -math.inf:
                 raise  # the worker itself is being cancelled
@@ -55,6 +62,8 @@ class Attempt:
 
     def _failed(self, error: BaseException) -> Outcome:
         text = describe(error)
+        if isinstance(error, JobAborted):
+            return Ended(self.job, Status.ABORTED, text)
         strategy = self.context.task.retry_strategy
         try:
             decision = strategy.get_retry_decision(exception=error, job=self.job) if strategy else None

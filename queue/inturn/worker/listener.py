@@ -14,7 +14,12 @@ logger = logging.getLogger(__name__)
 LONGEST_PAUSE = 30.0
 
 
-async def listen(connector: PsycopgConnector, queues: Sequence[str] | None, ring: Callable[[], None]) -> None:
+ABORT = "!"  # the payload of cancel_job.sql: somebody's running job is to end
+
+
+async def listen(
+    connector: PsycopgConnector, queues: Sequence[str] | None, ring: Callable[[], None], abort: Callable[[], None]
+) -> None:
     """For ever; a lost connection is made anew."""
     pause = 0.1
     while True:
@@ -23,8 +28,11 @@ async def listen(connector: PsycopgConnector, queues: Sequence[str] | None, ring
                 await connection.execute(SQL("LISTEN {}").format(Identifier(connector.schema)))
                 pause = 0.1
                 ring()  # for what was sent before we listened
+                abort()
                 async for notification in connection.notifies():
-                    if concerns(notification.payload, queues):
+                    if notification.payload == ABORT:
+                        abort()
+                    elif concerns(notification.payload, queues):
                         ring()
         except (DatabaseUnavailable, psycopg.Error) as error:
             logger.warning("listen.lost: %s; polling meanwhile, next try in %.1f s", error, pause)
