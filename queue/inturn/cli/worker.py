@@ -53,10 +53,9 @@ def command(settings: Settings, /, dsn: str | None, **given: Any) -> None:
         # The app may name a database or a schema of its own, which the plain command would not find.
         advice = f"queue -a {path} migrate" + ("" if dsn is None else " --dsn …")
         raise SchemaMismatch(str(error).replace(MIGRATE, advice)) from error
-    if (
-        aborted_by in signal.Signals.__members__
-    ):  # the second one; to stop at the first, or after the grace, is no failure
-        raise SystemExit(128 + signal.Signals[aborted_by])
+    second = signal.Signals.__members__.get(aborted_by or "")
+    if second is not None:  # to end at the first signal, or after the grace, is no failure
+        raise SystemExit(128 + second)
 
 
 def options(
