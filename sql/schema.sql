@@ -523,8 +523,10 @@ CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_locks text[], p_seen bigint[])
     WITH wanted AS MATERIALIZED (
         SELECT w.lock FROM unnest(p_locks) AS w(lock) ORDER BY w.lock
     ), reserved AS MATERIALIZED (
-        SELECT lanes.lock, lanes.job_id FROM lanes
+        -- The job's row is locked too, so that its status is read anew: it may have run and failed since we saw it.
+        SELECT lanes.lock, lanes.job_id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
         WHERE lanes.lock = ANY (p_locks) AND lanes.state = 'retrying' AND lanes.job_id = ANY (p_seen)
+          AND jobs.status = 'todo'
         FOR UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE lanes

@@ -135,17 +135,20 @@ class App(Blueprint):
         for path in self.import_paths:
             importlib.import_module(path)
 
-    def run_worker(self, **options: Any) -> None:
-        """Run a worker until it is told to stop. Options: see `inturn.worker.Options`."""
-        anyio.run(lambda: self.run_worker_async(**options))
+    def run_worker(self, **options: Any) -> str | None:
+        """Run a worker until it is told to stop. Options: see `inturn.worker.Options`.
 
-    async def run_worker_async(self, **options: Any) -> None:
-        """Run a worker until it is told to stop or is cancelled."""
+        Returns None if every job that it had begun has ended, else what made it abort them: a signal's name, or the grace.
+        """
+        return anyio.run(lambda: self.run_worker_async(**options))
+
+    async def run_worker_async(self, **options: Any) -> str | None:
+        """Like `run_worker`, in an event loop that runs already; it also ends when it is cancelled."""
         from inturn.worker import run  # here: an app that only defers need not load the worker
 
         self.perform_import_paths()
         async with nullcontext() if self.connector.is_open_async else self.open_async():
-            await run(self, self.connector, {**self.worker_defaults, **options})
+            return await run(self, self.connector, {**self.worker_defaults, **options})
 
 
 class Opening:

@@ -51,9 +51,8 @@ class Migration:
     scripts: int  # functions and views replaced: all or none
 
     def __str__(self) -> str:
-        if self.before == self.after:
-            tables = f"revision {self.after}"
-        else:
+        tables = f"revision {self.after}"
+        if self.before != self.after:
             tables = f"revision {self.before or 'none'} -> {self.after}"
         if self.scripts:
             return f"{tables}, {self.scripts} functions and views applied"

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from inturn import App, sql
-from inturn.errors import SchemaMismatch
+from inturn.errors import ConnectorException, SchemaMismatch
 from inturn.migrate import check_models, downgrade, migrate
 from tests.snapshot import SNAPSHOT, snapshot
 
@@ -82,7 +82,7 @@ def test_a_database_with_older_functions_gets_the_new_ones(dsn: str) -> None:
 
 def test_a_failed_migration_leaves_nothing_behind(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql, "code", lambda: iter(["CREATE FUNCTION broken("]))
-    with pytest.raises(psycopg.errors.SyntaxError):
+    with pytest.raises(ConnectorException, match="syntax error"):
         migrate(empty_dsn)
     with psycopg.connect(empty_dsn) as connection:
         assert connection.execute("SELECT to_regnamespace('inturn')").fetchone() == (None,)

@@ -34,8 +34,9 @@ BUSY_PAUSE = 0.02  # seconds before looking again at a lane that somebody was at
 LEAVE_SECONDS = 10.0
 
 
-async def run(app: Blueprint, connector: PsycopgConnector, given: Mapping[str, Any]) -> None:
-    await Worker(app, connector, options(given)).run()
+async def run(app: Blueprint, connector: PsycopgConnector, given: Mapping[str, Any]) -> str | None:
+    """Until it has stopped; what made it abort jobs, if anything did."""
+    return await Worker(app, connector, options(given)).run()
 
 
 class Worker:
@@ -57,15 +58,16 @@ class Worker:
         self._misses = 0  # claims in a row that saw a job they could not take
         self._idle = False  # the last claim left nothing to start
         self._stopping = False
-        self._aborting = False
+        self._aborting: str | None = None  # why
         self._lost = False
         self._outages = 0  # failed calls in a row: after one, the outcome of the last is unknown
 
-    async def run(self) -> None:
+    async def run(self) -> str | None:
         try:
             await self._link.run(upkeep.check_schema(self._connector.schema))
             await self._register()
             await self._serve()
+            return self._aborting
         finally:
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
                 await self._link.close()
@@ -101,7 +103,7 @@ class Worker:
     def abort(self, reason: str = "abort") -> None:
         """End now: async tasks are cancelled and their jobs go back to the head of their lanes; sync tasks are asked."""
         self.stop(reason)
-        self._aborting = True
+        self._aborting = reason
         for attempt in list(self._running.values()):
             attempt.abort(f"the worker is told to end ({reason})")
 

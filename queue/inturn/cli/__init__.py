@@ -1,0 +1,61 @@
+"""The command line: `queue`.
+
+Each command is a module of its own, imported when it is called; what is heavy (database driver, migrations, rich) a
+command imports when it runs, so that `queue --help` and a mistyped option answer at once. Data goes to standard output, everything
+else to standard error. How errors end is decided in one place, `endings`.
+"""
+
+import signal
+import sys
+from importlib import import_module
+from types import FrameType
+
+import click
+
+from inturn.cli.endings import end
+from inturn.cli.settings import Settings, app_option, verbose_option
+
+COMMANDS = ("defer", "demo", "dev", "migrate", "schema", "worker")  # modules of this folder
+
+
+class Commands(click.Group):
+    """Imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"inturn.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="See it work: queue demo. Help on a command: queue worker --help.",
+)
+@app_option
+@verbose_option
+@click.version_option(package_name="inturn", message="inturn %(version)s")
+def queue() -> None:
+    """Jobs on PostgreSQL: those that share a lock run in turn, all others in parallel."""
+
+
+def main() -> None:
+    """The console script."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script that starts us with & has it ignored
+    signal.signal(signal.SIGTERM, _terminated)
+    settings = Settings()
+    try:
+        code = queue.main(prog_name="queue", standalone_mode=False, obj=settings)
+    except BaseException as error:
+        code = end(error, verbose=settings.verbose)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _terminated(number: int, _: FrameType | None) -> None:
+    # As an exception, so that an embedded server is stopped and a terminal is left in order.
+    raise SystemExit(128 + number)

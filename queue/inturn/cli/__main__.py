@@ -1,0 +1,5 @@
+"""`python -m inturn.cli` is `queue`."""
+
+from inturn.cli import main
+
+main()

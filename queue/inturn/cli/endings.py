@@ -1,0 +1,54 @@
+"""How a command ends: one line that says what, why and what to do, and a status that scripts can rely on."""
+
+import os
+import sys
+import traceback
+
+import click
+
+from inturn import errors
+
+UNEXPECTED, USAGE, NOT_FOUND, SCHEMA, UNAVAILABLE, INTERRUPTED = 1, 2, 3, 11, 69, 130
+
+# The first that fits.
+STATUS: tuple[tuple[type[errors.InturnError], int], ...] = (
+    (errors.SchemaMismatch, SCHEMA),
+    (errors.DatabaseUnavailable, UNAVAILABLE),
+    (errors.EmbeddedServerError, UNAVAILABLE),
+    (errors.TaskNotFound, NOT_FOUND),
+    (errors.ConfigurationError, USAGE),
+    (errors.BadArgument, USAGE),
+    (errors.TaskDefinitionError, USAGE),
+)
+
+
+def end(error: BaseException, *, verbose: bool) -> int:
+    """Report the error; return the exit status."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]  # task groups wrap even a single one
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else UNEXPECTED if error.code else 0
+    if isinstance(error, BrokenPipeError):  # whoever read us has seen enough: `queue demo | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it flushes
+        return UNEXPECTED
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    if verbose:
+        traceback.print_exception(error)
+    if isinstance(error, errors.InturnError):
+        say(str(error))
+        return next((status for kind, status in STATUS if isinstance(error, kind)), UNEXPECTED)
+    say(f"unexpected {type(error).__name__}: {error}" + ("" if verbose else " (-v shows the traceback)"))
+    return UNEXPECTED
+
+
+def say(message: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(Text.assemble(("error:", "bold red"), " ", message))
+    sys.stderr.flush()

@@ -1,0 +1,83 @@
+"""Run a worker until it is told to stop."""
+
+import signal
+from typing import Any
+
+import click
+
+from inturn.cli import logs
+from inturn.cli.settings import Settings, app_option, dsn_option, load_app, pass_settings, verbose_option
+from inturn.errors import ConfigurationError, SchemaMismatch
+
+MIGRATE = "queue migrate"  # what SchemaMismatch advises
+
+
+@click.command(
+    "worker",
+    epilog="""\b
+Examples:
+  queue -a shop.tasks:app worker
+  queue -a shop.tasks:app worker -q mail,reports -c 10 --grace 30""",
+)
+@app_option
+@dsn_option
+@click.option("-q", "--queues", metavar="A,B", multiple=True, help="Serve only these queues.  [default: all]")
+@click.option("-c", "--concurrency", type=int, metavar="N", help="How many jobs at once.  [default: 1]")
+@click.option("-n", "--name", help="What to call this worker in logs and tables.")
+@click.option("--one-shot", is_flag=True, help="End when nothing is left to do.")
+@click.option("--grace", type=float, metavar="SECONDS", help="Abort what still runs so long after the first signal.")
+@click.option("--poll", type=float, metavar="SECONDS", help="Look for jobs at least this often.  [default: 5]")
+@click.option("--no-listen-notify", is_flag=True, help="Do not listen for notifications, only poll.")
+@click.option("--heartbeat", type=float, metavar="SECONDS", help="How often to sign that it lives.  [default: 10]")
+@click.option(
+    "--stalled-after",
+    type=float,
+    metavar="SECONDS",
+    help="Take over the jobs of workers silent for this long.  [default: 30]",
+)
+@verbose_option
+@pass_settings
+def command(settings: Settings, /, dsn: str | None, **given: Any) -> None:
+    """Run jobs until told to stop.
+
+    The first Ctrl-C or SIGTERM lets running jobs end; the second aborts them.
+    """
+    logs.configure(verbose=settings.verbose)
+    path = settings.app_path()
+    if path is None:
+        raise ConfigurationError("No app is named. Say where yours is: queue -a package.module:app worker")
+    app = load_app(path, dsn)
+    try:
+        aborted_by = app.run_worker(**options(**given))
+    except SchemaMismatch as error:
+        # The app may name a database or a schema of its own, which the plain command would not find.
+        advice = f"queue -a {path} migrate" + ("" if dsn is None else " --dsn …")
+        raise SchemaMismatch(str(error).replace(MIGRATE, advice)) from error
+    second = signal.Signals.__members__.get(aborted_by or "")
+    if second is not None:  # to end at the first signal, or after the grace, is no failure
+        raise SystemExit(128 + second)
+
+
+def options(
+    *,
+    queues: tuple[str, ...],
+    one_shot: bool,
+    no_listen_notify: bool,
+    grace: float | None,
+    poll: float | None,
+    heartbeat: float | None,
+    stalled_after: float | None,
+    **same_name: Any,
+) -> dict[str, Any]:
+    """Only what was said: the rest is left to the app's worker_defaults."""
+    said = {
+        **same_name,
+        "queues": [name.strip() for names in queues for name in names.split(",")] or None,
+        "wait": False if one_shot else None,
+        "listen_notify": False if no_listen_notify else None,
+        "shutdown_graceful_timeout": grace,
+        "fetch_job_polling_interval": poll,
+        "update_heartbeat_interval": heartbeat,
+        "stalled_worker_timeout": stalled_after,
+    }
+    return {name: value for name, value in said.items() if value is not None}

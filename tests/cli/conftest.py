@@ -1,0 +1,116 @@
+"""The real console script, in a process and a folder of its own."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+SCRIPT = Path(sys.executable).with_name("queue")
+PATIENCE = 60  # seconds: only keeps a failing test from hanging
+
+TASKS = """
+import asyncio
+import time
+from pathlib import Path
+
+from inturn import App
+
+app = App()
+
+
+@app.task
+def touch(name: str) -> None:
+    Path(name).touch()
+
+
+@app.task
+def work(until: str) -> None:
+    Path("working").touch()
+    while not Path(until).exists():
+        time.sleep(0.01)
+
+
+@app.task
+async def stay() -> None:
+    Path("staying").touch()
+    await asyncio.sleep(3600)
+"""
+
+Until = Callable[[Callable[[], object]], None]
+
+
+class Run(Protocol):
+    def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]: ...
+
+
+class Start(Protocol):
+    def __call__(self, *arguments: str, **environment: str) -> subprocess.Popen[str]: ...
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """With tasks in it. pytest's tmp_path is closed to the account that the embedded server of root runs as."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        Path(name, "tasks.py").write_text(TASKS)
+        yield Path(name)
+
+
+@pytest.fixture
+def run(folder: Path) -> Run:
+    """Run `queue` to its end."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [SCRIPT, *arguments],
+            cwd=folder,
+            env=clean(environment),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Start]:
+    """Start `queue`; what it says is in the files `out` and `log` of the folder."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+        with (folder / "out").open("w") as out, (folder / "log").open("w") as log:
+            process = subprocess.Popen(
+                [SCRIPT, *arguments], cwd=folder, env=clean(environment), stdout=out, stderr=log, text=True
+            )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def until(folder: Path) -> Until:
+    def wait(condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, {file.name: file.read_text() for file in folder.glob("log")}
+            time.sleep(0.01)
+
+    return wait
+
+
+def clean(environment: dict[str, str]) -> dict[str, str]:
+    """Ours without what would tell `queue` of an app, a database or a terminal."""
+    foreign = ("INTURN_", "DATABASE_URL", "PG", "NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "PYTHON")
+    return {**{name: value for name, value in os.environ.items() if not name.startswith(foreign)}, **environment}

@@ -1,0 +1,115 @@
+"""`queue defer`: from words to a job."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+import psycopg
+import pytest
+
+from inturn.cli.defer import command
+from inturn.cli.values import duration, moment, task_arguments
+from inturn.errors import BadArgument
+from tests.cli.conftest import Run
+
+CONTEXT, PARAMETER = click.Context(command), command.params[0]
+
+
+def job(dsn: str, id: str) -> dict[str, Any]:
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute("SELECT to_jsonb(j) FROM inturn.jobs j WHERE id = %s", [int(id)]).fetchone()
+    assert row is not None
+    found = row[0]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_job_of_an_unknown_task_is_deferred_and_its_id_printed(run: Run, dsn: str) -> None:
+    ended = run(
+        "defer", "far.away", "to=ann", "copies=2", "--lock", "ann", "--queue", "mail", "--priority", "7", "--dsn", dsn
+    )
+    assert ended.returncode == 0, ended.stderr
+    found = job(dsn, ended.stdout)
+    assert found["args"] == {"to": "ann", "copies": 2}
+    assert [found[name] for name in ("task", "lock", "queue", "priority")] == ["far.away", "ann", "mail", 7]
+
+
+def test_a_job_can_wait_for_its_time(run: Run, dsn: str) -> None:
+    at = run("defer", "far.away", "{}", "--at", "2100-01-01T00:00:00Z", "--dsn", dsn)
+    assert job(dsn, at.stdout)["scheduled_at"].startswith("2100-01-01T00:00:00")
+    later = run("defer", "far.away", "--in", "1h30m", "--dsn", dsn)
+    found = job(dsn, later.stdout)
+    pause = datetime.fromisoformat(found["scheduled_at"]) - datetime.fromisoformat(found["created_at"])
+    assert pause == timedelta(minutes=90)
+
+
+def test_both_times_are_refused(run: Run, dsn: str) -> None:
+    assert run("defer", "far.away", "--in", "1h", "--at", "2100-01-01T00:00:00Z", "--dsn", dsn).returncode == 2
+
+
+def test_with_an_app_the_task_and_its_arguments_are_checked(run: Run, dsn: str) -> None:
+    assert run("-a", "tasks:app", "defer", "tasks.touch", "name=x", INTURN_DSN=dsn).stdout.strip().isdecimal()
+    wrong = run("defer", "-a", "tasks:app", "tasks.touch", "nam=x", INTURN_DSN=dsn)
+    assert (wrong.returncode, "missing a required argument" in wrong.stderr) == (2, True)
+    unknown = run("-a", "tasks:app", "defer", "tasks.tuch", "name=x", INTURN_DSN=dsn)
+    assert (unknown.returncode, "No task is named 'tasks.tuch'" in unknown.stderr) == (3, True)
+
+
+def test_a_database_without_the_schema_is_exit_11(run: Run, empty_dsn: str) -> None:
+    ended = run("defer", "far.away", "--dsn", empty_dsn)
+    assert (ended.returncode, "queue migrate" in ended.stderr) == (11, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "read"),
+    [
+        ([], {}),
+        (['{"a": [1, {"b": null}]}'], {"a": [1, {"b": None}]}),
+        (["a=1", "b=1.5", "c=true", "d=null"], {"a": 1, "b": 1.5, "c": True, "d": None}),
+        (['e="1"', "f=[1]", "g="], {"e": "1", "f": [1], "g": ""}),
+        (["a=x=y", "b=01", "c=NaN", "d={not json"], {"a": "x=y", "b": "01", "c": "NaN", "d": "{not json"}),
+    ],
+)
+def test_values_are_json_where_they_are_json_and_else_text(words: list[str], read: dict[str, Any]) -> None:
+    assert task_arguments(words) == read
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ['{"a": 1, "a": 2}'],
+        ['{"x": {"a": 1, "a": 2}}'],
+        ['x={"a": 1, "a": 2}'],
+        ["a=1", "a=2"],
+        ["{"],
+        ['{"a": NaN}'],
+        ["{}", "a=1"],
+        ["word"],
+        ["=1"],
+        ["a=" + 100_000 * "["],
+        ["a=" + 5_000 * "1"],
+    ],
+)
+def test_what_is_ambiguous_or_unreadable_is_refused(words: list[str]) -> None:
+    with pytest.raises(BadArgument):
+        task_arguments(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("1.5h", 5400), ("1h30m", 5400), ("2d", 172_800), ("1w", 604_800)]
+)
+def test_lengths_of_time(text: str, seconds: float) -> None:
+    assert duration(CONTEXT, PARAMETER, text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "h", "1y", "-1h", "1h1h", "1h ", "1h-", "9" * 30 + "w"])
+def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        duration(CONTEXT, PARAMETER, text)
+
+
+def test_times_need_a_zone() -> None:
+    assert moment(CONTEXT, PARAMETER, "2030-01-31T12:00:00Z") == datetime(2030, 1, 31, 12, tzinfo=UTC)
+    for text in ("2030-01-31T12:00:00", "2030-01-31", "tomorrow", ""):
+        with pytest.raises(click.BadParameter):
+            moment(CONTEXT, PARAMETER, text)

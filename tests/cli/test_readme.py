@@ -1,0 +1,28 @@
+"""What the README tells a newcomer to type works."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from string import ascii_lowercase
+
+from tests.cli.conftest import Run
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_example_runs_and_is_the_one_that_is_shipped(run: Run, dsn: str, folder: Path) -> None:
+    example = (ROOT / "examples" / "letters.py").read_text(encoding="utf-8")
+    assert f"```python\n{example}```" in (ROOT / "README.md").read_text(encoding="utf-8")
+    shutil.copy(ROOT / "examples" / "letters.py", folder)
+    environment = {"INTURN_DSN": dsn, "PYTHONPATH": str(ROOT / "queue")}
+    subprocess.run([sys.executable, "letters.py"], cwd=folder, env=environment, check=True)
+    ended = run("-a", "letters:app", "worker", "--one-shot", INTURN_DSN=dsn)
+    assert ended.stdout.split() == list(ascii_lowercase), ended.stderr
+
+
+def test_every_file_that_the_documents_point_to_is_there() -> None:
+    for document in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text(encoding="utf-8")):
+            assert (document.parent / target).exists(), f"{document.name} points to {target}"

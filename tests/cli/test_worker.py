@@ -1,0 +1,153 @@
+"""`queue worker`: how it finds the app and the database, and how it ends."""
+
+import signal
+import socket
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from inturn import App
+from tests.cli.conftest import Run, Start, Until
+
+
+def statuses(dsn: str) -> list[str]:
+    with psycopg.connect(dsn) as connection:
+        return [status for (status,) in connection.execute("SELECT status::text FROM inturn.all_jobs ORDER BY id")]
+
+
+def defer(dsn: str, task: str, **arguments: str) -> None:
+    with App(dsn).open() as app:
+        app.configure_task(task).defer(**arguments)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["-a", "tasks:app", "worker"], ["worker", "-a", "tasks:app"], ["-a", "no:such", "worker", "-a", "tasks:app"]],
+)
+def test_the_app_is_named_before_or_after_the_command_and_the_later_wins(
+    words: list[str], run: Run, dsn: str, folder: Path
+) -> None:
+    defer(dsn, "tasks.touch", name="done")
+    ended = run(*words, "--one-shot", "--dsn", dsn)
+    assert ended.returncode == 0, ended.stderr
+    assert (folder / "done").exists()
+    assert statuses(dsn) == ["succeeded"]
+
+
+def test_the_app_and_the_database_are_found_in_the_environment(run: Run, dsn: str) -> None:
+    ended = run("worker", "--one-shot", INTURN_APP="tasks:app", INTURN_DSN=dsn)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_the_app_is_found_in_pyproject(run: Run, dsn: str, folder: Path) -> None:
+    (folder / "pyproject.toml").write_text('[tool.inturn]\napp = "tasks:app"\n')
+    ended = run("worker", "--one-shot", "--dsn", dsn)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_the_dsn_given_beats_that_of_the_app_and_leaves_its_schema(run: Run, dsn: str, folder: Path) -> None:
+    (folder / "far.py").write_text(
+        "from inturn import App, PsycopgConnector\n"
+        "app = App(connector=PsycopgConnector('postgresql://nowhere.invalid/x', schema='mine'))\n"
+    )
+    refused = run("-a", "far:app", "worker", "--one-shot", "--dsn", dsn)
+    assert refused.returncode == 11
+    assert run("-a", "far:app", "migrate", "--dsn", dsn).returncode == 0
+    ended = run("-a", "far:app", "worker", "--one-shot", "--dsn", dsn)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_worker_refuses_a_database_that_was_not_migrated_and_says_the_command(run: Run, empty_dsn: str) -> None:
+    ended = run("-a", "tasks:app", "worker", INTURN_DSN=empty_dsn)
+    assert ended.returncode == 11
+    assert ended.stderr.splitlines() == [
+        "error: The database has no schema 'inturn' of inturn. Create it: queue -a tasks:app migrate"
+    ]
+    assert run("-a", "tasks:app", "migrate", INTURN_DSN=empty_dsn).returncode == 0
+    assert run("-a", "tasks:app", "worker", "--one-shot", INTURN_DSN=empty_dsn).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "path", ["nowhere:app", "tasks:nothing", "tasks:time", "tasks", "broken:app", "leaves:app", "open:app"]
+)
+def test_a_wrong_app_is_one_line_and_exit_2(path: str, run: Run, folder: Path, dsn: str) -> None:
+    (folder / "broken.py").write_text("1 / 0\n")
+    (folder / "leaves.py").write_text("raise SystemExit(0)\n")
+    (folder / "open.py").write_text("def f(:\n")
+    ended = run("-a", path, "worker", INTURN_DSN=dsn)
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert path in line
+
+
+def test_the_traceback_of_a_broken_app_is_shown_when_asked_for(run: Run, folder: Path) -> None:
+    (folder / "broken.py").write_text("1 / 0\n")
+    ended = run("-a", "broken:app", "worker", "-v")
+    assert ended.returncode == 2
+    assert "Traceback" in ended.stderr
+    assert "ZeroDivisionError: division by zero (broken.py, line 1)" in ended.stderr.splitlines()[-1]
+
+
+def test_no_app_and_no_database_are_told_with_the_remedy(run: Run) -> None:
+    nobody = run("worker")
+    assert (nobody.returncode, "queue -a package.module:app worker" in nobody.stderr) == (2, True)
+    nowhere = run("-a", "tasks:app", "worker")
+    assert (nowhere.returncode, "set INTURN_DSN=" in nowhere.stderr) == (2, True)
+
+
+def test_a_wrong_option_is_exit_2(run: Run, dsn: str) -> None:
+    ended = run("-a", "tasks:app", "worker", "--dsn", dsn, "--heartbeat", "60")
+    assert ended.returncode == 2
+    assert "stalled_worker_timeout" in ended.stderr
+
+
+def test_a_database_that_is_away_at_the_start_is_exit_69(run: Run) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # bound but not listening: nobody answers, nobody else can
+        dsn = f"postgresql://127.0.0.1:{unused.getsockname()[1]}/x"
+        for command in (["-a", "tasks:app", "worker"], ["migrate"], ["schema", "status"], ["defer", "tasks.touch"]):
+            ended = run(*command, "--dsn", dsn)
+            assert ended.returncode == 69, ended.stderr
+            assert ended.stderr.startswith("error: The database cannot be reached")
+
+
+def test_sigterm_lets_the_running_job_finish_and_is_exit_0(start: Start, dsn: str, folder: Path, until: Until) -> None:
+    defer(dsn, "tasks.work", until="may end")
+    defer(dsn, "tasks.touch", name="too late")
+    worker = start("-a", "tasks:app", "worker", "-n", "ann", "--dsn", dsn)
+    until((folder / "working").exists)
+    worker.send_signal(signal.SIGTERM)
+    until(lambda: "worker.stopping" in (folder / "log").read_text())
+    assert worker.poll() is None
+    (folder / "may end").touch()
+    assert worker.wait(60) == 0
+    assert statuses(dsn) == ["succeeded", "todo"]
+    assert not (folder / "too late").exists()
+    for line in (folder / "log").read_text().splitlines():
+        assert line[:20].endswith("Z"), line
+
+
+def test_a_second_sigterm_gives_the_job_back_and_is_exit_143(
+    start: Start, dsn: str, folder: Path, until: Until
+) -> None:
+    defer(dsn, "tasks.stay")
+    worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
+    until((folder / "staying").exists)
+    worker.send_signal(signal.SIGTERM)
+    until(lambda: "worker.stopping" in (folder / "log").read_text())
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(60) == 143
+    assert statuses(dsn) == ["todo"]
+
+
+def test_the_end_of_the_grace_gives_the_job_back_and_is_exit_0(
+    start: Start, dsn: str, folder: Path, until: Until
+) -> None:
+    defer(dsn, "tasks.stay")
+    worker = start("-a", "tasks:app", "worker", "--grace", "0.1", "--dsn", dsn)
+    until((folder / "staying").exists)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(60) == 0
+    assert statuses(dsn) == ["todo"]
