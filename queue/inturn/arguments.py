@@ -132,7 +132,7 @@ def check_priority(priority: object) -> int:
     return priority
 
 
-def check_choice(name: str, choices: type[Choice], value: object) -> Choice:
+def check_choice(name: str, choices: type[Choice], value: str) -> Choice:
     try:
         return choices(value)
     except ValueError:

@@ -7,16 +7,19 @@ from inturn.connectors import PsycopgConnector
 from inturn.model import Lane
 from inturn.operations import Operation, lanes
 
+# `list` is also the name of a method below.
+Listed = list[Lane]
+
 
 class Lanes:
     def __init__(self, connector: PsycopgConnector) -> None:
         self._connector = connector
 
-    def list(self, limit: int = 50) -> list[Lane]:
+    def list(self, limit: int = 50) -> Listed:
         """Lanes that something keeps others out of: stopped ones first, then the oldest."""
         return self._connector.run(lanes.listed(limit))
 
-    async def list_async(self, limit: int = 50) -> list[Lane]:
+    async def list_async(self, limit: int = 50) -> Listed:
         """Lanes that something keeps others out of: stopped ones first, then the oldest."""
         return await self._connector.run_async(lanes.listed(limit))
 

@@ -1,4 +1,4 @@
-"""Heartbeat, rescue of dead workers' jobs, partitions of the history: needs no leader and no job.
+"""Heartbeat, rescue of dead workers' jobs, the net under the lanes, partitions of the history: needs no leader and no job.
 
 A thread with a connection of its own, so that a task that blocks the event loop does not make the worker look dead.
 """
@@ -22,21 +22,30 @@ from inturn.worker.options import Options
 logger = logging.getLogger(__name__)
 HOUR = 3600.0
 DAYS_AHEAD = 3
+LANES_A_BEAT = 500  # the reconciler goes round little by little; it is only the net
 
 
 class Upkeep:
-    """Goes on until `stop`. `lost` is called in its thread when the worker was taken for dead."""
+    """Goes on until `stop`. In its thread it calls `lost` when the worker was taken for dead, and `look_for_aborts`
+    with each beat, in case the notification got lost."""
 
     def __init__(
-        self, connector: PsycopgConnector, options: Options, worker_id: UUID, lost: Callable[[], object]
+        self,
+        connector: PsycopgConnector,
+        options: Options,
+        worker_id: UUID,
+        lost: Callable[[], object],
+        look_for_aborts: Callable[[], object],
     ) -> None:
         self.worker_id = worker_id
         self._connector = connector
         self._interval = options.update_heartbeat_interval
         self._patience = timedelta(seconds=options.stalled_worker_timeout)
         self._lost = lost
+        self._look_for_aborts = look_for_aborts
         self._end = Event()
         self._history_at = 0.0
+        self._reconciled = ""  # the last lane that was looked at
         self._thread = Thread(target=self._run, name="inturn upkeep", daemon=True)
 
     def start(self) -> None:
@@ -61,10 +70,12 @@ class Upkeep:
         schema = self._connector.schema
         if not drive.run(upkeep.heartbeat(self.worker_id), connection, schema):
             self._lost()
+        self._look_for_aborts()
         for job_id, worker_id in drive.run(upkeep.rescue(self._patience), connection, schema):
             logger.warning(
                 "job.rescued: job %s of worker %s, which is gone, waits for its next attempt", job_id, worker_id
             )
+        self._reconciled = drive.run(upkeep.reconcile(self._reconciled, LANES_A_BEAT), connection, schema)
         if time.monotonic() >= self._history_at:
             drive.run(upkeep.prepare_history(DAYS_AHEAD), connection, schema)
             self._history_at = time.monotonic() + HOUR

@@ -59,6 +59,7 @@ class Worker:
         self._idle = False  # the last claim left nothing to start
         self._stopping = False
         self._aborting: str | None = None  # why
+        self._abort_asked = False  # perhaps a job of ours is to end
         self._lost = False
         self._outages = 0  # failed calls in a row: after one, the outcome of the last is unknown
 
@@ -73,13 +74,21 @@ class Worker:
                 await self._link.close()
 
     async def _serve(self) -> None:
-        lost = partial(asyncio.get_running_loop().call_soon_threadsafe, self._note_lost)
-        self._upkeep = Upkeep(self._connector, self._options, self._id, lost)
+        in_loop = asyncio.get_running_loop().call_soon_threadsafe
+        self._upkeep = Upkeep(
+            self._connector,
+            self._options,
+            self._id,
+            partial(in_loop, self._note_lost),
+            partial(in_loop, self._note_abort),
+        )
         self._upkeep.start()
         try:
             async with anyio.create_task_group() as self._helpers:
                 if self._options.listen_notify:
-                    self._helpers.start_soon(listen, self._connector, self._options.queues, self._wake)
+                    self._helpers.start_soon(
+                        listen, self._connector, self._options.queues, self._wake, self._note_abort
+                    )
                 if self._options.install_signal_handlers:
                     self._helpers.start_soon(signals.obey, self.stop, self.abort)
                 async with anyio.create_task_group() as self._jobs:
@@ -105,7 +114,7 @@ class Worker:
         self.stop(reason)
         self._aborting = reason
         for attempt in list(self._running.values()):
-            attempt.abort(f"the worker is told to end ({reason})")
+            attempt.give_back(f"the worker is told to end ({reason})")
 
     async def _abort_after(self, grace: float) -> None:
         await anyio.sleep(grace)
@@ -136,6 +145,8 @@ class Worker:
             await self._resume()
         elif self._ended:
             await self._finish()
+        elif self._abort_asked:
+            await self._abort_jobs()
         elif self._hungry and self._free and not self._stopping:
             await self._claim()
         else:
@@ -172,7 +183,7 @@ class Worker:
 
     async def _sleep(self) -> None:
         self._bell = anyio.Event()
-        if self._ended or (self._hungry and self._free and not self._stopping):
+        if self._ended or self._abort_asked or self._lost or (self._hungry and self._free and not self._stopping):
             return
         with anyio.move_on_after(self._nap if not self._stopping else None) as nap:
             await self._bell.wait()
@@ -236,6 +247,17 @@ class Worker:
         self._hungry = True
         self._bell.set()
 
+    def _note_abort(self) -> None:
+        if self._running:
+            self._abort_asked = True
+            self._bell.set()
+
+    async def _abort_jobs(self) -> None:
+        self._abort_asked = False
+        for job_id in await self._link.run(work.abort_requests(self._id)):
+            if job_id in self._running:
+                self._running[job_id].abort("somebody asked to end the job")
+
     # ------------------------------------------------------------------ when something went wrong
 
     async def _outage(self, error: DatabaseUnavailable) -> None:
@@ -262,7 +284,7 @@ class Worker:
             "worker.lost: %s was taken for dead, its jobs were taken over; registering anew", self._options.name
         )
         for attempt in list(self._running.values()):
-            attempt.abort("the worker was taken for dead and the job taken over")
+            attempt.give_back("the worker was taken for dead and the job taken over")
         await self._register()
         self._upkeep.worker_id = self._id
         self._lost = False
@@ -273,7 +295,7 @@ class Worker:
     async def _register(self) -> None:
         o = self._options
         self._id = await self._link.run(
-            upkeep.register(o.name, socket.gethostname(), os.getpid(), o.queues, o.concurrency)
+            upkeep.register(o.name, socket.gethostname(), os.getpid(), o.queues, o.concurrency, self._app.tasks)
         )
         logger.info(
             "worker.started: %s %s, %d jobs at once, queues: %s", o.name, self._id, o.concurrency, o.queues or "all"
