@@ -67,7 +67,6 @@ lanes = Table(
     "lanes",
     metadata,
     Column("lock", Text, primary_key=True),
-    Column("claim_id", Uuid),
     Column("worker_id", Uuid),
     Column("job_id", BigInteger),
     Column("since", moment, nullable=False),

@@ -4,8 +4,11 @@
 -- Naming the status in the WHERE would let a plan walk the index of running jobs for each of ours. Sorted, so that a
 -- rescuer of the same jobs and we lock them in one order.
 CREATE OR REPLACE FUNCTION bury(p_ids bigint[], p_claims uuid[], p_statuses job_status[], p_errors jsonb[])
-RETURNS TABLE (id bigint, lock text, claim_id uuid, status job_status, on_failure failure_policy)
-LANGUAGE sql AS $$
+RETURNS TABLE (id bigint, lock text, status job_status, on_failure failure_policy)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     WITH gone AS (
         DELETE FROM jobs USING (
             SELECT * FROM unnest(p_ids, p_claims, p_statuses, p_errors) AS e(id, claim_id, status, error) ORDER BY e.id
@@ -19,5 +22,5 @@ LANGUAGE sql AS $$
                on_retry, on_failure, priority, attempts, queue, task, lock, args, add_error(errors, error)
         FROM gone
     )
-    SELECT gone.id, gone.lock, gone.claim_id, gone.outcome, gone.on_failure FROM gone
-$$;
+    SELECT gone.id, gone.lock, gone.outcome, gone.on_failure FROM gone;
+END $$;

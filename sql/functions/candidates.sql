@@ -1,11 +1,15 @@
 -- What a claim looks at: the best free jobs (their rows locked, nobody waits), and a window of lane tokens, without locks.
---   free   ids of free jobs that are among the best p_limit
---   lanes  locks among the best p_limit that can be won: nobody holds the lane, or it waits for the retry that we see
---   seen   every token in the window, and `locks` their lanes: what cannot be started is blocked behind its lane
---   more   the window was full, or there were more lanes than one call may take
+--   free    ids of free jobs that are among the best p_limit
+--   lanes   locks among the best p_limit that can be won: nobody holds the lane, or it waits for the retry that we see
+--   seen    the tokens of these lanes
+--   behind  tokens that stand behind another job of their lane, and in behind_locks their lanes: to be blocked
+--   more    the window was full, or there were more lanes than one call may take
 CREATE OR REPLACE FUNCTION candidates(p_queues text[], p_limit integer, p_window integer)
-RETURNS TABLE (free bigint[], lanes text[], seen bigint[], locks text[], more boolean)
-LANGUAGE sql AS $$
+RETURNS TABLE (free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     WITH free AS MATERIALIZED (
         SELECT f.id, f.priority
         FROM unnest(p_queues) AS q(queue)
@@ -17,7 +21,11 @@ LANGUAGE sql AS $$
             FOR UPDATE SKIP LOCKED
         ) AS f
     ), token AS MATERIALIZED (
-        SELECT t.id, t.lock, t.priority
+        SELECT t.id, t.lock, t.priority,
+            -- Whether the lane can be won for this token: of several tokens of a lane, for the best one.
+            (lane.lock IS NULL OR (lane.job_id = t.id AND lane.stopped IS NULL))
+                AND row_number() OVER (
+                    PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id ORDER BY t.priority DESC, t.id) = 1 AS open
         FROM unnest(p_queues) AS q(queue)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.lock, jobs.priority FROM jobs
@@ -25,25 +33,28 @@ LANGUAGE sql AS $$
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT p_window
         ) AS t
-    ), open_lane AS (
-        SELECT DISTINCT ON (token.lock) token.lock, token.id, token.priority
-        FROM token LEFT JOIN lanes AS lane ON lane.lock = token.lock
-        WHERE lane.lock IS NULL OR (lane.job_id = token.id AND lane.stopped IS NULL)
-        ORDER BY token.lock, token.priority DESC, token.id
+        LEFT JOIN lanes AS lane ON lane.lock = t.lock
     ), best AS (
         SELECT * FROM (
-            SELECT NULL AS lock, free.id, free.priority FROM free
+            SELECT free.id, free.priority, NULL AS lock FROM free
             UNION ALL
-            -- 64: each lane takes an advisory lock, and the server's shared lock table is finite.
-            (SELECT * FROM open_lane ORDER BY priority DESC, id LIMIT 64)
+            -- Each lane takes an advisory lock, and the server's shared lock table is finite.
+            (SELECT token.id, token.priority, token.lock FROM token WHERE open ORDER BY token.priority DESC, token.id LIMIT 128)
         ) AS startable
         ORDER BY priority DESC, id
         LIMIT p_limit
+    ), chosen AS (
+        SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
+               array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
+               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen
+        FROM best
+    ), rest AS (
+        SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
+               array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
+               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more
+        FROM token
     )
-    SELECT
-        coalesce((SELECT array_agg(id ORDER BY priority DESC, id) FROM best WHERE lock IS NULL), '{}'),
-        coalesce((SELECT array_agg(lock) FROM best WHERE lock IS NOT NULL), '{}'),
-        coalesce((SELECT array_agg(id) FROM token), '{}'),
-        coalesce((SELECT array_agg(DISTINCT lock) FROM token), '{}'),
-        (SELECT count(*) FROM token) >= p_window OR (SELECT count(*) FROM open_lane) > 64
-$$;
+    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
+           rest.behind, rest.behind_locks, rest.more
+    FROM chosen, rest;
+END $$;

@@ -44,31 +44,36 @@ BEGIN
     FOR round IN 1..4 LOOP
         SELECT * INTO v_look FROM candidates(v_queues, v_wanted, v_window);
 
-        SELECT coalesce(array_agg(w.lock), '{}') AS locks, array_agg(w.claim_id) AS claims, array_agg(w.job_id) AS retries
+        SELECT coalesce(array_agg(w.lock), '{}') AS locks, array_agg(w.job_id) AS retries
         INTO v_won FROM win_lanes(p_worker, v_look.lanes, v_look.seen) AS w;
 
         -- A new statement: what it reads is younger than our hold on the lanes. A retry goes before the lane's head.
-        SELECT array_agg(next.id) AS ids, array_agg(won.claim_id) AS claims, coalesce(array_agg(won.lock), '{}') AS locks
+        SELECT array_agg(next.id) AS ids, coalesce(array_agg(won.lock), '{}') AS locks
         INTO v_start
-        FROM unnest(v_won.locks, v_won.claims, v_won.retries) AS won(lock, claim_id, job_id)
-        JOIN lane_heads(v_won.locks) AS head ON head.lock = won.lock
+        FROM unnest(v_won.locks, v_won.retries) AS won(lock, job_id)
         CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.queue FROM jobs
-            WHERE jobs.id = coalesce(won.job_id, head.id)
+            SELECT id, queue FROM jobs WHERE id = won.job_id
+            UNION ALL
+            SELECT head.id, head.queue FROM lane_heads(ARRAY[won.lock]) AS head WHERE won.job_id IS NULL
         ) AS next
         WHERE next.queue = ANY (v_queues) OR p_queues IS NULL;
 
-        RETURN QUERY SELECT * FROM start_jobs(p_worker, v_start.ids || v_look.free, v_start.claims);
+        RETURN QUERY SELECT * FROM start_jobs(p_worker, v_start.ids || v_look.free);
         GET DIAGNOSTICS v_started = ROW_COUNT;
         v_wanted := v_wanted - v_started;
 
         -- Then give back what we won and may not use: the lane is empty, or its head is for workers of another queue.
-        v_blocked := block_seen(v_look.seen, v_look.locks);
+        v_blocked := 0;
+        IF v_look.behind IS NOT NULL THEN
+            v_blocked := block_behind(v_look.behind, v_look.behind_locks);
+        END IF;
         IF cardinality(v_start.locks) < cardinality(v_won.locks) THEN
             PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won.locks) EXCEPT SELECT unnest(v_start.locks))));
         END IF;
 
         EXIT WHEN v_wanted <= 0 OR (v_blocked = 0 AND NOT v_look.more);
-        v_window := least(2000, 8 * v_window);
+        IF v_look.behind IS NOT NULL THEN
+            v_window := least(2000, 8 * v_window);
+        END IF;
     END LOOP;
 END $$;

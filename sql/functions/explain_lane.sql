@@ -13,9 +13,9 @@ BEGIN
                 || coalesce(': ' || v_lane.stop_reason, ''),
             'queue lanes resume ' || quote_literal(p_job.lock);
     END IF;
-    IF v_lane.claim_id IS NOT NULL THEN
+    IF v_lane.worker_id IS NOT NULL THEN
         RETURN QUERY SELECT 'lane held', 'by job ' || id || ' (' || task || ') since ' || started_at, 'queue jobs cancel --abort ' || id
-        FROM jobs WHERE status = 'doing' AND worker_id = v_lane.worker_id AND claim_id = v_lane.claim_id;
+        FROM jobs WHERE status = 'doing' AND worker_id = v_lane.worker_id AND lock = v_lane.lock;
         RETURN QUERY SELECT * FROM explain_holder(v_lane.worker_id);
         RETURN;
     END IF;

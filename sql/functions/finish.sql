@@ -32,7 +32,6 @@ BEGIN
 
     SELECT array_agg(b.id) AS ids,
            array_agg(b.lock) FILTER (WHERE b.lock IS NOT NULL) AS lanes,
-           array_agg(b.claim_id) FILTER (WHERE b.lock IS NOT NULL) AS claims,
            array_agg(b.id) FILTER (WHERE b.lock IS NOT NULL AND b.status = 'failed' AND b.on_failure = 'halt') AS halts
     INTO v_done FROM bury(p_ids, p_claims, p_statuses, p_errors) AS b;
 
@@ -45,10 +44,10 @@ BEGIN
     END IF;
 
     -- New statements: the next of each lane is read after the lane was locked.
-    SELECT array_agg(f.id) AS ids, array_agg(f.claim_id) AS claims, v_stopped || array_agg(f.lock) AS lanes
-    INTO v_next FROM followers(v_done.lanes, v_done.claims, v_stopped, p_queues, p_want) AS f;
+    SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
+    INTO v_next FROM followers(v_done.lanes, v_stopped, p_queues, p_want) AS f;
 
-    RETURN QUERY SELECT NULL::bigint, started FROM start_jobs(p_worker, v_next.ids, v_next.claims) AS started;
+    RETURN QUERY SELECT NULL::bigint, started FROM start_jobs(p_worker, v_next.ids) AS started;
 
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
         v_tokens := release_lanes(ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes)));

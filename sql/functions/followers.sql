@@ -1,11 +1,15 @@
--- Which of the heads of these lanes are handed over: in a queue that the worker serves, no more than it wants, and only if no
--- other ready job comes before it by priority and id. Otherwise one deep lane would keep its worker from older jobs.
--- Not those of stopped lanes.
+-- Which of the heads of these lanes are handed over: not those of stopped lanes; in a queue that the worker serves; no more
+-- than it wants; and only while no other ready job has a better claim to the slot. A job of higher priority has it at
+-- once, an older one of the same priority when the lane has been held for its slice: otherwise a worker would stay in one
+-- deep lane and starve the rest, and without the slice it would give each lane up after every single job.
 CREATE OR REPLACE FUNCTION followers(
-    p_locks text[], p_claims uuid[], p_stopped text[], p_queues text[], p_want integer
+    p_locks text[], p_stopped text[], p_queues text[], p_want integer
 )
-RETURNS TABLE (lock text, id bigint, claim_id uuid)
-LANGUAGE sql AS $$
+RETURNS TABLE (lock text, id bigint)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     WITH first AS (
         SELECT ready.priority, ready.id
         FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
@@ -22,13 +26,15 @@ LANGUAGE sql AS $$
         ORDER BY ready.priority DESC, ready.id
         LIMIT 1
     )
-    SELECT lane.lock, head.id, lane.claim_id
-    FROM unnest(p_locks, p_claims) AS lane(lock, claim_id)
-    JOIN lane_heads(p_locks) AS head ON head.lock = lane.lock
+    SELECT lane.lock, head.id
+    FROM unnest(p_locks) AS lane(lock)
+    CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
     LEFT JOIN first ON true
     WHERE lane.lock <> ALL (p_stopped)
       AND (p_queues IS NULL OR head.queue = ANY (p_queues))
-      AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id))
+      AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
+           OR (head.priority = first.priority
+               AND (SELECT lanes.since + interval '0.1 s' > clock() FROM lanes WHERE lanes.lock = lane.lock)))
     ORDER BY head.priority DESC, head.id
-    LIMIT p_want
-$$;
+    LIMIT p_want;
+END $$;

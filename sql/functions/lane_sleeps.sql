@@ -3,9 +3,9 @@
 CREATE OR REPLACE FUNCTION lane_sleeps(p_lock text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT CASE
-        WHEN lane.stopped IS NOT NULL AND lane.claim_id IS NULL THEN false
-        WHEN lane.claim_id IS NOT NULL THEN NOT EXISTS (
-            SELECT FROM jobs WHERE status = 'doing' AND worker_id = lane.worker_id AND claim_id = lane.claim_id
+        WHEN lane.stopped IS NOT NULL AND lane.worker_id IS NULL THEN false
+        WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (
+            SELECT FROM jobs WHERE status = 'doing' AND worker_id = lane.worker_id AND jobs.lock = p_lock
         )
         WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (
             SELECT FROM jobs WHERE id = lane.job_id AND lock = p_lock AND status IN ('todo', 'scheduled')

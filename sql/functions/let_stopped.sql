@@ -1,7 +1,10 @@
 -- Lanes whose running job has ended and that do not go on: a person stopped them meanwhile, or the job failed whose policy is
 -- to halt the lane (p_halts, ids). They keep their row. Returns all of them.
 CREATE OR REPLACE FUNCTION let_stopped(p_locks text[], p_halts bigint[]) RETURNS text[]
-LANGUAGE sql AS $$
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_result text[];
+BEGIN
     WITH stop AS (
         SELECT unnest(p_locks) AS lock, NULL::bigint AS failed_id
         UNION ALL
@@ -10,8 +13,7 @@ LANGUAGE sql AS $$
         SELECT lock, max(failed_id) AS failed_id FROM stop GROUP BY lock
     ), stopped AS (
         UPDATE lanes
-        SET claim_id = NULL,
-            worker_id = NULL,
+        SET worker_id = NULL,
             since = clock(),
             stopped = CASE WHEN reason.failed_id IS NULL THEN lanes.stopped ELSE 'halted' END,
             stopped_at = coalesce(lanes.stopped_at, clock()),
@@ -22,5 +24,6 @@ LANGUAGE sql AS $$
         FROM reason WHERE lanes.lock = reason.lock
         RETURNING lanes.lock
     )
-    SELECT array_agg(lock) FROM stopped
-$$;
+    SELECT array_agg(lock) INTO v_result FROM stopped;
+    RETURN v_result;
+END $$;

@@ -1,7 +1,8 @@
 -- promote: scheduled jobs that are due become `todo`. Each is then its own wake-up token, as if it were deferred now, and
 -- takes its place in its lane by priority and id. Bounded, and never waits for another promoter.
 CREATE OR REPLACE FUNCTION promote(p_limit integer) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE plpgsql AS $$
+BEGIN
     WITH due AS MATERIALIZED (
         SELECT id FROM jobs
         WHERE status = 'scheduled' AND scheduled_at <= clock()
@@ -9,5 +10,5 @@ LANGUAGE sql AS $$
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     )
-    UPDATE jobs SET status = 'todo' FROM due WHERE jobs.id = due.id
-$$;
+    UPDATE jobs SET status = 'todo' FROM due WHERE jobs.id = due.id;
+END $$;

@@ -1,6 +1,9 @@
 -- The queues that have a job to start, for a worker that serves all of them: one index probe a queue, however many jobs.
 CREATE OR REPLACE FUNCTION ready_queues() RETURNS text[]
-LANGUAGE sql STABLE AS $$
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_result text[];
+BEGIN
     WITH RECURSIVE free(queue) AS (
         (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL ORDER BY queue LIMIT 1)
         UNION ALL
@@ -14,7 +17,8 @@ LANGUAGE sql STABLE AS $$
                 WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue > heads.queue ORDER BY jobs.queue LIMIT 1)
         FROM heads WHERE heads.queue IS NOT NULL
     )
-    SELECT coalesce(array_agg(queue), '{}')
+    SELECT coalesce(array_agg(queue), '{}') INTO v_result
     FROM (SELECT queue FROM free UNION SELECT queue FROM heads) AS ready
-    WHERE queue IS NOT NULL
-$$;
+    WHERE queue IS NOT NULL;
+    RETURN v_result;
+END $$;

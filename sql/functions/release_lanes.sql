@@ -1,7 +1,10 @@
 -- Gives lanes back: their best waiting job becomes `todo`, the lane's wake-up token, and the lane row goes. The caller
 -- holds the rows. Returns the queues of the tokens, for whoever must be woken.
 CREATE OR REPLACE FUNCTION release_lanes(p_locks text[]) RETURNS text[]
-LANGUAGE sql AS $$
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_result text[];
+BEGIN
     WITH head AS MATERIALIZED (
         SELECT id, queue FROM lane_heads(p_locks)
     ), token AS (
@@ -9,5 +12,6 @@ LANGUAGE sql AS $$
     ), gone AS (
         DELETE FROM lanes WHERE lanes.lock = ANY (p_locks)
     )
-    SELECT coalesce(array_agg(DISTINCT queue), '{}') FROM head
-$$;
+    SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result FROM head;
+    RETURN v_result;
+END $$;

@@ -39,7 +39,7 @@ BEGIN
         RETURNING jobs.id, jobs.lock, jobs.queue, jobs.on_retry
     ), let_go AS (
         UPDATE lanes
-        SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END, claim_id = NULL, worker_id = NULL, since = clock()
+        SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END, worker_id = NULL, since = clock()
         FROM again WHERE lanes.lock = again.lock
     )
     SELECT array_agg(again.id) AS ids, array_agg(again.queue) AS queues,

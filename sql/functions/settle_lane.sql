@@ -6,7 +6,7 @@ DECLARE
     v_lane lanes;
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
-    IF v_lane.claim_id IS NOT NULL OR v_lane.stopped IS NOT NULL THEN
+    IF v_lane.worker_id IS NOT NULL OR v_lane.stopped IS NOT NULL THEN
         RETURN;
     ELSIF v_lane.job_id IS NULL THEN
         PERFORM wake(release_lanes(ARRAY[p_lock]));

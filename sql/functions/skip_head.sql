@@ -8,7 +8,7 @@ DECLARE
     v_lane lanes := take_lane(p_lock);
     v_id   bigint;
 BEGIN
-    IF v_lane.claim_id IS NOT NULL THEN
+    IF v_lane.worker_id IS NOT NULL THEN
         RAISE EXCEPTION 'the head of lane % is being done', p_lock
             USING ERRCODE = 'object_in_use', HINT = 'Abort the job, or wait until it ends.';
     ELSIF v_lane.stopped = 'halted' THEN

@@ -8,7 +8,7 @@ BEGIN
     -- A row that take_lane has just made is a lane that nobody holds.
     v_found := lane_sleeps(p_lock);
     IF v_found THEN
-        UPDATE lanes SET claim_id = NULL, worker_id = NULL, job_id = NULL WHERE lock = p_lock;
+        UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;
         PERFORM audit('reconcile', p_lock, 1, 'inturn', coalesce(v_lane.state::text, 'no token'));
     END IF;
     PERFORM settle_lane(p_lock);

@@ -4,8 +4,11 @@
 -- Never waits: the advisory lock filters out lanes that another claim is just inserting, and NOT EXISTS those that have
 -- a row (ON CONFLICT alone would wait for an update of that row to commit). Sorted, so that rows are taken in one order.
 CREATE OR REPLACE FUNCTION win_lanes(p_worker uuid, p_locks text[], p_seen bigint[])
-RETURNS TABLE (lock text, claim_id uuid, job_id bigint)
-LANGUAGE sql AS $$
+RETURNS TABLE (lock text, job_id bigint)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     WITH wanted AS MATERIALIZED (
         SELECT w.lock FROM unnest(p_locks) AS w(lock) ORDER BY w.lock
     ), reserved AS MATERIALIZED (
@@ -16,17 +19,17 @@ LANGUAGE sql AS $$
         FOR UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE lanes
-        SET claim_id = gen_random_uuid(), worker_id = p_worker, job_id = NULL, since = clock()
+        SET worker_id = p_worker, job_id = NULL, since = clock()
         FROM reserved WHERE lanes.lock = reserved.lock
-        RETURNING lanes.lock, lanes.claim_id, reserved.job_id
+        RETURNING lanes.lock, reserved.job_id
     ), created AS (
-        INSERT INTO lanes (lock, claim_id, worker_id, since)
-        SELECT wanted.lock, gen_random_uuid(), p_worker, clock() FROM wanted
+        INSERT INTO lanes (lock, worker_id, since)
+        SELECT wanted.lock, p_worker, clock() FROM wanted
         WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = wanted.lock)
           AND pg_try_advisory_xact_lock(lane_key(wanted.lock))
         ORDER BY wanted.lock
         ON CONFLICT DO NOTHING
-        RETURNING lanes.lock, lanes.claim_id
+        RETURNING lanes.lock
     )
-    SELECT * FROM taken UNION ALL SELECT created.lock, created.claim_id, NULL FROM created
-$$;
+    SELECT * FROM taken UNION ALL SELECT created.lock, NULL FROM created;
+END $$;

@@ -12,10 +12,10 @@ SELECT lanes.lock, lanes.state, lanes.since,
 FROM lanes
 LEFT JOIN workers ON workers.id = lanes.worker_id
 LEFT JOIN LATERAL (
-    SELECT * FROM jobs WHERE lanes.claim_id IS NOT NULL
-        AND jobs.status = 'doing' AND jobs.worker_id = lanes.worker_id AND jobs.claim_id = lanes.claim_id
+    SELECT * FROM jobs WHERE lanes.worker_id IS NOT NULL
+        AND jobs.status = 'doing' AND jobs.worker_id = lanes.worker_id AND jobs.lock = lanes.lock
     UNION ALL
-    SELECT * FROM jobs WHERE lanes.claim_id IS NULL AND jobs.id = coalesce(
+    SELECT * FROM jobs WHERE lanes.worker_id IS NULL AND jobs.id = coalesce(
         lanes.job_id, (SELECT head.id FROM lane_heads(ARRAY[lanes.lock]) AS head))
 ) AS job ON true
 ORDER BY lanes.stopped IS NULL, lanes.since;
