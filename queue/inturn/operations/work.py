@@ -10,19 +10,21 @@ from psycopg.types.json import Jsonb
 from inturn.model import Again, Ended, Job
 from inturn.operations import Operation, Rows, Statement
 
+# The database counts the attempts that were started, people those before this one: hence `attempts - 1`.
 CLAIM = """
-SELECT id, claim_id, fence, task, queue, lock, priority, attempts, scheduled_at, args
+SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args
 FROM {schema}.claim(%s, %s::text[], %s) ORDER BY priority DESC, id
 """
 OWNED = """
-SELECT id, claim_id, fence, task, queue, lock, priority, attempts, scheduled_at, args FROM {schema}.owned(%s)
+SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args FROM {schema}.owned(%s)
 """
 FINISH = """
-SELECT finished_id, (next).id, (next).claim_id, (next).fence, (next).task, (next).queue, (next).lock, (next).priority,
-       (next).attempts, (next).scheduled_at, (next).args
-FROM {schema}.finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::text[]::{schema}.job_status[], %s::jsonb[])
+SELECT finished_id, (next).id, (next).claim_id::text, (next).fence, (next).task, (next).queue, (next).lock, (next).priority,
+       (next).attempts - 1, (next).scheduled_at, (next).args
+FROM {schema}.finish(%s, %s::text[], %s, %s::bigint[], %s::text[]::uuid[], %s::text[]::{schema}.job_status[], %s::jsonb[])
 """
-RETRY = "SELECT id FROM {schema}.retry(%s::bigint[], %s::uuid[], %s::interval[], %s::jsonb[])"
+RETRY = "SELECT id FROM {schema}.retry(%s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[])"
+PUT_BACK = "SELECT {schema}.put_back(%s::bigint[], %s::text[]::uuid[])"
 ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
 NEXT_WAKE = "SELECT {schema}.next_wake(%s::text[])"
 
@@ -72,6 +74,11 @@ def retry(again: Sequence[Again]) -> Operation[set[int]]:
     return {id for (id,) in rows}
 
 
+def put_back(jobs: Sequence[Job]) -> Operation[None]:
+    """Jobs that were claimed and not begun are anybody's again."""
+    yield Statement(PUT_BACK, [[job.id for job in jobs], [job.claim_id for job in jobs]])
+
+
 def abort_requests(worker_id: UUID) -> Operation[list[int]]:
     """The jobs of this worker that it is asked to end."""
     rows = yield Statement(ABORT_REQUESTS, [worker_id])
@@ -85,11 +92,7 @@ def next_wake(queues: Queues) -> Operation[timedelta | None]:
 
 
 def _jobs(rows: Rows) -> list[Job]:
-    # The database counts started attempts, people those before this one.
-    return [
-        Job(id, claim, fence, task, queue, lock, priority, attempts - 1, at, args)
-        for id, claim, fence, task, queue, lock, priority, attempts, at, args in rows
-    ]
+    return list(map(Job._make, rows))
 
 
 def _error(outcome: Ended | Again) -> Any:

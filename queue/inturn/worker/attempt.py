@@ -1,8 +1,9 @@
 """One attempt at a job: from the claim to how it ended. It never raises what user code raised."""
 
 import math
+import time
 import traceback
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -11,6 +12,7 @@ import anyio.to_thread
 from inturn.context import JobContext
 from inturn.errors import JobAborted
 from inturn.model import Again, Ended, Job, Outcome, Status
+from inturn.tasks import Task
 
 MAX_ERROR = 8192
 
@@ -18,45 +20,47 @@ MAX_ERROR = 8192
 class Attempt:
     """A job in the hands of a worker."""
 
-    def __init__(self, context: JobContext) -> None:
-        self.context = context
-        self._scope = anyio.CancelScope()
-        self._aborted = False
+    __slots__ = ("_aborted", "_scope", "begun", "claimed_at", "context", "job", "task")
 
-    @property
-    def job(self) -> Job:
-        return self.context.job
+    def __init__(self, job: Job, task: Task[..., Any], context: JobContext | None) -> None:
+        self.job = job
+        self.task = task
+        self.context = context  # only for a task that asked for it
+        self.claimed_at = time.monotonic()
+        self.begun = False
+        self._scope = anyio.CancelScope()
+        self._aborted: str | None = None
 
     def give_back(self, reason: str) -> None:
         """End the run, not the job: it goes back to its lane. An async task is cancelled; a sync one can only be asked."""
-        self.context.abort_reason = reason
+        if self.context is not None:
+            self.context.abort_reason = reason
         self._scope.cancel()
 
     def abort(self, reason: str) -> None:
         """End the job, for good."""
-        self._aborted = True
+        self._aborted = reason
         self.give_back(reason)
 
     async def perform(self, limiter: anyio.CapacityLimiter) -> Outcome | None:
         """How it ended, or None if it was given back: then the job has not ended."""
+        self.begun = True
         try:
             with self._scope:
                 await self._call(limiter)
                 return Ended(self.job, Status.SUCCEEDED)
-            return Ended(self.job, Status.ABORTED, self.context.abort_reason) if self._aborted else None
+            return Ended(self.job, Status.ABORTED, self._aborted) if self._aborted else None
         except BaseException as error:  # SystemExit, a stray CancelledError: user code must not end the worker
             if anyio.current_effective_deadline() == -math.inf:
                 raise  # the worker itself is being cancelled
             return self._failed(error)
 
     async def _call(self, limiter: anyio.CapacityLimiter) -> None:
-        task = self.context.task
-        args = (self.context,) if task.pass_context else ()
-        call = partial(task.func, *args, **self.job.task_kwargs)
-        if task.is_async:
-            await call()
+        args = () if self.context is None else (self.context,)
+        if self.task.is_async:
+            await self.task.func(*args, **self.job.task_kwargs)
         else:
-            error = await anyio.to_thread.run_sync(_caught, call, limiter=limiter)
+            error = await anyio.to_thread.run_sync(_caught, self.task.func, args, self.job.task_kwargs, limiter=limiter)
             if error is not None:
                 raise error
 
@@ -64,7 +68,7 @@ class Attempt:
         text = describe(error)
         if isinstance(error, JobAborted):
             return Ended(self.job, Status.ABORTED, text)
-        strategy = self.context.task.retry_strategy
+        strategy = self.task.retry_strategy
         try:
             decision = strategy.get_retry_decision(exception=error, job=self.job) if strategy else None
         except Exception as mistake:
@@ -88,10 +92,10 @@ def describe(error: BaseException) -> str:
     return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()[-MAX_ERROR:].strip()
 
 
-def _caught(call: partial[Any]) -> BaseException | None:
+def _caught(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> BaseException | None:
     """As a value: StopIteration and SystemExit do not survive the way out of a thread."""
     try:
-        call()
+        function(*args, **kwargs)
     except BaseException as error:
         return error
     return None

@@ -19,12 +19,14 @@ from inturn.context import JobContext
 from inturn.errors import DatabaseUnavailable, TaskNotFound, WorkerLost
 from inturn.model import Again, Ended, Job, Outcome
 from inturn.operations import upkeep, work
-from inturn.tasks import Blueprint
+from inturn.tasks import Blueprint, Task
 from inturn.worker import events, signals
 from inturn.worker.attempt import Attempt
 from inturn.worker.link import Link
 from inturn.worker.listener import listen
 from inturn.worker.options import Options, options
+from inturn.worker.pace import Pace
+from inturn.worker.slots import Slots
 from inturn.worker.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
@@ -48,10 +50,11 @@ class Worker:
         self._limiter = anyio.CapacityLimiter(options.concurrency)
         self._id: UUID
         self._upkeep: Upkeep
-        self._jobs: TaskGroup
         self._helpers: TaskGroup
-        self._running: dict[int, Attempt] = {}
+        self._slots = Slots(options.concurrency, self._perform)
+        self._attempts: dict[int, Attempt] = {}  # in hand: running, or waiting for a slot
         self._ended: list[Outcome] = []
+        self._pace = Pace(options.concurrency)
         self._bell = anyio.Event()
         self._hungry = True  # there may be something to claim
         self._nap: float = 0  # how long to sleep at most when not hungry
@@ -91,8 +94,7 @@ class Worker:
                     )
                 if self._options.install_signal_handlers:
                     self._helpers.start_soon(signals.obey, self.stop, self.abort)
-                async with anyio.create_task_group() as self._jobs:
-                    await self._work()
+                await self._slots.run(self._work)
                 self._helpers.cancel_scope.cancel()
         finally:
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
@@ -102,7 +104,7 @@ class Worker:
         """Claim no more; end when what runs has ended, or has been aborted after the grace."""
         if self._stopping:
             return
-        logger.info("worker.stopping: %s; waiting for %d running jobs", reason, len(self._running))
+        logger.info("worker.stopping: %s; waiting for %d running jobs", reason, len(self._attempts))
         self._stopping = True
         self._bell.set()
         grace = self._options.shutdown_graceful_timeout
@@ -113,7 +115,7 @@ class Worker:
         """End now: async tasks are cancelled and their jobs go back to the head of their lanes; sync tasks are asked."""
         self.stop(reason)
         self._aborting = reason
-        for attempt in list(self._running.values()):
+        for attempt in list(self._attempts.values()):
             attempt.give_back(f"the worker is told to end ({reason})")
 
     async def _abort_after(self, grace: float) -> None:
@@ -132,7 +134,7 @@ class Worker:
                 await self._outage(error)
 
     def _is_over(self) -> bool:
-        if self._running:
+        if self._attempts:
             return False
         if self._aborting and self._outages:
             return True  # what cannot be reported now is taken over later
@@ -143,21 +145,25 @@ class Worker:
             await self._register_again()
         elif self._outages:
             await self._resume()
-        elif self._ended:
-            await self._finish()
         elif self._abort_asked:
             await self._abort_jobs()
-        elif self._hungry and self._free and not self._stopping:
+        elif self._slots.waiting and (self._stopping or self._pace.is_stale(self._slots.waiting[0])):
+            await self._put_back()
+        elif self._may_claim and self._pace.prefers_claim(len(self._attempts)):
+            await self._claim()
+        elif self._ended:
+            await self._finish()
+        elif self._may_claim:
             await self._claim()
         else:
             await self._sleep()
 
     @property
-    def _free(self) -> int:
-        return self._options.concurrency - len(self._running) - len(self._ended)
+    def _may_claim(self) -> bool:
+        return self._hungry and not self._stopping and len(self._attempts) < self._pace.capacity
 
     async def _claim(self) -> None:
-        free = self._free
+        free = self._pace.capacity - len(self._attempts)
         self._hungry = False  # before we ask: who rings while we do has news that our answer may lack
         self._idle = False
         jobs = await self._link.run(work.claim(self._id, self._options.queues, free))
@@ -183,12 +189,30 @@ class Worker:
 
     async def _sleep(self) -> None:
         self._bell = anyio.Event()
-        if self._ended or self._abort_asked or self._lost or (self._hungry and self._free and not self._stopping):
+        if (
+            self._ended
+            or self._abort_asked
+            or self._lost
+            or self._may_claim
+            or (self._stopping and self._slots.waiting)
+        ):
             return
-        with anyio.move_on_after(self._nap if not self._stopping else None) as nap:
+        nap = None if self._stopping else self._nap
+        if self._slots.waiting:
+            nap = self._pace.until_stale(self._slots.waiting[0])
+        with anyio.move_on_after(nap) as napping:
             await self._bell.wait()
-        if nap.cancelled_caught:
+        if napping.cancelled_caught:
             self._hungry = True
+
+    async def _put_back(self) -> None:
+        """What was claimed ahead and finds no slot is for others to run."""
+        attempts = [attempt for attempt in self._slots.waiting if not attempt.begun]
+        self._slots.waiting.clear()
+        for attempt in attempts:
+            del self._attempts[attempt.job.id]
+        self._pace.slow_down()
+        await self._link.run(work.put_back([attempt.job for attempt in attempts]))
 
     async def _finish(self) -> None:
         """Report everything that has ended; take over what its lanes hand back."""
@@ -209,6 +233,7 @@ class Worker:
             raise
         for job in handed:
             self._start(job)
+        self._pace.note(len(outcomes))
         lanes = sum(outcome.job.lock is not None for outcome in outcomes)
         if again or len(handed) < lanes:
             self._hungry = True  # a lane went back, perhaps with a job that only we have room for
@@ -226,21 +251,23 @@ class Worker:
         except TaskNotFound as error:
             self._ended.append(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
             return
-        queues = None if self._options.queues is None else tuple(self._options.queues)
-        context = JobContext(
-            self._app, task, job, self._options.name, queues, datetime.now(UTC), dict(self._options.additional_context)
-        )
-        attempt = self._running[job.id] = Attempt(context)
-        events.note_start(job)
-        self._jobs.start_soon(self._perform, attempt)
+        context = self._context(task, job) if task.pass_context else None
+        attempt = self._attempts[job.id] = Attempt(job, task, context)
+        self._slots.add(attempt)
+
+    def _context(self, task: Task[..., Any], job: Job) -> JobContext:
+        o = self._options
+        queues = None if o.queues is None else tuple(o.queues)
+        return JobContext(self._app, task, job, o.name, queues, datetime.now(UTC), dict(o.additional_context))
 
     async def _perform(self, attempt: Attempt) -> None:
+        events.note_start(attempt.job)
         try:
             outcome = await attempt.perform(self._limiter)
             if outcome is not None:
                 self._ended.append(outcome)
         finally:
-            self._running.pop(attempt.job.id, None)
+            self._attempts.pop(attempt.job.id, None)
             self._bell.set()
 
     def _wake(self) -> None:
@@ -248,15 +275,15 @@ class Worker:
         self._bell.set()
 
     def _note_abort(self) -> None:
-        if self._running:
+        if self._attempts:
             self._abort_asked = True
             self._bell.set()
 
     async def _abort_jobs(self) -> None:
         self._abort_asked = False
         for job_id in await self._link.run(work.abort_requests(self._id)):
-            if job_id in self._running:
-                self._running[job_id].abort("somebody asked to end the job")
+            if job_id in self._attempts:
+                self._attempts[job_id].abort("somebody asked to end the job")
 
     # ------------------------------------------------------------------ when something went wrong
 
@@ -268,7 +295,7 @@ class Worker:
 
     async def _resume(self) -> None:
         """A reply may have been lost: run what the server says is ours and we have not heard of."""
-        known = {*self._running, *(outcome.job.id for outcome in self._ended)}
+        known = {*self._attempts, *(outcome.job.id for outcome in self._ended)}
         for job in await self._link.run(work.owned(self._id)):
             if job.id not in known:
                 self._start(job)
@@ -283,7 +310,7 @@ class Worker:
         logger.error(
             "worker.lost: %s was taken for dead, its jobs were taken over; registering anew", self._options.name
         )
-        for attempt in list(self._running.values()):
+        for attempt in list(self._attempts.values()):
             attempt.give_back("the worker was taken for dead and the job taken over")
         await self._register()
         self._upkeep.worker_id = self._id

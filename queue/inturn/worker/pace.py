@@ -1,0 +1,47 @@
+"""How many jobs a worker has in hand: those that run and, if jobs are short, some ahead, so that slots need not wait for the
+database. Nothing to set: what is claimed ahead is what the worker has lately run in a fiftieth of a second, and what
+finds no slot within half a second goes back to the queue, so a long job holds up nobody behind it.
+"""
+
+import time
+
+from inturn.worker.attempt import Attempt
+
+AHEAD_SECONDS = 0.02
+MOST_AHEAD = 200
+STALE_SECONDS = 0.5
+
+
+class Pace:
+    def __init__(self, concurrency: int) -> None:
+        self._concurrency = concurrency
+        self._ahead = 0
+        self._rate = 0.0  # jobs a second, lately
+        self._noted_at = time.monotonic()
+
+    @property
+    def capacity(self) -> int:
+        return self._concurrency + self._ahead
+
+    def prefers_claim(self, in_hand: int) -> bool:
+        """Whether to claim before what has ended is reported: slots would run dry meanwhile."""
+        return self._ahead > 0 and in_hand <= self.capacity // 2
+
+    def note(self, ended: int) -> None:
+        """So many jobs have ended since the last call."""
+        now = time.monotonic()
+        rate = ended / max(now - self._noted_at, 0.0005)
+        self._noted_at = now
+        self._rate += (rate - self._rate) / 4
+        self._ahead = min(MOST_AHEAD, int(self._rate * AHEAD_SECONDS))
+
+    def slow_down(self) -> None:
+        """A job was longer than those before it."""
+        self._rate = 0.0
+        self._ahead = 0
+
+    def is_stale(self, attempt: Attempt) -> bool:
+        return self.until_stale(attempt) <= 0
+
+    def until_stale(self, attempt: Attempt) -> float:
+        return max(0.0, attempt.claimed_at + STALE_SECONDS - time.monotonic())

@@ -1,0 +1,31 @@
+-- put back: jobs that a worker has claimed but not begun become `todo` again, as if they had not been claimed: no attempt is
+-- charged, and their lanes are open to all.
+CREATE OR REPLACE FUNCTION put_back(p_ids bigint[], p_claims uuid[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+DECLARE
+    v_stopped text[];
+    v_back    record;
+BEGIN
+    PERFORM require_read_committed();
+    v_stopped := hold_lanes(p_ids, p_claims);
+
+    WITH back AS (
+        UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1
+        FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
+        WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+        RETURNING jobs.lock, jobs.queue
+    ), let_go AS (
+        UPDATE lanes SET worker_id = NULL, since = clock() FROM back WHERE lanes.lock = back.lock
+    )
+    SELECT array_agg(queue) AS queues, array_agg(lock) FILTER (WHERE lock <> ALL (v_stopped)) AS lanes INTO v_back FROM back;
+
+    IF v_back.queues IS NOT NULL THEN
+        PERFORM wake(v_back.queues || release_lanes(v_back.lanes));
+    END IF;
+END $$;
