@@ -46,24 +46,31 @@ CREATE FUNCTION inturn.audit(p_operation text, p_lock text, p_jobs bigint, p_by 
     INSERT INTO lane_audit (at, who, operation, lock, jobs, reason)
     VALUES (clock(), coalesce(p_by, session_user), p_operation, p_lock, p_jobs, p_reason)
 $$;
-CREATE FUNCTION inturn.block_seen(p_seen bigint[], p_locks text[]) RETURNS bigint
-    LANGUAGE sql
+CREATE FUNCTION inturn.block_behind(p_ids bigint[], p_locks text[]) RETURNS bigint
+    LANGUAGE plpgsql
     AS $$
+DECLARE
+    v_result bigint;
+BEGIN
     WITH held AS MATERIALIZED (
-        SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes WHERE lanes.lock = ANY (p_locks) FOR UPDATE SKIP LOCKED
+        SELECT seen.id
+        FROM unnest(p_ids, p_locks) AS seen(id, lock) JOIN lanes ON lanes.lock = seen.lock
+        -- The job that a retrying lane waits for stays its token. A stopped lane needs none: resume makes one.
+        WHERE lanes.job_id IS DISTINCT FROM seen.id OR lanes.stopped IS NOT NULL
+        FOR UPDATE OF lanes SKIP LOCKED
     ), blocked AS (
-        UPDATE jobs SET status = 'blocked'
-        FROM unnest(p_seen) AS seen(id), held
-        WHERE jobs.id = seen.id AND jobs.status = 'todo' AND jobs.lock = held.lock
-          -- The job that a retrying lane waits for stays its token. A stopped lane needs none: resume makes one.
-          AND (jobs.id IS DISTINCT FROM held.job_id OR held.stopped IS NOT NULL)
+        UPDATE jobs SET status = 'blocked' FROM held WHERE jobs.id = held.id AND jobs.status = 'todo'
         RETURNING 1
     )
-    SELECT count(*) FROM blocked
-$$;
-CREATE FUNCTION inturn.bury(p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[]) RETURNS TABLE(id bigint, lock text, claim_id uuid, status inturn.job_status, on_failure inturn.failure_policy)
-    LANGUAGE sql
+    SELECT count(*) INTO v_result FROM blocked;
+    RETURN v_result;
+END $$;
+CREATE FUNCTION inturn.bury(p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[]) RETURNS TABLE(id bigint, lock text, status inturn.job_status, on_failure inturn.failure_policy)
+    LANGUAGE plpgsql
     AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     WITH gone AS (
         DELETE FROM jobs USING (
             SELECT * FROM unnest(p_ids, p_claims, p_statuses, p_errors) AS e(id, claim_id, status, error) ORDER BY e.id
@@ -77,8 +84,8 @@ CREATE FUNCTION inturn.bury(p_ids bigint[], p_claims uuid[], p_statuses inturn.j
                on_retry, on_failure, priority, attempts, queue, task, lock, args, add_error(errors, error)
         FROM gone
     )
-    SELECT gone.id, gone.lock, gone.claim_id, gone.outcome, gone.on_failure FROM gone
-$$;
+    SELECT gone.id, gone.lock, gone.outcome, gone.on_failure FROM gone;
+END $$;
 CREATE FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean DEFAULT false) RETURNS inturn.job_status
     LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
@@ -124,9 +131,12 @@ BEGIN
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
     RETURN v_count;
 END $$;
-CREATE FUNCTION inturn.candidates(p_queues text[], p_limit integer, p_window integer) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], locks text[], more boolean)
-    LANGUAGE sql
+CREATE FUNCTION inturn.candidates(p_queues text[], p_limit integer, p_window integer) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean)
+    LANGUAGE plpgsql
     AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     WITH free AS MATERIALIZED (
         SELECT f.id, f.priority
         FROM unnest(p_queues) AS q(queue)
@@ -138,7 +148,11 @@ CREATE FUNCTION inturn.candidates(p_queues text[], p_limit integer, p_window int
             FOR UPDATE SKIP LOCKED
         ) AS f
     ), token AS MATERIALIZED (
-        SELECT t.id, t.lock, t.priority
+        SELECT t.id, t.lock, t.priority,
+            -- Whether the lane can be won for this token: of several tokens of a lane, for the best one.
+            (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
+                AND row_number() OVER (
+                    PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id ORDER BY t.priority DESC, t.id) = 1 AS open
         FROM unnest(p_queues) AS q(queue)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.lock, jobs.priority FROM jobs
@@ -146,28 +160,31 @@ CREATE FUNCTION inturn.candidates(p_queues text[], p_limit integer, p_window int
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT p_window
         ) AS t
-    ), open_lane AS (
-        SELECT DISTINCT ON (token.lock) token.lock, token.id, token.priority
-        FROM token LEFT JOIN lanes AS lane ON lane.lock = token.lock
-        WHERE lane.lock IS NULL OR (lane.job_id = token.id AND lane.stopped IS NULL)
-        ORDER BY token.lock, token.priority DESC, token.id
+        LEFT JOIN lanes AS lane ON lane.lock = t.lock
     ), best AS (
         SELECT * FROM (
-            SELECT NULL AS lock, free.id, free.priority FROM free
+            SELECT free.id, free.priority, NULL AS lock FROM free
             UNION ALL
-            -- 64: each lane takes an advisory lock, and the server's shared lock table is finite.
-            (SELECT * FROM open_lane ORDER BY priority DESC, id LIMIT 64)
+            -- Each lane takes an advisory lock, and the server's shared lock table is finite.
+            (SELECT token.id, token.priority, token.lock FROM token WHERE open ORDER BY token.priority DESC, token.id LIMIT 128)
         ) AS startable
         ORDER BY priority DESC, id
         LIMIT p_limit
+    ), chosen AS (
+        SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
+               array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
+               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen
+        FROM best
+    ), rest AS (
+        SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
+               array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
+               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more
+        FROM token
     )
-    SELECT
-        coalesce((SELECT array_agg(id ORDER BY priority DESC, id) FROM best WHERE lock IS NULL), '{}'),
-        coalesce((SELECT array_agg(lock) FROM best WHERE lock IS NOT NULL), '{}'),
-        coalesce((SELECT array_agg(id) FROM token), '{}'),
-        coalesce((SELECT array_agg(DISTINCT lock) FROM token), '{}'),
-        (SELECT count(*) FROM token) >= p_window OR (SELECT count(*) FROM open_lane) > 64
-$$;
+    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
+           rest.behind, rest.behind_locks, rest.more
+    FROM chosen, rest;
+END $$;
 CREATE TABLE inturn.jobs (
     id bigint NOT NULL,
     claim_id uuid,
@@ -193,7 +210,7 @@ CREATE TABLE inturn.jobs (
     CONSTRAINT jobs_live CHECK ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'scheduled'::inturn.job_status, 'doing'::inturn.job_status]))),
     CONSTRAINT jobs_lock_length CHECK (((octet_length(lock) >= 1) AND (octet_length(lock) <= 1024))),
     CONSTRAINT jobs_owned CHECK (((status = 'doing'::inturn.job_status) = (worker_id IS NOT NULL))),
-    CONSTRAINT jobs_queue_name CHECK ((queue ~ '^[A-Za-z0-9_.:-]{1,63}$'::text)),
+    CONSTRAINT jobs_queue_name CHECK ((((octet_length(queue) >= 1) AND (octet_length(queue) <= 63)) AND (strpos(queue, ','::text) = 0))),
     CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL))),
     CONSTRAINT jobs_scheduled_within CHECK ((scheduled_at < '9999-01-01 00:00:00+00'::timestamp with time zone)),
     CONSTRAINT jobs_task_length CHECK (((octet_length(task) >= 1) AND (octet_length(task) <= 512)))
@@ -230,28 +247,37 @@ BEGIN
     v_queues := coalesce(p_queues, ready_queues());
     FOR round IN 1..4 LOOP
         SELECT * INTO v_look FROM candidates(v_queues, v_wanted, v_window);
-        SELECT coalesce(array_agg(w.lock), '{}') AS locks, array_agg(w.claim_id) AS claims, array_agg(w.job_id) AS retries
+        SELECT coalesce(array_agg(w.lock), '{}') AS locks, array_agg(w.job_id) AS retries
         INTO v_won FROM win_lanes(p_worker, v_look.lanes, v_look.seen) AS w;
         -- A new statement: what it reads is younger than our hold on the lanes. A retry goes before the lane's head.
-        SELECT array_agg(next.id) AS ids, array_agg(won.claim_id) AS claims, coalesce(array_agg(won.lock), '{}') AS locks
+        SELECT array_agg(next.id) AS ids, coalesce(array_agg(won.lock), '{}') AS locks
         INTO v_start
-        FROM unnest(v_won.locks, v_won.claims, v_won.retries) AS won(lock, claim_id, job_id)
-        JOIN lane_heads(v_won.locks) AS head ON head.lock = won.lock
+        FROM unnest(v_won.locks, v_won.retries) AS won(lock, job_id)
         CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.queue FROM jobs
-            WHERE jobs.id = coalesce(won.job_id, head.id)
+            SELECT id, queue FROM jobs WHERE id = won.job_id
+            UNION ALL
+            SELECT head.id, head.queue FROM lane_heads(ARRAY[won.lock]) AS head WHERE won.job_id IS NULL
         ) AS next
         WHERE next.queue = ANY (v_queues) OR p_queues IS NULL;
-        RETURN QUERY SELECT * FROM start_jobs(p_worker, v_start.ids || v_look.free, v_start.claims);
+        RETURN QUERY SELECT * FROM start_jobs(p_worker, v_start.ids || v_look.free);
         GET DIAGNOSTICS v_started = ROW_COUNT;
         v_wanted := v_wanted - v_started;
         -- Then give back what we won and may not use: the lane is empty, or its head is for workers of another queue.
-        v_blocked := block_seen(v_look.seen, v_look.locks);
+        IF NOT v_look.seen <@ coalesce(v_start.ids, '{}') THEN   -- a token that did not turn out to be the next
+            v_look.behind := v_look.behind || v_look.seen;
+            v_look.behind_locks := v_look.behind_locks || v_look.lanes;
+        END IF;
+        v_blocked := 0;
+        IF v_look.behind IS NOT NULL THEN
+            v_blocked := block_behind(v_look.behind, v_look.behind_locks);
+        END IF;
         IF cardinality(v_start.locks) < cardinality(v_won.locks) THEN
             PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won.locks) EXCEPT SELECT unnest(v_start.locks))));
         END IF;
         EXIT WHEN v_wanted <= 0 OR (v_blocked = 0 AND NOT v_look.more);
-        v_window := least(2000, 8 * v_window);
+        IF v_look.behind IS NOT NULL THEN
+            v_window := least(2000, 8 * v_window);
+        END IF;
     END LOOP;
 END $$;
 CREATE FUNCTION inturn.clock() RETURNS timestamp with time zone
@@ -362,9 +388,9 @@ BEGIN
                 || coalesce(': ' || v_lane.stop_reason, ''),
             'queue lanes resume ' || quote_literal(p_job.lock);
     END IF;
-    IF v_lane.claim_id IS NOT NULL THEN
+    IF v_lane.worker_id IS NOT NULL THEN
         RETURN QUERY SELECT 'lane held', 'by job ' || id || ' (' || task || ') since ' || started_at, 'queue jobs cancel --abort ' || id
-        FROM jobs WHERE status = 'doing' AND worker_id = v_lane.worker_id AND claim_id = v_lane.claim_id;
+        FROM jobs WHERE status = 'doing' AND worker_id = v_lane.worker_id AND lock = v_lane.lock;
         RETURN QUERY SELECT * FROM explain_holder(v_lane.worker_id);
         RETURN;
     END IF;
@@ -426,7 +452,6 @@ BEGIN
     v_stopped := hold_lanes(p_ids, p_claims);
     SELECT array_agg(b.id) AS ids,
            array_agg(b.lock) FILTER (WHERE b.lock IS NOT NULL) AS lanes,
-           array_agg(b.claim_id) FILTER (WHERE b.lock IS NOT NULL) AS claims,
            array_agg(b.id) FILTER (WHERE b.lock IS NOT NULL AND b.status = 'failed' AND b.on_failure = 'halt') AS halts
     INTO v_done FROM bury(p_ids, p_claims, p_statuses, p_errors) AS b;
     RETURN QUERY SELECT id, NULL::jobs FROM unnest(v_done.ids) AS id;
@@ -437,9 +462,9 @@ BEGIN
         v_stopped := let_stopped(v_stopped, v_done.halts);
     END IF;
     -- New statements: the next of each lane is read after the lane was locked.
-    SELECT array_agg(f.id) AS ids, array_agg(f.claim_id) AS claims, v_stopped || array_agg(f.lock) AS lanes
-    INTO v_next FROM followers(v_done.lanes, v_done.claims, v_stopped, p_queues, p_want) AS f;
-    RETURN QUERY SELECT NULL::bigint, started FROM start_jobs(p_worker, v_next.ids, v_next.claims) AS started;
+    SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
+    INTO v_next FROM followers(v_done.lanes, v_stopped, p_queues, p_want) AS f;
+    RETURN QUERY SELECT NULL::bigint, started FROM start_jobs(p_worker, v_next.ids) AS started;
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
         v_tokens := release_lanes(ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes)));
         -- This worker claims next, unless it stops or does not serve a token's queue: then somebody else must wake.
@@ -450,9 +475,12 @@ BEGIN
         END IF;
     END IF;
 END $$;
-CREATE FUNCTION inturn.followers(p_locks text[], p_claims uuid[], p_stopped text[], p_queues text[], p_want integer) RETURNS TABLE(lock text, id bigint, claim_id uuid)
-    LANGUAGE sql
+CREATE FUNCTION inturn.followers(p_locks text[], p_stopped text[], p_queues text[], p_want integer) RETURNS TABLE(lock text, id bigint)
+    LANGUAGE plpgsql
     AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     WITH first AS (
         SELECT ready.priority, ready.id
         FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
@@ -469,16 +497,18 @@ CREATE FUNCTION inturn.followers(p_locks text[], p_claims uuid[], p_stopped text
         ORDER BY ready.priority DESC, ready.id
         LIMIT 1
     )
-    SELECT lane.lock, head.id, lane.claim_id
-    FROM unnest(p_locks, p_claims) AS lane(lock, claim_id)
-    JOIN lane_heads(p_locks) AS head ON head.lock = lane.lock
+    SELECT lane.lock, head.id
+    FROM unnest(p_locks) AS lane(lock)
+    CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
     LEFT JOIN first ON true
     WHERE lane.lock <> ALL (p_stopped)
       AND (p_queues IS NULL OR head.queue = ANY (p_queues))
-      AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id))
+      AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
+           OR (head.priority = first.priority
+               AND (SELECT lanes.since + interval '0.1 s' > clock() FROM lanes WHERE lanes.lock = lane.lock)))
     ORDER BY head.priority DESC, head.id
-    LIMIT p_want
-$$;
+    LIMIT p_want;
+END $$;
 CREATE FUNCTION inturn.heartbeat(p_worker uuid) RETURNS boolean
     LANGUAGE sql
     SET search_path TO 'inturn', 'pg_temp'
@@ -487,12 +517,15 @@ CREATE FUNCTION inturn.heartbeat(p_worker uuid) RETURNS boolean
     SELECT EXISTS (SELECT FROM alive)
 $$;
 CREATE FUNCTION inturn.hold_lanes(p_ids bigint[], p_claims uuid[]) RETURNS text[]
-    LANGUAGE sql
+    LANGUAGE plpgsql
     AS $$
+DECLARE
+    v_result text[];
+BEGIN
     WITH held AS MATERIALIZED (
         SELECT lanes.lock, lanes.stopped FROM lanes
-        WHERE (lanes.lock, lanes.claim_id) IN (
-            SELECT jobs.lock, jobs.claim_id
+        WHERE lanes.lock IN (
+            SELECT jobs.lock
             FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
             JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
             WHERE jobs.lock IS NOT NULL
@@ -500,8 +533,9 @@ CREATE FUNCTION inturn.hold_lanes(p_ids bigint[], p_claims uuid[]) RETURNS text[
         ORDER BY lanes.lock
         FOR UPDATE
     )
-    SELECT coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}') FROM held
-$$;
+    SELECT coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}') INTO v_result FROM held;
+    RETURN v_result;
+END $$;
 CREATE TABLE inturn.workers (
     id uuid NOT NULL,
     name text NOT NULL,
@@ -540,9 +574,9 @@ CREATE FUNCTION inturn.lane_sleeps(p_lock text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
     SELECT CASE
-        WHEN lane.stopped IS NOT NULL AND lane.claim_id IS NULL THEN false
-        WHEN lane.claim_id IS NOT NULL THEN NOT EXISTS (
-            SELECT FROM jobs WHERE status = 'doing' AND worker_id = lane.worker_id AND claim_id = lane.claim_id
+        WHEN lane.stopped IS NOT NULL AND lane.worker_id IS NULL THEN false
+        WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (
+            SELECT FROM jobs WHERE status = 'doing' AND worker_id = lane.worker_id AND jobs.lock = p_lock
         )
         WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (
             SELECT FROM jobs WHERE id = lane.job_id AND lock = p_lock AND status IN ('todo', 'scheduled')
@@ -564,8 +598,11 @@ BEGIN
     RETURN (SELECT count(*) FROM rescue(NULL) WHERE worker_id = p_worker);
 END $$;
 CREATE FUNCTION inturn.let_stopped(p_locks text[], p_halts bigint[]) RETURNS text[]
-    LANGUAGE sql
+    LANGUAGE plpgsql
     AS $$
+DECLARE
+    v_result text[];
+BEGIN
     WITH stop AS (
         SELECT unnest(p_locks) AS lock, NULL::bigint AS failed_id
         UNION ALL
@@ -574,8 +611,7 @@ CREATE FUNCTION inturn.let_stopped(p_locks text[], p_halts bigint[]) RETURNS tex
         SELECT lock, max(failed_id) AS failed_id FROM stop GROUP BY lock
     ), stopped AS (
         UPDATE lanes
-        SET claim_id = NULL,
-            worker_id = NULL,
+        SET worker_id = NULL,
             since = clock(),
             stopped = CASE WHEN reason.failed_id IS NULL THEN lanes.stopped ELSE 'halted' END,
             stopped_at = coalesce(lanes.stopped_at, clock()),
@@ -586,8 +622,9 @@ CREATE FUNCTION inturn.let_stopped(p_locks text[], p_halts bigint[]) RETURNS tex
         FROM reason WHERE lanes.lock = reason.lock
         RETURNING lanes.lock
     )
-    SELECT array_agg(lock) FROM stopped
-$$;
+    SELECT array_agg(lock) INTO v_result FROM stopped;
+    RETURN v_result;
+END $$;
 CREATE FUNCTION inturn.next_wake(p_queues text[]) RETURNS interval
     LANGUAGE sql STABLE
     SET search_path TO 'inturn', 'pg_temp'
@@ -661,8 +698,9 @@ BEGIN
     RETURN v_created;
 END $_$;
 CREATE FUNCTION inturn.promote(p_limit integer) RETURNS void
-    LANGUAGE sql
+    LANGUAGE plpgsql
     AS $$
+BEGIN
     WITH due AS MATERIALIZED (
         SELECT id FROM jobs
         WHERE status = 'scheduled' AND scheduled_at <= clock()
@@ -670,11 +708,41 @@ CREATE FUNCTION inturn.promote(p_limit integer) RETURNS void
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     )
-    UPDATE jobs SET status = 'todo' FROM due WHERE jobs.id = due.id
-$$;
-CREATE FUNCTION inturn.ready_queues() RETURNS text[]
-    LANGUAGE sql STABLE
+    UPDATE jobs SET status = 'todo' FROM due WHERE jobs.id = due.id;
+END $$;
+CREATE FUNCTION inturn.put_back(p_ids bigint[], p_claims uuid[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'inturn', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
     AS $$
+DECLARE
+    v_stopped text[];
+    v_back    record;
+BEGIN
+    PERFORM require_read_committed();
+    v_stopped := hold_lanes(p_ids, p_claims);
+    WITH back AS (
+        UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1
+        FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
+        WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+        RETURNING jobs.lock, jobs.queue
+    ), let_go AS (
+        UPDATE lanes SET worker_id = NULL, since = clock() FROM back WHERE lanes.lock = back.lock
+    )
+    SELECT array_agg(queue) AS queues, array_agg(lock) FILTER (WHERE lock <> ALL (v_stopped)) AS lanes INTO v_back FROM back;
+    IF v_back.queues IS NOT NULL THEN
+        PERFORM wake(v_back.queues || release_lanes(v_back.lanes));
+    END IF;
+END $$;
+CREATE FUNCTION inturn.ready_queues() RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    v_result text[];
+BEGIN
     WITH RECURSIVE free(queue) AS (
         (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL ORDER BY queue LIMIT 1)
         UNION ALL
@@ -688,10 +756,11 @@ CREATE FUNCTION inturn.ready_queues() RETURNS text[]
                 WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue > heads.queue ORDER BY jobs.queue LIMIT 1)
         FROM heads WHERE heads.queue IS NOT NULL
     )
-    SELECT coalesce(array_agg(queue), '{}')
+    SELECT coalesce(array_agg(queue), '{}') INTO v_result
     FROM (SELECT queue FROM free UNION SELECT queue FROM heads) AS ready
-    WHERE queue IS NOT NULL
-$$;
+    WHERE queue IS NOT NULL;
+    RETURN v_result;
+END $$;
 CREATE FUNCTION inturn.reconcile(p_after text, p_limit integer) RETURNS text
     LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
@@ -731,8 +800,11 @@ CREATE FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integ
     RETURNING id
 $$;
 CREATE FUNCTION inturn.release_lanes(p_locks text[]) RETURNS text[]
-    LANGUAGE sql
+    LANGUAGE plpgsql
     AS $$
+DECLARE
+    v_result text[];
+BEGIN
     WITH head AS MATERIALIZED (
         SELECT id, queue FROM lane_heads(p_locks)
     ), token AS (
@@ -740,8 +812,9 @@ CREATE FUNCTION inturn.release_lanes(p_locks text[]) RETURNS text[]
     ), gone AS (
         DELETE FROM lanes WHERE lanes.lock = ANY (p_locks)
     )
-    SELECT coalesce(array_agg(DISTINCT queue), '{}') FROM head
-$$;
+    SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result FROM head;
+    RETURN v_result;
+END $$;
 CREATE FUNCTION inturn.require_read_committed() RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -837,7 +910,7 @@ BEGIN
         RETURNING jobs.id, jobs.lock, jobs.queue, jobs.on_retry
     ), let_go AS (
         UPDATE lanes
-        SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END, claim_id = NULL, worker_id = NULL, since = clock()
+        SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END, worker_id = NULL, since = clock()
         FROM again WHERE lanes.lock = again.lock
     )
     SELECT array_agg(again.id) AS ids, array_agg(again.queue) AS queues,
@@ -910,7 +983,7 @@ DECLARE
     v_lane lanes;
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
-    IF v_lane.claim_id IS NOT NULL OR v_lane.stopped IS NOT NULL THEN
+    IF v_lane.worker_id IS NOT NULL OR v_lane.stopped IS NOT NULL THEN
         RETURN;
     ELSIF v_lane.job_id IS NULL THEN
         PERFORM wake(release_lanes(ARRAY[p_lock]));
@@ -927,7 +1000,7 @@ DECLARE
     v_lane lanes := take_lane(p_lock);
     v_id   bigint;
 BEGIN
-    IF v_lane.claim_id IS NOT NULL THEN
+    IF v_lane.worker_id IS NOT NULL THEN
         RAISE EXCEPTION 'the head of lane % is being done', p_lock
             USING ERRCODE = 'object_in_use', HINT = 'Abort the job, or wait until it ends.';
     ELSIF v_lane.stopped = 'halted' THEN
@@ -942,23 +1015,27 @@ BEGIN
     PERFORM audit('skip-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
 END $$;
-CREATE FUNCTION inturn.start_jobs(p_worker uuid, p_ids bigint[], p_claims uuid[]) RETURNS SETOF inturn.jobs
-    LANGUAGE sql
+CREATE FUNCTION inturn.start_jobs(p_worker uuid, p_ids bigint[]) RETURNS SETOF inturn.jobs
+    LANGUAGE plpgsql
     AS $$
+#variable_conflict use_column
+DECLARE
+    v_claim uuid := gen_random_uuid();
+BEGIN
+    RETURN QUERY
     UPDATE jobs
     SET status = 'doing',
-        claim_id = coalesce(starting.claim_id, gen_random_uuid()),
+        claim_id = v_claim,
         fence = nextval('fences'),
         worker_id = p_worker,
         started_at = clock(),
         attempts = jobs.attempts + 1
-    FROM unnest(p_ids, p_claims) AS starting(id, claim_id)
+    FROM unnest(p_ids) AS starting(id)
     WHERE jobs.id = starting.id AND jobs.status IN ('todo', 'blocked')
-    RETURNING jobs.*
-$$;
+    RETURNING jobs.*;
+END $$;
 CREATE TABLE inturn.lanes (
     lock text NOT NULL,
-    claim_id uuid,
     worker_id uuid,
     job_id bigint,
     since timestamp with time zone NOT NULL,
@@ -970,13 +1047,12 @@ CREATE TABLE inturn.lanes (
     stop_reason text,
     state inturn.lane_state GENERATED ALWAYS AS (
 CASE
-    WHEN (claim_id IS NOT NULL) THEN 'held'::inturn.lane_state
+    WHEN (worker_id IS NOT NULL) THEN 'held'::inturn.lane_state
     WHEN (stopped IS NOT NULL) THEN stopped
     WHEN (job_id IS NOT NULL) THEN 'retrying'::inturn.lane_state
     ELSE NULL::inturn.lane_state
 END) STORED,
-    CONSTRAINT lanes_held_or_reserved CHECK (((claim_id IS NULL) OR (job_id IS NULL))),
-    CONSTRAINT lanes_owned CHECK (((claim_id IS NULL) = (worker_id IS NULL))),
+    CONSTRAINT lanes_held_or_reserved CHECK (((worker_id IS NULL) OR (job_id IS NULL))),
     CONSTRAINT lanes_stopped CHECK ((stopped = ANY (ARRAY['paused'::inturn.lane_state, 'halted'::inturn.lane_state]))),
     CONSTRAINT lanes_stopped_when CHECK (((stopped IS NULL) = (stopped_at IS NULL)))
 )
@@ -1009,13 +1085,14 @@ BEGIN
     PERFORM settle_lane(p_lock);
 END $$;
 CREATE FUNCTION inturn.wake(p_queues text[]) RETURNS void
-    LANGUAGE sql
+    LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
-    SELECT pg_notify(current_schema(), CASE WHEN length(names) < 7000 THEN names ELSE '' END)
+BEGIN
+    PERFORM pg_notify(current_schema(), CASE WHEN length(names) < 7000 THEN names ELSE '' END)
     FROM (SELECT coalesce(string_agg(DISTINCT queue, ','), '') AS names FROM unnest(p_queues) AS queue) AS list
-    WHERE p_queues IS NULL OR p_queues <> '{}'
-$$;
+    WHERE p_queues IS NULL OR p_queues <> '{}';
+END $$;
 CREATE FUNCTION inturn.wake_lane(p_lock text) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1026,14 +1103,17 @@ BEGIN
     -- A row that take_lane has just made is a lane that nobody holds.
     v_found := lane_sleeps(p_lock);
     IF v_found THEN
-        UPDATE lanes SET claim_id = NULL, worker_id = NULL, job_id = NULL WHERE lock = p_lock;
+        UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;
         PERFORM audit('reconcile', p_lock, 1, 'inturn', coalesce(v_lane.state::text, 'no token'));
     END IF;
     PERFORM settle_lane(p_lock);
 END $$;
-CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_locks text[], p_seen bigint[]) RETURNS TABLE(lock text, claim_id uuid, job_id bigint)
-    LANGUAGE sql
+CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_locks text[], p_seen bigint[]) RETURNS TABLE(lock text, job_id bigint)
+    LANGUAGE plpgsql
     AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     WITH wanted AS MATERIALIZED (
         SELECT w.lock FROM unnest(p_locks) AS w(lock) ORDER BY w.lock
     ), reserved AS MATERIALIZED (
@@ -1044,20 +1124,20 @@ CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_locks text[], p_seen bigint[])
         FOR UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE lanes
-        SET claim_id = gen_random_uuid(), worker_id = p_worker, job_id = NULL, since = clock()
+        SET worker_id = p_worker, job_id = NULL, since = clock()
         FROM reserved WHERE lanes.lock = reserved.lock
-        RETURNING lanes.lock, lanes.claim_id, reserved.job_id
+        RETURNING lanes.lock, reserved.job_id
     ), created AS (
-        INSERT INTO lanes (lock, claim_id, worker_id, since)
-        SELECT wanted.lock, gen_random_uuid(), p_worker, clock() FROM wanted
+        INSERT INTO lanes (lock, worker_id, since)
+        SELECT wanted.lock, p_worker, clock() FROM wanted
         WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = wanted.lock)
           AND pg_try_advisory_xact_lock(lane_key(wanted.lock))
         ORDER BY wanted.lock
         ON CONFLICT DO NOTHING
-        RETURNING lanes.lock, lanes.claim_id
+        RETURNING lanes.lock
     )
-    SELECT * FROM taken UNION ALL SELECT created.lock, created.claim_id, NULL FROM created
-$$;
+    SELECT * FROM taken UNION ALL SELECT created.lock, NULL FROM created;
+END $$;
 CREATE TABLE inturn.finished_jobs (
     id bigint NOT NULL,
     fence bigint,
@@ -1209,7 +1289,7 @@ CREATE VIEW inturn.lane_status AS
             jobs.args,
             jobs.errors
            FROM inturn.jobs
-          WHERE ((lanes.claim_id IS NOT NULL) AND (jobs.status = 'doing'::inturn.job_status) AND (jobs.worker_id = lanes.worker_id) AND (jobs.claim_id = lanes.claim_id))
+          WHERE ((lanes.worker_id IS NOT NULL) AND (jobs.status = 'doing'::inturn.job_status) AND (jobs.worker_id = lanes.worker_id) AND (jobs.lock = lanes.lock))
         UNION ALL
          SELECT jobs.id,
             jobs.claim_id,
@@ -1230,7 +1310,7 @@ CREATE VIEW inturn.lane_status AS
             jobs.args,
             jobs.errors
            FROM inturn.jobs
-          WHERE ((lanes.claim_id IS NULL) AND (jobs.id = COALESCE(lanes.job_id, ( SELECT head.id
+          WHERE ((lanes.worker_id IS NULL) AND (jobs.id = COALESCE(lanes.job_id, ( SELECT head.id
                    FROM inturn.lane_heads(ARRAY[lanes.lock]) head(lock, id, queue, priority)))))) job ON (true))
   ORDER BY (lanes.stopped IS NULL), lanes.since;
 COMMENT ON VIEW inturn.lane_status IS 'Lanes that are held, reserved for a retry, paused or halted.';

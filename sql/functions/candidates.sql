@@ -1,7 +1,7 @@
 -- What a claim looks at: the best free jobs (their rows locked, nobody waits), and a window of lane tokens, without locks.
 --   free    ids of free jobs that are among the best p_limit
 --   lanes   locks among the best p_limit that can be won: nobody holds the lane, or it waits for the retry that we see
---   seen    the tokens of these lanes
+--   seen    the tokens of these lanes, in the same order
 --   behind  tokens that stand behind another job of their lane, and in behind_locks their lanes: to be blocked
 --   more    the window was full, or there were more lanes than one call may take
 CREATE OR REPLACE FUNCTION candidates(p_queues text[], p_limit integer, p_window integer)
@@ -23,7 +23,7 @@ BEGIN
     ), token AS MATERIALIZED (
         SELECT t.id, t.lock, t.priority,
             -- Whether the lane can be won for this token: of several tokens of a lane, for the best one.
-            (lane.lock IS NULL OR (lane.job_id = t.id AND lane.stopped IS NULL))
+            (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
                 AND row_number() OVER (
                     PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id ORDER BY t.priority DESC, t.id) = 1 AS open
         FROM unnest(p_queues) AS q(queue)

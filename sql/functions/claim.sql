@@ -63,6 +63,10 @@ BEGIN
         v_wanted := v_wanted - v_started;
 
         -- Then give back what we won and may not use: the lane is empty, or its head is for workers of another queue.
+        IF NOT v_look.seen <@ coalesce(v_start.ids, '{}') THEN   -- a token that did not turn out to be the next
+            v_look.behind := v_look.behind || v_look.seen;
+            v_look.behind_locks := v_look.behind_locks || v_look.lanes;
+        END IF;
         v_blocked := 0;
         IF v_look.behind IS NOT NULL THEN
             v_blocked := block_behind(v_look.behind, v_look.behind_locks);

@@ -94,12 +94,13 @@ async def test_a_higher_priority_starts_first_inside_and_across_lanes(app: App) 
     assert seen == ["other", "high", "free", "low", "last"]
 
 
-async def test_one_deep_lane_does_not_keep_its_worker_from_older_jobs(app: App) -> None:
+async def test_one_deep_lane_keeps_its_worker_from_older_jobs_for_its_slice_only(app: App) -> None:
     seen: list[str] = []
 
     @app.task
     async def note(name: str) -> None:
         seen.append(name)
+        await anyio.sleep(0.12)  # longer than the slice
 
     note.configure(lock="deep").defer("deep 1")
     note.defer("free")

@@ -14,7 +14,7 @@ from inturn.retry import LONGEST, strategy
 
 
 def job(attempts: int) -> Job:
-    return Job(1, uuid4(), 1, "task", "default", None, 0, attempts, None, {})
+    return Job(1, str(uuid4()), 1, "task", "default", None, 0, attempts, None, {})
 
 
 def waits(retry: Any, attempts: int = 0, exception: BaseException | None = None) -> timedelta | None:
