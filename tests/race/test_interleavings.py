@@ -631,7 +631,7 @@ def test_scheduled_jobs_are_promoted_by_one_of_two_claims(stage: Stage) -> None:
     producer, one, two = stage.session(), stage.worker(), stage.worker()
     [first], [second], [free] = (producer.defer(lock, delay="1 hour") for lock in ("a", "a", None))
     for worker in (one, two):
-        worker.run("SELECT set_config('inturn.clock', (now() + interval '1 day')::text, false)")
+        worker.hasten("1 day")
     one.begin()
     promise(ids(one.claim(1)) == [first], "all are due, this is the oldest")
     promise(two.claim() == [], "another claim is at work on them, and nobody waits")
@@ -655,9 +655,7 @@ def refused(step: Callable[[], object], by: type[Exception]) -> bool:
 # ---------------------------------------------------------------- found by the model of the lane
 
 
-NOT_DUE = Mutation(
-    "a lane is taken over for a job that is not due", "win_lanes.sql", " AND jobs.status = 'todo'", ""
-)
+NOT_DUE = Mutation("a lane is taken over for a job that is not due", "win_lanes.sql", " AND jobs.status = 'todo'", "")
 
 
 @story(NOT_DUE)
