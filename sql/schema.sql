@@ -933,6 +933,7 @@ DECLARE
 BEGIN
     IF v_lane.failed_job_id IS NOT NULL THEN
         PERFORM revive(v_id);
+        v_id := (SELECT id FROM jobs WHERE id = v_id);   -- NULL: it was deleted, the lane stays halted
     ELSE
         UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = v_id AND status = 'scheduled';
     END IF;
@@ -951,8 +952,11 @@ CREATE FUNCTION inturn.retry_job(p_id bigint) RETURNS boolean
 DECLARE
     v_lock text := (SELECT lock FROM lanes WHERE failed_job_id = p_id);
 BEGIN
-    IF v_lock IS NOT NULL THEN   -- the lane was halted for it
-        RETURN retry_head(v_lock) IS NOT NULL;
+    IF v_lock IS NOT NULL THEN
+        IF (take_lane(v_lock)).failed_job_id = p_id THEN   -- the lane is halted for it, nobody was faster
+            RETURN retry_head(v_lock) IS NOT NULL;
+        END IF;
+        PERFORM settle_lane(v_lock);
     END IF;
     UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = p_id AND status = 'scheduled';
     IF FOUND OR revive(p_id) > 0 THEN

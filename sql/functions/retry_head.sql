@@ -10,6 +10,7 @@ DECLARE
 BEGIN
     IF v_lane.failed_job_id IS NOT NULL THEN
         PERFORM revive(v_id);
+        v_id := (SELECT id FROM jobs WHERE id = v_id);   -- NULL: it was deleted, the lane stays halted
     ELSE
         UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = v_id AND status = 'scheduled';
     END IF;

@@ -7,8 +7,11 @@ AS $$
 DECLARE
     v_lock text := (SELECT lock FROM lanes WHERE failed_job_id = p_id);
 BEGIN
-    IF v_lock IS NOT NULL THEN   -- the lane was halted for it
-        RETURN retry_head(v_lock) IS NOT NULL;
+    IF v_lock IS NOT NULL THEN
+        IF (take_lane(v_lock)).failed_job_id = p_id THEN   -- the lane is halted for it, nobody was faster
+            RETURN retry_head(v_lock) IS NOT NULL;
+        END IF;
+        PERFORM settle_lane(v_lock);
     END IF;
     UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = p_id AND status = 'scheduled';
     IF FOUND OR revive(p_id) > 0 THEN

@@ -165,18 +165,69 @@ class Session:
 
     # -- what producers and rescuers say
 
-    def defer(self, lock: str | None, *priorities: int, queue: str = "default", delay: str | None = None) -> list[int]:
+    def defer(
+        self,
+        lock: str | None,
+        *priorities: int,
+        queue: str = "default",
+        delay: str | None = None,
+        on_retry: str = "hold",
+        on_failure: str = "continue",
+    ) -> list[int]:
         """One call with a job for each priority given, or with one job."""
         given: Sequence[int] = priorities or (0,)
         n = len(given)
         rows = self.run(
-            "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], %s::timestamptz[], %s::interval[])",
+            "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], %s::timestamptz[], %s::interval[], "
+            "%s::retry_policy[], %s::failure_policy[])",
             ["task"] * n, ["{}"] * n, [queue] * n, [lock] * n, list(given), [None] * n, [delay] * n,
+            [on_retry] * n, [on_failure] * n,
         )  # fmt: skip
         return [id for (id,) in rows]
 
     def rescue(self, after: str | None = None) -> list[int]:
         return [id for (id,) in self.run("SELECT id FROM rescue(%s::interval) ORDER BY id", after)]
+
+    # -- what operators say
+
+    def cancel(self, job: int) -> str | None:
+        return cast(str | None, self._one("SELECT cancel_job(%s)::text", job))
+
+    def delete(self, job: int) -> bool:
+        return bool(self._one("SELECT delete_job(%s)", job))
+
+    def retry_job(self, job: int) -> bool:
+        return bool(self._one("SELECT retry_job(%s)", job))
+
+    def pause(self, lock: str, until: str | None = None) -> bool:
+        """For good, or for so long."""
+        return bool(self._one("SELECT pause_lane(%s, 'a reason', now() + %s::interval)", lock, until))
+
+    def resume_lane(self, lock: str) -> bool:
+        return bool(self._one("SELECT resume_lane(%s)", lock))
+
+    def skip_head(self, lock: str) -> int | None:
+        return cast(int | None, self._one("SELECT skip_head(%s)", lock))
+
+    def retry_head(self, lock: str) -> int | None:
+        return cast(int | None, self._one("SELECT retry_head(%s)", lock))
+
+    def cancel_waiting(self, lock: str) -> int:
+        return int(self._one("SELECT cancel_waiting(%s)", lock))
+
+    def reconcile(self) -> None:
+        self.run("SELECT reconcile('', 100)")
+
+    def reasons(self, job: int) -> list[str]:
+        return [reason for (reason,) in self.run("SELECT reason FROM explain(%s)", job)]
+
+    def hasten(self, delay: str) -> None:
+        """For this session it is so much later."""
+        self.run("SELECT set_config('inturn.clock', (now() + %s::interval)::text, false)", delay)
+
+    def _one(self, statement: LiteralString, *parameters: object) -> Any:
+        [(value,)] = self.run(statement, *parameters)
+        return value
 
     def _allow_waiting(self, yes: bool) -> None:
         if not self._connection.closed:
@@ -197,15 +248,16 @@ class Worker(Session):
         ))  # fmt: skip
 
     def claim_one(self) -> Job:
-        [job] = self.claim(1)
-        return job
+        jobs = self.claim(1)
+        promise(len(jobs) == 1, "there is a job to start")
+        return jobs[0]
 
-    def finish(self, *jobs: Job, want: int = 10) -> Finished:
+    def finish(self, *jobs: Job, want: int = 10, status: str = "succeeded") -> Finished:
         rows = self.run(
             "SELECT finished_id, (next).id, (next).claim_id, (next).worker_id, (next).queue, (next).attempts "
             "FROM finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::job_status[], %s::jsonb[])",
             self.id, self.queues, want, [job.id for job in jobs], [job.claim_id for job in jobs],
-            ["succeeded"] * len(jobs), [None] * len(jobs),
+            [status] * len(jobs), [None] * len(jobs),
         )  # fmt: skip
         accepted = [row[0] for row in rows if row[0] is not None]
         return Finished(accepted, _jobs([row[1:] for row in rows if row[0] is None]))
@@ -217,6 +269,10 @@ class Worker(Session):
             [job.id for job in jobs], [job.claim_id for job in jobs], [delay] * n, [None] * n,
         )  # fmt: skip
         return [id for (id,) in rows]
+
+    def next_wake(self) -> object:
+        """How long it may sleep; None: until somebody wakes it."""
+        return self._one("SELECT next_wake(%s::text[])", self.queues)
 
 
 class Stage:
@@ -339,11 +395,15 @@ class Stage:
         rows = self.control.execute("SELECT lock, state::text FROM lanes").fetchall()
         return {lock: state for lock, state in rows}
 
+    def audited(self) -> list[tuple[str, str]]:
+        """What was done to which lanes."""
+        return self.control.execute("SELECT operation, lock FROM lane_audit ORDER BY id").fetchall()
+
     def drain(self) -> list[int]:
         """Every worker dies and a new one does all that is left, also what is not due yet: in which order?"""
         self.control.execute("DELETE FROM workers")
         worker = self.worker()
-        worker.run("SELECT set_config('inturn.clock', (now() + interval '1 year')::text, false)")
+        worker.hasten("1 year")
         worker.rescue()
         order: list[int] = []
         while jobs := worker.claim(1):

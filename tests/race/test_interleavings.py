@@ -23,16 +23,15 @@ UNFENCED_RETRY = Mutation(
 )
 UNFENCED_FINISH = Mutation(
     "a job is finished whatever its claim",
-    "finish.sql",
-    "WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id",
+    "bury.sql",
+    "WHERE jobs.id = ended.id AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id",
     "WHERE jobs.id = ended.id",
 )
 RETRY_GIVES_THE_LANE_UP = Mutation(
     "a retry gives the lane up",
     "retry.sql",
-    "UPDATE lanes SET state = 'retrying', job_id = again.id, claim_id = NULL, worker_id = NULL, since = clock()\n"
-    "        FROM again",
-    "DELETE FROM lanes USING again",
+    "RETURNING jobs.id, jobs.lock, jobs.queue, jobs.on_retry",
+    "RETURNING jobs.id, jobs.lock, jobs.queue, 'release'::retry_policy AS on_retry",
 )
 LOST_IS_WON = Mutation(
     "a lane that was lost counts as won",
@@ -75,7 +74,7 @@ def test_a_claim_with_room_for_many_starts_one_job_of_a_lane(stage: Stage) -> No
     Mutation(
         "nothing filters out a lane that another claim is just inserting",
         "win_lanes.sql",
-        "\n          AND pg_try_advisory_xact_lock(hashtextextended('inturn lane ' || wanted.lock, 0))",
+        "\n          AND pg_try_advisory_xact_lock(lane_key(wanted.lock))",
         "",
     )
 )
@@ -285,7 +284,7 @@ def test_two_finishes_of_the_same_lanes_do_not_deadlock(stage: Stage) -> None:
 
 
 @story(
-    Mutation("ended jobs are locked in the order in which they are given", "finish.sql", " ORDER BY e.id\n", "\n"),
+    Mutation("ended jobs are locked in the order in which they are given", "bury.sql", " ORDER BY e.id\n", "\n"),
 )
 def test_two_finishes_of_the_same_free_jobs_do_not_deadlock(stage: Stage) -> None:
     producer, worker, again = stage.session(), stage.worker(), stage.worker()
@@ -328,8 +327,8 @@ def test_a_worker_that_was_taken_for_dead_can_end_its_job_no_more(stage: Stage) 
     Mutation(
         "a job is finished by whoever does it, whatever the claim",
         "finish.sql",
-        "jobs.claim_id = ended.claim_id",
-        "jobs.worker_id = p_worker",
+        "bury(p_ids, p_claims,",
+        "bury(p_ids, ARRAY(SELECT j.claim_id FROM jobs AS j WHERE j.id = ANY (p_ids) AND j.worker_id = p_worker),",
     ),
 )
 def test_an_old_claim_of_the_same_worker_is_refused(stage: Stage) -> None:
@@ -383,7 +382,8 @@ def test_what_a_worker_claims_while_it_is_declared_dead_is_rescued_later(stage: 
         "rescue reserves the lane of a job that it did not get",
         "retry.sql",
         "FROM again WHERE lanes.lock = again.lock",
-        "FROM unnest(p_ids) AS again(id) WHERE lanes.claim_id = ANY (p_claims)",
+        "FROM (SELECT unnest(p_ids) AS id, 'hold'::retry_policy AS on_retry) AS again"
+        " WHERE lanes.claim_id = ANY (p_claims)",
     )
 )
 def test_a_rescue_leaves_alone_what_is_just_being_finished(stage: Stage) -> None:
@@ -470,7 +470,7 @@ def test_a_heartbeat_in_the_last_moment_saves_the_worker(stage: Stage) -> None:
     Mutation(
         "a claim ignores for whom the lane is reserved",
         "claim.sql",
-        "coalesce((SELECT r.id FROM jobs AS r WHERE r.id = won.job_id AND r.status = 'todo'), head.id)",
+        "coalesce(won.job_id, head.id)",
         "head.id",
     ),
 )
@@ -499,7 +499,7 @@ def test_a_lane_waits_for_a_retry_that_is_not_due(stage: Stage) -> None:
     Mutation(
         "a claim blocks the job for which the lane is reserved",
         "block_seen.sql",
-        "AND jobs.id IS DISTINCT FROM held.job_id",
+        "AND (jobs.id IS DISTINCT FROM held.job_id OR held.stopped IS NOT NULL)",
         "",
     )
 )
@@ -582,8 +582,8 @@ def test_a_claim_gives_a_lane_back_whose_head_is_for_others(stage: Stage) -> Non
     Mutation(
         "finish hands over a job of a queue that the worker does not serve",
         "followers.sql",
-        "WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))",
-        "WHERE true",
+        "AND (p_queues IS NULL OR head.queue = ANY (p_queues))",
+        "",
     ),
     Mutation("finish wakes nobody", "finish.sql", "PERFORM wake(v_tokens);", "NULL;"),
     Mutation("the head is made no token", "release_lanes.sql", "AND jobs.status = 'blocked'", "AND false"),
@@ -631,7 +631,7 @@ def test_scheduled_jobs_are_promoted_by_one_of_two_claims(stage: Stage) -> None:
     producer, one, two = stage.session(), stage.worker(), stage.worker()
     [first], [second], [free] = (producer.defer(lock, delay="1 hour") for lock in ("a", "a", None))
     for worker in (one, two):
-        worker.run("SELECT set_config('inturn.clock', (now() + interval '1 day')::text, false)")
+        worker.hasten("1 day")
     one.begin()
     promise(ids(one.claim(1)) == [first], "all are due, this is the oldest")
     promise(two.claim() == [], "another claim is at work on them, and nobody waits")
@@ -655,9 +655,7 @@ def refused(step: Callable[[], object], by: type[Exception]) -> bool:
 # ---------------------------------------------------------------- found by the model of the lane
 
 
-NOT_DUE = Mutation(
-    "a lane is taken over for a job that is not due", "win_lanes.sql", "\n          AND jobs.status = 'todo'", ""
-)
+NOT_DUE = Mutation("a lane is taken over for a job that is not due", "win_lanes.sql", " AND jobs.status = 'todo'", "")
 
 
 @story(NOT_DUE)
@@ -686,7 +684,7 @@ def test_a_claim_that_is_just_looking_at_a_reservation_sees_that_it_was_renewed(
     producer, slow, quick = stage.session(), stage.worker(), stage.worker()
     [first], [second] = producer.defer("a"), producer.defer("a")
     quick.retry(quick.claim_one())
-    stage.make_gate("win_lanes.sql", "lanes.state = 'retrying'")
+    stage.make_gate("win_lanes.sql", "lanes.job_id = ANY (p_seen)")
     slow.start_until("gate", slow.claim)
     quick.retry(quick.claim_one(), delay="1 hour")
     promise(slow.resume() == [], f"{second} waits for the end of {first}, which has begun")
