@@ -231,8 +231,10 @@ DECLARE
     v_wanted  integer := p_limit;
     v_queues  text[];
     v_look    record;
-    v_won     record;
-    v_start   record;
+    v_ids     bigint[];   -- what we start
+    v_won     text[];     -- lanes that are ours
+    v_retries bigint[];   -- and the jobs that they wait for
+    v_used    text[];     -- those of them in which we start a job
     v_started integer;
     v_blocked bigint;
 BEGIN
@@ -247,37 +249,42 @@ BEGIN
     v_queues := coalesce(p_queues, ready_queues());
     FOR round IN 1..4 LOOP
         SELECT * INTO v_look FROM candidates(v_queues, v_wanted, v_window);
-        SELECT coalesce(array_agg(w.lock), '{}') AS locks, array_agg(w.job_id) AS retries
-        INTO v_won FROM win_lanes(p_worker, v_look.lanes, v_look.seen) AS w;
-        -- A new statement: what it reads is younger than our hold on the lanes. A retry goes before the lane's head.
-        SELECT array_agg(next.id) AS ids, coalesce(array_agg(won.lock), '{}') AS locks
-        INTO v_start
-        FROM unnest(v_won.locks, v_won.retries) AS won(lock, job_id)
-        CROSS JOIN LATERAL (
-            SELECT id, queue FROM jobs WHERE id = won.job_id
-            UNION ALL
-            SELECT head.id, head.queue FROM lane_heads(ARRAY[won.lock]) AS head WHERE won.job_id IS NULL
-        ) AS next
-        WHERE next.queue = ANY (v_queues) OR p_queues IS NULL;
-        RETURN QUERY SELECT * FROM start_jobs(p_worker, v_start.ids || v_look.free);
-        GET DIAGNOSTICS v_started = ROW_COUNT;
-        v_wanted := v_wanted - v_started;
-        -- Then give back what we won and may not use: the lane is empty, or its head is for workers of another queue.
-        IF NOT v_look.seen <@ coalesce(v_start.ids, '{}') THEN   -- a token that did not turn out to be the next
+        v_ids := v_look.free;
+        v_won := '{}';
+        v_used := '{}';
+        IF v_look.lanes <> '{}' THEN
+            SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
+            FROM win_lanes(p_worker, v_look.lanes, v_look.seen) AS w;
+            -- A new statement: what it reads is younger than our hold on the lanes. A retry goes before the lane's head.
+            SELECT v_ids || array_agg(next.id), coalesce(array_agg(won.lock), '{}') INTO v_ids, v_used
+            FROM unnest(v_won, v_retries) AS won(lock, job_id)
+            CROSS JOIN LATERAL (
+                SELECT id, queue FROM jobs WHERE id = won.job_id
+                UNION ALL
+                SELECT head.id, head.queue FROM lane_heads(ARRAY[won.lock]) AS head WHERE won.job_id IS NULL
+            ) AS next
+            WHERE next.queue = ANY (v_queues) OR p_queues IS NULL;
+        END IF;
+        IF v_ids <> '{}' THEN
+            RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
+            GET DIAGNOSTICS v_started = ROW_COUNT;
+            v_wanted := v_wanted - v_started;
+        END IF;
+        -- Then what stays behind: tokens of lanes that others hold, and those that did not turn out to be the next.
+        IF NOT v_look.seen <@ v_ids THEN
             v_look.behind := v_look.behind || v_look.seen;
             v_look.behind_locks := v_look.behind_locks || v_look.lanes;
         END IF;
         v_blocked := 0;
         IF v_look.behind IS NOT NULL THEN
             v_blocked := block_behind(v_look.behind, v_look.behind_locks);
-        END IF;
-        IF cardinality(v_start.locks) < cardinality(v_won.locks) THEN
-            PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won.locks) EXCEPT SELECT unnest(v_start.locks))));
-        END IF;
-        EXIT WHEN v_wanted <= 0 OR (v_blocked = 0 AND NOT v_look.more);
-        IF v_look.behind IS NOT NULL THEN
             v_window := least(2000, 8 * v_window);
         END IF;
+        -- And what we won and may not use: the lane is empty, or its head is for workers of another queue.
+        IF cardinality(v_used) < cardinality(v_won) THEN
+            PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
+        END IF;
+        EXIT WHEN v_wanted <= 0 OR (v_blocked = 0 AND NOT v_look.more);
     END LOOP;
 END $$;
 CREATE FUNCTION inturn.clock() RETURNS timestamp with time zone

@@ -330,7 +330,7 @@ def block_seen(scope: Scope, state: State, who: int) -> Iterator[Step]:
         return  # waits for the row
     for job in losers:
         after = write(after, job, BLOCKED)
-    yield Step(f"block_seen.sql {named(losers)}", now(state, who, after))
+    yield Step(f"block_behind.sql {named(losers)}", now(state, who, after))
 
 
 def release_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:

@@ -62,7 +62,7 @@ RARE = (
     "win_lanes.sql loses",
     "win_lanes.sql takes over",
     "lane_heads is nobody",
-    "block_seen.sql B",
+    "block_behind.sql B",
     "followers.sql hands over B",
     "release_lanes.sql token B",
     "promote.sql A",

@@ -58,8 +58,8 @@ def test_a_cancelled_token_leaves_its_place_to_a_sibling(stage: Stage) -> None:
     Mutation(
         "the head is taken from what the claim saw before it won the lane",
         "claim.sql",
-        "lane_heads(v_won.locks)",
-        "(SELECT j.lock, j.id FROM jobs AS j WHERE j.id = ANY (v_look.seen))",
+        "lane_heads(ARRAY[won.lock])",
+        "(SELECT j.id, j.queue FROM jobs AS j WHERE j.id = ANY (v_look.seen) AND j.lock = won.lock)",
     )
 )
 def test_a_token_may_be_cancelled_between_the_look_and_the_win_of_a_claim(stage: Stage) -> None:
@@ -257,7 +257,7 @@ def test_a_pause_between_the_look_and_the_win_of_a_claim_keeps_it_out(stage: Sta
         "UPDATE jobs SET status = 'todo' WHERE id = v_lane.job_id AND status = 'blocked';",
         "",
     ),
-    Mutation("a paused retry keeps workers awake", "block_seen.sql", " OR held.stopped IS NOT NULL", ""),
+    Mutation("a paused retry keeps workers awake", "block_behind.sql", " OR lanes.stopped IS NOT NULL", ""),
 )  # fmt: skip
 def test_resume_makes_a_token_of_what_waited_in_a_paused_lane(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -481,12 +481,12 @@ def test_the_reconciler_leaves_alone_a_lane_that_went_on_meanwhile(stage: Stage)
 
 @story(
     Mutation("nobody notices that no job is a token", "lane_sleeps.sql", "ELSE EXISTS (", "ELSE false AND EXISTS ("),
-    Mutation("nobody notices a claim without a job", "lane_sleeps.sql", "WHEN lane.claim_id IS NOT NULL THEN NOT EXISTS (",
-             "WHEN lane.claim_id IS NOT NULL THEN false AND NOT EXISTS ("),
+    Mutation("nobody notices a claim without a job", "lane_sleeps.sql", "WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (",
+             "WHEN lane.worker_id IS NOT NULL THEN false AND NOT EXISTS ("),
     Mutation("nobody notices a lane that waits for nobody", "lane_sleeps.sql", "WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (",
              "WHEN lane.job_id IS NOT NULL THEN false AND NOT EXISTS ("),
     Mutation("what kept the lane is left there", "wake_lane.sql",
-             "UPDATE lanes SET claim_id = NULL, worker_id = NULL, job_id = NULL WHERE lock = p_lock;", ""),
+             "UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;", ""),
     Mutation("the lane is made no token", "wake_lane.sql", "PERFORM settle_lane(p_lock);", ""),
     Mutation("nothing is noted", "wake_lane.sql", "PERFORM audit(", "PERFORM concat("),
 )  # fmt: skip
