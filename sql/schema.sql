@@ -1322,14 +1322,206 @@ CREATE VIEW inturn.lane_status AS
             jobs.errors
            FROM inturn.jobs
           WHERE ((lanes.worker_id IS NULL) AND (jobs.id = COALESCE(lanes.job_id, ( SELECT head.id
-                   FROM inturn.lane_heads(ARRAY[lanes.lock]) head(lock, id, queue, priority)))))) job ON (true))
+                   FROM inturn.jobs head
+                  WHERE ((head.lock = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
+                  ORDER BY head.priority DESC, head.id
+                 LIMIT 1))))) job ON (true))
   ORDER BY (lanes.stopped IS NULL), lanes.since;
 COMMENT ON VIEW inturn.lane_status IS 'Lanes that are held, reserved for a retry, paused or halted.';
+COMMENT ON COLUMN inturn.lane_status.lock IS 'What the jobs of the lane share.';
+COMMENT ON COLUMN inturn.lane_status.state IS 'held: a job of it runs; retrying: a job goes before all others; paused or halted: it is stopped.';
+COMMENT ON COLUMN inturn.lane_status.since IS 'Since when it is held or retrying.';
 COMMENT ON COLUMN inturn.lane_status.job_id IS 'The job that runs, else the one that goes next.';
+COMMENT ON COLUMN inturn.lane_status.task IS 'The task of that job.';
+COMMENT ON COLUMN inturn.lane_status.attempts IS 'How often that job was started, the running attempt included.';
+COMMENT ON COLUMN inturn.lane_status.due_at IS 'When that job is or was due; NULL: from the beginning.';
+COMMENT ON COLUMN inturn.lane_status.worker IS 'The worker that holds the lane; NULL: nobody does, or it is gone.';
+COMMENT ON COLUMN inturn.lane_status.heartbeat_at IS 'When that worker was last heard of.';
 COMMENT ON COLUMN inturn.lane_status.waiting IS 'Jobs that wait in the lane, 1000 if there are more.';
+COMMENT ON COLUMN inturn.lane_status.last_error IS 'How the last attempt at that job failed.';
+COMMENT ON COLUMN inturn.lane_status.stopped IS 'paused or halted, also while a job still runs; NULL: it is not stopped.';
+COMMENT ON COLUMN inturn.lane_status.stopped_at IS 'Since when it is stopped.';
+COMMENT ON COLUMN inturn.lane_status.stopped_until IS 'When it goes on by itself; NULL: when somebody resumes it.';
+COMMENT ON COLUMN inturn.lane_status.stopped_by IS 'Who stopped it; on_failure: the policy of a job that failed.';
+COMMENT ON COLUMN inturn.lane_status.stop_reason IS 'Why, in words.';
+CREATE VIEW inturn.queue_status AS
+ WITH RECURSIVE free_name(queue) AS (
+        ( SELECT jobs.queue
+           FROM inturn.jobs
+          WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL))
+          ORDER BY jobs.queue
+         LIMIT 1)
+        UNION ALL
+         SELECT ( SELECT jobs.queue
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.queue > free_name.queue))
+                  ORDER BY jobs.queue
+                 LIMIT 1) AS queue
+           FROM free_name
+          WHERE (free_name.queue IS NOT NULL)
+        ), head_name(queue) AS (
+        ( SELECT jobs.queue
+           FROM inturn.jobs
+          WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL))
+          ORDER BY jobs.queue
+         LIMIT 1)
+        UNION ALL
+         SELECT ( SELECT jobs.queue
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.queue > head_name.queue))
+                  ORDER BY jobs.queue
+                 LIMIT 1) AS queue
+           FROM head_name
+          WHERE (head_name.queue IS NOT NULL)
+        ), in_lane AS MATERIALIZED (
+         SELECT jobs.queue,
+            jobs.status
+           FROM inturn.jobs
+          WHERE ((jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs.lock IS NOT NULL))
+          ORDER BY jobs.lock, jobs.priority DESC, jobs.id
+         LIMIT 10000
+        ), later AS MATERIALIZED (
+         SELECT jobs.queue,
+            jobs.id,
+            jobs.lock,
+            jobs.scheduled_at
+           FROM inturn.jobs
+          WHERE (jobs.status = 'scheduled'::inturn.job_status)
+          ORDER BY jobs.scheduled_at
+         LIMIT 10000
+        ), running AS MATERIALIZED (
+         SELECT jobs.queue
+           FROM inturn.jobs
+          WHERE (jobs.status = 'doing'::inturn.job_status)
+          ORDER BY jobs.worker_id
+         LIMIT 10000
+        ), name AS MATERIALIZED (
+         SELECT free_name.queue
+           FROM free_name
+          WHERE (free_name.queue IS NOT NULL)
+        UNION
+         SELECT head_name.queue
+           FROM head_name
+          WHERE (head_name.queue IS NOT NULL)
+        UNION
+         SELECT in_lane.queue
+           FROM in_lane
+        UNION
+         SELECT later.queue
+           FROM later
+        UNION
+         SELECT running.queue
+           FROM running
+        UNION
+         SELECT unnest(workers.queues) AS unnest
+           FROM inturn.workers
+        ), front AS MATERIALIZED (
+         SELECT name_1.queue,
+            job.id,
+            job.lock,
+            job.since,
+            job.is_token
+           FROM (name name_1
+             CROSS JOIN LATERAL (( SELECT jobs.id,
+                    jobs.lock,
+                    COALESCE(jobs.scheduled_at, jobs.created_at) AS since,
+                    false AS is_token
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.queue = name_1.queue))
+                  ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT 1000)
+                UNION ALL
+                ( SELECT jobs.id,
+                    jobs.lock,
+                    COALESCE(jobs.scheduled_at, jobs.created_at) AS "coalesce",
+                    true
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.queue = name_1.queue))
+                  ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT 1000)
+                UNION ALL
+                 SELECT later.id,
+                    later.lock,
+                    later.scheduled_at,
+                    false
+                   FROM later
+                  WHERE ((later.queue = name_1.queue) AND (later.scheduled_at <= inturn.clock()))) job)
+        ), startable AS (
+         SELECT front.queue,
+            (count(*) FILTER (WHERE (front.lock IS NULL)) + count(DISTINCT front.lock) FILTER (WHERE lane.open)) AS runnable,
+            min(front.since) FILTER (WHERE lane.open) AS runnable_since,
+            (count(*) FILTER (WHERE front.is_token) - count(DISTINCT front.lock) FILTER (WHERE (front.is_token AND lane.open))) AS behind,
+            (GREATEST(count(*) FILTER (WHERE (front.lock IS NULL)), count(*) FILTER (WHERE front.is_token)) >= 1000) AS cut
+           FROM ((front
+             LEFT JOIN inturn.lanes ON ((lanes.lock = front.lock)))
+             CROSS JOIN LATERAL ( SELECT ((lanes.lock IS NULL) OR ((lanes.job_id = front.id) AND (lanes.stopped IS NULL))) AS open) lane)
+          GROUP BY front.queue
+        )
+ SELECT name.queue,
+    COALESCE(startable.runnable, (0)::bigint) AS runnable,
+    startable.runnable_since,
+    (COALESCE(startable.behind, (0)::bigint) + ( SELECT count(*) AS count
+           FROM in_lane
+          WHERE ((in_lane.queue = name.queue) AND (in_lane.status = 'blocked'::inturn.job_status)))) AS blocked,
+    ( SELECT count(*) AS count
+           FROM later
+          WHERE ((later.queue = name.queue) AND (later.scheduled_at > inturn.clock()))) AS scheduled,
+    ( SELECT count(*) AS count
+           FROM running
+          WHERE (running.queue = name.queue)) AS doing,
+    ( SELECT count(*) AS count
+           FROM inturn.workers
+          WHERE ((workers.heartbeat_at > (inturn.clock() - '00:00:30'::interval)) AND ((workers.queues IS NULL) OR (name.queue = ANY (workers.queues))))) AS workers,
+    (COALESCE(startable.cut, false) OR (( SELECT count(*) AS count
+           FROM in_lane) >= 10000) OR (( SELECT count(*) AS count
+           FROM later) >= 10000) OR (( SELECT count(*) AS count
+           FROM running) >= 10000)) AS more
+   FROM (name
+     LEFT JOIN startable ON ((startable.queue = name.queue)))
+  ORDER BY name.queue;
+COMMENT ON VIEW inturn.queue_status IS 'Queues: what could start now, what could not, and who serves them.';
+COMMENT ON COLUMN inturn.queue_status.queue IS 'Its name.';
+COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could start now: one of each lane that is free, all that have no lock. Scale by this.';
+COMMENT ON COLUMN inturn.queue_status.runnable_since IS 'Since when the oldest of them could have been started.';
+COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another of their lane, or in a lane that is stopped: more workers do not help.';
+COMMENT ON COLUMN inturn.queue_status.scheduled IS 'Jobs that are not due yet, retries among them.';
+COMMENT ON COLUMN inturn.queue_status.doing IS 'Jobs that are being done.';
+COMMENT ON COLUMN inturn.queue_status.workers IS 'Live workers that serve it.';
+COMMENT ON COLUMN inturn.queue_status.more IS 'Counting stopped early: the numbers are at least so many.';
 CREATE TABLE inturn.schema_version (
     version_num character varying(32) NOT NULL
 );
+CREATE VIEW inturn.worker_status AS
+ SELECT id,
+    name,
+    hostname,
+    pid,
+        CASE
+            WHEN (heartbeat_at > (inturn.clock() - '00:00:30'::interval)) THEN 'live'::text
+            ELSE 'late'::text
+        END AS state,
+    ( SELECT count(*) AS count
+           FROM inturn.jobs
+          WHERE ((jobs.status = 'doing'::inturn.job_status) AND (jobs.worker_id = workers.id))) AS doing,
+    concurrency,
+    queues,
+    tasks,
+    started_at,
+    heartbeat_at
+   FROM inturn.workers
+  ORDER BY (heartbeat_at > (inturn.clock() - '00:00:30'::interval)), name, started_at;
+COMMENT ON VIEW inturn.worker_status IS 'Worker processes, late ones first.';
+COMMENT ON COLUMN inturn.worker_status.id IS 'Random, new with each start.';
+COMMENT ON COLUMN inturn.worker_status.name IS 'What it was called when it was started.';
+COMMENT ON COLUMN inturn.worker_status.hostname IS 'The machine it runs on.';
+COMMENT ON COLUMN inturn.worker_status.pid IS 'Its process there.';
+COMMENT ON COLUMN inturn.worker_status.state IS 'live: heard of in the last 30 seconds; late: not.';
+COMMENT ON COLUMN inturn.worker_status.doing IS 'How many jobs it is doing.';
+COMMENT ON COLUMN inturn.worker_status.concurrency IS 'How many it does at once at most.';
+COMMENT ON COLUMN inturn.worker_status.queues IS 'The queues that it serves; NULL: all.';
+COMMENT ON COLUMN inturn.worker_status.tasks IS 'The tasks that it knows; NULL: it did not tell.';
+COMMENT ON COLUMN inturn.worker_status.started_at IS 'When it signed on.';
+COMMENT ON COLUMN inturn.worker_status.heartbeat_at IS 'When it was last heard of.';
 ALTER TABLE ONLY inturn.finished_jobs ATTACH PARTITION inturn.finished_jobs_default DEFAULT;
 ALTER TABLE ONLY inturn.applied_code
     ADD CONSTRAINT applied_code_pkey PRIMARY KEY (checksum);

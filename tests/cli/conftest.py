@@ -113,4 +113,5 @@ def until(folder: Path) -> Until:
 def clean(environment: dict[str, str]) -> dict[str, str]:
     """Ours without what would tell `queue` of an app, a database or a terminal."""
     foreign = ("INTURN_", "DATABASE_URL", "PG", "NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "PYTHON")
-    return {**{name: value for name, value in os.environ.items() if not name.startswith(foreign)}, **environment}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(foreign) or name == "PYTHONPATH"}
+    return {**ours, **environment}  # PYTHONPATH may be what says which inturn is tested

@@ -10,7 +10,6 @@ from psycopg.errors import InvalidTransactionState, NoDataFound
 
 from tests.race.harness import Job, Mutation, Stage, promise, story
 
-
 # A session's clock stands still then, as if its statements took no time or a second had passed.
 NOW = "SELECT set_config('inturn.clock', now()::text, false)"
 LATER = "SELECT set_config('inturn.clock', (now() + interval '1 s')::text, false)"

@@ -15,7 +15,8 @@ import click
 from inturn.cli.endings import end
 from inturn.cli.settings import Settings, app_option, verbose_option
 
-COMMANDS = ("defer", "demo", "dev", "migrate", "schema", "worker")  # modules of this folder
+# Modules of this folder.
+COMMANDS = ("defer", "demo", "dev", "doctor", "jobs", "lanes", "migrate", "queues", "schema", "worker", "workers")
 
 
 class Commands(click.Group):

@@ -7,8 +7,27 @@ import traceback
 import click
 
 from inturn import errors
+from inturn.cli.wording import visible
 
-UNEXPECTED, USAGE, NOT_FOUND, SCHEMA, UNAVAILABLE, INTERRUPTED = 1, 2, 3, 11, 69, 130
+UNEXPECTED, USAGE, NOT_FOUND, CONFLICT, PARTLY, DECLINED, UNHEALTHY = 1, 2, 3, 4, 5, 6, 10
+SCHEMA, UNAVAILABLE, INTERRUPTED = 11, 69, 130
+
+
+class NotFound(errors.InturnError):
+    """There is nothing by that name or number."""
+
+
+class Conflict(errors.InturnError):
+    """It is there, but in no state in which that can be done to it."""
+
+
+class Unconfirmed(errors.InturnError):
+    """Somebody would have to be asked, and nobody can be."""
+
+
+class Declined(errors.InturnError):
+    """The person was asked, and said no."""
+
 
 # The first that fits.
 STATUS: tuple[tuple[type[errors.InturnError], int], ...] = (
@@ -16,6 +35,11 @@ STATUS: tuple[tuple[type[errors.InturnError], int], ...] = (
     (errors.DatabaseUnavailable, UNAVAILABLE),
     (errors.EmbeddedServerError, UNAVAILABLE),
     (errors.TaskNotFound, NOT_FOUND),
+    (NotFound, NOT_FOUND),
+    (Conflict, CONFLICT),
+    (errors.LaneBusy, CONFLICT),
+    (Unconfirmed, USAGE),
+    (Declined, DECLINED),
     (errors.ConfigurationError, USAGE),
     (errors.BadArgument, USAGE),
     (errors.TaskDefinitionError, USAGE),
@@ -40,9 +64,13 @@ def end(error: BaseException, *, verbose: bool) -> int:
         traceback.print_exception(error)
     if isinstance(error, errors.InturnError):
         say(str(error))
-        return next((status for kind, status in STATUS if isinstance(error, kind)), UNEXPECTED)
+        return status_of(error)
     say(f"unexpected {type(error).__name__}: {error}" + ("" if verbose else " (-v shows the traceback)"))
     return UNEXPECTED
+
+
+def status_of(error: errors.InturnError) -> int:
+    return next((status for kind, status in STATUS if isinstance(error, kind)), UNEXPECTED)
 
 
 def say(message: str) -> None:
@@ -50,5 +78,5 @@ def say(message: str) -> None:
     from rich.text import Text
 
     console = Console(stderr=True, soft_wrap=True)
-    console.print(Text.assemble(("error:", "bold red"), " ", message))
+    console.print(Text.assemble(("error:", "bold red"), " ", "\n".join(map(visible, message.split("\n")))))
     sys.stderr.flush()

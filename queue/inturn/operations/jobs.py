@@ -1,5 +1,11 @@
 """What people do with single jobs, and see of them."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
 from inturn.model import Reason, Status
 from inturn.operations import Operation, Statement
 
@@ -8,11 +14,107 @@ EXPLAIN = "SELECT reason, detail, unblock FROM {schema}.explain(%s)"
 CANCEL = "SELECT {schema}.cancel_job(%s, %s)::text"
 DELETE = "SELECT {schema}.delete_job(%s)"
 RETRY = "SELECT {schema}.retry_job(%s)"
+SHOW = """
+SELECT id, status::text, queue, task, lock, priority, attempts, args, errors,
+       created_at, scheduled_at, started_at, finished_at, worker_id, fence
+FROM {schema}.all_jobs WHERE id = %s ORDER BY finished_at DESC NULLS FIRST LIMIT 1
+"""
+# What was not asked for is NULL and falls away when the statement is planned.
+LIST = """
+SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at,
+       errors -> -1 ->> 'error'
+FROM {schema}.all_jobs
+WHERE (%s::{schema}.job_status[] IS NULL OR status = ANY (%s::{schema}.job_status[]))
+  AND (%s::text IS NULL OR queue = %s::text)
+  AND (%s::text IS NULL OR task = %s::text)
+  AND (%s::text IS NULL OR lock = %s::text)
+ORDER BY id DESC LIMIT %s
+"""
+COUNT = """
+SELECT count(*) FROM (
+    SELECT FROM {schema}.all_jobs
+    WHERE (%s::{schema}.job_status[] IS NULL OR status = ANY (%s::{schema}.job_status[]))
+      AND (%s::text IS NULL OR queue = %s::text)
+      AND (%s::text IS NULL OR task = %s::text)
+      AND (%s::text IS NULL OR lock = %s::text)
+    LIMIT %s
+) AS counted
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which jobs; what is None does not matter."""
+
+    statuses: Sequence[str] = field(default=())
+    queue: str | None = None
+    task: str | None = None
+    lock: str | None = None
+
+    def parameters(self) -> list[Any]:
+        asked = [list(self.statuses) or None, self.queue, self.task, self.lock]
+        return [each for value in asked for each in (value, value)]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A job in a list."""
+
+    id: int
+    status: str
+    queue: str
+    task: str
+    lock: str | None
+    priority: int
+    attempts: int  # started ones
+    created_at: datetime
+    scheduled_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """All that is stored of a job."""
+
+    id: int
+    status: str
+    queue: str
+    task: str
+    lock: str | None
+    priority: int
+    attempts: int
+    args: dict[str, Any]
+    errors: list[dict[str, Any]]
+    created_at: datetime
+    scheduled_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    worker_id: UUID | None
+    fence: int | None
 
 
 def status(job_id: int) -> Operation[Status | None]:
     rows = yield Statement(STATUS, [job_id])
     return Status(rows[0][0]) if rows else None
+
+
+def listed(which: Filter, limit: int) -> Operation[list[Listed]]:
+    """The newest first."""
+    rows = yield Statement(LIST, [*which.parameters(), limit])
+    return [Listed(*row) for row in rows]
+
+
+def counted(which: Filter, limit: int) -> Operation[int]:
+    """How many there are, at most limit: counting stops there."""
+    ((count,),) = yield Statement(COUNT, [*which.parameters(), limit])
+    return int(count)
+
+
+def shown(job_id: int) -> Operation[Record | None]:
+    rows = yield Statement(SHOW, [job_id])
+    return Record(*rows[0]) if rows else None
 
 
 def explain(job_id: int) -> Operation[list[Reason]]:

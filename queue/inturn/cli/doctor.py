@@ -1,0 +1,36 @@
+"""Is everything well?"""
+
+import click
+
+from inturn.cli.database import Database, with_database
+from inturn.cli.endings import UNHEALTHY
+from inturn.cli.output import Output, output_options
+
+
+@click.command(
+    "doctor",
+    epilog="""\b
+Examples:
+  queue doctor
+  queue doctor --json || echo "somebody should look"  """,
+)
+@output_options
+@with_database
+def command(database: Database, form: str) -> None:
+    """Examine the queue, and say what to do.
+
+    Exits with 10 if anything failed: work stands still that will not go on by itself, or should not have stood still. A
+    warning alone is no failure.
+    """
+    from inturn.cli.checks import examine
+
+    findings = list(examine(database))
+    columns = {
+        "STATE": lambda found: found.state,
+        "CHECK": lambda found: found.check,
+        "DETAIL": lambda found: found.detail,
+        "WHAT TO DO": lambda found: found.advice or "",
+    }
+    Output(form).records(findings, columns, "")
+    if any(found.state == "fail" for found in findings):
+        raise SystemExit(UNHEALTHY)

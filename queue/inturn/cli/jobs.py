@@ -1,0 +1,154 @@
+"""Single jobs: look for them, ask why they wait."""
+
+from typing import Any
+
+import click
+
+from inturn.cli import job_changes
+from inturn.cli.database import Database, with_database
+from inturn.cli.output import Output, details, more, output_options
+from inturn.cli.wording import argument, last_line, on_clock, relative, visible, with_times
+
+COUNTED = 10_000
+STATUSES = ("todo", "blocked", "scheduled", "doing", "succeeded", "failed", "cancelled", "aborted")
+
+
+@click.group(
+    "jobs",
+    epilog="""\b
+Examples:
+  queue jobs list --status failed --task shop.tasks.send
+  queue jobs explain 9001
+  queue jobs cancel 9001 9002""",
+)
+def command() -> None:
+    """Jobs, one by one."""
+
+
+def filter_options(function: Any) -> Any:
+    for option in (
+        click.option("--lock", help="Only of this lock."),
+        click.option("--task", help="Only of this task."),
+        click.option("--queue", help="Only of this queue."),
+        click.option(
+            "--status", "statuses", multiple=True, type=click.Choice(STATUSES), help="Only these; may be repeated."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@command.command("list", epilog="Example: queue jobs list --status failed --queue mail --limit 100")
+@filter_options
+@click.option("--limit", type=click.IntRange(1, COUNTED), default=50, show_default=True, help="How many at most.")
+@output_options
+@with_database
+def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
+    """List jobs, live and finished, the newest first."""
+    from inturn.operations import jobs
+
+    which = jobs.Filter(**asked)
+    found = database.run(jobs.listed(which, limit))
+    now = database.now()
+    columns = {
+        "ID": lambda job: str(job.id),
+        "STATUS": lambda job: job.status,
+        "TASK": lambda job: job.task,
+        "QUEUE": lambda job: job.queue,
+        "LOCK": lambda job: job.lock or "",
+        "ATTEMPTS": lambda job: str(job.attempts),
+        "DEFERRED": lambda job: relative(job.created_at, now),
+        "WHEN": lambda job: relative(job.finished_at or job.started_at or job.scheduled_at, now),
+        "LAST ERROR": lambda job: last_line(job.last_error),
+    }
+    Output(form).records(found, columns, "There is no such job.")
+    if len(found) == limit:
+        more(database.run(jobs.counted(which, COUNTED)) - limit, COUNTED - limit)
+
+
+@command.command(epilog="Example: queue jobs count --status todo --queue mail")
+@filter_options
+@output_options
+@with_database
+def count(database: Database, form: str, **asked: Any) -> None:
+    """Count jobs, as far as 10,000."""
+    from inturn.operations import jobs
+
+    number = database.run(jobs.counted(jobs.Filter(**asked), COUNTED))
+    more_there_are = number >= COUNTED
+    Output(form).record(
+        {"count": number, "or_more": more_there_are}, f"{number:,}{' or more' if more_there_are else ''}"
+    )
+
+
+@command.command(epilog="Example: queue jobs show 9001 --json")
+@job_changes.job_argument
+@output_options
+@with_database
+def show(database: Database, job_id: int, form: str) -> None:
+    """Show all that is stored of a job."""
+    import json
+
+    from inturn.operations import jobs
+
+    job = database.run(jobs.shown(job_id))
+    if job is None:
+        raise job_changes.nothing(job_id)
+    now = database.now()
+    times = ("created_at", "scheduled_at", "started_at", "finished_at")
+    facts = {
+        "job": f"{job.id} {job.status}",
+        "task": visible(job.task),
+        "arguments": visible(json.dumps(job.args, ensure_ascii=False)),
+        "queue": job.queue,
+        "lock": visible(job.lock) if job.lock else None,
+        "priority": str(job.priority),
+        "attempts": str(job.attempts),
+        **{name.removesuffix("_at"): on_clock(at, now) for name in times if (at := getattr(job, name))},
+        "worker": str(job.worker_id) if job.worker_id else None,
+    }
+    errors = [
+        f"  {visible(line)}"
+        for number, error in enumerate(job.errors, 1)
+        for line in job_changes.error_lines(number, error)
+    ]
+    Output(form).record(job, *details(facts), *(["", "errors:", *errors] if errors else []))
+
+
+@command.command(epilog="Example: queue jobs explain 9001")
+@job_changes.job_argument
+@output_options
+@with_database
+def explain(database: Database, job_id: int, form: str) -> None:
+    """Say why a job is not running, and what would unblock it."""
+    from dataclasses import replace
+
+    from inturn.operations import jobs
+
+    job = database.run(jobs.shown(job_id))
+    if job is None:
+        raise job_changes.nothing(job_id)
+    output = Output(form)
+    now = database.now() if output.for_people else None
+    reasons = [
+        replace(each, detail=with_times(each.detail, now), unblock=for_lane(each.unblock, job.lock))
+        for each in database.run(jobs.explain(job_id))
+    ]
+    columns = {
+        "REASON": lambda each: each.reason,
+        "DETAIL": lambda each: each.detail,
+        "UNBLOCK": lambda each: each.unblock or "",
+    }
+    output.records(reasons, columns, "")
+
+
+def for_lane(unblock: str | None, lock: str | None) -> str | None:
+    """The server quotes the lock of a command as SQL does; here it is as a shell does."""
+    if unblock is None or lock is None or not unblock.startswith("queue lanes "):
+        return unblock
+    return f"{' '.join(unblock.split(' ', 3)[:3])} {argument(lock)}"
+
+
+command.add_command(job_changes.retry)
+command.add_command(job_changes.cancel)
+command.add_command(job_changes.delete)

@@ -1,0 +1,116 @@
+"""How a lane stands, in a few lines."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from inturn.cli.wording import amount, argument, last_line, on_clock, relative, span, visible, with_times
+from inturn.model import Reason
+from inturn.operations.lanes import Head, Report
+from inturn.operations.views import Entry
+
+# What the picture says in words of its own; the other reasons are about workers.
+SAID = ("running", "scheduled", "retry wait", "finished", "unknown", "ready")
+UNBLOCK_AT = 50  # column
+
+
+def picture(report: Report, reasons: Sequence[Reason], now: datetime) -> list[str]:
+    lines = [f"{visible(report.lock)}  {_state(report)}   {_waiting(report, now)}", *_job(report, now)]
+    steps = [*_steps(report, now), *_of_workers(report, reasons, now)] or [("the next free worker takes it", None)]
+    lines += [_step(text, unblock) for text, unblock in steps]
+    behind = [f"{job.id} {visible(job.task)}" for job in report.next]
+    if report.failed and report.head:
+        behind = [f"{report.head.id} {visible(report.head.task)}", *behind][:2]
+    total = report.waiting if report.failed else report.behind
+    if behind:
+        others = total - len(behind)
+        count = f"{others:,}{' or' if report.is_cut else ''} more"
+        lines.append(f"  behind it: {', '.join(behind)}" + (f" … ({count})" if others else ""))
+    return lines
+
+
+def facts(report: Report, now: datetime) -> dict[str, str | None]:
+    """For `details`."""
+    job = report.failed or report.head
+    return {
+        "lock": visible(report.lock),
+        "state": _state(report) + (f" since {on_clock(report.since, now)}" if report.since else ""),
+        "worker": visible(report.worker) if report.worker else None,
+        "stopped": _stop(report, now) if report.stopped else None,
+        "job": f"{job.id} {visible(job.task)}, started {amount(job.attempts, 'time')}" if job else None,
+        "last error": last_line(job.error) if job else None,
+        "waiting": _waiting(report, now),
+    }
+
+
+def entry(done: Entry, now: datetime) -> str:
+    reason = f": {visible(done.reason)}" if done.reason else ""
+    jobs = f", {amount(done.jobs, 'job')}" if done.jobs else ""
+    return f"  {on_clock(done.at, now)}  {visible(done.operation)} by {visible(done.who)}{jobs}{reason}"
+
+
+def _state(report: Report) -> str:
+    stop = f", to be {report.stopped}" if report.stopped and report.state == "held" else ""
+    return f"{report.state}{stop}"
+
+
+def _waiting(report: Report, now: datetime) -> str:
+    own = [] if report.head is None or report.state in ("held", "retrying") else [report.head.created_at]
+    count = report.behind + len(own)
+    if not count:
+        return "nothing waits"
+    since = min([*own, *([report.oldest] if report.oldest else [])])
+    return f"{count:,}{' or more' if report.is_cut else ''} waiting, oldest {span(now - since)}"
+
+
+def _job(report: Report, now: datetime) -> Iterator[str]:
+    job = report.failed or report.head
+    if job is None:
+        return
+    if report.failed:
+        yield _line("failed", job, f"attempt {job.attempts} failed {relative(job.at, now)}{_error(job)}")
+    elif report.state == "held":
+        since = f" since {span(now - job.at)}" if job.at else ""
+        yield _line("running", job, f"attempt {job.attempts}{since} on worker {visible(report.worker or '(gone)')}")
+    elif job.attempts:
+        at = f" {relative(report.since, now)}" if report.state == "retrying" else ""
+        yield _line("head", job, f"attempt {job.attempts} failed{at}{_error(job)}")
+    else:
+        yield _line("head", job, "not tried yet")
+
+
+def _line(role: str, job: Head, story: str) -> str:
+    return f"  {role} {job.id} {visible(job.task)}  {story}"
+
+
+def _error(job: Head) -> str:
+    return f": {last_line(job.error)}" if job.error else ""
+
+
+def _steps(report: Report, now: datetime) -> Iterator[tuple[str, str | None]]:
+    lock = argument(report.lock)
+    if report.state == "held" and report.head:
+        yield "the next one starts when it ends", f"queue jobs cancel --abort {report.head.id}"
+    if report.state == "retrying" and report.head and report.head.at and report.head.at > now:
+        yield f"next attempt at {on_clock(report.head.at, now)}", f"queue lanes retry-head {lock}"
+    if report.failed:
+        yield "try it again, and go on", f"queue lanes retry-head {lock}"
+        yield "leave it behind, and go on", f"queue lanes skip-head {lock}"
+    elif report.stopped:
+        yield _stop(report, now), f"queue lanes resume {lock}"
+
+
+def _stop(report: Report, now: datetime) -> str:
+    end = f" until {on_clock(report.stopped_until, now)}" if report.stopped_until else ""
+    reason = f": {visible(report.stop_reason)}" if report.stop_reason else ""
+    return f"{report.stopped} {relative(report.stopped_at, now)} by {visible(report.stopped_by or '')}{end}{reason}"
+
+
+def _of_workers(report: Report, reasons: Sequence[Reason], now: datetime) -> Iterator[tuple[str, str | None]]:
+    for each in reasons:
+        if each.reason not in SAID and not each.reason.startswith("lane "):
+            yield visible(with_times(each.detail, now)), each.unblock
+
+
+def _step(text: str, unblock: str | None) -> str:
+    line = f"  └─ {text}"
+    return line if unblock is None else f"{line:<{UNBLOCK_AT}}  unblock: {visible(unblock)}"

@@ -1,0 +1,40 @@
+"""Where jobs wait for workers."""
+
+import click
+
+from inturn.cli.database import Database, with_database
+from inturn.cli.output import Output, output_options
+from inturn.cli.wording import relative
+
+
+@click.group("queues", epilog="Example: queue queues list")
+def command() -> None:
+    """Queues, and who serves them."""
+
+
+@command.command("list", epilog="Example: queue queues list --json")
+@output_options
+@with_database
+def list_queues(database: Database, form: str) -> None:
+    """List queues: what could start now, apart from what could not.
+
+    Only RUNNABLE jobs would start sooner with more workers; a + says: at least so many.
+    """
+    from inturn.operations import views
+
+    found = database.run(views.queues())
+    now = database.now()
+
+    def count(number: int, queue: views.Queue) -> str:
+        return f"{number:,}{'+' if queue.more else ''}"
+
+    columns = {
+        "QUEUE": lambda queue: queue.queue,
+        "RUNNABLE": lambda queue: count(queue.runnable, queue),
+        "OLDEST": lambda queue: relative(queue.runnable_since, now),
+        "BLOCKED": lambda queue: count(queue.blocked, queue),
+        "SCHEDULED": lambda queue: count(queue.scheduled, queue),
+        "DOING": lambda queue: count(queue.doing, queue),
+        "WORKERS": lambda queue: str(queue.workers),
+    }
+    Output(form).records(found, columns, "No queue has a live job or a worker of its own.")

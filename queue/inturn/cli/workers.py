@@ -1,0 +1,35 @@
+"""The processes that run jobs."""
+
+import click
+
+from inturn.cli.database import Database, with_database
+from inturn.cli.output import Output, output_options
+from inturn.cli.wording import relative
+
+ALL = 10_000
+
+
+@click.group("workers", epilog="Example: queue workers list")
+def command() -> None:
+    """Workers, live and late."""
+
+
+@command.command("list", epilog="Example: queue workers list --json")
+@output_options
+@with_database
+def list_workers(database: Database, form: str) -> None:
+    """List workers, late ones first: nobody has heard of those for 30 seconds."""
+    from inturn.operations import views
+
+    found = database.run(views.workers(ALL))
+    now = database.now()
+    columns = {
+        "NAME": lambda worker: worker.name,
+        "STATE": lambda worker: worker.state,
+        "DOING": lambda worker: f"{worker.doing}/{worker.concurrency}",
+        "QUEUES": lambda worker: "all" if worker.queues is None else ",".join(worker.queues),
+        "HEARD OF": lambda worker: relative(worker.heartbeat_at, now),
+        "STARTED": lambda worker: relative(worker.started_at, now),
+        "PROCESS": lambda worker: f"{worker.pid} on {worker.hostname}",
+    }
+    Output(form).records(found, columns, "No worker runs. Start one: queue -a package.module:app worker")

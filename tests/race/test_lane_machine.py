@@ -1,0 +1,307 @@
+"""Long random stories of one actor at a time, on a real database and in a book (lane_book.py), compared after each step.
+
+Here nothing runs at once; this proves that each operation does what it says in every situation that operations can lead to,
+that nobody is ever left asleep, and that `explain` and `claim` agree: what explain calls ready is what a claim takes that
+has room for everything, and nothing else. The same stories with each run (INTURN_TEST_EXAMPLES: how many).
+"""
+
+import os
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any, LiteralString
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from psycopg.errors import ObjectInUse
+
+from inturn.sql import SCHEMA, shipped
+from tests.race.lane_book import Book, Job
+
+EXAMPLES = int(os.environ.get("INTURN_TEST_EXAMPLES", "60"))
+BEGINNING = datetime(2030, 1, 1, tzinfo=UTC)
+LOCKS = ["a", "b"]
+SERVED: list[list[str] | None] = [None, ["x"], ["x", "y"]]
+ROOM = 100  # more than there can be jobs
+
+locks = st.sampled_from(LOCKS)
+picks = st.integers(0, 1000)
+delays = st.sampled_from([0, 0, 5, 20])
+
+
+class Lanes(RuleBasedStateMachine):
+    def __init__(self, dsn: str) -> None:
+        super().__init__()
+        self.connection = psycopg.connect(dsn, autocommit=True, options=f"-c search_path={SCHEMA},pg_temp")
+        self.query("TRUNCATE jobs, lanes, workers, finished_jobs, lane_audit")
+        self.book = Book()
+        self.claims: dict[int, Any] = {}  # of the jobs that are being done
+        self.workers: list[Any] = []
+
+    def teardown(self) -> None:
+        self.connection.close()
+
+    def query(self, statement: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
+        cursor = self.connection.execute(statement, parameters or None)
+        return cursor.fetchall() if cursor.description else []
+
+    def one(self, statement: LiteralString, *parameters: object) -> Any:
+        [(value,)] = self.query(statement, *parameters)
+        return value
+
+    def any_of(self, jobs: list[Job], pick: int) -> Job:
+        return sorted(jobs, key=lambda job: job.id)[pick % len(jobs)]
+
+    def doing(self) -> list[Job]:
+        return [job for job in self.book.jobs.values() if job.place == "doing"]
+
+    def time(self, seconds: int) -> datetime:
+        return BEGINNING + timedelta(seconds=seconds)
+
+    # -- workers and producers
+
+    @initialize()
+    def begin(self) -> None:
+        self.query("SELECT set_config('inturn.clock', %s, false)", str(self.time(0)))
+        self.workers = [self.register(queues) for queues in SERVED]
+        self.witness = self.register(None)  # what it claims is rolled back
+
+    def register(self, queues: list[str] | None) -> Any:
+        return self.one("SELECT register_worker('w', 'h', 1, %s::text[], 1000)", queues)
+
+    @precondition(lambda self: len(self.book.live()) < ROOM // 10)
+    @rule(
+        lock=st.sampled_from([None, *LOCKS, *LOCKS]),
+        priorities=st.lists(st.sampled_from([0, 0, 1]), min_size=1, max_size=3),
+        queue=st.sampled_from(["x", "y", "z"]),
+        delay=st.sampled_from([0, 0, 0, 5, 20]),
+        on_retry=st.sampled_from(["hold", "hold", "release"]),
+        on_failure=st.sampled_from(["continue", "halt"]),
+    )
+    def defer(
+        self, lock: str | None, priorities: list[int], queue: str, delay: int, on_retry: str, on_failure: str
+    ) -> None:
+        n = len(priorities)
+        rows = self.query(
+            "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], %s::timestamptz[], %s::interval[],"
+            " %s::retry_policy[], %s::failure_policy[])",
+            ["t"] * n, ["{}"] * n, [queue] * n, [lock] * n, priorities, [None] * n, [timedelta(seconds=delay)] * n,
+            [on_retry] * n, [on_failure] * n,
+        )  # fmt: skip
+        for (id,), priority in zip(rows, priorities, strict=True):
+            place = "scheduled" if delay else "waiting"
+            self.book.add(Job(id, lock, queue, priority, on_retry, on_failure, place, self.book.now + delay))
+
+    @rule(worker=st.integers(0, 2), room=st.sampled_from([1, 2, ROOM]))
+    def claim(self, worker: int, room: int) -> None:
+        queues = SERVED[worker]
+        rows = self.query("SELECT id, claim_id FROM claim(%s, %s::text[], %s)", self.workers[worker], queues, room)
+        self.book.tick()
+        may = self.book.startable(queues)
+        started = {id for id, _ in rows}
+        assert started <= may, f"started {started}, of {may}"
+        assert len(started) == min(room, len(may)), f"started {started}, of {may}, with room for {room}"
+        self.take(worker, rows)
+
+    @precondition(lambda self: self.doing())
+    @rule(
+        pick=picks,
+        status=st.sampled_from(["succeeded", "failed"]),
+        want=st.sampled_from([0, 1, 1, ROOM]),
+        together=st.booleans(),
+    )
+    def finish(self, pick: int, status: str, want: int, together: bool) -> None:
+        first = self.any_of(self.doing(), pick)
+        assert first.worker is not None
+        ended = [job.id for job in self.doing() if job is first or (together and job.worker == first.worker)]
+        rows = self.send(first.worker, ended, [self.claims[id] for id in ended], status, want)
+        assert {row[0] for row in rows if row[0]} == set(ended)
+        for id in ended:
+            self.book.end(id, status)
+        lanes = {lock for id in ended if (lock := self.book.jobs[id].lane) is not None}
+        queues = SERVED[first.worker]
+        may = {
+            job.id for lock in lanes
+            if self.book.lane(lock).state is None and (job := self.book.next_of(lock)) is not None
+            and (queues is None or job.queue in queues)
+        }  # fmt: skip
+        following = {row[1] for row in rows if row[1]}
+        assert following <= may, f"handed over {following}, of {may}"
+        assert len(following) <= want
+        others = [job for job in self.book.live() if job.place == "waiting" and job.lane not in lanes]
+        assert others or len(following) == min(want, len(may)), f"handed over {following}, of {may}"
+        self.take(first.worker, [row[1:] for row in rows if row[1]])
+
+    @precondition(lambda self: self.doing())
+    @rule(pick=picks, delay=delays)
+    def retry(self, pick: int, delay: int) -> None:
+        job = self.any_of(self.doing(), pick)
+        again = self.query(
+            "SELECT id FROM retry(%s::bigint[], %s::uuid[], %s::interval[], %s::jsonb[])",
+            [job.id], [self.claims[job.id]], [timedelta(seconds=delay)], [None],
+        )  # fmt: skip
+        assert again == [(job.id,)]
+        self.book.retry(job.id, delay)
+
+    @rule(worker=st.integers(0, 2))
+    def die(self, worker: int) -> None:
+        """It is taken for dead, rescued from, and what it reports then is refused."""
+        dead = self.workers[worker]
+        mine = [job.id for job in self.doing() if job.worker == worker]
+        self.query("DELETE FROM workers WHERE id = %s", dead)
+        self.workers[worker] = self.register(SERVED[worker])
+        rescued = self.query("SELECT id FROM rescue(NULL)")
+        assert sorted(id for (id,) in rescued) == sorted(self.book.rescue(worker)) == sorted(mine)
+        assert self.send(worker, mine, [self.claims[id] for id in mine], "succeeded", 1) == []
+
+    @rule(seconds=st.sampled_from([1, 6, 25]))
+    def wait(self, seconds: int) -> None:
+        self.book.now += seconds
+        self.query("SELECT set_config('inturn.clock', %s, false)", str(self.time(self.book.now)))
+        for worker in (*self.workers, self.witness):
+            assert self.one("SELECT heartbeat(%s)", worker)
+
+    # -- people
+
+    @precondition(lambda self: self.book.jobs)
+    @rule(pick=picks)
+    def cancel(self, pick: int) -> None:
+        id = self.any_of(self.book.live() or list(self.book.jobs.values()), pick).id
+        assert self.one("SELECT cancel_job(%s)::text", id) == self.book.cancel(id)
+
+    @precondition(lambda self: self.book.jobs)
+    @rule(pick=picks)
+    def delete(self, pick: int) -> None:
+        id = self.any_of(list(self.book.jobs.values()), pick).id
+        assert self.one("SELECT delete_job(%s)", id) == self.book.delete(id)
+
+    @precondition(lambda self: self.book.jobs)
+    @rule(pick=picks)
+    def retry_job(self, pick: int) -> None:
+        id = self.any_of(list(self.book.jobs.values()), pick).id
+        assert self.one("SELECT retry_job(%s)", id) == self.book.retry_job(id)
+
+    @rule(lock=locks, seconds=st.sampled_from([None, 5]))
+    def pause(self, lock: str, seconds: int | None) -> None:
+        until = None if seconds is None else self.book.now + seconds
+        at = None if until is None else self.time(until)
+        assert self.one("SELECT pause_lane(%s, 'why', %s)", lock, at) == self.book.pause(lock, until)
+
+    @rule(lock=locks)
+    def resume(self, lock: str) -> None:
+        assert self.one("SELECT resume_lane(%s)", lock) == self.book.resume(lock)
+
+    @rule(lock=locks)
+    def skip_head(self, lock: str) -> None:
+        if self.book.lane(lock).holder is not None:
+            with pytest.raises(ObjectInUse):
+                self.one("SELECT skip_head(%s)", lock)
+        else:
+            assert self.one("SELECT skip_head(%s)", lock) == self.book.skip_head(lock)
+
+    @rule(lock=locks)
+    def retry_head(self, lock: str) -> None:
+        assert self.one("SELECT retry_head(%s)", lock) == self.book.retry_head(lock)
+
+    @rule(lock=locks)
+    def cancel_waiting(self, lock: str) -> None:
+        assert self.one("SELECT cancel_waiting(%s)", lock) == self.book.cancel_waiting(lock)
+
+    # -- what holds after each step
+
+    @invariant()
+    def the_database_is_as_the_book_says(self) -> None:
+        places = {"todo": "waiting", "blocked": "waiting"}
+        rows = self.query("SELECT id, status::text FROM jobs")
+        live = {job.id: job.place for job in self.book.live()}
+        assert {id: places.get(status, status) for id, status in rows} == live
+        lanes = {row[0]: row[1:] for row in self.query("SELECT lock, state::text, stopped::text, job_id FROM lanes")}
+        told = {lock: (lane.state, lane.stopped, lane.reserved) for lock, lane in self.book.lanes.items()}
+        assert lanes == {lock: lane for lock, lane in told.items() if lane[0]}
+        broken = self.query(
+            "SELECT lock, count(*) FROM jobs LEFT JOIN lanes USING (lock, claim_id, worker_id)"
+            " WHERE status = 'doing' AND lock IS NOT NULL GROUP BY lock, lanes.since HAVING count(*) > 1 OR since IS NULL"
+        )
+        assert broken == [], f"jobs that run in a lane that is not theirs: {broken}"
+
+    @invariant()
+    def nobody_sleeps(self) -> None:
+        assert self.query("SELECT l FROM unnest(%s::text[]) AS l WHERE lane_sleeps(l)", LOCKS) == []
+        self.query("SELECT reconcile('', 100)")
+        assert self.query("SELECT * FROM lane_audit WHERE operation = 'reconcile'") == []
+        unmarked = self.query(
+            "SELECT head.* FROM lane_heads(%s) AS head JOIN jobs USING (id)"
+            " WHERE status = 'blocked' AND NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = head.lock)",
+            LOCKS,
+        )
+        assert unmarked == [], f"heads of free lanes that are no tokens: {unmarked}"
+
+    @invariant()
+    def explain_and_claim_agree(self) -> None:
+        if not self.workers:
+            return
+        explained = self.query(
+            "SELECT id, ARRAY(SELECT reason FROM explain(id)) FROM jobs WHERE status <> 'doing' ORDER BY id"
+        )
+        ready = {id for id, reasons in explained if reasons == ["ready"]}
+        assert all(reasons and ("ready" not in reasons or len(reasons) == 1) for _, reasons in explained), explained
+        self.query("BEGIN")
+        claimed = {id for (id,) in self.query("SELECT id FROM claim(%s, NULL, %s)", self.witness, ROOM)}
+        nap = self.one("SELECT next_wake(NULL)")
+        self.query("ROLLBACK")
+        assert claimed == ready, f"explain calls {ready} ready, a claim starts {claimed}: {explained}"
+        assert nap is None or nap > timedelta(0), "a worker that found room for all has nothing to sleep for"
+
+    # -- how
+
+    def send(self, worker: int, ids: list[int], claims: list[Any], status: str, want: int) -> list[tuple[Any, ...]]:
+        return self.query(
+            "SELECT finished_id, (next).id, (next).claim_id"
+            " FROM finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::job_status[], %s::jsonb[])",
+            self.workers[worker], SERVED[worker], want, ids, claims, [status] * len(ids), [None] * len(ids),
+        )  # fmt: skip
+
+    def take(self, worker: int, rows: list[tuple[Any, ...]]) -> None:
+        for id, claim in rows:
+            self.book.start(id, worker)
+            self.claims[id] = claim
+
+
+def tell_stories(dsn: str, examples: int, *phases: Phase) -> None:
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        lambda: Lanes(dsn),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=40,
+            derandomize=True,
+            deadline=None,
+            database=None,
+            phases=phases or tuple(Phase),
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_every_operation_leaves_the_lanes_as_the_book_says(dsn: str) -> None:
+    tell_stories(dsn, EXAMPLES)
+
+
+MUTANTS = {
+    "cancel takes the token away": ("cancel_job.sql", "PERFORM settle_lane(v_lock);", "DELETE FROM lanes WHERE lock = v_lock AND state IS NULL;"),
+    "skip forgets the reservation": ("skip_head.sql", "UPDATE lanes SET job_id = NULL WHERE lock = p_lock;", ""),
+    "explain forgets who is due": ("explain_lane.sql", "due.status = 'scheduled' AND due.scheduled_at <= clock()", "false"),
+    "a release keeps the lane": ("retry.sql", "again.on_retry = 'release' AND", "false AND"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
+def test_the_stories_find_what_is_wrong(dsn: str, mutant: tuple[str, str, str]) -> None:
+    file, old, new = mutant
+    text = (shipped("sql") / "functions" / file).read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{file} no longer holds {old!r}"
+    with closing(psycopg.connect(dsn, autocommit=True, options=f"-c search_path={SCHEMA}")) as connection:
+        connection.execute(text.replace(old, new).encode())
+    with pytest.raises(AssertionError):
+        tell_stories(dsn, 200, Phase.generate)
