@@ -93,6 +93,19 @@ def test_a_halted_lane_is_explained_and_goes_on(engine: Engine, queue: Run) -> N
     assert engine.claim()[0] == failed + 1
 
 
+def test_a_lane_whose_failed_job_was_deleted_can_only_go_on(engine: Engine, queue: Run) -> None:
+    failed = engine.defer("t", "a", on_failure="halt")
+    engine.defer("t", "a")
+    engine.fail(engine.claim(), None, "no")
+    assert queue("jobs", "delete", str(failed), "--yes").returncode == 0
+    for change in (["skip-head", "--yes"], ["retry-head"]):
+        ended = queue("lanes", *change, "a")
+        assert (ended.returncode, "queue lanes explain a" in ended.stderr) == (4, True)
+    assert "unblock: queue lanes resume a" in queue("lanes", "explain", "a").stdout
+    assert queue("lanes", "resume", "a").returncode == 0
+    assert engine.claim()[0] == failed + 1
+
+
 def test_a_lane_that_nobody_serves_is_explained(engine: Engine, queue: Run) -> None:
     id = engine.defer("t", "a", queue="mail")
     assert (

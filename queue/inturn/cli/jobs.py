@@ -100,7 +100,7 @@ def show(database: Database, job_id: int, form: str) -> None:
         "job": f"{job.id} {job.status}",
         "task": visible(job.task),
         "arguments": visible(json.dumps(job.args, ensure_ascii=False)),
-        "queue": job.queue,
+        "queue": visible(job.queue),
         "lock": visible(job.lock) if job.lock else None,
         "priority": str(job.priority),
         "attempts": str(job.attempts),
