@@ -6,6 +6,7 @@ has room for everything, and nothing else. The same stories with each run (INTUR
 """
 
 import os
+import random
 from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from typing import Any, LiteralString
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from psycopg.errors import ObjectInUse
@@ -22,7 +23,7 @@ from psycopg.errors import ObjectInUse
 from inturn.sql import SCHEMA, shipped
 from tests.race.lane_book import Book, Job, Place
 
-EXAMPLES = int(os.environ.get("INTURN_TEST_EXAMPLES", "70"))
+EXAMPLES = int(os.environ.get("INTURN_TEST_EXAMPLES", "75"))
 BEGINNING = datetime(2030, 1, 1, tzinfo=UTC)
 LOCKS = ["a", "b"]
 SERVED: list[list[str] | None] = [None, ["x"], ["x", "y"]]
@@ -36,27 +37,19 @@ SITUATIONS: list[Situation] = [
     *product(["cancel", "delete", "retry"], PLACES),
 ]
 
-
-def step(name: str, *parameters: list[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
-    return st.tuples(st.just(name), *(st.sampled_from(values) for values in parameters))
-
-
 PICKS = list(range(8))
-CLAIM = step("claim", [0, 0, 0, 1, 2], [1, ROOM, ROOM])
-FINISH = step("finish", PICKS, ["succeeded", "failed"], [0, 1, ROOM], [True, False])
-RETRY = step("retry", PICKS, [0, 5, 20, 20])
-DEFER = step("defer", ["a", "a", "b", None], [[0], [0], [1], [0, 1, 0]], ["x", "y", "z"], [0, 0, 0, 5],
-             ["hold", "hold", "release"], ["continue", "halt"])  # fmt: skip
-# Not a rule for each: Hypothesis leaves some rules out of a story, and without claims there is no story.
-STEPS = st.one_of(
+CLAIM = ("claim", [0, 0, 0, 1, 2], [1, ROOM, ROOM])
+FINISH = ("finish", PICKS, ["succeeded", "failed"], [0, 1, ROOM], [True, False])
+RETRY = ("retry", PICKS, [0, 5, 20, 20])
+DEFER = ("defer", ["a", "a", "b", None], [[0], [0], [1], [0, 1, 0]], ["x", "y", "z"], [0, 0, 0, 5],
+         ["hold", "hold", "release"], ["continue", "halt"])  # fmt: skip
+CHANGE_A_JOB = ("change_a_job", ["cancel", "delete", "retry"], PLACES, PICKS)
+CHANGE_A_LANE = ("change_a_lane", OPERATIONS, ["a", "a", "b"], [None, 5])
+STEPS: list[tuple[Any, ...]] = [  # and what each may be told, one of each list
     DEFER, DEFER, CLAIM, CLAIM, FINISH, FINISH, RETRY, RETRY,
-    step("die", [0, 1, 2]),
-    step("put_back", PICKS),
-    step("wait", [1, 6, 25]),
-    step("change_a_job", ["cancel", "delete", "retry"], PLACES, PICKS),
-    step("change_a_lane", OPERATIONS, ["a", "a", "b"], [None, 5]),
-    step("change_a_lane", OPERATIONS, ["a", "a", "b"], [None, 5]),
-)  # fmt: skip
+    CHANGE_A_JOB, CHANGE_A_JOB, CHANGE_A_JOB, CHANGE_A_LANE, CHANGE_A_LANE, CHANGE_A_LANE,
+    ("die", [0, 1, 2]), ("put_back", PICKS), ("wait", [1, 6, 25]),
+]  # fmt: skip
 
 
 class Lanes(RuleBasedStateMachine):
@@ -103,9 +96,13 @@ class Lanes(RuleBasedStateMachine):
     def register(self, queues: list[str] | None) -> Any:
         return self.one("SELECT register_worker('w', 'h', 1, %s::text[], 1000)", queues)
 
-    @rule(step=STEPS)
-    def go_on(self, step: tuple[Any, ...]) -> None:
-        name, *arguments = step
+    @rule(seed=st.integers(0, 2**64 - 1))
+    def go_on(self, seed: int) -> None:
+        """One rule, and dice for the rest: left to itself Hypothesis leaves rules and values out, and stories go nowhere."""
+        dice = random.Random(seed)
+        name, *choices = dice.choice(STEPS)
+        arguments = [dice.choice(values) for values in choices]
+        note(f"{name}{tuple(arguments)}")
         getattr(self, name)(*arguments)
 
     def defer(
@@ -308,7 +305,7 @@ def tell_stories(dsn: str, examples: int, *phases: Phase) -> Counter[Situation]:
 
 def test_every_operation_leaves_the_lanes_as_the_book_says(dsn: str) -> None:
     seen = tell_stories(dsn, EXAMPLES)
-    print("fewest:", *sorted((seen[situation], *situation) for situation in SITUATIONS)[:3])
+    print("rarest:", sorted((seen[situation], str(situation)) for situation in SITUATIONS)[:3])
     assert [situation for situation in SITUATIONS if not seen[situation]] == [], "stories without them prove little"
 
 
