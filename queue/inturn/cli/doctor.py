@@ -4,7 +4,7 @@ import click
 
 from inturn.cli.database import Database, with_database
 from inturn.cli.endings import UNHEALTHY
-from inturn.cli.output import Output, output_options
+from inturn.cli.output import Output, advice, output_options
 
 
 @click.command(
@@ -25,12 +25,7 @@ def command(database: Database, form: str) -> None:
     from inturn.cli.checks import examine
 
     findings = list(examine(database))
-    columns = {
-        "STATE": lambda found: found.state,
-        "CHECK": lambda found: found.check,
-        "DETAIL": lambda found: found.detail,
-        "WHAT TO DO": lambda found: found.advice or "",
-    }
-    Output(form).records(findings, columns, "")
+    lines = [advice(f"{found.state:<5} {found.check:<13} ", found.detail, found.advice, "do") for found in findings]
+    Output(form).lines(findings, lines)
     if any(found.state == "fail" for found in findings):
         raise SystemExit(UNHEALTHY)

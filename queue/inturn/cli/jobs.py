@@ -6,7 +6,7 @@ import click
 
 from inturn.cli import job_changes
 from inturn.cli.database import Database, with_database
-from inturn.cli.output import Output, details, more, output_options
+from inturn.cli.output import Output, advice, details, more, output_options
 from inturn.cli.wording import argument, last_line, on_clock, relative, visible, with_times
 
 COUNTED = 10_000
@@ -134,12 +134,8 @@ def explain(database: Database, job_id: int, form: str) -> None:
         replace(each, detail=with_times(each.detail, now), unblock=for_lane(each.unblock, job.lock))
         for each in database.run(jobs.explain(job_id))
     ]
-    columns = {
-        "REASON": lambda each: each.reason,
-        "DETAIL": lambda each: each.detail,
-        "UNBLOCK": lambda each: each.unblock or "",
-    }
-    output.records(reasons, columns, "")
+    lines = [advice(f"{each.reason:<16}  ", each.detail, each.unblock, "unblock") for each in reasons]
+    output.lines(reasons, lines)
 
 
 def for_lane(unblock: str | None, lock: str | None) -> str | None:

@@ -39,17 +39,22 @@ class Output:
         return self.form == "table"
 
     def records(self, records: Sequence[Any], columns: Columns, nothing: str) -> None:
-        """A list: of dataclasses as JSON, of `columns` as a table."""
+        """A list: as JSON, or as a table, which cuts what does not fit."""
         prepare()
-        if self.form == "json":
-            click.echo(json.dumps(plain(records), indent=2))
-        elif self.form == "jsonl":
-            for record in records:
-                click.echo(json.dumps(plain(record)))
+        if not self.for_people:
+            self._print_json(records)
         elif records:
             _print_table(records, columns)
         else:
             click.echo(nothing, err=True)
+
+    def lines(self, records: Sequence[Any], lines: Sequence[str]) -> None:
+        """A list: as JSON, or as lines, of which nothing may be cut."""
+        prepare()
+        if self.for_people:
+            click.echo("\n".join(lines))
+        else:
+            self._print_json(records)
 
     def record(self, record: object, *lines: str) -> None:
         """A single thing: as one JSON object (a dict: of such things), or the lines that say it to people."""
@@ -59,6 +64,13 @@ class Output:
         else:
             parts = {name: plain(part) for name, part in record.items()} if isinstance(record, dict) else plain(record)
             click.echo(json.dumps(parts, indent=2 if self.form == "json" else None))
+
+    def _print_json(self, records: Sequence[Any]) -> None:
+        if self.form == "json":
+            click.echo(json.dumps(plain(records), indent=2))
+        else:
+            for record in records:
+                click.echo(json.dumps(plain(record)))
 
 
 def output_options(command: F) -> F:
@@ -80,6 +92,12 @@ def more(count: int, limit: int) -> None:
     if count:
         prepare()
         click.echo(f"… {'at least ' if count >= limit else ''}{count:,} more; --limit shows more", err=True)
+
+
+def advice(head: str, detail: str, command: str | None, label: str) -> str:
+    """What was found, and below it what to do."""
+    below = f"\n{'':<{len(head)}}{label}: {visible(command)}" if command else ""
+    return f"{head}{visible(detail)}{below}"
 
 
 def details(pairs: Mapping[str, str | None]) -> list[str]:
