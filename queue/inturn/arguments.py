@@ -32,6 +32,13 @@ def check_signature(name: str, signature: Signature) -> None:
             )
 
 
+def names(signature: Signature) -> frozenset[str] | None:
+    """Those of all arguments; None if it takes any."""
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
+        return None
+    return frozenset(signature.parameters)
+
+
 def bind(name: str, signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The call as names and values; defaults are left to the run."""
     try:
