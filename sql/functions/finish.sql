@@ -39,6 +39,8 @@ BEGIN
     IF v_done.lanes IS NULL THEN
         RETURN;
     END IF;
+    -- Of a lane that somebody else has by now nothing is touched.
+    v_stopped := ARRAY(SELECT unnest(v_stopped) INTERSECT SELECT unnest(v_done.lanes));
     IF v_stopped <> '{}' OR v_done.halts IS NOT NULL THEN
         v_stopped := let_stopped(v_stopped, v_done.halts);
     END IF;

@@ -1,6 +1,7 @@
 """The real console script, in a process and a folder of its own."""
 
 import os
+import pty
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+
+from tests.cli.engine import Engine
 
 SCRIPT = Path(sys.executable).with_name("queue")
 PATIENCE = 60  # seconds: only keeps a failing test from hanging
@@ -49,6 +52,10 @@ class Run(Protocol):
     def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]: ...
 
 
+class Answer(Protocol):
+    def __call__(self, words: str, *arguments: str) -> subprocess.CompletedProcess[str]: ...
+
+
 class Start(Protocol):
     def __call__(self, *arguments: str, **environment: str) -> subprocess.Popen[str]: ...
 
@@ -71,6 +78,7 @@ def run(folder: Path) -> Run:
             [SCRIPT, *arguments],
             cwd=folder,
             env=clean(environment),
+            stdin=subprocess.DEVNULL,  # or a question would be asked of whoever runs the tests
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -78,6 +86,44 @@ def run(folder: Path) -> Run:
         )
 
     return run
+
+
+@pytest.fixture
+def queue(run: Run, dsn: str) -> Run:
+    """Run `queue` on the test's database."""
+    return lambda *arguments, **environment: run(*arguments, INTURN_DSN=dsn, **environment)
+
+
+@pytest.fixture
+def engine(dsn: str) -> Iterator[Engine]:
+    engine = Engine(dsn)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def answer(folder: Path, dsn: str) -> Answer:
+    """Run `queue` on the test's database, with a person at the terminal who gives an answer."""
+
+    def answer(words: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        person, terminal = pty.openpty()
+        try:
+            os.write(person, f"{words}\n".encode())
+            return subprocess.run(
+                [SCRIPT, *arguments],
+                cwd=folder,
+                env=clean({"INTURN_DSN": dsn}),
+                stdin=terminal,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
+                check=False,
+            )
+        finally:
+            os.close(person)
+            os.close(terminal)
+
+    return answer
 
 
 @pytest.fixture

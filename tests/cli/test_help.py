@@ -3,12 +3,24 @@
 import re
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import version
 
+import click
 import pytest
 
 from inturn.cli import COMMANDS
 from tests.cli.conftest import Run
+
+ANSWERED_AT_ONCE = [
+    ["--help"],
+    ["worker", "--help"],
+    ["lanes", "skip-head", "--help"],
+    ["jobs", "list", "--status", "nonsense"],
+    ["doctor", "--help"],
+    ["--version"],
+    ["demo", "--nonsense"],
+]
 
 LIST_MODULES = """
 import sys
@@ -20,14 +32,21 @@ finally:
 """
 
 
-@pytest.mark.parametrize("words", [[], *([name] for name in COMMANDS), ["schema", "status"]])
+def words_of_all() -> list[list[str]]:
+    """Every command, and every command of a group of commands."""
+    commands = {name: import_module(f"inturn.cli.{name}").command for name in COMMANDS}
+    groups = {name: command for name, command in commands.items() if isinstance(command, click.Group)}
+    return [[], *([name] for name in commands), *([name, sub] for name in groups for sub in groups[name].commands)]
+
+
+@pytest.mark.parametrize("words", [words for words in words_of_all() if words != ["schema", "upgrade"]], ids=" ".join)
 def test_every_command_has_help_with_an_example(words: list[str], run: Run) -> None:
     ended = run(*words, "--help")
     assert ended.returncode == 0, ended.stderr
     assert re.search(rf"queue (-a \S+ )?{' '.join(words)}", ended.stdout.partition("Options:")[2])
 
 
-@pytest.mark.parametrize("words", [["--help"], ["worker", "--help"], ["--version"], ["demo", "--nonsense"]])
+@pytest.mark.parametrize("words", ANSWERED_AT_ONCE)
 def test_what_is_answered_at_once_waits_for_nothing_heavy(words: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", LIST_MODULES, *words], capture_output=True, text=True, check=False)
     loaded = set(done.stderr.splitlines()[-1].split())

@@ -270,6 +270,9 @@ class Worker(Session):
         )  # fmt: skip
         return [id for (id,) in rows]
 
+    def put_back(self, *jobs: Job) -> None:
+        self.run("SELECT put_back(%s, %s)", [job.id for job in jobs], [job.claim_id for job in jobs])
+
     def next_wake(self) -> object:
         """How long it may sleep; None: until somebody wakes it."""
         return self._one("SELECT next_wake(%s::text[])", self.queues)

@@ -21,6 +21,7 @@ class Job:
     place: Place
     due: int = 0  # scheduled: until when
     worker: int | None = None
+    attempts: int = 0
     status: str = ""  # finished: as what
 
     @property
@@ -95,7 +96,7 @@ class Book:
 
     def start(self, id: int, worker: int) -> None:
         job = self.jobs[id]
-        job.place, job.worker = "doing", worker
+        job.place, job.worker, job.attempts = "doing", worker, job.attempts + 1
         if job.lane is not None:
             lane = self.lane(job.lane)
             lane.holder, lane.reserved = id, None
@@ -115,6 +116,14 @@ class Book:
         if job.lane is not None:
             lane = self.lane(job.lane)
             lane.holder, lane.reserved = None, id if job.on_retry == "hold" else None
+
+    def put_back(self, id: int) -> None:
+        """It was claimed and not begun."""
+        job = self.jobs[id]
+        job.place, job.attempts = "waiting", job.attempts - 1
+        if job.lane is not None:
+            lane = self.lane(job.lane)
+            lane.holder, lane.reserved = None, id if job.attempts and job.on_retry == "hold" else None
 
     def rescue(self, worker: int) -> list[int]:
         lost = [job.id for job in self.jobs.values() if job.place == "doing" and job.worker == worker]

@@ -214,6 +214,30 @@ def test_a_pause_takes_effect_when_the_running_job_ends(stage: Stage) -> None:
     promise(operator.resume_lane("a") and ids(worker.claim()) == [second], "until it is resumed")
 
 
+@story(
+    Mutation(
+        "finish lets go of a lane that it does not have any more",
+        "finish.sql",
+        "v_stopped := ARRAY(SELECT unnest(v_stopped) INTERSECT SELECT unnest(v_done.lanes));",
+        "",
+    )
+)
+def test_a_finish_leaves_alone_a_paused_lane_that_another_worker_has_by_now(stage: Stage) -> None:
+    """Of two jobs that it reports one was taken back, started anew and its lane paused, while it waited for that lane."""
+    producer, worker, other = stage.session(), stage.worker(), stage.worker()
+    [taken], [kept] = producer.defer("a"), producer.defer("b")
+    mine = worker.claim()
+    other.begin()
+    other.retry(mine[0])
+    [again] = other.claim()
+    other.pause("a")
+    worker.start(worker.finish, *mine)
+    other.commit()
+    promise(worker.result() == ([kept], []), f"{taken} belongs to the other one")
+    promise(stage.lanes() == {"a": "held"} and stage.doing() == [taken], "and so does its lane")
+    promise(other.finish(again).accepted == [taken] and stage.lanes() == {"a": "paused"}, "now the pause takes effect")
+
+
 @story(TAKEN_UNANNOUNCED)
 def test_a_claim_does_not_wait_for_a_pause_that_has_not_committed(stage: Stage) -> None:
     producer, worker, operator = stage.session(), stage.worker(), stage.session()
@@ -432,6 +456,32 @@ def test_a_retry_that_releases_a_paused_lane_leaves_it_paused(stage: Stage) -> N
     worker.retry(running)
     promise(worker.claim() == [] and stage.lanes() == {"a": "paused"}, "nothing starts")
     promise(producer.resume_lane("a") and stage.drain() == [first, second], "until it is resumed")
+
+
+# ---------------------------------------------------------------- claimed ahead, and put back
+
+
+@story(
+    Mutation("a lane is not given back", "put_back.sql", "|| release_lanes(v_back.lanes)", ""),
+    Mutation("a lane forgets that it waited for a retry", "put_back.sql",
+             "jobs.attempts > 0 AND jobs.on_retry = 'hold' AS begun", "false AS begun"),
+    Mutation("an attempt is charged", "put_back.sql", ", attempts = attempts - 1", ""),
+    Mutation("a pause ends", "put_back.sql", "NOT begun AND lock <> ALL (v_stopped)", "NOT begun"),
+)  # fmt: skip
+def test_what_is_put_back_is_as_if_it_had_not_been_claimed(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [retried], [fresh], [paused] = producer.defer("retried"), producer.defer("fresh"), producer.defer("paused")
+    worker.retry(worker.claim_one())
+    jobs = worker.claim()
+    producer.pause("paused")
+    [better], [best] = producer.defer("retried", 9), producer.defer("fresh", 9)
+    worker.put_back(*jobs)
+    promise(stage.lanes() == {"retried": "retrying", "paused": "paused"}, f"as before: {stage.lanes()}")
+    jobs = worker.claim()
+    promise(ids(jobs) == [retried, best], f"{better} waits for what has begun")
+    promise([job.attempts for job in jobs] == [2, 1], "no attempt was charged")
+    promise(producer.resume_lane("paused") and ids(worker.claim()) == [paused], "it was paused")
+    promise(sorted(stage.drain()) == [retried, fresh, paused, better, best], "nothing is lost")
 
 
 # ---------------------------------------------------------------- the reconciler

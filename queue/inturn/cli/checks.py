@@ -52,13 +52,13 @@ def _queues(database: Database) -> Finding:
     queues = database.run(views.queues())
     unserved = [queue.queue for queue in queues if not queue.workers and (queue.runnable or queue.blocked)]
     if unserved:
-        detail = f"jobs wait in {_some(unserved)}, which no live worker serves"
-        return Finding("queues", "fail", detail, f"queue worker --queues {unserved[0]}")
+        detail = f"jobs wait in {_some([visible(name) for name in unserved])}, which no live worker serves"
+        return Finding("queues", "fail", detail, f"queue worker --queues {argument(unserved[0])}")
     return Finding("queues", "ok", "every queue with waiting jobs is served")
 
 
 def _tasks(database: Database) -> Finding:
-    unknown = [f"{visible(task)} (queue {queue})" for queue, task in database.run(views.unknown_tasks())]
+    unknown = [f"{visible(task)} (queue {visible(queue)})" for queue, task in database.run(views.unknown_tasks())]
     if unknown:
         detail = f"no live worker of its queue knows {_some(unknown)}"
         return Finding("tasks", "fail", detail, "deploy the code that declares it, or cancel the jobs")

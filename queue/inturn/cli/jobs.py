@@ -59,7 +59,7 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
         "ATTEMPTS": lambda job: str(job.attempts),
         "DEFERRED": lambda job: relative(job.created_at, now),
         "WHEN": lambda job: relative(job.finished_at or job.started_at or job.scheduled_at, now),
-        "LAST ERROR": lambda job: last_line(job.last_error),
+        "ERROR": lambda job: last_line(job.last_error),
     }
     Output(form).records(found, columns, "There is no such job.")
     if len(found) == limit:
@@ -100,7 +100,7 @@ def show(database: Database, job_id: int, form: str) -> None:
         "job": f"{job.id} {job.status}",
         "task": visible(job.task),
         "arguments": visible(json.dumps(job.args, ensure_ascii=False)),
-        "queue": job.queue,
+        "queue": visible(job.queue),
         "lock": visible(job.lock) if job.lock else None,
         "priority": str(job.priority),
         "attempts": str(job.attempts),

@@ -75,12 +75,14 @@ def skip_head(database: Database, lock: str, yes: bool, form: str) -> None:
     from inturn.operations import lanes
 
     report = known(database, lock)
-    job = report.failed or report.head
+    job = report.failed if report.state == "halted" else report.head
     if job is None:
-        raise Conflict(f"Nothing waits in the lane {visible(lock)}.")
+        raise Conflict(
+            f"There is no job to skip in the lane {visible(lock)}. What keeps it: queue lanes explain {argument(lock)}"
+        )
     if report.state != "held":  # else the server says why not
         doing = "Leave behind the failed" if report.failed else "Cancel"
-        behind = amount(report.behind, "job")
+        behind = amount(report.waiting if report.failed else report.behind, "job")
         ask(
             f"{doing} job {job.id} ({visible(job.task)}) of the lane {visible(lock)}, with {behind} behind it?",
             yes=yes,
@@ -90,7 +92,8 @@ def skip_head(database: Database, lock: str, yes: bool, form: str) -> None:
         skipped = database.run(lanes.skip_head(lock, None))
         if skipped != job.id:
             raise Conflict(
-                f"Meanwhile another job goes next in the lane {visible(lock)}; nothing was changed. Look again."
+                f"Meanwhile another job goes next in the lane {visible(lock)}; nothing was changed. Look again, or cancel "
+                f"the one you meant: queue jobs cancel {job.id}"
             )
     Output(form).record({"lock": lock, "job_id": str(skipped)}, f"skipped job {skipped} of {visible(lock)}")
 

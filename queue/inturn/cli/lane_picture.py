@@ -10,7 +10,7 @@ from inturn.operations.views import Entry
 
 # What the picture says in words of its own; the other reasons are about workers.
 SAID = ("running", "scheduled", "retry wait", "finished", "unknown", "ready")
-UNBLOCK_AT = 50  # column
+UNBLOCK_AT = 49  # column
 
 
 def picture(report: Report, reasons: Sequence[Reason], now: datetime) -> list[str]:
@@ -23,7 +23,7 @@ def picture(report: Report, reasons: Sequence[Reason], now: datetime) -> list[st
     total = report.waiting if report.failed else report.behind
     if behind:
         others = total - len(behind)
-        count = f"{others:,}{' or' if report.is_cut else ''} more"
+        count = f"{'at least ' if report.is_cut else ''}{others:,} more"
         lines.append(f"  behind it: {', '.join(behind)}" + (f" … ({count})" if others else ""))
     return lines
 

@@ -79,7 +79,7 @@ def more(count: int, limit: int) -> None:
     """Beside the data, what it leaves out. `count`: how many there are besides; counting stopped at `limit`."""
     if count:
         prepare()
-        click.echo(f"… {count:,}{' or more' if count >= limit else ''} more; --limit shows more", err=True)
+        click.echo(f"… {'at least ' if count >= limit else ''}{count:,} more; --limit shows more", err=True)
 
 
 def details(pairs: Mapping[str, str | None]) -> list[str]:
@@ -115,7 +115,7 @@ def _print_table(records: Sequence[Any], columns: Columns) -> None:
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in columns:
-        table.add_column(title, no_wrap=title in ("ID", "STATUS", "STATE"))
+        table.add_column(Text(title, no_wrap=True, overflow="ellipsis"), no_wrap=title in ("ID", "STATUS", "STATE"))
     for record in records:
         cells = (visible(cell(record)) for cell in columns.values())
         table.add_row(*(Text(cell, STYLES.get(cell, ""), no_wrap=True, overflow="ellipsis") for cell in cells))

@@ -46,7 +46,8 @@ ORDER BY queue, task
 """
 OLDEST_TRANSACTION = """
 SELECT pid, coalesce(application_name, ''), coalesce(state, ''), clock_timestamp() - xact_start FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND xact_start IS NOT NULL
+ORDER BY xact_start LIMIT 1
 """
 SERVER_TIME = "SELECT clock_timestamp()"
 

@@ -1,0 +1,186 @@
+"""`queue jobs`."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Answer, Run, Start, Until
+from tests.cli.engine import Engine
+
+
+@pytest.fixture
+def mixed(engine: Engine) -> Engine:
+    """One of each kind."""
+    engine.at("2026-01-31 14:00:00+00")
+    failed = engine.defer("send", "a")
+    engine.fail(engine.claim(), None, "Traceback:\nKeyError: 'to [bold]'")
+    engine.defer("send", "a")  # to be done
+    engine.claim()
+    engine.defer("send", "a")
+    engine.defer("print", queue="paper")
+    engine.defer("print", delay="1 hour")
+    assert list(engine.statuses()) == [failed + number for number in range(5)]
+    return engine
+
+
+def ids(told: str) -> list[int]:
+    return [int(row["id"]) for row in json.loads(told)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ([], [5, 4, 3, 2, 1]),
+        (["--status", "failed"], [1]),
+        (["--status", "doing", "--status", "scheduled"], [5, 2]),
+        (["--queue", "paper"], [4]),
+        (["--task", "send"], [3, 2, 1]),
+        (["--lock", "a", "--status", "todo"], [3]),
+        (["--lock", "b"], []),
+        (["--queue", "paper", "--task", "send"], []),
+    ],
+)
+def test_a_list_holds_what_was_asked_for(mixed: Engine, queue: Run, asked: list[str], found: list[int]) -> None:
+    assert ids(queue("jobs", "list", "--json", *asked).stdout) == found
+    assert queue("jobs", "count", *asked).stdout == f"{len(found)}\n"
+    assert json.loads(queue("jobs", "count", "--json", *asked).stdout) == {"count": len(found), "or_more": False}
+
+
+def test_a_list_for_people(mixed: Engine, queue: Run) -> None:
+    lines = [line.rstrip() for line in queue("jobs", "list").stdout.splitlines()]
+    assert lines[0].split() == [
+        "ID",
+        "STATUS",
+        "TASK",
+        "QUEUE",
+        "LOCK",
+        "ATTEMPTS",
+        "DEFERRED",
+        "WHEN",
+        "ERROR",
+    ]
+    assert lines[1].split() == ["5", "scheduled", "print", "default", "0", "0s", "ago", "in", "1h00m"]
+    assert lines[5].endswith("KeyError: 'to [bold]'")
+
+
+def test_a_list_fits_the_width(mixed: Engine, queue: Run) -> None:
+    mixed.defer("a" * 300, "b" * 300)
+    lines = queue("jobs", "list", COLUMNS="80").stdout.splitlines()
+    assert len(lines) == 7
+    assert max(map(len, lines)) <= 80
+    assert lines[1].startswith("6   todo ")
+    assert "…" in lines[1]
+
+
+def test_colour_is_for_terminals_and_can_be_declined(mixed: Engine, queue: Run) -> None:
+    assert "\x1b" not in queue("jobs", "list").stdout
+    assert "\x1b" in queue("jobs", "list", FORCE_COLOR="1", TERM="xterm-256color").stdout
+    declined = queue("jobs", "list", FORCE_COLOR="1", TERM="xterm-256color", NO_COLOR="1").stdout
+    assert "\x1b[3" not in declined
+
+
+def test_a_list_says_how_much_it_leaves_out(mixed: Engine, queue: Run) -> None:
+    ended = queue("jobs", "list", "--limit", "2", "--task", "send", "--json")
+    assert (ids(ended.stdout), ended.stderr) == ([3, 2], "… 1 more; --limit shows more\n")
+
+
+def test_counting_stops_at_ten_thousand(engine: Engine, queue: Run) -> None:
+    engine.query(
+        "INSERT INTO jobs (created_at, status, task) SELECT clock(), 'todo', 't' FROM generate_series(1, 10100)"
+    )
+    assert queue("jobs", "count").stdout == "10,000 or more\n"
+    assert queue("jobs", "list", "--limit", "1").stderr == "… at least 9,999 more; --limit shows more\n"
+
+
+def test_a_job_is_shown(mixed: Engine, queue: Run) -> None:
+    lines = queue("jobs", "show", "1").stdout.splitlines()
+    assert lines[:2] == ["job        1 failed", "task       send"]
+    assert "finished   14:00:00Z (0s ago)" in lines
+    assert lines[-3:] == ["errors:", "  attempt 1: Traceback:", "      KeyError: 'to [bold]'"]
+    told = json.loads(queue("jobs", "show", "1", "--json").stdout)
+    assert (told["id"], told["finished_at"], told["args"]) == ("1", "2026-01-31T14:00:00Z", {})
+
+
+def test_a_job_is_explained(mixed: Engine, queue: Run) -> None:
+    held = json.loads(queue("jobs", "explain", "3", "--json").stdout)
+    assert held[0] == {
+        "reason": "lane held",
+        "detail": "by job 2 (send) since 2026-01-31T14:00:00Z",
+        "unblock": "queue jobs cancel --abort 2",
+    }
+    later = queue("jobs", "explain", "5").stdout.splitlines()
+    assert re.split("  +", later[1])[:2] == ["scheduled", "until 15:00:00Z (in 1h00m)"]
+
+
+def test_what_explain_advises_for_a_lane_is_quoted_for_a_shell(engine: Engine, queue: Run) -> None:
+    engine.query("SELECT pause_lane('it''s')")
+    id = engine.defer("t", "it's")
+    reasons = json.loads(queue("jobs", "explain", str(id), "--json").stdout)
+    assert reasons[0]["unblock"] == """queue lanes resume 'it'"'"'s'"""
+
+
+@pytest.mark.parametrize("command", ["show", "explain", "retry", "cancel", "delete"])
+def test_a_job_that_is_not_there_is_exit_3(engine: Engine, queue: Run, command: str) -> None:
+    yes = ["--yes"] if command in ("cancel", "delete") else []
+    ended = queue("jobs", command, "9001", *yes)
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert ended.stderr == "error: There is no job 9001. The newest ones: queue jobs list\n"
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "x", str(2**63)])
+def test_what_is_no_id_is_exit_2(queue: Run, wrong: str) -> None:
+    assert queue("jobs", "show", "--", wrong).returncode == 2
+
+
+def test_jobs_are_retried(mixed: Engine, queue: Run) -> None:
+    ended = queue("jobs", "retry", "1", "5", "--json")
+    assert (ended.returncode, json.loads(ended.stdout)) == (0, [{"id": "1", "now": "todo"}, {"id": "5", "now": "todo"}])
+    assert [mixed.statuses()[id] for id in (1, 5)] == ["todo", "todo"]
+    waiting = queue("jobs", "retry", "2")
+    assert (waiting.returncode, waiting.stdout) == (4, "")
+    assert "Job 2 is doing and needs no retry" in waiting.stderr
+
+
+def test_jobs_are_cancelled_only_if_somebody_confirms(mixed: Engine, queue: Run, answer: Answer) -> None:
+    alone = queue("jobs", "cancel", "3", "4")
+    assert alone.returncode == 2
+    assert alone.stderr.endswith("If you mean it: queue jobs cancel --yes 3 4\n")
+    declined = answer("n", "jobs", "cancel", "3", "4")
+    assert declined.returncode == 6
+    assert "Cancel 2 jobs (1 lane: a)? [y/N]" in declined.stderr
+    assert [mixed.statuses()[id] for id in (3, 4)] == ["todo", "todo"]
+    agreed = answer("y", "jobs", "cancel", "3", "4")
+    assert agreed.returncode == 0
+    assert [mixed.statuses()[id] for id in (3, 4)] == ["cancelled", "cancelled"]
+
+
+def test_what_fails_does_not_keep_the_others_back_and_is_exit_5(mixed: Engine, queue: Run) -> None:
+    ended = queue("jobs", "cancel", "--yes", "99", "2", "1", "3", "--json")
+    assert (ended.returncode, json.loads(ended.stdout)) == (5, [{"id": "3", "now": "cancelled"}])
+    assert [line.partition(". ")[0] for line in ended.stderr.splitlines()] == [
+        "error: There is no job 99",
+        "error: Job 2 is being done",
+        "error: Job 1 has failed already.",
+    ]
+
+
+def test_jobs_are_deleted_but_not_while_they_are_done(mixed: Engine, queue: Run) -> None:
+    assert queue("jobs", "delete", "1").returncode == 2
+    assert queue("jobs", "delete", "1", "3", "--yes").returncode == 0
+    assert list(mixed.statuses()) == [2, 4, 5]
+    ended = queue("jobs", "delete", "2", "--yes")
+    assert (ended.returncode, "queue jobs cancel --abort 2" in ended.stderr) == (4, True)
+
+
+def test_a_job_that_runs_is_aborted_by_its_worker(
+    engine: Engine, queue: Run, start: Start, until: Until, folder: Path
+) -> None:
+    id = engine.defer("tasks.stay")
+    start("-a", "tasks:app", "worker", "--dsn", engine.dsn)
+    until((folder / "staying").exists)
+    assert queue("jobs", "cancel", str(id), "--yes").returncode == 4
+    ended = queue("jobs", "cancel", str(id), "--abort", "--yes")
+    assert (ended.returncode, "asked to end" in ended.stdout) == (0, True)
+    until(lambda: engine.statuses() == {id: "aborted"})

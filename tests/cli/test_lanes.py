@@ -1,0 +1,292 @@
+"""`queue lanes`."""
+
+import json
+import os
+import pty
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from inturn.cli.wording import argument
+from tests.cli.conftest import SCRIPT, Answer, Run, clean
+from tests.cli.engine import Engine
+
+TRACEBACK = "Traceback (most recent call last):\n  File …\nCardTimeout"
+STRANGE = ["-x", "two words", "[red]:smile:'", "a\x1b[31m\n\u202eb\\"]
+CHANGES = ["resume", "skip-head", "retry-head", "cancel-waiting", "explain", "show"]
+
+
+@pytest.fixture
+def retrying(engine: Engine) -> Engine:
+    """The lane of the picture in the design: a job has failed three times, six wait behind it."""
+    engine.query("ALTER TABLE jobs ALTER COLUMN id RESTART WITH 9001")
+    engine.at("2026-01-31 14:16:54+00")
+    for task in ("charge_card", "ship_order", "send_receipt", "a", "b", "c", "d"):
+        engine.defer(task, "order:4711")
+    for delay in ("0", "0", "4 minutes"):
+        engine.at("2026-01-31 14:28:10+00")
+        engine.fail(engine.claim(), delay, TRACEBACK)
+    engine.at("2026-01-31 14:28:58+00")
+    engine.heartbeat()
+    return engine
+
+
+def test_a_retrying_lane_is_explained(retrying: Engine, queue: Run) -> None:
+    ended = queue("lanes", "explain", "order:4711")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines() == [
+        "order:4711  retrying   6 waiting, oldest 12m04s",
+        "  head 9001 charge_card  attempt 3 failed 48s ago: CardTimeout",
+        "  └─ next attempt at 14:32:10Z (in 3m12s)          unblock: queue lanes retry-head order:4711",
+        "  behind it: 9002 ship_order, 9003 send_receipt … (4 more)",
+    ]
+
+
+def test_what_explain_advises_unblocks(retrying: Engine, queue: Run) -> None:
+    _, _, advice = queue("lanes", "explain", "order:4711").stdout.partition("unblock: ")
+    ended = queue(*shlex.split(advice.splitlines()[0])[1:])
+    assert (ended.returncode, ended.stdout) == (0, "job 9001 of order:4711 is due now\n")
+    assert "the next free worker takes it" in queue("lanes", "explain", "order:4711").stdout
+    assert retrying.claim()[0] == 9001
+
+
+def test_an_explanation_as_json(retrying: Engine, queue: Run) -> None:
+    told = json.loads(queue("lanes", "explain", "order:4711", "--json").stdout)
+    assert told["lane"]["head"]["id"] == "9001"
+    assert told["lane"]["head"]["at"] == "2026-01-31T14:32:10Z"
+    assert told["lane"]["next"] == [{"id": "9002", "task": "ship_order"}, {"id": "9003", "task": "send_receipt"}]
+    assert [reason["reason"] for reason in told["reasons"]] == ["retry wait"]
+
+
+def test_a_held_lane_is_explained(engine: Engine, queue: Run) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    first, second = (engine.defer("t", "a") for _ in range(2))
+    engine.claim()
+    engine.at("2026-01-31 14:00:20+00")
+    lines = queue("lanes", "explain", "a").stdout.splitlines()
+    assert lines[:2] == ["a  held   1 waiting, oldest 20s", f"  running {first} t  attempt 1 since 20s on worker w"]
+    assert lines[2].endswith(f"unblock: queue jobs cancel --abort {first}")
+    assert lines[3:] == [f"  behind it: {second} t"]
+    engine.at("2026-01-31 14:01:00+00")
+    assert "worker w was last heard of at 14:00:00Z (1m00s ago)" in queue("lanes", "explain", "a").stdout
+
+
+def test_a_halted_lane_is_explained_and_goes_on(engine: Engine, queue: Run) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    failed = engine.defer("t", "a", on_failure="halt")
+    engine.defer("t", "a")
+    engine.fail(engine.claim(), None, TRACEBACK)
+    lines = queue("lanes", "explain", "a").stdout.splitlines()
+    assert lines[:2] == [
+        "a  halted   1 waiting, oldest 0s",
+        f"  failed {failed} t  attempt 1 failed 0s ago: CardTimeout",
+    ]
+    assert [line.partition("unblock: ")[2] for line in lines[2:4]] == [
+        "queue lanes retry-head a",
+        "queue lanes skip-head a",
+    ]
+    assert lines[4:] == [f"  behind it: {failed + 1} t"]
+    ended = queue("lanes", "skip-head", "a", "--yes", "-o", "jsonl")
+    assert json.loads(ended.stdout) == {"lock": "a", "job_id": str(failed)}
+    assert engine.claim()[0] == failed + 1
+
+
+def test_a_lane_whose_failed_job_was_deleted_can_only_go_on(engine: Engine, queue: Run) -> None:
+    failed = engine.defer("t", "a", on_failure="halt")
+    engine.defer("t", "a")
+    engine.fail(engine.claim(), None, "no")
+    assert queue("jobs", "delete", str(failed), "--yes").returncode == 0
+    for change in (["skip-head", "--yes"], ["retry-head"]):
+        ended = queue("lanes", *change, "a")
+        assert (ended.returncode, "queue lanes explain a" in ended.stderr) == (4, True)
+    assert "unblock: queue lanes resume a" in queue("lanes", "explain", "a").stdout
+    assert queue("lanes", "resume", "a").returncode == 0
+    assert engine.claim()[0] == failed + 1
+
+
+def test_a_lane_that_nobody_serves_is_explained(engine: Engine, queue: Run) -> None:
+    id = engine.defer("t", "a", queue="mail")
+    assert (
+        f"  head {id} t  not tried yet\n  └─ no live worker serves queue mail" in queue("lanes", "explain", "a").stdout
+    )
+
+
+def test_a_pause_is_made_told_and_ended(engine: Engine, queue: Run) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    engine.defer("t", "a")
+    paused = queue("lanes", "pause", "a", "--for", "10m", "--reason", "bank is down")
+    assert (paused.returncode, paused.stdout) == (0, "paused a until 14:10:00Z (in 10m00s)\n"), paused.stderr
+    told = queue("lanes", "explain", "a").stdout.splitlines()
+    assert told[0] == "a  paused   1 waiting, oldest 0s"
+    assert "until 14:10:00Z (in 10m00s): bank is down  unblock: queue lanes resume a" in told[2]
+    again = queue("lanes", "pause", "a")
+    assert (again.returncode, "queue lanes resume a" in again.stderr) == (4, True)
+    assert queue("lanes", "resume", "a").stdout == "resumed a\n"
+    assert engine.claim()
+    not_stopped = queue("lanes", "resume", "a")
+    assert (not_stopped.returncode, "is not stopped" in not_stopped.stderr) == (4, True)
+
+
+def test_a_pause_until_a_time(engine: Engine, queue: Run) -> None:
+    ended = queue("lanes", "pause", "a", "--until", "2100-01-31T12:00:00+01:00", "--json")
+    lane = json.loads(ended.stdout)["lane"]
+    assert (lane["state"], lane["stopped_until"]) == ("paused", "2100-01-31T11:00:00Z")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--until", "2020-01-01T00:00:00Z"],
+        ["--until", "9999-01-01T00:00:00Z"],
+        ["--until", "2100-01-01"],
+        ["--for", "0s"],
+        ["--for", "99999w"],
+        ["--for", "soon"],
+        ["--for", "1h", "--until", "2100-01-01T00:00:00Z"],
+    ],
+)
+def test_a_pause_that_makes_no_sense_is_exit_2(engine: Engine, queue: Run, wrong: list[str]) -> None:
+    assert queue("lanes", "pause", "a", *wrong).returncode == 2
+    assert engine.query("SELECT FROM lanes") == []
+
+
+def test_lanes_are_listed_stopped_ones_first(retrying: Engine, queue: Run) -> None:
+    retrying.query("SELECT pause_lane('z', 'why [bold]')")
+    lines = queue("lanes", "list").stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [["LOCK", "STATE"], ["z", "paused"], ["order:4711", "retrying"]]
+    assert lines[1].rstrip().endswith("why [bold]")
+    assert lines[2].split(maxsplit=5)[4:] == ["6", "9001 charge_card          CardTimeout"]
+    rows = json.loads(queue("lanes", "list", "--json").stdout)
+    assert [(row["lock"], row["job_id"], row["waiting"]) for row in rows] == [("z", None, 0), ("order:4711", "9001", 6)]
+
+
+def test_a_list_says_how_much_it_leaves_out(engine: Engine, queue: Run) -> None:
+    for number in range(5):
+        engine.query(f"SELECT pause_lane('{number}')")
+    ended = queue("lanes", "list", "--limit", "2", "-o", "jsonl")
+    assert len(ended.stdout.splitlines()) == 2
+    assert ended.stderr == "… 3 more; --limit shows more\n"
+    assert queue("lanes", "list", "--limit", "5").stderr == ""
+
+
+def test_nothing_to_list(engine: Engine, queue: Run) -> None:
+    ended = queue("lanes", "list")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "No lane is held, retrying or stopped.\n")
+    assert queue("lanes", "list", "--json").stdout == "[]\n"
+
+
+def test_a_lane_is_shown_with_what_was_done_to_it(retrying: Engine, queue: Run) -> None:
+    queue("lanes", "pause", "order:4711", "--reason", "first")
+    queue("lanes", "resume", "order:4711")
+    lines = queue("lanes", "show", "order:4711").stdout.splitlines()
+    assert "state       retrying since 14:28:10Z (48s ago)" in lines
+    assert [line.split()[3] for line in lines[-2:]] == ["resume", "pause"]
+    told = json.loads(queue("lanes", "show", "order:4711", "--json").stdout)
+    assert [(entry["operation"], entry["reason"]) for entry in told["audit"]] == [
+        ("resume", "first"),
+        ("pause", "first"),
+    ]
+
+
+def test_the_head_is_skipped_only_if_somebody_confirms(retrying: Engine, queue: Run, answer: Answer) -> None:
+    alone = queue("lanes", "skip-head", "order:4711")
+    assert alone.returncode == 2
+    assert alone.stderr.endswith("If you mean it: queue lanes skip-head --yes order:4711\n")
+    declined = answer("", "lanes", "skip-head", "order:4711")
+    assert (declined.returncode, declined.stdout) == (6, "")
+    assert "Cancel job 9001 (charge_card) of the lane order:4711, with 6 jobs behind it? [y/N]" in declined.stderr
+    assert declined.stderr.endswith("error: Nothing was changed.\n")
+    assert retrying.statuses()[9001] == "scheduled"
+    agreed = answer("y", "lanes", "skip-head", "order:4711")
+    assert (agreed.returncode, agreed.stdout) == (0, "skipped job 9001 of order:4711\n")
+    assert retrying.statuses()[9001] == "cancelled"
+
+
+def test_another_head_than_the_one_confirmed_is_not_skipped(engine: Engine, folder: Path) -> None:
+    asked = engine.defer("t", "a")
+    person, terminal = pty.openpty()
+    environment = clean({"INTURN_DSN": engine.dsn})
+    with (
+        os.fdopen(person, "wb", buffering=0) as keyboard,
+        os.fdopen(terminal) as stdin,
+        subprocess.Popen(
+            [SCRIPT, "lanes", "skip-head", "a"], cwd=folder, env=environment, stdin=stdin, stderr=subprocess.PIPE
+        ) as process,
+    ):
+        assert process.stderr is not None
+        question = b""
+        while not question.endswith(b"[y/N]: "):
+            question += process.stderr.read(1) or pytest.fail(question.decode())
+        urgent = engine.defer("t", "a", priority=1)
+        keyboard.write(b"y\n")
+        said = process.stderr.read()
+    assert (process.returncode, b"Meanwhile another job goes next" in said) == (4, True)
+    assert engine.statuses() == {asked: "todo", urgent: "todo"}
+    assert engine.query("SELECT FROM lane_audit") == []
+
+
+def test_a_long_lane_is_counted_as_far_as_a_thousand(engine: Engine, queue: Run) -> None:
+    engine.query(
+        "INSERT INTO jobs (created_at, status, task, lock) SELECT clock(), 'todo', 't', 'a' FROM generate_series(1, 1200)"
+    )
+    told = queue("lanes", "explain", "a").stdout.splitlines()
+    assert told[0].startswith("a  free   1,001 or more waiting")
+    assert told[-1] == "  behind it: 2 t, 3 t … (at least 998 more)"
+    assert "Cancel 1,001 jobs or more" in queue("lanes", "cancel-waiting", "a").stderr
+
+
+def test_the_head_that_runs_is_not_skipped(engine: Engine, queue: Run) -> None:
+    id = engine.defer("t", "a")
+    engine.claim()
+    ended = queue("lanes", "skip-head", "a", "--yes")
+    assert (ended.returncode, "is being done" in ended.stderr) == (4, True)
+    assert engine.statuses() == {id: "doing"}
+
+
+def test_what_waits_is_cancelled(retrying: Engine, queue: Run, answer: Answer) -> None:
+    assert queue("lanes", "cancel-waiting", "order:4711").returncode == 2
+    assert "Cancel 7 jobs" in answer("n", "lanes", "cancel-waiting", "order:4711").stderr
+    ended = queue("lanes", "cancel-waiting", "order:4711", "--yes")
+    assert (ended.returncode, ended.stdout) == (0, "cancelled 7 jobs of order:4711\n")
+    assert set(retrying.statuses().values()) == {"cancelled"}
+
+
+def test_there_is_no_retry_to_hasten_and_nothing_to_cancel(engine: Engine, queue: Run) -> None:
+    engine.defer("t", "a")
+    assert queue("lanes", "retry-head", "a").returncode == 4
+    engine.claim()
+    assert queue("lanes", "cancel-waiting", "a", "--yes").returncode == 4
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_lane_that_is_not_there_is_exit_3(engine: Engine, queue: Run, change: str) -> None:
+    ended = queue("lanes", change, "nobody")
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert ended.stderr.startswith("error: No job waits or runs under the lock nobody")
+
+
+@pytest.mark.parametrize("lock", STRANGE)
+def test_a_strange_lock_is_shown_harmless_and_its_commands_can_be_copied(engine: Engine, queue: Run, lock: str) -> None:
+    queue("lanes", "pause", "--", lock)
+    for told in (queue("lanes", "list").stdout, queue("lanes", "show", "--", lock).stdout):
+        assert "\x1b" not in told
+        assert "\u202e" not in told
+        assert lock.encode("unicode_escape").decode().replace("\\\\", "\\") in told
+    assert json.loads(queue("lanes", "list", "--json").stdout)[0]["lock"] == lock
+    _, _, advice = queue("lanes", "explain", "--", lock).stdout.partition("unblock: queue ")
+    words = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {advice.splitlines()[0]}"], capture_output=True, text=True, check=True
+    )
+    assert queue(*words.stdout.split("\0")[:-1]).returncode == 0
+    assert engine.query("SELECT FROM lanes") == []
+
+
+def test_a_lock_in_a_command_stays_one_argument() -> None:
+    assert [argument(lock) for lock in ("order:4711", "a b", "-x")] == ["order:4711", "'a b'", "-- -x"]
+
+
+@pytest.mark.parametrize("lock", ["", "x" * 1025, "\udcff"])
+def test_what_is_no_lock_is_exit_2(queue: Run, lock: str) -> None:
+    assert queue("lanes", "explain", lock).returncode == 2
