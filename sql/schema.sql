@@ -465,6 +465,8 @@ BEGIN
     IF v_done.lanes IS NULL THEN
         RETURN;
     END IF;
+    -- Of a lane that somebody else has by now nothing is touched.
+    v_stopped := ARRAY(SELECT unnest(v_stopped) INTERSECT SELECT unnest(v_done.lanes));
     IF v_stopped <> '{}' OR v_done.halts IS NOT NULL THEN
         v_stopped := let_stopped(v_stopped, v_done.halts);
     END IF;
@@ -735,11 +737,14 @@ BEGIN
         UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-        RETURNING jobs.lock, jobs.queue
+        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.attempts > 0 AND jobs.on_retry = 'hold' AS begun
     ), let_go AS (
-        UPDATE lanes SET worker_id = NULL, since = clock() FROM back WHERE lanes.lock = back.lock
+        UPDATE lanes SET worker_id = NULL, job_id = CASE WHEN back.begun THEN back.id END, since = clock()
+        FROM back WHERE lanes.lock = back.lock
     )
-    SELECT array_agg(queue) AS queues, array_agg(lock) FILTER (WHERE lock <> ALL (v_stopped)) AS lanes INTO v_back FROM back;
+    SELECT array_agg(queue) AS queues,
+           array_agg(lock) FILTER (WHERE NOT begun AND lock <> ALL (v_stopped)) AS lanes
+    INTO v_back FROM back;
     IF v_back.queues IS NOT NULL THEN
         PERFORM wake(v_back.queues || release_lanes(v_back.lanes));
     END IF;
