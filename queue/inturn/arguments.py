@@ -32,6 +32,13 @@ def check_signature(name: str, signature: Signature) -> None:
             )
 
 
+def names(signature: Signature) -> frozenset[str] | None:
+    """Those of all arguments; None if it takes any."""
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
+        return None
+    return frozenset(signature.parameters)
+
+
 def bind(name: str, signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The call as names and values; defaults are left to the run."""
     try:
@@ -144,18 +151,18 @@ def check_times(
 ) -> tuple[datetime | None, timedelta | None]:
     if schedule_at is not None and schedule_in is not None:
         raise BadArgument("schedule_at", "give either schedule_at or schedule_in, not both")
-    return _check_at(schedule_at), _check_in(schedule_in)
+    return check_moment("schedule_at", schedule_at), _check_in(schedule_in)
 
 
-def _check_at(at: object) -> datetime | None:
+def check_moment(name: str, at: object) -> datetime | None:
     if at is None:
         return None
     if not isinstance(at, datetime):
-        raise BadArgument("schedule_at", f"is a {type(at).__name__}; give a datetime with a zone")
+        raise BadArgument(name, f"is a {type(at).__name__}; give a datetime with a zone")
     if at.utcoffset() is None:
-        raise BadArgument("schedule_at", f"{at} has no zone; write e.g. datetime.now(timezone.utc) + …")
+        raise BadArgument(name, f"{at} has no zone; write e.g. datetime.now(timezone.utc) + …")
     if at.year > LATEST_YEAR:
-        raise BadArgument("schedule_at", f"{at} is past the year {LATEST_YEAR}")
+        raise BadArgument(name, f"{at} is past the year {LATEST_YEAR}")
     return at
 
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from inturn.arguments import check_lock, check_times
+from inturn.arguments import check_lock, check_moment
 from inturn.connectors import PsycopgConnector
 from inturn.model import Lane
 from inturn.operations import Operation, lanes
@@ -78,5 +78,5 @@ class Lanes:
 
 def _pause(lock: str, reason: str | None, until: datetime | None, by: str | None) -> Operation[bool]:
     check_lock(lock)
-    check_times(until, None)
+    check_moment("until", until)
     return lanes.pause(lock, reason, until, by)

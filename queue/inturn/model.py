@@ -33,8 +33,7 @@ class OnFailure(StrEnum):
     HALT = "halt"  # it stops until a person acts
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
+class NewJob(NamedTuple):
     """A job about to be deferred; its arguments are JSON text already, checked."""
 
     task_name: str

@@ -111,7 +111,7 @@ class Deferrer(Generic[P]):
 
     def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
         given = {**self._kwargs, **kwargs}
-        if self._task is not None:
+        if self._task is not None and (args or given.keys() != self._task.names):  # most give all, by name
             given = arguments.bind(self._name, self._task.signature, args, given)
         elif args:
             raise BadArgument(f"task {self._name}", "is not known here, so its arguments must be given by name")
@@ -157,6 +157,7 @@ class Task(Deferrer[P], Generic[P, R]):
         self.is_async = inspect.iscoroutinefunction(func)
         self.signature = inspect.Signature(parameters[1:] if pass_context else parameters)
         arguments.check_signature(name, self.signature)
+        self.names = arguments.names(self.signature)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.func(*args, **kwargs)

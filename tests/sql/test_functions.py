@@ -1,5 +1,7 @@
 """Every function and every statement fits the migrated database."""
 
+import itertools
+import re
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -24,9 +26,8 @@ def connect(dsn: str) -> psycopg.Connection[Any]:
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_statement_is_accepted_by_the_server(dsn: str, name: str) -> None:
     text = STATEMENTS[name]
-    numbered = text.replace("{schema}", "inturn")
-    for number in range(1, text.count("%s") + 1):
-        numbered = numbered.replace("%s", f"${number}", 1)
+    numbers = itertools.count(1)
+    numbered = re.sub("%[sb]", lambda _: f"${next(numbers)}", text.replace("{schema}", "inturn"))
     with connect(dsn) as connection:
         connection.execute(f"PREPARE it AS {numbered}".encode())
 

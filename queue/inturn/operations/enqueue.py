@@ -1,13 +1,15 @@
 """Jobs come into being."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from inturn.model import NewJob
+from inturn.model import NewJob, OnFailure, OnRetry
 from inturn.operations import Operation, Statement
 
+# Text in binary (%b): as text, each element of an array would be searched for quotes.
 DEFER = """
 SELECT id FROM {schema}.defer_jobs(
-    %s::text[], %s::text[]::jsonb[], %s::text[], %s::text[], %s::int[], %s::timestamptz[], %s::interval[],
+    %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[], %s::interval[],
     %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[]
 )
 """
@@ -23,12 +25,18 @@ def defer_jobs(jobs: Sequence[NewJob]) -> Operation[list[int]]:
             [job.task_name for job in jobs],
             [job.args for job in jobs],
             [job.queue for job in jobs],
-            [job.lock for job in jobs],
+            _unless_all(None, (job.lock for job in jobs)),
             [job.priority for job in jobs],
-            [job.schedule_at for job in jobs],
-            [job.schedule_in for job in jobs],
-            [job.on_retry.value for job in jobs],
-            [job.on_failure.value for job in jobs],
+            _unless_all(None, (job.schedule_at for job in jobs)),
+            _unless_all(None, (job.schedule_in for job in jobs)),
+            _unless_all(OnRetry.HOLD, (job.on_retry for job in jobs)),
+            _unless_all(OnFailure.CONTINUE, (job.on_failure for job in jobs)),
         ],
     )
     return [id for (id,) in rows]
+
+
+def _unless_all(default: object, values: Iterable[Any]) -> list[Any] | None:
+    """Nothing instead of a column that says nothing: the function fills in the default."""
+    column = list(values)
+    return column if any(value is not default for value in column) else None

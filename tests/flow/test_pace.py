@@ -1,0 +1,107 @@
+"""A worker claims short jobs ahead, and gives back what a long one would hold up."""
+
+import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import anyio
+import pytest
+
+from inturn import App
+from inturn.worker.attempt import Attempt
+from inturn.worker.pace import MOST_AHEAD, Pace
+from tests.flow.conftest import Query
+
+Until = Callable[[Callable[[], object]], Awaitable[None]]
+
+
+def test_a_new_worker_takes_no_more_than_it_can_run() -> None:
+    assert Pace(3).capacity == 3
+
+
+def test_short_jobs_are_claimed_ahead_within_bounds_and_a_long_one_ends_that() -> None:
+    pace = Pace(3)
+    for _ in range(20):
+        pace.note(1000)
+    assert pace.capacity == 3 + MOST_AHEAD
+    assert pace.prefers_claim(in_hand=100)
+    assert not pace.prefers_claim(in_hand=102)
+    pace.slow_down()
+    assert pace.capacity == 3
+
+
+def test_a_worker_that_claims_nothing_ahead_reports_before_it_claims() -> None:
+    assert not Pace(1).prefers_claim(in_hand=0)
+
+
+def test_what_waits_for_a_slot_gets_stale() -> None:
+    attempt = Attempt.__new__(Attempt)
+    attempt.claimed_at = 0.0
+    assert Pace(1).is_stale(attempt)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("lock", [None, "lane"], ids=["free", "in lanes"])
+async def test_what_was_claimed_ahead_of_a_long_job_is_run_by_others(
+    app: App, query: Query, until: Until, lock: str | None
+) -> None:
+    release = threading.Event()
+    done: list[int] = []
+
+    @app.task
+    def short(number: int) -> None:
+        done.append(number)
+
+    @app.task
+    def long() -> None:
+        release.wait(60)
+
+    async with app.open_async(), anyio.create_task_group() as group:
+        group.start_soon(partial(app.run_worker_async, wait=True, name="first"))
+        for number in range(300):  # a pace at which the worker claims ahead
+            short.defer(number)
+        await until(lambda: len(done) == 300)
+        jobs = [short.configure(lock=lock and f"{lock}{n}")._job((), {"number": n}) for n in range(300, 320)]
+        app.enqueue([long._job((), {}), *jobs])
+        await until(lambda: query("SELECT FROM jobs WHERE task LIKE '%%long' AND status = 'doing'"))
+        group.start_soon(partial(app.run_worker_async, wait=True, name="second"))
+        await until(lambda: len(done) == 320)  # while the long one still runs
+        release.set()
+        await until(lambda: query("SELECT FROM jobs HAVING count(*) = 0"))
+        group.cancel_scope.cancel()
+    assert query("SELECT max(attempts) FROM finished_jobs") == [(1,)]
+    assert query("SELECT count(*) FROM lanes") == [(0,)]
+
+
+@pytest.mark.anyio
+async def test_a_worker_that_is_told_to_stop_gives_back_what_it_has_not_begun(
+    app: App, query: Query, until: Until
+) -> None:
+    from inturn.worker.options import options
+    from inturn.worker.worker import Worker
+
+    started = anyio.Event()
+    begun: list[int] = []
+
+    @app.task
+    async def short(number: int) -> None:
+        begun.append(number)
+
+    @app.task
+    async def long() -> None:
+        started.set()
+        await release.wait()
+
+    release = anyio.Event()
+    async with app.open_async(), anyio.create_task_group() as group:
+        worker = Worker(app, app.connector, options({"install_signal_handlers": False}))
+        worker._pace.note(100_000)  # as after a burst of short jobs
+        app.enqueue([long._job((), {}), *(short._job((), {"number": n}) for n in range(10))])
+        group.start_soon(worker.run)
+        await started.wait()
+        await until(lambda: query("SELECT FROM jobs WHERE status = 'doing' HAVING count(*) = 11"))
+        worker.stop()
+        await until(lambda: query("SELECT FROM jobs WHERE status = 'todo' HAVING count(*) = 10"))
+        release.set()
+    assert begun == []
+    assert query("SELECT DISTINCT attempts FROM jobs") == [(0,)]
