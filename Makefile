@@ -4,7 +4,7 @@ python := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check schema wheel-demo clean
+.PHONY: help demo test stress check schema wheel-demo clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -14,6 +14,11 @@ demo: .venv/installed ## see locks keep the alphabet in order (ten seconds)
 
 test: .venv/installed ## run all tests on an embedded PostgreSQL
 	@$(python) -m pytest
+
+# The same as a part of `make test`, for longer; a seed repeats the dice, not the timing.
+stress: .venv/installed ## ten minutes of everything at once (SECONDS=600 SEED=...), then growth to a million jobs
+	@INTURN_STRESS_SECONDS=$(or $(SECONDS),600) INTURN_STRESS_SEED=$(SEED) $(python) -m pytest -q tests/flow/test_stress.py
+	@INTURN_TEST_GROWTH=1000000 $(python) -m pytest -q tests/sql/test_growth.py
 
 check: .venv/installed ## lint, format, types, layers
 	@echo "ruff check"   && $(python) -m ruff check --quiet
