@@ -37,7 +37,7 @@ def test_a_worker_that_claims_nothing_ahead_reports_before_it_claims() -> None:
 def test_what_waits_for_a_slot_gets_stale() -> None:
     attempt = Attempt.__new__(Attempt)
     attempt.claimed_at = 0.0
-    assert Pace(1).is_stale(attempt)
+    assert Pace(1).until_stale(attempt) == 0
 
 
 @pytest.mark.anyio

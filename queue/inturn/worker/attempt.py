@@ -20,14 +20,13 @@ MAX_ERROR = 8192
 class Attempt:
     """A job in the hands of a worker."""
 
-    __slots__ = ("_aborted", "_scope", "begun", "claimed_at", "context", "job", "task")
+    __slots__ = ("_aborted", "_scope", "claimed_at", "context", "job", "task")
 
     def __init__(self, job: Job, task: Task[..., Any], context: JobContext | None) -> None:
         self.job = job
         self.task = task
         self.context = context  # only for a task that asked for it
         self.claimed_at = time.monotonic()
-        self.begun = False
         self._scope = anyio.CancelScope()
         self._aborted: str | None = None
 
@@ -44,7 +43,6 @@ class Attempt:
 
     async def perform(self, limiter: anyio.CapacityLimiter) -> Outcome | None:
         """How it ended, or None if it was given back: then the job has not ended."""
-        self.begun = True
         try:
             with self._scope:
                 await self._call(limiter)

@@ -40,8 +40,6 @@ class Pace:
         self._rate = 0.0
         self._ahead = 0
 
-    def is_stale(self, attempt: Attempt) -> bool:
-        return self.until_stale(attempt) <= 0
-
     def until_stale(self, attempt: Attempt) -> float:
+        """Seconds that an attempt may still wait for a slot."""
         return max(0.0, attempt.claimed_at + STALE_SECONDS - time.monotonic())

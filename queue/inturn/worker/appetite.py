@@ -1,0 +1,57 @@
+"""When a worker looks for jobs: at once while there may be some, else when it is woken or has slept long enough."""
+
+from datetime import timedelta
+
+import anyio
+
+BUSY_PAUSE = 0.02  # seconds before looking again at a lane that somebody was at work on
+
+
+class Appetite:
+    def __init__(self, poll: float) -> None:
+        self.hungry = True  # there may be something to claim
+        self.sated = False  # the last claim left nothing to start
+        self._poll = poll
+        self._nap = poll
+        self._misses = 0  # claims in a row that saw a job they could not take
+        self._bell = anyio.Event()
+
+    def wake(self) -> None:
+        """There may be something to claim."""
+        self.hungry = True
+        self._bell.set()
+
+    def ring(self) -> None:
+        """Something else has happened."""
+        self._bell.set()
+
+    def begin(self) -> None:
+        """A claim is about to be made. Who rings while it is under way has news that its answer may lack."""
+        self.hungry = False
+        self.sated = False
+
+    def was_filled(self) -> None:
+        self.hungry = True
+        self._misses = 0
+
+    def found_less(self, due: timedelta | None) -> None:
+        """The claim did not fill us; the next job is due then, or (zero) there is one that somebody was just at work on."""
+        if due is None or due:
+            self.sated = True
+            self._misses = 0
+            self._nap = self._poll if due is None else min(self._poll, due.total_seconds())
+        else:  # look again soon, but do not spin
+            self._nap = min(self._poll, BUSY_PAUSE * 2**self._misses)
+            self._misses = min(self._misses + 1, 20)
+
+    def lie_down(self) -> None:
+        """Before the last look at what there is to do: what happens from here on ends the sleep."""
+        self._bell = anyio.Event()
+
+    async def sleep(self, at_most: float | None, *, for_good: bool) -> None:
+        """Until the bell rings; `for_good`: however long that takes."""
+        limit = None if for_good else self._nap if at_most is None else min(self._nap, at_most)
+        with anyio.move_on_after(limit) as napping:
+            await self._bell.wait()
+        if napping.cancelled_caught:
+            self.hungry = True

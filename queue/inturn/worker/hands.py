@@ -1,0 +1,79 @@
+"""What a worker has in hand: attempts that run or wait for a slot, and what has ended and is not reported yet."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import anyio
+
+from inturn.context import JobContext
+from inturn.errors import TaskNotFound
+from inturn.model import Again, Job, Outcome
+from inturn.tasks import Blueprint
+from inturn.worker import events
+from inturn.worker.attempt import Attempt
+from inturn.worker.options import Options
+from inturn.worker.slots import Slots
+
+UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy, may know it
+
+
+class Hands:
+    def __init__(self, app: Blueprint, options: Options, ended: Callable[[], None]) -> None:
+        self.ended: list[Outcome] = []
+        self.slots = Slots(options.concurrency, self._perform)
+        self._app = app
+        self._options = options
+        self._note_ended = ended
+        self._limiter = anyio.CapacityLimiter(options.concurrency)
+        # By job and claim: a worker that was taken for dead may get a job again that it still runs.
+        self._attempts: dict[tuple[int, str], Attempt] = {}
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    def start(self, job: Job) -> None:
+        """At once, or when a slot is free."""
+        try:
+            task = self._app.find_task(job.task_name)
+        except TaskNotFound as error:
+            self.ended.append(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
+            return
+        attempt = Attempt(job, task, None)
+        if task.pass_context:
+            o = self._options
+            queues = None if o.queues is None else tuple(o.queues)
+            now = datetime.now(UTC)
+            attempt.context = JobContext(self._app, task, job, o.name, queues, now, dict(o.additional_context))
+        self._attempts[job.id, job.claim_id] = attempt
+        self.slots.add(attempt)
+
+    def knows(self, job: Job) -> bool:
+        return (job.id, job.claim_id) in self._attempts or any(outcome.job == job for outcome in self.ended)
+
+    def abort(self, job_ids: list[int]) -> None:
+        for attempt in list(self._attempts.values()):
+            if attempt.job.id in job_ids:
+                attempt.abort("somebody asked to end the job")
+
+    def give_back(self, reason: str) -> None:
+        """End all runs, not the jobs: they go back to their lanes."""
+        for attempt in list(self._attempts.values()):
+            attempt.give_back(reason)
+
+    def take_unbegun(self) -> list[Job]:
+        """What waits for a slot, out of our hands."""
+        jobs = [attempt.job for attempt in self.slots.waiting]
+        self.slots.waiting.clear()
+        for job in jobs:
+            del self._attempts[job.id, job.claim_id]
+        return jobs
+
+    async def _perform(self, attempt: Attempt) -> None:
+        events.note_start(attempt.job)
+        try:
+            outcome = await attempt.perform(self._limiter)
+            if outcome is not None:
+                self.ended.append(outcome)
+        finally:
+            del self._attempts[attempt.job.id, attempt.job.claim_id]
+            self._note_ended()
