@@ -20,12 +20,24 @@ FOR_EVER = float("inf")
 
 
 def write(log: Path, event: str, **facts: object) -> None:
-    line = json.dumps({"event": event, "pid": os.getpid(), "at": time.monotonic()} | facts) + "\n"
+    line = "\n" + json.dumps({"event": event, "pid": os.getpid(), "at": time.monotonic()} | facts) + "\n"
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
-        os.write(file, line.encode())  # one write: appended whole, whatever the other processes do
+        # One write: appended whole, whatever other processes do. Only the death of this one may cut it short, which the
+        # first newline keeps from spoiling the next line.
+        os.write(file, line.encode())
     finally:
         os.close(file)
+
+
+def facts(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """What was written, without what death cut short: it is as if it had come a moment earlier."""
+    for line in lines:
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError:
+                yield {"event": "torn"}
 
 
 @dataclass
@@ -89,6 +101,8 @@ class Ledger:
 
     def _delayed(self, **_: Any) -> None: ...
 
+    def _torn(self, **_: Any) -> None: ...
+
     def _rollback(self, jobs: list[int], **_: Any) -> None:
         for id in jobs:
             self.jobs[id].committed = FOR_EVER
@@ -129,14 +143,15 @@ class Ledger:
 
 def read(lines: Iterable[str]) -> Ledger:
     ledger = Ledger()
-    for line in lines:
-        ledger.add(**json.loads(line))
+    for fact in facts(lines):
+        ledger.add(**fact)
     return ledger
 
 
 def violations(ledger: Ledger) -> list[str]:
     """Empty: all is as promised."""
-    found = [*_lost(ledger), *_ended_wrongly(ledger), *_ran_though_cancelled(ledger), *_ran_on(ledger)]
+    found = [f"{torn} torn lines and fewer deaths"] if (torn := ledger.seen["torn"]) > ledger.seen["kill"] else []
+    found += [*_lost(ledger), *_ended_wrongly(ledger), *_ran_though_cancelled(ledger), *_ran_on(ledger)]
     lanes: dict[str, list[Run]] = defaultdict(list)
     for run in sorted(ledger.runs, key=lambda run: run.fence):
         job = ledger.jobs.get(run.job)
