@@ -420,6 +420,21 @@ def test_a_job_is_tried_again_also_when_somebody_has_just_resumed_the_lane_that_
     promise(stage.drain() == [first, second], "in its old place")
 
 
+@story(Mutation("retry head does not take the lane", "retry_head.sql", "take_lane(p_lock)",
+                "(SELECT l FROM lanes AS l WHERE l.lock = p_lock)"))  # fmt: skip
+def test_of_two_operators_one_skips_what_the_other_wants_to_retry_and_both_know(stage: Stage) -> None:
+    producer, one, two, worker = stage.session(), stage.session(), stage.session(), stage.worker()
+    first, second = producer.defer("a", 0, 0, on_failure="halt")
+    worker.finish(worker.claim_one(), status="failed")
+    one.begin()
+    promise(one.skip_head("a") == first, "it is left behind")
+    two.start(two.retry_head, "a")
+    one.commit()
+    promise(two.result() is None, "the lane goes on, it waits for no job any more")
+    promise(stage.statuses() == {second: "todo"} and stage.lanes() == {}, "what was left behind stays there")
+    promise(stage.drain() == [second], "the lane goes on")
+
+
 # ---------------------------------------------------------------- a retry that releases the lane
 
 
