@@ -13,7 +13,7 @@ demo: .venv/installed ## see locks keep the alphabet in order (ten seconds)
 	@.venv/bin/queue demo
 
 test: .venv/installed ## run all tests on an embedded PostgreSQL
-	@$(python) -m pytest
+	@$(python) -m pytest $(TESTS)
 
 # The same as a part of `make test`, for longer; a seed repeats the dice, not the timing.
 stress: .venv/installed ## ten minutes of everything at once (SECONDS=600 SEED=...), then growth to a million jobs

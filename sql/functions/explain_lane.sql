@@ -36,6 +36,7 @@ BEGIN
                 || CASE WHEN v_first.status = 'scheduled' THEN ', at ' || v_first.scheduled_at
                         ELSE ' and waits for a worker of queue ' || v_first.queue END,
             'queue lanes ' || CASE WHEN v_lane.job_id IS NULL THEN 'skip-head ' ELSE 'retry-head ' END || quote_literal(p_job.lock);
-        RETURN QUERY SELECT * FROM explain_workers(v_first.queue, v_first.task);
+        RETURN QUERY SELECT * FROM explain_workers(v_first.queue, v_first.task)
+        WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);   -- else said of the job itself
     END IF;
 END $$;

@@ -9,11 +9,11 @@ import psycopg
 import pytest
 
 from inturn import sql
-from inturn.operations import enqueue, upkeep, work
+from inturn.operations import enqueue, jobs, lanes, upkeep, views, work
 
 STATEMENTS = {
     f"{module.__name__}.{name}": text
-    for module in (enqueue, upkeep, work)
+    for module in (enqueue, jobs, lanes, upkeep, views, work)
     for name, text in vars(module).items()
     if name.isupper() and isinstance(text, str)
 }
