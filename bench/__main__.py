@@ -1,0 +1,72 @@
+"""`make bench`, or `python -m bench`: measures and prints."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from rich.console import Console
+
+from bench import peers, rows, run, summary, table
+from bench.peers.adapter import Peer
+from bench.rows.row import Scale, Scene
+from bench.server import bed
+
+QUICK = Scale(share=0.2, limit=15)
+QUICK_ROWS = ("one", "bulk", "drain_free", "drain_lanes", "hot_lane")
+QUICK_PEERS = (peers.OURS, "inturn (base)", "graphile-worker", "pgqueuer", peers.FLOOR)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--rounds", type=int, help="how often each peer does each row [3, quick: 1]")
+    parser.add_argument("--only", "--rows", default="", metavar="A,B", help=f"rows: {', '.join(rows.ROWS)}")
+    parser.add_argument("--peers", default="", metavar="A,B", help="which queues, by the beginning of their names")
+    parser.add_argument("--share", type=float, help="of the full number of jobs [1, quick: 0.2]")
+    parser.add_argument("--quick", action="store_true", help="a few rows and peers, few jobs: to try, not to conclude")
+    return parser.parse_args()
+
+
+def chosen_scenes(only: str, quick: bool) -> list[Scene]:
+    names = [name for name in only.split(",") if name] or (QUICK_ROWS if quick else list(rows.ROWS))
+    unknown = [name for name in names if name not in rows.ROWS]
+    if unknown:
+        sys.exit(f"There is no row {', '.join(unknown)}. There are: {', '.join(rows.ROWS)}")
+    return [scene for scene in rows.SCENES if any(row.name in names for row in scene.rows)]
+
+
+def chosen_peers(given: str, quick: bool) -> list[Peer]:
+    wanted = [name for name in given.split(",") if name] or (list(QUICK_PEERS) if quick else [""])
+    return [peer for peer in peers.all_peers() if any(peer.name.startswith(name) for name in wanted)]
+
+
+def main() -> None:
+    given = arguments()
+    scale = QUICK if given.quick else Scale()
+    scale = Scale(given.share or scale.share, scale.limit)
+    rounds = given.rounds or (1 if given.quick else 3)
+    console, log = Console(width=200), Console(stderr=True)
+    contestants, absent = [], []
+    for peer in chosen_peers(given.peers, given.quick):
+        (absent if peer.missing() else contestants).append(peer)
+    scenes = chosen_scenes(given.only, given.quick)
+    began = time.monotonic()
+    with bed() as server:
+        results = run.measure(
+            server, contestants, scenes, rounds, scale, lambda m: log.print(_told(m), highlight=False)
+        )
+    chosen = [row for scene in scenes for row in scene.rows]
+    table.show(summary.lines(chosen, summary.cells(results)), [p.name for p in contestants], console)
+    for peer in absent:
+        console.print(f"missing: {peer.name} ({peer.missing()})")
+    console.print(f"{rounds} rounds, {scale.share:g} of the jobs, {time.monotonic() - began:.0f} s", highlight=False)
+
+
+def _told(measured: run.Measured) -> str:
+    said = measured.why if measured.reading is None else f"{measured.reading.value:,.2f} {measured.reading.note}"
+    return f"{measured.round + 1}  {measured.row:<14} {measured.peer:<16} {said}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""The table, for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.summary import Line
+
+
+def show(lines: Sequence[Line], peers: Sequence[str], console: Console) -> None:
+    table = Table(caption="ratios: how many times as good inturn is, above 1 is better")
+    table.add_column("")
+    for peer in peers:
+        table.add_column(peer, justify="right")
+    table.add_column("× best peer", justify="right")
+    table.add_column("× bare SQL", justify="right")
+    for line in lines:
+        texts = [line.texts.get(peer, "–") for peer in peers]
+        best = f"{times(line.to_best)} {line.best}" if line.to_best else "–"
+        table.add_row(f"{line.row.title}, {line.row.unit}", *texts, best, times(line.to_floor))
+    console.print(table)
+
+
+def times(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{ratio:.2f}"
