@@ -8,14 +8,15 @@ import time
 
 from rich.console import Console
 
-from bench import peers, rows, run, summary, table
+from bench import rows, run, summary, table
+from bench.peers import registry
 from bench.peers.adapter import Peer
 from bench.rows.row import Scale, Scene
 from bench.server import bed
 
 QUICK = Scale(share=0.2, limit=15)
 QUICK_ROWS = ("one", "bulk", "drain_free", "drain_lanes", "hot_lane")
-QUICK_PEERS = (peers.OURS, "inturn (base)", "graphile-worker", "pgqueuer", peers.FLOOR)
+QUICK_PEERS = (registry.OURS, registry.BASE, "graphile-worker", "pgqueuer", registry.FLOOR)
 
 
 def arguments() -> argparse.Namespace:
@@ -38,7 +39,7 @@ def chosen_scenes(only: str, quick: bool) -> list[Scene]:
 
 def chosen_peers(given: str, quick: bool) -> list[Peer]:
     wanted = [name for name in given.split(",") if name] or (list(QUICK_PEERS) if quick else [""])
-    return [peer for peer in peers.all_peers() if any(peer.name.startswith(name) for name in wanted)]
+    return [peer for peer in registry.all_peers() if any(peer.name.startswith(name) for name in wanted)]
 
 
 def main() -> None:
@@ -54,7 +55,7 @@ def main() -> None:
     began = time.monotonic()
     with bed() as server:
         results = run.measure(
-            server, contestants, scenes, rounds, scale, lambda m: log.print(_told(m), highlight=False)
+            server, contestants, scenes, rounds, scale, lambda m: log.print(_told(m), highlight=False, soft_wrap=True)
         )
     chosen = [row for scene in scenes for row in scene.rows]
     table.show(summary.lines(chosen, summary.cells(results)), [p.name for p in contestants], console)

@@ -20,6 +20,7 @@ from bench.server import Bed, Counters
 
 P = TypeVar("P", bound=Process)
 WARM_JOBS = 200
+WARM_JOBS_OF_A_LANE = 20  # some peers do two a second
 WARM_SECONDS = 30.0
 SETTLE_SECONDS = 20.0
 LOOK_SECONDS = 0.005
@@ -91,27 +92,29 @@ class Arena:
         self._running.callback(process.kill)
         return process
 
-    def second_producer(self) -> ProducerProcess:
+    def another_producer(self) -> ProducerProcess:
         return self._start(ProducerProcess(self.peer, self._bed.dsn(self._database)))
 
     def counters(self) -> Counters:
         return self._bed.counters(self._database)
 
-    def workers(self, count: int, *, lanes: int = 0) -> list[WorkerProcess]:
-        """So many, warm, idle and paused."""
+    def workers(self, count: int, *, lanes: int = 0, warm_lanes: int | None = None) -> list[WorkerProcess]:
+        """So many, warm, idle and paused. What they warm up with is of as many lanes as will come, unless said otherwise."""
         workers = []
         for index in range(count):
             worker = self._start(WorkerProcess(self.peer, self._bed.dsn(self._database), lanes))
-            self._warm(worker, WARM + index * WARM_JOBS, min(lanes, WARM_JOBS))
+            self._warm(worker, WARM + index * WARM_JOBS, lanes if warm_lanes is None else warm_lanes)
             self._pause(worker)
             workers.append(worker)
         return workers
 
     def _warm(self, worker: WorkerProcess, first: int, lanes: int) -> None:
-        self.producer.bulk(WARM_JOBS, first=first, lanes=lanes)
-        _until(lambda: worker.ran >= WARM_JOBS or not worker.alive, WARM_SECONDS)
-        if worker.ran < WARM_JOBS:
-            raise worker.failed(f"ran {worker.ran} of {WARM_JOBS} jobs in {WARM_SECONDS:g} s of warming up")
+        count = WARM_JOBS_OF_A_LANE if lanes == 1 else WARM_JOBS
+        self.producer.bulk(count, first=first, lanes=lanes)
+        _until(lambda: worker.ran >= count or not worker.alive, WARM_SECONDS)
+        if worker.ran < count:
+            raise worker.failed(f"ran {worker.ran} of {count} jobs in {WARM_SECONDS:g} s of warming up")
+        worker.warmed = count
         self.settle()
 
     def _pause(self, worker: WorkerProcess) -> None:
@@ -124,9 +127,9 @@ class Arena:
             time.sleep(LOOK_SECONDS)
         raise worker.failed("is always within a transaction")
 
-    def drain(self, workers: list[WorkerProcess], count: int, limit: float) -> Drained:
-        """Tell them to go and wait until `count` jobs have run; the trace holds all that ran from then on."""
-        before = sum(worker.ran for worker in workers)
+    def drain(self, workers: list[WorkerProcess], count: int, limit: float, *, settle: bool = True) -> Drained:
+        """Tell them to go and wait until `count` jobs have run (and are known to have ended, if it is to `settle`)."""
+        before = sum(worker.warmed for worker in workers)
         cpu = sum(worker.cpu_seconds for worker in workers)
         began = time.monotonic()
         for worker in workers:
@@ -135,7 +138,7 @@ class Arena:
         waited = time.monotonic() - began
         cpu = sum(worker.cpu_seconds for worker in workers) - cpu
         done = sum(worker.ran for worker in workers) - before >= count
-        if done:
+        if done and settle:
             self.settle()
         trace = [ran for worker in workers for ran in worker.stop() if ran.number < WARM]
         seconds = max((ran.end for ran in trace), default=began) - began if done else waited

@@ -115,14 +115,19 @@ class ProducerProcess(Process):
     def bulk(self, count: int, *, calls: int = 1, **jobs: float) -> float:
         return float(self._order(count=count, calls=calls, **jobs)["seconds"])
 
-    def _order(self, **order: float) -> dict[str, Any]:
+    def begin(self, **order: float) -> None:
+        """Give an order without waiting for its answer."""
         self.ask(json.dumps(order))
+
+    def _order(self, **order: float) -> dict[str, Any]:
+        self.begin(**order)
         return self.answer()
 
 
 class WorkerProcess(Process):
     def __init__(self, peer: Peer, dsn: str, lanes: int) -> None:
         self.ran = 0
+        self.warmed = 0  # how many of them to warm up
         super().__init__(peer, "work", dsn, str(lanes))
 
     def note(self, message: dict[str, Any]) -> None:
@@ -141,8 +146,7 @@ class WorkerProcess(Process):
 
     @property
     def memory(self) -> int:
-        """Bytes that would come back if it ended: code shared with other processes is not counted to it."""
-        return int(self.process.memory_full_info().uss)
+        return int(self.process.memory_info().rss)
 
     def stop(self) -> list[Ran]:
         self.ask("stop")

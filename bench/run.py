@@ -41,7 +41,7 @@ def measure(
 
 def _play(scene: Scene, arena: Arena, scale: Scale, number: int) -> list[Measured]:
     name = arena.peer.name
-    if scene.needs_lanes and not arena.peer.has_lanes:
+    if scene.lanes > arena.peer.max_lanes:
         return [Measured(number, row.name, name, None, "no lanes") for row in scene.rows]
     try:
         with arena.fresh() as fresh:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from bench.peers import FLOOR, OURS
+from bench.peers.registry import BASE, FLOOR, OURS
 from bench.rows.row import Row
 from bench.run import Measured
 
@@ -23,10 +23,16 @@ class Cell:
     def competes(self) -> bool:
         return bool(self.values) and not self.notes
 
-    def text(self, row: Row) -> str:
+    def short(self, row: Row) -> str:
+        """Wrong or not done, it says so."""
         if not self.values:
             return self.notes[0].split(":")[0] if self.notes else "–"
-        return f"{median(self.values):,.{row.digits}f}" + (f" ({self.notes[0]})" if self.notes else "")
+        note = self.notes[0] if self.notes else ""
+        mark = " WRONG" if "WRONG" in note else " *" if note else ""
+        return f"{median(self.values):,.{row.digits}f}{mark}"
+
+    def text(self, row: Row) -> str:
+        return self.short(row).split(" ")[0] + f" ({self.notes[0]})" if self.values and self.notes else self.short(row)
 
 
 Cells = dict[str, dict[str, Cell]]  # row, peer
@@ -64,13 +70,14 @@ def best_peer(row: Row, found: dict[str, Cell]) -> str | None:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table: the row, the text of each peer, the best peer, and ours against it and against bare SQL."""
+    """A line of the table: the row, the text of each peer, the best peer, and ours against it, bare SQL and the other checkout."""
 
     row: Row
     texts: dict[str, str]
     best: str | None
     to_best: float | None
     to_floor: float | None
+    to_base: float | None
 
 
 def lines(rows: Sequence[Row], found: Cells) -> list[Line]:
@@ -82,4 +89,5 @@ def _line(row: Row, found: dict[str, Cell]) -> Line:
     ours = found.get(OURS, Cell())
     to_best = ratio(row, ours, found[best]) if best else None
     to_floor = ratio(row, ours, found[FLOOR]) if FLOOR in found else None
-    return Line(row, {peer: cell.text(row) for peer, cell in found.items()}, best, to_best, to_floor)
+    to_base = ratio(row, ours, found[BASE]) if BASE in found else None
+    return Line(row, {peer: cell.text(row) for peer, cell in found.items()}, best, to_best, to_floor, to_base)

@@ -26,6 +26,7 @@ from bench.jobs import Job
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT_SECONDS = 0.005
+MANY = 10**9
 SLOTS = 100  # jobs that a worker may run at once, and the batch of a peer that works in batches
 
 
@@ -37,11 +38,12 @@ class Peer:
     package: str
     unfinished: str
     command: tuple[str, ...]
-    has_lanes: bool = True
+    max_lanes: int = MANY  # in how many it keeps order
     settings: str = ""  # what its best settings are, for the report
     environment: tuple[tuple[str, str], ...] = ()
     missing: Callable[[], str | None] = lambda: None
     version: Callable[[], str] = lambda: ""
+    import_time: tuple[str, ...] = ()  # the command that prints the milliseconds that importing it takes
 
 
 class Producer(Protocol):
@@ -67,16 +69,23 @@ class Adapter(Protocol):
         """Run the peer's worker for ever; it awaits `run` for each job. `lanes`: how many there will be."""
 
 
-def python_peer(name: str, package: str, unfinished: str, **more: Any) -> Peer:
+def python_peer(name: str, package: str, unfinished: str, *, module: str, entry: str, **more: Any) -> Peer:
+    """`entry` is the import statement that its users begin with."""
     return Peer(
         name,
         package,
         unfinished,
-        command=(sys.executable, "-m", more.pop("module")),
+        command=(sys.executable, "-m", module),
         missing=lambda: None if util.find_spec(package) else f"{package} is not installed",
         version=lambda: metadata.version(package),
+        import_time=import_time(entry),
         **more,
     )
+
+
+def import_time(entry: str) -> tuple[str, ...]:
+    code = f"import time; t = time.perf_counter(); {entry}; print((time.perf_counter() - t) * 1000)"
+    return (sys.executable, "-c", code)
 
 
 # ---------------------------------------------------------------- inside a peer's process

@@ -22,7 +22,8 @@ PEER = python_peer(
     "psycopg",
     "SELECT count(*) FROM job",
     module="bench.peers.floor",
-    has_lanes=False,
+    entry="import psycopg",
+    max_lanes=1,
     settings=f"claim and delete in batches of {SLOTS}; the hot lane one by one",
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.peers.adapter import SLOTS, Peer
 
+IMPORT = "const t = performance.now(); await import('{}'); console.log(performance.now() - t)"
 BENCH = Path(__file__).resolve().parents[1]
 
 
@@ -27,6 +28,7 @@ def node_peer(name: str, unfinished: str, **more: Any) -> Peer:
         command=("node", str(BENCH / "node" / f"{name}.mjs")),
         environment=(("SLOTS", str(SLOTS)), ("NODE_NO_WARNINGS", "1")),
         missing=missing,
+        import_time=("node", "--input-type=module", "-e", IMPORT.format(name)),
         version=lambda: str(json.loads(manifest.read_text(encoding="utf-8"))["version"]),
         **more,
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.jobs import Job
-from bench.peers.adapter import ROOT, SLOTS, Peer, Run, main
+from bench.peers.adapter import ROOT, SLOTS, Peer, Run, import_time, main
 
 UNFINISHED = "SELECT count(*) FROM inturn.jobs"
 
@@ -26,6 +26,7 @@ def peer(name: str, source: Path) -> Peer:
         settings=f"concurrency {SLOTS}",
         environment=(("PYTHONPATH", f"{source / 'queue'}{os.pathsep}{ROOT}"),),
         version=lambda: _revision(source),
+        import_time=import_time("from inturn import App"),
     )
 
 

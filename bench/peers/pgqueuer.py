@@ -16,6 +16,7 @@ PEER = python_peer(
     "pgqueuer",
     "SELECT count(*) FROM pgqueuer",
     module="bench.peers.pgqueuer",
+    entry="from pgqueuer import PgQueuer",
     settings=f"asyncpg, uvloop, batch_size {SLOTS}; lanes: entrypoints with concurrency_limit 1",
 )
 FREE = "free"

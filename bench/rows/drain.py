@@ -5,6 +5,7 @@ promises; whether it also holds within a call is the row `order`.
 """
 
 from bench.arena import Arena
+from bench.peers.adapter import MANY
 from bench.rows.row import Reading, Row, Scale, Scene
 
 LANES = 1_000
@@ -79,7 +80,7 @@ def hot(arena: Arena, scale: Scale) -> dict[str, Reading]:
 SCENES = [
     Scene((FREE_1, WAL, CALLS, CPU), free),
     Scene((FREE_2,), free_two),
-    Scene((LANES_1, LANE_WAL, LANE_CALLS), lanes, needs_lanes=True),
-    Scene((LANES_2,), lanes_two, needs_lanes=True),
-    Scene((HOT,), hot),
+    Scene((LANES_1, LANE_WAL, LANE_CALLS), lanes, lanes=MANY),
+    Scene((LANES_2,), lanes_two, lanes=MANY),
+    Scene((HOT,), hot, lanes=1),
 ]

@@ -39,8 +39,8 @@ class Scale:
 
 @dataclass(frozen=True)
 class Scene:
-    """`run` measures one peer once, in a fresh arena. `needs_lanes`: a peer without them is not asked."""
+    """`run` measures one peer once, in a fresh arena. `lanes`: a peer that keeps fewer in order is not asked."""
 
     rows: tuple[Row, ...]
     run: Callable[[Arena, Scale], Mapping[str, Reading]]
-    needs_lanes: bool = False
+    lanes: int = 0
