@@ -8,10 +8,10 @@ import time
 
 from rich.console import Console
 
-from bench import rows, run, summary, table
+from bench import chart, report, rows, run, summary, table
 from bench.peers import registry
 from bench.peers.adapter import Peer
-from bench.rows.row import Scale, Scene
+from bench.rows.row import Row, Scale, Scene
 from bench.server import bed
 
 QUICK = Scale(share=0.2, limit=15)
@@ -53,15 +53,28 @@ def main() -> None:
         (absent if peer.missing() else contestants).append(peer)
     scenes = chosen_scenes(given.only, given.quick)
     began = time.monotonic()
+
+    def tell(measured: run.Measured) -> None:
+        log.print(_told(measured), highlight=False, soft_wrap=True)
+
     with bed() as server:
-        results = run.measure(
-            server, contestants, scenes, rounds, scale, lambda m: log.print(_told(m), highlight=False, soft_wrap=True)
-        )
-    chosen = [row for scene in scenes for row in scene.rows]
-    table.show(summary.lines(chosen, summary.cells(results)), [p.name for p in contestants], console)
-    for peer in absent:
-        console.print(f"missing: {peer.name} ({peer.missing()})")
-    console.print(f"{rounds} rounds, {scale.share:g} of the jobs, {time.monotonic() - began:.0f} s", highlight=False)
+        about = report.about(server.version, rounds, scale.share, contestants, absent)
+        results = run.measure(server, contestants, scenes, rounds, scale, tell)
+    _show(
+        about, results, [row for scene in scenes for row in scene.rows], "quick" if given.quick else "latest", console
+    )
+    console.print(f"{time.monotonic() - began:.0f} s", highlight=False)
+
+
+def _show(about: report.About, results: list[run.Measured], chosen: list[Row], name: str, console: Console) -> None:
+    found = summary.cells(results)
+    lines = summary.lines(chosen, found)
+    table.show(lines, list(about.peers), console)
+    report.write(name, about, results, lines)
+    chart.draw(chosen, found, list(about.peers), report.RESULTS / f"{name}.svg", str(about))
+    for peer, why in about.absent.items():
+        console.print(f"missing: {peer} ({why})")
+    console.print(f"{about}; chart and readings in bench/results/{name}.*", highlight=False, soft_wrap=True)
 
 
 def _told(measured: run.Measured) -> str:
