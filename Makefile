@@ -27,6 +27,9 @@ bench: bench/.venv/installed bench/node_modules/installed ## measure beside othe
 	@bench/.venv/bin/python -m bench $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only $(ONLY)) \
 	  $(if $(PEERS),--peers $(PEERS)) $(if $(ROWS),--share $(ROWS))
 
+bench-growth: bench/.venv/installed ## what a call costs against how full the tables are (FULL=1: ten million finished jobs)
+	@bench/.venv/bin/python -m bench.growth $(if $(QUICK),--quick) $(if $(FULL),--full) $(if $(ONLY),--only $(ONLY))
+
 schema: .venv/installed ## write sql/schema.sql anew from the migrations and functions
 	@$(python) tests/snapshot.py
 
