@@ -48,9 +48,9 @@ def main() -> None:
     scale = Scale(given.share or scale.share, scale.limit)
     rounds = given.rounds or (1 if given.quick else 3)
     console, log = Console(width=200), Console(stderr=True)
-    contestants, absent = [], []
-    for peer in chosen_peers(given.peers, given.quick):
-        (absent if peer.missing() else contestants).append(peer)
+    chosen = chosen_peers(given.peers, given.quick)
+    contestants = [peer for peer in chosen if not peer.missing()]
+    absent = [peer for peer in chosen if peer.missing()]
     scenes = chosen_scenes(given.only, given.quick)
     began = time.monotonic()
 

@@ -25,7 +25,7 @@ def draw(rows: Sequence[Row], found: Cells, peers: Sequence[str], file: Path, ca
     figure = Figure(figsize=(5.2 * COLUMNS, (0.7 + 0.26 * len(peers)) * height + 0.6), layout="constrained")
     panels = figure.subplots(height, COLUMNS, squeeze=False).flat
     for axes, row in zip(panels, shown, strict=False):
-        _panel(axes, row, {peer: found[row.name][peer] for peer in peers if found[row.name][peer].values})
+        _panel(axes, row, {peer: found[row.name][peer] for peer in peers if peer in found[row.name]})
     for axes in list(figure.axes)[len(shown) :]:
         axes.remove()
     figure.suptitle(caption, fontsize=9, color=INK)
@@ -35,7 +35,7 @@ def draw(rows: Sequence[Row], found: Cells, peers: Sequence[str], file: Path, ca
 
 def _panel(axes: Axes, row: Row, shown: dict[str, Cell]) -> None:
     names = list(shown)
-    values = [median(shown[name].values) for name in names]
+    values = [median(shown[name].values) if shown[name].values else 0.0 for name in names]
     bars = axes.barh(names, values, color=[_colour(name) for name in names], edgecolor=INK, linewidth=0.3)
     for name, bar in zip(names, bars, strict=True):
         if not shown[name].competes:

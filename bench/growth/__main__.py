@@ -7,7 +7,9 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import psycopg
 from rich.console import Console
 from rich.table import Table
 
@@ -55,6 +57,7 @@ def main() -> None:
 def _grow(server: Bed, shape: Shape, sizes: list[int]) -> Iterator[Point]:
     with _fresh(server) as connection_to, contextlib.closing(connection_to()) as connection:
         queue = Queue(connection)
+        yield _point(shape, 0, queue)
         kept = shape.begin(queue, connection_to)
         grown = 0
         for size in sizes:
@@ -62,13 +65,17 @@ def _grow(server: Bed, shape: Shape, sizes: list[int]) -> Iterator[Point]:
             grown = size
             if shape.vacuum:
                 connection.execute("VACUUM ANALYZE")
-            measured = costs.measure(lambda: queue.cycle(shape.locks))
-            yield Point(shape.name, size, {call: measured.median(call) for call in CALLS if call in measured.calls})
+            yield _point(shape, size, queue)
         del kept
 
 
+def _point(shape: Shape, size: int, queue: Queue) -> Point:
+    measured = costs.measure(lambda: queue.cycle(shape.locks))
+    return Point(shape.name, size, {call: measured.median(call) for call in CALLS if call in measured.calls})
+
+
 @contextlib.contextmanager
-def _fresh(server: Bed) -> Iterator[Callable[[], costs.psycopg.Connection]]:
+def _fresh(server: Bed) -> Iterator[Callable[[], psycopg.Connection[Any]]]:
     server.drop(DATABASE)
     server.create(DATABASE)
     ours = next(peer for peer in all_peers() if peer.name == OURS)
@@ -83,7 +90,7 @@ def _fresh(server: Bed) -> Iterator[Callable[[], costs.psycopg.Connection]]:
 
 
 def _show(points: list[Point], console: Console) -> None:
-    table = Table(caption="per job, in calls of 100; × is against the smallest size of the same shape")
+    table = Table(caption="per job, in calls of 100; size 0 is a fresh table, × is against it")
     for name in ("shape", "size"):
         table.add_column(name, justify="right")
     for call in CALLS:

@@ -23,7 +23,7 @@ def draw(points: Sequence[Point], file: Path, caption: str) -> None:
                 axes.plot(
                     [p.size for p in mine], [getattr(p.costs[call], measure) for p in mine], marker="o", label=shape
                 )
-            axes.set_xscale("log")
+            axes.set_xscale("symlog", linthresh=1000)  # with the fresh table at 0
             axes.set_ylim(bottom=0)
             axes.set_title(f"{call}: {title}", fontsize=9, loc="left")
             axes.tick_params(labelsize=7)

@@ -40,8 +40,11 @@ def _busy_lane(queue: Queue, connect: Connect) -> None:
 
 def _one_finished(queue: Queue, connect: Connect) -> None:
     queue.connection.execute("SELECT inturn.prepare_history(1)")
-    for _ in queue.cycle(batch=1):
-        pass
+    list(queue.cycle(batch=1))
+
+
+def _copy_finished(queue: Queue, count: int) -> None:
+    queue.connection.execute(COPY_FINISHED, [count])
 
 
 def _pin(queue: Queue, connect: Connect) -> psycopg.Connection[Any]:
@@ -54,8 +57,7 @@ def _pin(queue: Queue, connect: Connect) -> psycopg.Connection[Any]:
 
 def _churn(queue: Queue, count: int) -> None:
     for _ in range(count // BATCH):
-        for _ in queue.cycle():
-            pass
+        list(queue.cycle())
 
 
 SHAPES = [
@@ -66,7 +68,7 @@ SHAPES = [
     Shape(
         "finished",
         "jobs have finished",
-        lambda queue, count: queue.connection.execute(COPY_FINISHED, [count]) and None,
+        _copy_finished,
         begin=_one_finished,
         full_limit=10**7,
     ),

@@ -31,7 +31,7 @@ await main({
           logger,
           concurrentJobs: 24,
           maxPoolSize: 25,
-          pollInterval: lanes ? 10 : 2000,
+          pollInterval: lanes ? 3 : 2000,
           localQueue: { size: 500 },
           completeJobBatchDelay: 0,
           failJobBatchDelay: 0,

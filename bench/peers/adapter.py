@@ -57,7 +57,10 @@ class Producer(Protocol):
         """Enqueue many in one call, committed on return."""
 
 
-Run = Callable[[int, str, float], Awaitable[None]]
+class Run(Protocol):
+    """What every task does: note when it starts and ends, and sleep for so many ms in between."""
+
+    def __call__(self, number: int, lane: str, ms: float) -> Awaitable[None]: ...
 
 
 class Adapter(Protocol):
