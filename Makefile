@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: help demo test check bench bench-growth schema wheel-demo clean
 
 help: ## list what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/installed ## see locks keep the alphabet in order (ten seconds)
 	@.venv/bin/queue demo

@@ -8,6 +8,8 @@ from the peers'.
 from __future__ import annotations
 
 import shutil
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -89,7 +91,8 @@ class Bed:
 
 @contextmanager
 def bed(**settings: str) -> Iterator[Bed]:
-    """The server with its data on disk, in a temporary folder that is gone afterwards."""
+    """The server with its data on disk, in a temporary folder that is gone afterwards, also when we are told to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = Path(tempfile.mkdtemp(prefix="inturn-bench-"))
     folder.chmod(0o755)  # root runs the server as another account
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -31,13 +32,11 @@ def peer(name: str, source: Path) -> Peer:
 
 
 def _revision(source: Path) -> str:
-    done = subprocess.run(
-        ["git", "-C", source, "describe", "--always", "--dirty"],  # noqa: S607
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.strip() or "checkout"
+    git = shutil.which("git")
+    if git is None:
+        return "checkout"
+    command = [git, "-C", source, "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "checkout"
 
 
 class Producer:

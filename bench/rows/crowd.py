@@ -40,7 +40,7 @@ def _crowd(arena: Arena) -> list[ProducerProcess]:
 
 
 def _each(scale: Scale) -> int:
-    return scale.jobs(1_000)
+    return scale.jobs(300)
 
 
 def _rate(crowd: list[ProducerProcess], scale: Scale) -> float:

@@ -8,7 +8,7 @@ BULK = Row("bulk", "bulk enqueue of 20,000")
 
 
 def one(arena: Arena, scale: Scale) -> dict[str, Reading]:
-    count = scale.jobs(5_000)
+    count = scale.jobs(3_000)
     arena.producer.one_by_one(100)
     return {ONE.name: Reading(count / arena.producer.one_by_one(count, first=100)["seconds"])}
 
