@@ -4,10 +4,10 @@ python := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress check schema wheel-demo clean
+.PHONY: help demo test stress check bench bench-growth schema wheel-demo clean
 
 help: ## list what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/installed ## see locks keep the alphabet in order (ten seconds)
 	@.venv/bin/queue demo
@@ -26,6 +26,15 @@ check: .venv/installed ## lint, format, types, layers
 	@echo "mypy"         && $(python) -m mypy
 	@echo "lint-imports" && .venv/bin/lint-imports --no-logo
 
+# QUICK=1 is for trying. ROUNDS, ONLY (rows), PEERS; ROWS: share of the jobs; INTURN_SOURCE: another checkout to measure;
+# BASE: one to set beside it.
+bench: bench/.venv/installed bench/node_modules/installed ## measure beside other queues (half an hour; QUICK=1: a minute)
+	@bench/.venv/bin/python -m bench $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only $(ONLY)) \
+	  $(if $(PEERS),--peers $(PEERS)) $(if $(ROWS),--share $(ROWS))
+
+bench-growth: bench/.venv/installed ## what a call costs against how full the tables are (FULL=1: ten million finished jobs)
+	@bench/.venv/bin/python -m bench.growth $(if $(QUICK),--quick) $(if $(FULL),--full) $(if $(ONLY),--only $(ONLY))
+
 schema: .venv/installed ## write sql/schema.sql anew from the migrations and functions
 	@$(python) tests/snapshot.py
 
@@ -41,7 +50,7 @@ wheel-demo: .venv/installed ## build the wheel and run the demo from it
 	cd "$$tmp/empty"; "$$tmp/venv/bin/queue" demo
 
 clean: ## remove the environment and every cache
-	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf .venv bench/.venv bench/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find queue tests migrations -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The stamp is written last, so that an interrupted installation is done again. `command -v`, because a Python that is
@@ -53,3 +62,17 @@ clean: ## remove the environment and every cache
 	{ test -x $(python) || "$$python" -m venv .venv; } && \
 	$(python) -m pip install -q -e '.[dev,test]' && \
 	touch $@
+
+# The other queues stay out of our own environment: they are measured, not used.
+bench/.venv/installed: pyproject.toml bench/requirements.txt
+	@echo "preparing bench/.venv (once, about a minute)"
+	@test -x bench/.venv/bin/python || $(PYTHON) -m venv bench/.venv
+	@bench/.venv/bin/python -m pip install -q -r bench/requirements.txt -e .
+	@touch $@
+
+# Without Node its queues are named as missing.
+bench/node_modules/installed: bench/package.json
+	@mkdir -p bench/node_modules
+	@if command -v npm >/dev/null; then cd bench && npm install --no-audit --no-fund --no-package-lock --loglevel=error; \
+	else echo "there is no npm: measuring without the queues on Node" >&2; fi
+	@touch $@

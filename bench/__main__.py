@@ -1,0 +1,86 @@
+"""`make bench`, or `python -m bench`: measures and prints."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from rich.console import Console
+
+from bench import chart, report, rows, run, summary, table
+from bench.peers import registry
+from bench.peers.adapter import Peer
+from bench.rows.row import Row, Scale, Scene
+from bench.server import bed
+
+QUICK = Scale(share=0.2, limit=15)
+QUICK_ROWS = ("one", "bulk", "drain_free", "drain_lanes", "hot_lane")
+QUICK_PEERS = (registry.OURS, registry.BASE, "graphile-worker", "pgqueuer", registry.FLOOR)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--rounds", type=int, help="how often each peer does each row [3, quick: 1]")
+    parser.add_argument("--only", "--rows", default="", metavar="A,B", help=f"rows: {', '.join(rows.ROWS)}")
+    parser.add_argument("--peers", default="", metavar="A,B", help="which queues, by the beginning of their names")
+    parser.add_argument("--share", type=float, help="of the full number of jobs [1, quick: 0.2]")
+    parser.add_argument("--quick", action="store_true", help="a few rows and peers, few jobs: to try, not to conclude")
+    return parser.parse_args()
+
+
+def chosen_scenes(only: str, quick: bool) -> list[Scene]:
+    names = [name for name in only.split(",") if name] or (QUICK_ROWS if quick else list(rows.ROWS))
+    unknown = [name for name in names if name not in rows.ROWS]
+    if unknown:
+        sys.exit(f"There is no row {', '.join(unknown)}. There are: {', '.join(rows.ROWS)}")
+    return [scene for scene in rows.SCENES if any(row.name in names for row in scene.rows)]
+
+
+def chosen_peers(given: str, quick: bool) -> list[Peer]:
+    wanted = [name for name in given.split(",") if name] or (list(QUICK_PEERS) if quick else [""])
+    return [peer for peer in registry.all_peers() if any(peer.name.startswith(name) for name in wanted)]
+
+
+def main() -> None:
+    given = arguments()
+    scale = QUICK if given.quick else Scale()
+    scale = Scale(given.share or scale.share, scale.limit)
+    rounds = given.rounds or (1 if given.quick else 3)
+    console, log = Console(width=200), Console(stderr=True)
+    chosen = chosen_peers(given.peers, given.quick)
+    contestants = [peer for peer in chosen if not peer.missing()]
+    absent = [peer for peer in chosen if peer.missing()]
+    scenes = chosen_scenes(given.only, given.quick)
+    began = time.monotonic()
+
+    def tell(measured: run.Measured) -> None:
+        log.print(_told(measured), highlight=False, soft_wrap=True)
+
+    with bed() as server:
+        about = report.about(server.version, rounds, scale.share, contestants, absent)
+        results = run.measure(server, contestants, scenes, rounds, scale, tell)
+    _show(
+        about, results, [row for scene in scenes for row in scene.rows], "quick" if given.quick else "latest", console
+    )
+    console.print(f"{time.monotonic() - began:.0f} s", highlight=False)
+
+
+def _show(about: report.About, results: list[run.Measured], chosen: list[Row], name: str, console: Console) -> None:
+    found = summary.cells(results)
+    lines = summary.lines(chosen, found)
+    table.show(lines, list(about.peers), console)
+    report.write(name, about, results, lines)
+    chart.draw(chosen, found, list(about.peers), report.RESULTS / f"{name}.svg", str(about))
+    for peer, why in about.absent.items():
+        console.print(f"missing: {peer} ({why})")
+    console.print(f"{about}; chart and readings in bench/results/{name}.*", highlight=False, soft_wrap=True)
+
+
+def _told(measured: run.Measured) -> str:
+    said = measured.why if measured.reading is None else f"{measured.reading.value:,.2f} {measured.reading.note}"
+    return f"{measured.round + 1}  {measured.row:<14} {measured.peer:<16} {said}"
+
+
+if __name__ == "__main__":
+    main()

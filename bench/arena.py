@@ -1,0 +1,168 @@
+"""One peer in a fresh database, with its processes: where a row is measured.
+
+The database is a copy of one in which the peer has installed itself, so each run begins alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import psycopg
+
+from bench.jobs import WARM, Ran, Verdict, judge
+from bench.peers.adapter import Peer
+from bench.processes import Process, ProducerProcess, WorkerProcess
+from bench.server import Bed, Counters
+
+P = TypeVar("P", bound=Process)
+WARM_JOBS = 200
+WARM_JOBS_OF_A_LANE = 20  # some peers do two a second
+WARM_SECONDS = 30.0
+SETTLE_SECONDS = 20.0
+LOOK_SECONDS = 0.005
+
+
+@dataclass(frozen=True)
+class Drained:
+    """What the workers did from the moment when they were told to go. `done` is false when time ran out."""
+
+    trace: list[Ran]
+    began: float
+    seconds: float
+    cpu_seconds: float
+    done: bool
+
+    @property
+    def rate(self) -> float:
+        return len(self.trace) / self.seconds
+
+    @property
+    def verdict(self) -> Verdict:
+        return judge(self.trace)
+
+    @property
+    def note(self) -> str:
+        """Empty if it was done and right."""
+        late = [] if self.done else [f"only {len(self.trace)} in {self.seconds:.0f} s"]
+        return ", ".join(late + ([] if self.verdict.fine else [f"WRONG: {self.verdict}"]))
+
+
+class Arena:
+    def __init__(self, bed: Bed, peer: Peer) -> None:
+        self.peer = peer
+        self._bed = bed
+        self._template = "bench_" + "".join(c if c.isalnum() else "_" for c in peer.name)
+        self._database = self._template + "_run"
+        self._running = contextlib.ExitStack()
+        self._installed = False
+        self.producer: ProducerProcess
+        self._observer: psycopg.Connection[Any]
+
+    @contextlib.contextmanager
+    def fresh(self) -> Iterator[Arena]:
+        """Everything that was started in it ends with it."""
+        if not self._installed:
+            self._install()
+        self._bed.drop(self._database)
+        self._bed.create(self._database, self._template)
+        try:
+            with contextlib.ExitStack() as self._running:
+                self._observer = self._running.enter_context(contextlib.closing(self._bed.observe(self._database)))
+                self.producer = self._start(ProducerProcess(self.peer, self._bed.dsn(self._database)))
+                yield self
+        finally:
+            self._bed.drop(self._database)
+
+    def _install(self) -> None:
+        self._bed.drop(self._template)
+        self._bed.create(self._template)
+        process = Process(self.peer, "install", self._bed.dsn(self._template))
+        try:
+            if process.wait() != 0:
+                raise process.failed("failed")
+        finally:
+            process.kill()
+        self._installed = True
+
+    def _start(self, process: P) -> P:
+        self._running.callback(process.kill)
+        return process
+
+    def another_producer(self) -> ProducerProcess:
+        return self._start(ProducerProcess(self.peer, self._bed.dsn(self._database)))
+
+    def counters(self) -> Counters:
+        return self._bed.counters(self._database)
+
+    def workers(self, count: int, *, lanes: int = 0, warm_lanes: int | None = None) -> list[WorkerProcess]:
+        """So many, warm, idle and paused. What they warm up with is of as many lanes as will come, unless said otherwise."""
+        workers = []
+        for index in range(count):
+            worker = self._start(WorkerProcess(self.peer, self._bed.dsn(self._database), lanes))
+            self._warm(worker, WARM + index * WARM_JOBS, lanes if warm_lanes is None else warm_lanes)
+            self._pause(worker)
+            workers.append(worker)
+        return workers
+
+    def _warm(self, worker: WorkerProcess, first: int, lanes: int) -> None:
+        count = WARM_JOBS_OF_A_LANE if lanes == 1 else WARM_JOBS
+        self.producer.bulk(count, first=first, lanes=lanes)
+        _until(lambda: worker.ran >= count or not worker.alive, WARM_SECONDS)
+        if worker.ran < count:
+            raise worker.failed(f"ran {worker.ran} of {count} jobs in {WARM_SECONDS:g} s of warming up")
+        worker.warmed = count
+        self.settle()
+
+    def _pause(self, worker: WorkerProcess) -> None:
+        """Not within a transaction: its locks would be held for as long as it is paused."""
+        for _ in range(100):
+            worker.pause()
+            if not self._bed.in_transaction(self._database):
+                return
+            worker.resume()
+            time.sleep(LOOK_SECONDS)
+        raise worker.failed("is always within a transaction")
+
+    def drain(self, workers: list[WorkerProcess], count: int, limit: float, *, settle: bool = True) -> Drained:
+        """Tell them to go and wait until `count` jobs have run (and are known to have ended, if it is to `settle`)."""
+        before = sum(worker.warmed for worker in workers)
+        cpu = sum(worker.cpu_seconds for worker in workers)
+        began = time.monotonic()
+        for worker in workers:
+            worker.resume()
+        _until(lambda: sum(worker.ran for worker in workers) - before >= count or not _alive(workers), limit)
+        waited = time.monotonic() - began
+        cpu = sum(worker.cpu_seconds for worker in workers) - cpu
+        done = sum(worker.ran for worker in workers) - before >= count
+        if done and settle:
+            self.settle()
+        trace = [ran for worker in workers for ran in worker.stop() if ran.number < WARM]
+        seconds = max((ran.end for ran in trace), default=began) - began if done else waited
+        return Drained(trace, began, seconds, cpu, done)
+
+    def settle(self) -> None:
+        """Until the database says so too: nothing is unfinished."""
+        _until(lambda: not self.unfinished, SETTLE_SECONDS)
+
+    @property
+    def unfinished(self) -> int:
+        row = self._observer.execute(self.peer.unfinished.encode()).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+def _alive(workers: list[WorkerProcess]) -> bool:
+    for worker in workers:
+        if not worker.alive:
+            raise worker.failed("has ended")
+    return True
+
+
+def _until(done: Any, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not done() and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)

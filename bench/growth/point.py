@@ -1,0 +1,13 @@
+"""What was measured at one size of one shape."""
+
+from typing import NamedTuple
+
+from bench.growth.costs import Cost
+
+CALLS = ("defer", "claim", "finish")
+
+
+class Point(NamedTuple):
+    shape: str
+    size: int
+    costs: dict[str, Cost]

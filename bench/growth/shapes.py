@@ -1,0 +1,76 @@
+"""The ways in which a queue can be full. Each is filled from step to step; between the steps cycles are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from bench.growth.costs import BATCH, FREE, ONE_LANE, OWN_LANES, Queue
+
+NEXT_YEAR = "2100-01-01 00:00:00+00"
+COPY_FINISHED = """
+INSERT INTO inturn.finished_jobs
+SELECT one.* FROM (SELECT * FROM inturn.finished_jobs LIMIT 1) AS one, generate_series(1, %s)
+"""
+Connect = Callable[[], psycopg.Connection[Any]]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`begin` once, `grow` by so many; `locks` of what a cycle defers. `vacuum`: what lies there has settled."""
+
+    name: str
+    title: str
+    grow: Callable[[Queue, int], None]
+    begin: Callable[[Queue, Connect], object] = lambda queue, connect: None
+    locks: str = FREE
+    limit: int = 10**6
+    full_limit: int = 10**6
+    vacuum: bool = True
+
+
+def _busy_lane(queue: Queue, connect: Connect) -> None:
+    """Somebody else does its first job and does not end."""
+    queue.load(1, ONE_LANE)
+    queue.claim(queue.register(), 1)
+
+
+def _one_finished(queue: Queue, connect: Connect) -> None:
+    queue.connection.execute("SELECT inturn.prepare_history(1)")
+    list(queue.cycle(batch=1))
+
+
+def _copy_finished(queue: Queue, count: int) -> None:
+    queue.connection.execute(COPY_FINISHED, [count])
+
+
+def _pin(queue: Queue, connect: Connect) -> psycopg.Connection[Any]:
+    """A reader with a snapshot of its own: nothing that dies from now on can be cleaned up."""
+    reader = connect()
+    reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    reader.execute("SELECT 1 FROM inturn.jobs LIMIT 1")
+    return reader
+
+
+def _churn(queue: Queue, count: int) -> None:
+    for _ in range(count // BATCH):
+        list(queue.cycle())
+
+
+SHAPES = [
+    Shape("waiting", "free jobs wait", lambda queue, count: queue.load(count)),
+    Shape("busy", "jobs of one busy lane wait", lambda queue, count: queue.load(count, ONE_LANE), begin=_busy_lane),
+    Shape("lanes", "lanes wait, a job each", lambda queue, count: queue.load(count, OWN_LANES), locks=OWN_LANES),
+    Shape("scheduled", "jobs are scheduled", lambda queue, count: queue.load(count, at=NEXT_YEAR)),
+    Shape(
+        "finished",
+        "jobs have finished",
+        _copy_finished,
+        begin=_one_finished,
+        full_limit=10**7,
+    ),
+    Shape("pinned", "jobs ran under an old snapshot", _churn, begin=_pin, limit=10**5, vacuum=False),
+]

@@ -1,0 +1,1 @@
+"""The queues that are measured, one file each; registry.py lists them."""

@@ -1,0 +1,171 @@
+"""What a queue has to bring along to be measured, and the processes that it is measured in.
+
+A peer's file declares its `Peer` for the harness and its `Adapter` for the processes. `python -m bench.peers.NAME ROLE`
+runs one of them: `install` makes the schema and ends; `produce` reads orders, one JSON object a line, and answers each
+with the seconds it took; `work` runs the peer's own worker, says how many jobs have run, and at the line `stop` prints
+its trace and dies. The peers on Node speak the same lines (node/process.mjs).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any, Protocol
+
+from bench import jobs
+from bench.jobs import Job
+
+ROOT = Path(__file__).resolve().parents[2]
+REPORT_SECONDS = 0.005
+MANY = 10**9
+SLOTS = 100  # jobs that a worker may run at once, and the batch of a peer that works in batches
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What the harness knows of a queue. `unfinished` is SQL that counts jobs that are not done."""
+
+    name: str
+    package: str
+    unfinished: str
+    command: tuple[str, ...]
+    max_lanes: int = MANY  # in how many it keeps order
+    settings: str = ""  # what its best settings are, for the report
+    environment: tuple[tuple[str, str], ...] = ()
+    missing: Callable[[], str | None] = lambda: None
+    version: Callable[[], str] = lambda: ""
+    import_time: tuple[str, ...] = ()  # the command that prints the milliseconds that importing it takes
+
+
+class Producer(Protocol):
+    async def one(self, job: Job) -> object:
+        """Enqueue one job, committed on return."""
+
+    def prepare(self, batch: list[Job]) -> Any:
+        """What `bulk` wants to be called with; not measured."""
+
+    async def bulk(self, prepared: Any) -> object:
+        """Enqueue many in one call, committed on return."""
+
+
+class Run(Protocol):
+    """What every task does: note when it starts and ends, and sleep for so many ms in between."""
+
+    def __call__(self, number: int, lane: str, ms: float) -> Awaitable[None]: ...
+
+
+class Adapter(Protocol):
+    def install(self, dsn: str) -> None: ...
+
+    def producer(self, dsn: str) -> AbstractAsyncContextManager[Producer]: ...
+
+    def work(self, dsn: str, lanes: int, run: Run) -> None:
+        """Run the peer's worker for ever; it awaits `run` for each job. `lanes`: how many there will be."""
+
+
+def python_peer(name: str, package: str, unfinished: str, *, module: str, entry: str, **more: Any) -> Peer:
+    """`entry` is the import statement that its users begin with."""
+    return Peer(
+        name,
+        package,
+        unfinished,
+        command=(sys.executable, "-m", module),
+        missing=lambda: None if util.find_spec(package) else f"{package} is not installed",
+        version=lambda: metadata.version(package),
+        import_time=import_time(entry),
+        **more,
+    )
+
+
+def import_time(entry: str) -> tuple[str, ...]:
+    code = f"import time; t = time.perf_counter(); {entry}; print((time.perf_counter() - t) * 1000)"
+    return (sys.executable, "-c", code)
+
+
+# ---------------------------------------------------------------- inside a peer's process
+
+
+def main(adapter: Adapter) -> None:
+    role, dsn, *rest = sys.argv[1:]
+    if role == "install":
+        adapter.install(dsn)
+    elif role == "produce":
+        asyncio.run(_produce(adapter, dsn))
+    else:
+        _work(adapter, dsn, int(rest[0]))
+
+
+def say(**message: Any) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+async def _produce(adapter: Adapter, dsn: str) -> None:
+    async with adapter.producer(dsn) as producer:
+        say(ready=True)
+        for line in sys.stdin:
+            order = json.loads(line)
+            calls, pause = order.pop("calls", 0), order.pop("pause", 0)
+            batch = jobs.make(**order)
+            if calls:
+                say(seconds=await _bulk(producer, batch, calls))
+            else:
+                say(**await _one_by_one(producer, batch, pause))
+
+
+async def _bulk(producer: Producer, batch: list[Job], calls: int) -> float:
+    size = -(-len(batch) // calls)
+    parts = [producer.prepare(batch[at : at + size]) for at in range(0, len(batch), size)]
+    start = time.monotonic()
+    for part in parts:
+        await producer.bulk(part)
+    return time.monotonic() - start
+
+
+async def _one_by_one(producer: Producer, batch: list[Job], pause: float) -> dict[str, Any]:
+    at = []
+    start = time.monotonic()
+    for job in batch:
+        at.append(time.monotonic())
+        await producer.one(job)
+        if pause:
+            await asyncio.sleep(pause)
+    return {"seconds": time.monotonic() - start, "at": at if pause else []}
+
+
+def _work(adapter: Adapter, dsn: str, lanes: int) -> None:
+    trace: list[tuple[int, str, float, float]] = []
+
+    async def run(number: int, lane: str, ms: float) -> None:
+        start = time.monotonic()
+        if ms:
+            await asyncio.sleep(ms / 1000)
+        trace.append((number, lane, start, time.monotonic()))
+
+    threading.Thread(target=_report, args=(trace,), daemon=True).start()
+    threading.Thread(target=_await_stop, args=(trace,), daemon=True).start()
+    adapter.work(dsn, lanes, run)
+
+
+def _report(trace: list[Any]) -> None:
+    said = 0
+    while True:
+        time.sleep(REPORT_SECONDS)
+        if len(trace) != said:
+            said = len(trace)
+            say(ran=said)
+
+
+def _await_stop(trace: list[Any]) -> None:
+    sys.stdin.readline()  # the order to stop, or the end of the harness
+    say(trace=list(trace))
+    os._exit(0)

@@ -1,0 +1,103 @@
+"""inturn: the one that is measured, from this checkout or from another one (INTURN_SOURCE, BASE)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.jobs import Job
+from bench.peers.adapter import ROOT, SLOTS, Peer, Run, import_time, main
+
+UNFINISHED = "SELECT count(*) FROM inturn.jobs"
+
+
+def peer(name: str, source: Path) -> Peer:
+    return Peer(
+        name,
+        "inturn",
+        UNFINISHED,
+        command=(sys.executable, "-m", "bench.peers.ours"),
+        settings=f"concurrency {SLOTS}",
+        environment=(("PYTHONPATH", f"{source / 'queue'}{os.pathsep}{ROOT}"),),
+        version=lambda: _revision(source),
+        import_time=import_time("from inturn import App"),
+    )
+
+
+def _revision(source: Path) -> str:
+    git = shutil.which("git")
+    if git is None:
+        return "checkout"
+    command = [git, "-C", source, "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "checkout"
+
+
+class Producer:
+    def __init__(self, task: Any) -> None:
+        self._task = task
+
+    async def one(self, job: Job) -> object:
+        return (self._task.configure(lock=job.lane) if job.lane else self._task).defer(**job.args)
+
+    def prepare(self, batch: list[Job]) -> Callable[[], object]:
+        if batch[0].lane is None:
+            kwargs = [job.args for job in batch]
+            return lambda: self._task.batch_defer(*kwargs)
+        new = _new_jobs(self._task.name, batch)
+        return lambda: self._task._owner.enqueue(new)
+
+    async def bulk(self, prepared: Callable[[], object]) -> object:
+        return prepared()
+
+
+def _new_jobs(name: str, batch: list[Job]) -> list[Any]:
+    """Jobs of many locks for one call."""
+    from inturn.model import NewJob, OnFailure, OnRetry
+
+    fixed = {"queue": "default", "priority": 0, "schedule_at": None, "schedule_in": None}
+    policies = {"on_retry": OnRetry.HOLD, "on_failure": OnFailure.CONTINUE}
+    return [
+        NewJob(task_name=name, args=json.dumps(job.args), lock=job.lane, **fixed, **policies)  # type: ignore[arg-type]
+        for job in batch
+    ]
+
+
+class Adapter:
+    def install(self, dsn: str) -> None:
+        from inturn.migrate import migrate
+
+        migrate(dsn)
+
+    @asynccontextmanager
+    async def producer(self, dsn: str) -> AsyncIterator[Producer]:
+        app, task = _app(dsn, None)
+        with app.open():
+            yield Producer(task)
+
+    def work(self, dsn: str, lanes: int, run: Run) -> None:
+        app, _ = _app(dsn, run)
+        app.run_worker(concurrency=SLOTS)
+
+
+def _app(dsn: str, run: Run | None) -> tuple[Any, Any]:
+    from inturn import App
+
+    app = App(dsn)
+
+    @app.task
+    async def work(number: int, lane: str, ms: float) -> None:
+        assert run is not None
+        await run(number, lane, ms)
+
+    return app, work
+
+
+if __name__ == "__main__":
+    main(Adapter())

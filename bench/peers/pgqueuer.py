@@ -1,0 +1,92 @@
+"""pgqueuer. It has no lock per job: a lane is an entrypoint with a concurrency limit of 1, known to the worker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from bench.jobs import Job
+from bench.peers.adapter import SLOTS, Run, main, python_peer
+
+PEER = python_peer(
+    "pgqueuer",
+    "pgqueuer",
+    "SELECT count(*) FROM pgqueuer",
+    module="bench.peers.pgqueuer",
+    entry="from pgqueuer import PgQueuer",
+    settings=f"asyncpg, uvloop, batch_size {SLOTS}; lanes: entrypoints with concurrency_limit 1",
+)
+FREE = "free"
+
+
+class Producer:
+    def __init__(self, queries: Any) -> None:
+        self._queries = queries
+
+    async def one(self, job: Job) -> object:
+        return await self._queries.enqueue(job.lane or FREE, _payload(job))
+
+    def prepare(self, batch: list[Job]) -> Any:
+        return [job.lane or FREE for job in batch], [_payload(job) for job in batch], [0] * len(batch)
+
+    async def bulk(self, prepared: Any) -> object:
+        return await self._queries.enqueue(*prepared)
+
+
+def _payload(job: Job) -> bytes:
+    return json.dumps(job.args).encode()
+
+
+class Adapter:
+    def install(self, dsn: str) -> None:
+        asyncio.run(_install(dsn))
+
+    @asynccontextmanager
+    async def producer(self, dsn: str) -> AsyncIterator[Producer]:
+        connection = await _connect(dsn)
+        yield Producer(_queries(connection))
+        await connection.close()
+
+    def work(self, dsn: str, lanes: int, run: Run) -> None:
+        import uvloop  # as its own command line does
+
+        uvloop.run(_work(dsn, lanes, run))
+
+
+async def _work(dsn: str, lanes: int, run: Run) -> None:
+    from pgqueuer import PgQueuer
+    from pgqueuer.models import Job as Theirs
+
+    async def work(job: Theirs) -> None:
+        await run(**json.loads(job.payload or b""))
+
+    queue = PgQueuer.from_asyncpg_connection(await _connect(dsn))
+    queue.entrypoint(FREE)(work)
+    for lane in range(lanes):
+        queue.entrypoint(f"lane-{lane}", concurrency_limit=1)(work)
+    await queue.run(batch_size=SLOTS)
+
+
+async def _install(dsn: str) -> None:
+    connection = await _connect(dsn)
+    await _queries(connection).install()
+    await connection.close()
+
+
+async def _connect(dsn: str) -> Any:
+    import asyncpg
+
+    return await asyncpg.connect(dsn)
+
+
+def _queries(connection: Any) -> Any:
+    from pgqueuer.queries import Queries
+
+    return Queries.from_asyncpg_connection(connection)
+
+
+if __name__ == "__main__":
+    main(Adapter())

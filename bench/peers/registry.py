@@ -1,0 +1,19 @@
+"""The queues that are measured, ours first."""
+
+import os
+from pathlib import Path
+
+from bench.peers import chancy, floor, graphile, ours, pgboss, pgqueuer, procrastinate
+from bench.peers.adapter import ROOT, Peer
+
+OURS = "inturn"
+BASE = "inturn (base)"
+FLOOR = floor.PEER.name
+
+
+def all_peers() -> list[Peer]:
+    """`INTURN_SOURCE` names the checkout that is measured, `BASE` another one to set beside it."""
+    peers = [ours.peer(OURS, Path(os.environ.get("INTURN_SOURCE") or ROOT))]
+    if os.environ.get("BASE"):
+        peers.append(ours.peer(BASE, Path(os.environ["BASE"])))
+    return [*peers, procrastinate.PEER, pgqueuer.PEER, chancy.PEER, graphile.PEER, pgboss.PEER, floor.PEER]

@@ -1,0 +1,78 @@
+"""Writes what was found: every reading as JSON, the table as Markdown."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from bench.peers.adapter import Peer
+from bench.run import Measured
+from bench.summary import Line
+from bench.table import against, times
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class About:
+    """What a number means nothing without."""
+
+    postgres: str
+    rounds: int
+    share: float
+    peers: dict[str, str]  # name: version
+    absent: dict[str, str]  # name: why
+
+    @property
+    def machine(self) -> str:
+        return f"{os.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GB, {platform.system()}"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.machine}, PostgreSQL {self.postgres}, Python {platform.python_version()}; "
+            f"medians of {self.rounds} rounds at {self.share:g} of the jobs"
+        )
+
+
+def about(postgres: str, rounds: int, share: float, peers: Sequence[Peer], absent: Sequence[Peer]) -> About:
+    versions = {peer.name: f"{peer.version()} ({peer.settings})" for peer in peers}
+    return About(postgres, rounds, share, versions, {peer.name: peer.missing() or "" for peer in absent})
+
+
+def write(name: str, about: About, results: Sequence[Measured], lines: Sequence[Line]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.md").write_text(_markdown(about, lines), encoding="utf-8")
+    (RESULTS / f"{name}.json").write_text(_json(about, results), encoding="utf-8")
+
+
+def _markdown(about: About, lines: Sequence[Line]) -> str:
+    peers = list(about.peers)
+    head = ["", *peers, "× best peer", "× bare SQL"]
+    rows = [head, ["---", *["---:"] * (len(head) - 1)]]
+    for line in lines:
+        texts = [line.texts.get(peer, "–") for peer in peers]
+        rows.append([f"{line.row.title}, {line.row.unit}", *texts, against(line), times(line.to_floor)])
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    versions = "\n".join(f"* {name} {version}" for name, version in about.peers.items())
+    absent = "".join(f"\n* missing: {name}, {why}" for name, why in about.absent.items())
+    return f"{about}.\n\n{table}\n\n{versions}{absent}\n"
+
+
+def _json(about: About, results: Sequence[Measured]) -> str:
+    readings = [
+        {"round": r.round, "row": r.row, "peer": r.peer, "value": r.reading and r.reading.value, "note": _note(r)}
+        for r in results
+    ]
+    head = {"machine": about.machine, "postgres": about.postgres, "rounds": about.rounds, "share": about.share}
+    lines = ",\n  ".join(json.dumps(reading) for reading in readings)
+    return f'{{"about": {json.dumps({**head, "peers": about.peers})},\n "readings": [\n  {lines}\n]}}\n'
+
+
+def _note(measured: Measured) -> str:
+    return measured.why if measured.reading is None else measured.reading.note

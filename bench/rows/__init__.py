@@ -1,0 +1,15 @@
+"""What is measured. A *scene* is one run of one peer; it yields readings for one or more rows of the table."""
+
+from bench.rows import behind, crowd, drain, enqueue, footprint, latency, order
+from bench.rows.row import Row, Scene
+
+SCENES: list[Scene] = [
+    *enqueue.SCENES,
+    *crowd.SCENES,
+    *drain.SCENES,
+    *behind.SCENES,
+    *order.SCENES,
+    *latency.SCENES,
+    *footprint.SCENES,
+]
+ROWS: dict[str, Row] = {row.name: row for scene in SCENES for row in scene.rows}

@@ -1,0 +1,51 @@
+"""Runs what was chosen, in rounds: round by round, row by row, each peer in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from bench.arena import Arena
+from bench.peers.adapter import Peer
+from bench.processes import PeerFailed
+from bench.rows.row import Reading, Scale, Scene
+from bench.server import Bed
+
+
+class Measured(NamedTuple):
+    round: int
+    row: str
+    peer: str
+    reading: Reading | None  # None: it could not be measured, and `why` says why
+    why: str = ""
+
+
+def measure(
+    bed: Bed,
+    peers: Iterable[Peer],
+    scenes: Sequence[Scene],
+    rounds: int,
+    scale: Scale,
+    tell: Callable[[Measured], object],
+) -> list[Measured]:
+    arenas = [Arena(bed, peer) for peer in peers]
+    results: list[Measured] = []
+    for number in range(rounds):
+        for scene in scenes:
+            for arena in arenas:
+                for measured in _play(scene, arena, scale, number):
+                    results.append(measured)
+                    tell(measured)
+    return results
+
+
+def _play(scene: Scene, arena: Arena, scale: Scale, number: int) -> list[Measured]:
+    name = arena.peer.name
+    if scene.lanes > arena.peer.max_lanes:
+        return [Measured(number, row.name, name, None, "no lanes") for row in scene.rows]
+    try:
+        with arena.fresh() as fresh:
+            readings = scene.run(fresh, scale)
+    except PeerFailed as error:
+        return [Measured(number, row.name, name, None, f"failed: {error}") for row in scene.rows]
+    return [Measured(number, row.name, name, readings[row.name]) for row in scene.rows if row.name in readings]

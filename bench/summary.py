@@ -1,0 +1,93 @@
+"""From readings to a table: medians, and ratios that are taken within a round and then made a median."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from bench.peers.registry import BASE, FLOOR, OURS
+from bench.rows.row import Row
+from bench.run import Measured
+
+
+@dataclass
+class Cell:
+    """What one peer did in one row."""
+
+    values: list[float] = field(default_factory=list)  # one a round
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def competes(self) -> bool:
+        return bool(self.values) and not self.notes
+
+    def short(self, row: Row) -> str:
+        """Wrong or not done, it says so."""
+        if not self.values:
+            return self.notes[0].split(":")[0] if self.notes else "–"
+        note = self.notes[0] if self.notes else ""
+        mark = " WRONG" if "WRONG" in note else " *" if note else ""
+        return f"{median(self.values):,.{row.digits}f}{mark}"
+
+    def text(self, row: Row) -> str:
+        return self.short(row).split(" ")[0] + f" ({self.notes[0]})" if self.values and self.notes else self.short(row)
+
+
+Cells = dict[str, dict[str, Cell]]  # row, peer
+
+
+def cells(results: Iterable[Measured]) -> Cells:
+    found: Cells = defaultdict(lambda: defaultdict(Cell))
+    for measured in results:
+        cell = found[measured.row][measured.peer]
+        note = measured.why
+        if measured.reading is not None:
+            cell.values.append(measured.reading.value)
+            note = measured.reading.note
+        if note and note not in cell.notes:
+            cell.notes.append(note)
+    return found
+
+
+def ratio(row: Row, ours: Cell, theirs: Cell) -> float | None:
+    """How many times as good ours is, round by round."""
+    pairs = [pair for pair in zip(ours.values, theirs.values, strict=False) if all(pair)]
+    if not pairs:
+        return None
+    return median(a / b if row.more else b / a for a, b in pairs)
+
+
+def best_peer(row: Row, found: dict[str, Cell]) -> str | None:
+    """The best of those that did it right; neither we nor bare SQL is a peer."""
+    rivals = [p for p, cell in found.items() if cell.competes and p != FLOOR and not p.startswith(OURS)]
+    if not rivals:
+        return None
+    best = max if row.more else min
+    return best(rivals, key=lambda p: median(found[p].values))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the table: the row, the text of each peer, the best peer, and ours against it, bare SQL and the other checkout."""
+
+    row: Row
+    texts: dict[str, str]
+    best: str | None
+    to_best: float | None
+    to_floor: float | None
+    to_base: float | None
+
+
+def lines(rows: Sequence[Row], found: Cells) -> list[Line]:
+    return [_line(row, found[row.name]) for row in rows if row.name in found]
+
+
+def _line(row: Row, found: dict[str, Cell]) -> Line:
+    best = best_peer(row, found)
+    ours = found.get(OURS, Cell())
+    to_best = ratio(row, ours, found[best]) if best else None
+    to_floor = ratio(row, ours, found[FLOOR]) if FLOOR in found else None
+    to_base = ratio(row, ours, found[BASE]) if BASE in found else None
+    return Line(row, {peer: cell.text(row) for peer, cell in found.items()}, best, to_best, to_floor, to_base)
