@@ -122,6 +122,7 @@ __all__ = [
     "release_lock",
 ]
 
+
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

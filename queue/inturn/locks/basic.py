@@ -20,7 +20,7 @@ class BasicClaim(Claim):
 
     def __init__(self, lock: "_Basic[Any]", lock_id: str | None) -> None:
         super().__init__(lock.name, lock_id)
-        self.channel = lock.keys.of("free")
+        self.channel: str = lock.keys.of("free")
         self._lock = lock
         self._taken = False
 
@@ -42,8 +42,8 @@ class BasicClaim(Claim):
         return True
 
     def renew(self, ttl: float | None) -> Steps[Renewal]:
+        yield from ()
         raise LockError("a basic lock cannot be extended: it does not know whether it is ours", name=self.name)
-        yield
 
     def owned(self) -> Steps[bool]:
         return (yield from self._lock.look()) is not None

@@ -79,7 +79,7 @@ class Claim(ABC):
         """Stop waiting: for stores that keep a queue."""
         yield from ()
 
-    def lost(self) -> None:
+    def lost(self) -> None:  # noqa: B027 (most keep nothing)
         """The lease on it was lost: let go of what only a holder may keep."""
 
 

@@ -54,7 +54,13 @@ class Held:
 
 def open_regular(path: Path, *, create: bool = True, write: bool = True, any_owner: bool = False) -> Held:
     """Raises FileNotFoundError only when it is not to create."""
-    flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | (os.O_CREAT if create else 0)
+    flags = (
+        (os.O_RDWR if write else os.O_RDONLY)
+        | os.O_NOFOLLOW
+        | os.O_CLOEXEC
+        | os.O_NONBLOCK
+        | (os.O_CREAT if create else 0)
+    )
     try:
         held = Held(os.open(path, flags, 0o600), path)
     except FileNotFoundError:
@@ -62,7 +68,9 @@ def open_regular(path: Path, *, create: bool = True, write: bool = True, any_own
             raise LockBackendError(f"{path}: its folder does not exist") from None
         raise
     except OSError as error:
-        raise LockBackendError(f"{path} {_REASONS.get(error.errno or 0, f'cannot be opened: {error.strerror}')}") from error
+        raise LockBackendError(
+            f"{path} {_REASONS.get(error.errno or 0, f'cannot be opened: {error.strerror}')}"
+        ) from error
     status = os.fstat(held.fd)
     if not stat.S_ISREG(status.st_mode):
         held.close()

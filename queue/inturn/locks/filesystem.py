@@ -6,9 +6,12 @@ from pathlib import Path
 from inturn.locks.errors import LockBackendError
 
 MOUNTS = Path("/proc/self/mountinfo")
-KNOWN = frozenset(
-    "apfs bcachefs btrfs erofs exfat ext2 ext3 ext4 f2fs hfs jfs overlay ramfs reiserfs tmpfs ufs vfat xfs zfs".split()
-)
+# fmt: off
+KNOWN = frozenset([
+    "apfs", "bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfs", "jfs", "overlay", "ramfs",
+    "reiserfs", "tmpfs", "ufs", "vfat", "xfs", "zfs",
+])
+# fmt: on
 
 
 def refuse_unknown(path: Path) -> None:

@@ -71,8 +71,8 @@ class BaseLock(ABC, Generic[L]):
         """Who holds it; None: nobody."""
 
     def break_steps(self) -> Steps[bool]:
+        yield from ()
         raise LockError("only its holder's end frees it: end that process or connection", name=self.name)
-        yield
 
     def _deadline(self, timeout: float | None, blocking: bool) -> float | None:
         if not blocking:
@@ -84,9 +84,9 @@ class BaseLock(ABC, Generic[L]):
             raise LockDeadlock("you hold it already, and would wait for yourself for ever", name=self.name)
         return None
 
-    def _granted(self, make: type[L], claim: Claim, outcome: Grant, began: float, port: object) -> L:
+    def _granted(self, make: Callable[..., L], claim: Claim, outcome: Grant, began: float, port: object) -> L:
         terms = self.terms
-        lease = make(claim, outcome, port, ttl=terms.ttl, began=began, max_hold=terms.max_hold, clock=terms.clock)  # type: ignore[call-arg]
+        lease = make(claim, outcome, port, ttl=terms.ttl, began=began, max_hold=terms.max_hold, clock=terms.clock)
         living[lease.lock_id] = lease
         watch(lease, renewing=terms.renew)
         return lease

@@ -137,7 +137,7 @@ class FileLock:
     def getpid(self) -> int | None:
         """Of the process that holds it."""
         record = self._look()
-        return record and record.pid
+        return record.pid if record else None
 
     def __enter__(self) -> Self:
         self.acquire()
@@ -296,7 +296,7 @@ def _release_all() -> None:
 
 
 def _shown(record: Record | None) -> str | None:
-    return record and f"{record.name} pid {record.pid}"
+    return f"{record.name} pid {record.pid}" if record else None
 
 
 __version__ = "1.2.1"

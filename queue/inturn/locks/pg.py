@@ -40,7 +40,7 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (classid::bigint << 32) | objid::bigint = %s
 """
-MINE = f"SELECT EXISTS ({LOCKS} AND pid = pg_backend_pid())"  # noqa: S608 (of constants)
+MINE = f"SELECT EXISTS ({LOCKS} AND pid = pg_backend_pid())"
 END = f"SELECT bool_or(pg_terminate_backend(pid)) FROM ({LOCKS}) AS holders"  # noqa: S608
 
 TAKE_ROW = """
@@ -178,7 +178,9 @@ class _Pg(BaseLock[L]):
             raise ValueError(f"ttl={ttl}: an advisory lock has no time to live; choose mode='table'")
         if mode == "transaction":
             terms["renew"] = False  # the connection is the caller's: no watchdog talks on it
-        super().__init__(name, Terms((ttl or ROW_TTL) if mode == "table" and ttl is None else ttl, timeout, on_timeout, **terms))
+        if mode == "table" and ttl is None:
+            ttl = ROW_TTL
+        super().__init__(name, Terms(ttl, timeout, on_timeout, **terms))
         self.where = where
         self.mode = mode
         self.owner = owner or f"{socket.gethostname()} pid {os.getpid()}"
@@ -188,10 +190,12 @@ class _Pg(BaseLock[L]):
     def claim(self, lock_id: str | None = None) -> Claim:
         if self.mode == "table":
             return RowClaim(self, lock_id)
-        if self.mode == "transaction" and self.where.autocommit:
-            if self.where.info.transaction_status == TransactionStatus.IDLE:
-                raise LockError("the connection is in no transaction that could hold it", name=self.name)
+        if self.mode == "transaction" and self.where.autocommit and self._is_idle():
+            raise LockError("the connection is in no transaction that could hold it", name=self.name)
         return AdvisoryClaim(self, lock_id)
+
+    def _is_idle(self) -> bool:
+        return bool(self.where.info.transaction_status == TransactionStatus.IDLE)
 
     def look(self) -> Steps[Holder | None]:
         if self.mode == "table":

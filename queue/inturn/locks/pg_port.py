@@ -19,7 +19,12 @@ from inturn.locks.errors import LockBackendError
 from inturn.locks.steps import Listen, Pause
 
 # A server that vanished without a word is noticed after half a minute.
-KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "connect_timeout": 10}
+KEEPALIVE: dict[str, Any] = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "connect_timeout": 10,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class PermitClaim(Claim):
     def __init__(self, lock: "_Semaphore[Any]", lock_id: str | None) -> None:
         super().__init__(lock.name, lock_id)
         self.keys = lock.keys
-        self.channel = lock.keys.of("free")
+        self.channel: str = lock.keys.of("free")
         self._lock = lock
         self._queued = False
 
@@ -110,13 +110,13 @@ class Semaphore(_Semaphore[Any], Lock):
         """True while it is ours; else False, and what was left of it is gone."""
         try:
             lease = self._mine()
-            lease.extend(lease.ttl or TTL)
         except LockNotHeld:
             return False
+        try:
+            lease.extend(lease.ttl or TTL)
         except LockLost:
-            self._forget(lease)
             with suppress(LockLost):
-                lease.release()
+                self._release(lease)
             return False
         return True
 
@@ -131,12 +131,12 @@ class AsyncSemaphore(_Semaphore[Any], AsyncLock):
         """True while it is ours; else False, and what was left of it is gone."""
         try:
             lease = self._mine()
-            await lease.extend(lease.ttl or TTL)
         except LockNotHeld:
             return False
+        try:
+            await lease.extend(lease.ttl or TTL)
         except LockLost:
-            self._forget(lease)
             with suppress(LockLost):
-                await lease.release()
+                await self._release(lease)
             return False
         return True

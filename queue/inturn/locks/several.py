@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
+from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
@@ -10,7 +11,7 @@ from inturn.locks.lease import AsyncLease, Lease
 from inturn.locks.lock import AsyncLock, BaseLock, Lock
 
 
-class lock_all:  # noqa: N801 (reads as a function: `with lock_all([a, b]):`)
+class lock_all:
     """For `with` (locks) or `async with` (async ones); gives their leases in the order of the list.
 
     Raises LockTimeout if one could not be had within `timeout` seconds for all together, and then holds none.
@@ -21,7 +22,7 @@ class lock_all:  # noqa: N801 (reads as a function: `with lock_all([a, b]):`)
         self._timeout = timeout
         self._sorted = sorted(self._locks, key=_place)
         places = [_place(lock) for lock in self._sorted]
-        for place, following in zip(places, places[1:], strict=False):
+        for place, following in pairwise(places):
             if place == following:
                 raise LockDeadlock("it is in the list twice, and would wait for itself", name=place[1])
         self._stack = ExitStack()

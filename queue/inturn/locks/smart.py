@@ -61,24 +61,22 @@ class SmartClaim(Claim):
     def __init__(self, lock: "_Smart[Any]", lock_id: str | None) -> None:
         super().__init__(lock.name, lock_id)
         self.keys = lock.keys
-        self.channel = lock.keys.of("free")
+        self.channel: str = lock.keys.of("free")
         self._lock = lock
         self._guard: Guard | None = None
         self._taken_at: float | None = None
 
     def take(self, patience: float) -> Steps[Grant | Refusal]:
         self._take_guard()
-        granted = False
+        outcome: Grant | Refusal | None = None
         try:
             outcome = yield from self._take()
-            granted = isinstance(outcome, Grant)
         finally:
-            if not granted:
+            if not isinstance(outcome, Grant):
                 self._free_guard()
-        if granted and self._guard is None and self._take_guard():
+        if self._guard is None and isinstance(outcome, Grant) and self._take_guard():
             # The last holder told of its release a moment before it let go of the guard.
-            assert self._guard is not None
-            yield Call(script("adopt", "held"), (self.keys.lock,), (self.lock_id, self._guard.identity))
+            yield Call(script("adopt", "held"), (self.keys.lock,), (self.lock_id, self._guard_identity))
         return outcome
 
     def _take(self) -> Steps[Grant | Refusal]:
@@ -103,7 +101,7 @@ class SmartClaim(Claim):
             milliseconds(ttl),
             lock.identity.owner,
             seed,
-            self._guard.identity if self._guard else "",
+            self._guard_identity,
             boot_id(),
             -1 if policy.same_host is None else milliseconds(policy.same_host),
             -1 if policy.stale_after is None else math.ceil(policy.stale_after),
@@ -140,6 +138,10 @@ class SmartClaim(Claim):
             self._guard = take_guard(self._lock.identity.hostname, self.keys.lock)
         return self._guard is not None
 
+    @property
+    def _guard_identity(self) -> str:
+        return self._guard.identity if self._guard else ""
+
     def _free_guard(self) -> None:
         guard, self._guard = self._guard, None
         if guard is not None:
@@ -158,7 +160,7 @@ class _Smart(BaseLock[L]):
         prefix: str = "inturn",
         host: str | None = None,
         process: str | None = None,
-        policy: Policy = Policy(),  # noqa: B008 (frozen)
+        policy: Policy = Policy(),
         portable: bool = False,
         renew: bool = True,
         max_hold: float | None = None,
@@ -216,7 +218,13 @@ class AsyncSmartLock(_Smart[Any], AsyncLock):
 def holder_of(name: str, facts: Any) -> Holder:
     owner, lock_id, acquired_at, age, left, fence = facts
     return Holder(
-        name, text(owner), text(lock_id), acquired_at, age, None if left < 0 else left / 1000, None if fence < 0 else fence
+        name,
+        text(owner),
+        text(lock_id),
+        acquired_at,
+        age,
+        None if left < 0 else left / 1000,
+        None if fence < 0 else fence,
     )
 
 
