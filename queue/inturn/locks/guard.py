@@ -30,7 +30,7 @@ class Guard:
 def take_guard(hostname: str, lock: str) -> Guard | None:
     """None: a process of this host holds the lock, or is trying to."""
     name = hashlib.sha256(f"{hostname}\0{lock}".encode()).hexdigest()[:32]
-    held = open_regular(_folder() / name)
+    held = open_regular(_folder(tempfile.gettempdir(), os.geteuid()) / name)
     if held.lock(fcntl.LOCK_EX):
         return Guard(held)
     held.close()
@@ -44,11 +44,12 @@ def boot_id() -> str:
     return "unknown"
 
 
-def _folder() -> Path:
-    folder = Path(tempfile.gettempdir()) / f"inturn-locks-{os.geteuid()}"
+@cache
+def _folder(parent: str, uid: int) -> Path:
+    folder = Path(parent) / f"inturn-locks-{uid}"
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     status = folder.lstat()
-    if not folder.is_dir() or folder.is_symlink() or status.st_uid != os.geteuid():
+    if not folder.is_dir() or folder.is_symlink() or status.st_uid != uid:
         raise LockBackendError(f"{folder} is not a folder of ours; remove it, or set TMPDIR")
     return folder

@@ -132,9 +132,16 @@ class BaseLock(ABC, Generic[L]):
             return LockTimeout("somebody else holds it", name=self.name)
         return LockTimeout("somebody else holds it", name=self.name, owner=holder.owner, age=holder.age, ttl=holder.ttl)
 
-    def _refuse_foreign(self) -> None:
-        if not self.portable:
-            raise LockNotHeld("it lives and dies with the process that acquired it; release it there", name=self.name)
+    def _known(self, claim: Claim) -> BaseLease | None:
+        """The lease itself, if it is one of this process."""
+        known = living.get(claim.lock_id)
+        if known is not None and not known.foreign:
+            if known.released:
+                raise LockNotHeld("the lease of this handle is over", name=self.name, owner=known.owner)
+            return known
+        if self.portable:
+            return None
+        raise LockNotHeld("it lives and dies with the process that acquired it; release it there", name=self.name)
 
     def _facts(self, handle: str) -> tuple[Claim, Grant]:
         facts = facts_of(handle)
@@ -184,10 +191,9 @@ class Lock(BaseLock[Lease]):
     def from_handle(self, handle: str) -> Lease:
         """The lease that this handle was made of; raises LockNotHeld if that is over."""
         claim, grant = self._facts(handle)
-        known = living.get(claim.lock_id)
-        if isinstance(known, Lease) and not known.foreign:
+        known = self._known(claim)
+        if isinstance(known, Lease):
             return known
-        self._refuse_foreign()
         began = self.terms.clock()
         port = self.port()
         if run(engine.repeated(claim.owned), port):
@@ -287,10 +293,9 @@ class AsyncLock(BaseLock[AsyncLease]):
     async def from_handle(self, handle: str) -> AsyncLease:
         """The lease that this handle was made of; raises LockNotHeld if that is over."""
         claim, grant = self._facts(handle)
-        known = living.get(claim.lock_id)
-        if isinstance(known, AsyncLease) and not known.foreign:
+        known = self._known(claim)
+        if isinstance(known, AsyncLease):
             return known
-        self._refuse_foreign()
         began = self.terms.clock()
         port = self.port()
         if await run_async(engine.repeated(claim.owned), port):

@@ -34,7 +34,7 @@ class PermitClaim(Claim):
         if reply[0] == 2:
             assert self._lock.seed is not None
             reply = yield self._request(patience, str(int(self._lock.seed())))
-        self._queued = patience > 0 and reply[0] == 0
+        self._queued = reply[0] == 0 and (self._queued or patience > 0)
         if reply[0] == 0:
             return Refusal(Holder(self.name), reply[1] / 1000)
         return Grant(None, reply[1], reply[2])
