@@ -68,7 +68,7 @@ class _Basic(BaseLock[L]):
         self.value = value
 
     def claim(self, lock_id: str | None = None) -> Claim:
-        return BasicClaim(self, lock_id)
+        return BasicClaim(self.settings(), lock_id)
 
     def look(self) -> Steps[Holder | None]:
         # PTTL knows every type of key: -2 is none at all.

@@ -105,7 +105,7 @@ class _Kernel(BaseLock[L]):
         return [self.path, *(self.path.with_name(f"{self.path.name}.{n}") for n in range(1, self.slots))]
 
     def claim(self, lock_id: str | None = None) -> Claim:
-        return KernelClaim(self, lock_id)
+        return KernelClaim(self.settings(), lock_id)
 
     def look(self) -> Steps[Holder | None]:
         """Held, if an exclusive lock could not be had: on every slot."""

@@ -6,13 +6,14 @@ never runs unlocked, unless the lock was made with `on_timeout="proceed"`; then 
 """
 
 import asyncio
+import copy
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, Self, TypeVar
 
 from inturn.locks import engine
 from inturn.locks.engine import Claim, Grant, Holder, Refusal
@@ -61,6 +62,7 @@ class BaseLock(ABC, Generic[L]):
         self.terms = terms
         self._held: dict[object, list[L]] = {}
         self._entered: dict[object, list[L | None]] = {}
+        self._settings: Self | None = None
 
     @abstractmethod
     def claim(self, lock_id: str | None = None) -> Claim:
@@ -69,6 +71,13 @@ class BaseLock(ABC, Generic[L]):
     @abstractmethod
     def look(self) -> Steps[Holder | None]:
         """Who holds it; None: nobody."""
+
+    def settings(self) -> Self:
+        """Itself without its leases, for claims: a lock that nobody refers to takes its leases along at once."""
+        if self._settings is None:
+            self._settings = copy.copy(self)
+            self._settings._held, self._settings._entered = {}, {}
+        return self._settings
 
     def break_steps(self) -> Steps[bool]:
         yield from ()

@@ -189,10 +189,10 @@ class _Pg(BaseLock[L]):
 
     def claim(self, lock_id: str | None = None) -> Claim:
         if self.mode == "table":
-            return RowClaim(self, lock_id)
+            return RowClaim(self.settings(), lock_id)
         if self.mode == "transaction" and self.where.autocommit and self._is_idle():
             raise LockError("the connection is in no transaction that could hold it", name=self.name)
-        return AdvisoryClaim(self, lock_id)
+        return AdvisoryClaim(self.settings(), lock_id)
 
     def _is_idle(self) -> bool:
         return bool(self.where.info.transaction_status == TransactionStatus.IDLE)

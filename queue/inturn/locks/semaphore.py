@@ -89,7 +89,7 @@ class _Semaphore(BaseLock[L]):
         self.seed = seed
 
     def claim(self, lock_id: str | None = None) -> Claim:
-        return PermitClaim(self, lock_id)
+        return PermitClaim(self.settings(), lock_id)
 
     def look(self) -> Steps[Holder | None]:
         """Somebody, if no permit is left."""

@@ -185,7 +185,7 @@ class _Smart(BaseLock[L]):
             expire_on_sigterm(sigterm)
 
     def claim(self, lock_id: str | None = None) -> Claim:
-        return SmartClaim(self, lock_id)
+        return SmartClaim(self.settings(), lock_id)
 
     def look(self) -> Steps[Holder | None]:
         reply = yield Call(script("look", "held"), (self.keys.lock,))
