@@ -28,6 +28,9 @@ Clock = Callable[[], float]
 living: "WeakValueDictionary[str, BaseLease]" = WeakValueDictionary()  # of this process, by lock_id
 
 
+kept: "set[BaseLease]" = set()  # a mutex is not lost with the last reference to it, but with its process
+
+
 class Loss(threading.Event):
     """An event that can also be asked in an `if`."""
 
@@ -121,6 +124,7 @@ class BaseLease:
             self.lost.set()
             callbacks, self._callbacks = self._callbacks, []
             self._claim.lost()
+            kept.discard(self)
         logger.warning("lock.lost: %s", self.loss())
         for callback in callbacks:
             self._tell(callback)
@@ -165,6 +169,7 @@ class BaseLease:
 
     def _end_release(self, given_back: bool) -> None:
         self.released = True
+        kept.discard(self)
         if self.lost or not given_back:
             self.why_lost = self.why_lost or "somebody else has it or has broken it"
             raise self.loss()

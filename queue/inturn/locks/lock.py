@@ -18,7 +18,7 @@ from typing import Generic, Literal, Self, TypeVar
 from inturn.locks import engine
 from inturn.locks.engine import Claim, Grant, Holder, Refusal
 from inturn.locks.errors import LockBackendError, LockDeadlock, LockError, LockLost, LockNotHeld, LockTimeout
-from inturn.locks.lease import AsyncLease, BaseLease, Lease, check_ttl, facts_of, living
+from inturn.locks.lease import AsyncLease, BaseLease, Lease, check_ttl, facts_of, kept, living
 from inturn.locks.steps import AsyncPort, Port, Steps, run, run_async
 from inturn.locks.watchdog import watch
 
@@ -97,6 +97,8 @@ class BaseLock(ABC, Generic[L]):
         terms = self.terms
         lease = make(claim, outcome, port, ttl=terms.ttl, began=began, max_hold=terms.max_hold, clock=terms.clock)
         living[lease.lock_id] = lease
+        if terms.renew and not self.portable:
+            kept.add(lease)
         watch(lease, renewing=terms.renew)
         return lease
 

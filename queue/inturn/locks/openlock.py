@@ -25,7 +25,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypedDict
-from weakref import WeakSet
 
 from inturn.locks.engine import LONGEST_PAUSE, growing
 from inturn.locks.errors import LockError
@@ -93,7 +92,6 @@ class FileLock:
         self._held: Held | None = None
         self._pid = 0
         self._changing = threading.Lock()  # never held while waiting
-        _made.add(self)
         logger.debug("%s created", self)
 
     def __str__(self) -> str:
@@ -125,6 +123,7 @@ class FileLock:
             held, self._held = self._held, None
             if held is None or self._pid != os.getpid():
                 raise InvalidRelease(f"Attempt at releasing {self} which we do not own", name=str(self.lock_file))
+            _holding.discard(self)
             ours = self._remove(held)
         logger.debug("%s released", self)
         if not ours and self.lock_file.exists():
@@ -218,12 +217,14 @@ class FileLock:
     def _take(self, held: Held) -> None:
         held.path = self.lock_file
         self._held, self._pid = held, os.getpid()
+        _holding.add(self)
 
     def _confirmed(self) -> bool:
         held = self._held
         if held is not None and held.is_at_path():
             return True
         self._held = None
+        _holding.discard(self)
         if held is not None:
             held.close()
         return False
@@ -284,13 +285,13 @@ class FileLock:
             held.close()
 
 
-_made: "WeakSet[FileLock]" = WeakSet()
+_holding: set[FileLock] = set()  # also while nobody refers to them
 
 
 @atexit.register
 def _release_all() -> None:
     """Ours, and not those of the process that we were forked from."""
-    for lock in list(_made):
+    for lock in list(_holding):
         with suppress(LockError, OSError):
             lock.release()
 
