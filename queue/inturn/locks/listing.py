@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import LiteralString
-from urllib.parse import unquote, urldefrag, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from inturn.locks.engine import Holder
 from inturn.locks.errors import LockBackendError, LockMalformed
@@ -17,7 +17,7 @@ FROM inturn_locks WHERE expires_at > clock_timestamp() ORDER BY name"""
 
 
 def held_at(store: str, prefix: str = "inturn") -> Iterator[Holder]:
-    address, _ = urldefrag(store)
+    address = store.partition("#")[0]
     scheme = urlsplit(address).scheme
     if scheme in REDIS:
         return _in_redis(address, prefix)

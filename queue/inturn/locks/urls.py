@@ -1,7 +1,7 @@
 """Locks by address: `redis://host/0#name`, `file:///path`, `postgresql://host/db#name`; asynchronous on request."""
 
 from typing import Any, Literal, overload
-from urllib.parse import unquote, urldefrag, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from inturn.locks.lock import AsyncLock, Lock
 
@@ -17,7 +17,7 @@ def lock_from_url(url: str, *, asynchronous: Literal[True], **options: Any) -> A
 
 def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lock | AsyncLock:
     """A SmartLock, a KernelFileLock or a PgLock, made with the options of that class."""
-    address, name = urldefrag(url)
+    address, _, name = url.partition("#")  # urllib would turn unix:///path into unix:/path
     name = unquote(name)
     scheme = urlsplit(url).scheme
     if scheme == "file":
