@@ -188,7 +188,7 @@ def test_T15_first_come_first_served_even_when_a_clock_is_behind(client: "redis.
         until(lambda: client.zcard("inturn:{it}:queue") == 4)
         held.release()
 
-    with mock.patch("time.time", lambda: 0.0):
+    with mock.patch("time.time", return_value=0.0):
         in_threads(release, *[wait(number, 1000.0 * number) for number in range(4)])
     assert served == [0, 1, 2, 3]
 

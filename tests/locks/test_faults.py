@@ -169,8 +169,7 @@ def test_P7_fork_a_child_does_not_keep_the_parents_kernel_lock(tmp_path: Path) -
 @pytest.mark.parametrize("step", [-86_400, 86_400])
 def test_P8_clock_steps_of_the_wall_clock_mean_nothing(client: "redis.Redis", step: float) -> None:
     with SmartLock(client, "it", host="a", ttl=30) as lease:
-        real = time.time
-        with mock.patch("time.time", lambda: real() + step):
+        with mock.patch("time.time", return_value=time.time() + step):
             assert lease is not None
             lease.ensure()
             assert SmartLock(client, "it", host="b").acquire(timeout=0) is None
@@ -267,8 +266,8 @@ def test_P11_terminating_its_session_loses_a_postgresql_lock(pg: str, monkeypatc
 
 
 def test_a_server_that_is_not_there_is_a_backend_error(tmp_path: Path) -> None:
-    with redis.Redis(unix_socket_path=str(tmp_path / "nothing"), retry=Retry(NoBackoff(), 0)) as client:
-        with pytest.raises(LockBackendError, match="cannot be reached"):
-            SmartLock(client, "it").acquire()
+    client = redis.Redis(unix_socket_path=str(tmp_path / "nothing"), retry=Retry(NoBackoff(), 0))
+    with client, pytest.raises(LockBackendError, match="cannot be reached"):
+        SmartLock(client, "it").acquire()
     with pytest.raises(LockBackendError, match="PostgreSQL"):
         PgLock(f"host={tmp_path} user=x", "it").acquire()

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -329,16 +328,23 @@ def test_one_watchdog_serves_many_leases(client: "redis.Redis") -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("INTURN_LOCKS_URL", raising=False)
-    yield
 
 
 def test_cli_run_ends_its_command_when_the_lock_is_lost(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
     """Nothing goes on that believes to be alone."""
     code = "from inturn.cli.locks import locks; locks()"
     run = spawn(
-        "", "run", f"unix://{socket}#it", "sh", "-c", "echo runs; exec cat", command=[sys.executable, "-c", code]
+        "",
+        "run",
+        "--ttl",
+        0.6,
+        f"unix://{socket}#it",
+        "sh",
+        "-c",
+        "echo runs; exec cat",
+        command=[sys.executable, "-c", code],
     )
     assert run.line() == "runs"
     value = conn.get("inturn:{it}")

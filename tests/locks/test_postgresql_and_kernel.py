@@ -17,9 +17,9 @@ from inturn.locks import (
     LockLost,
     PgLock,
     check_fence,
+    filesystem,
     install,
 )
-from inturn.locks import filesystem
 from tests.locks.conftest import in_threads, until
 
 

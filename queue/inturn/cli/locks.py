@@ -112,14 +112,15 @@ def break_(lock: str, yes: bool, dry_run: bool) -> None:
 @click.argument("lock")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--timeout", type=float, help="Seconds to wait for the lock; by default for ever.")
-def run(lock: str, command: tuple[str, ...], timeout: float | None) -> None:
+@click.option("--ttl", type=float, help="Seconds that it lives without renewal, where it has a time to live.")
+def run(lock: str, command: tuple[str, ...], timeout: float | None, ttl: float | None) -> None:
     """Run COMMAND while holding LOCK; its exit status, or 4 if the lock was not free in time.
 
     \b
     Example: queue locks run --timeout 0 redis://localhost/0#backup -- pg_dump -f dump.sql
     """
     with ended():
-        target = made(lock)
+        target = made(lock, **({} if ttl is None else {"ttl": ttl}))
         lease, refusal = target.attempt(timeout)
         if lease is None:
             raise target.busy(refusal)
@@ -143,10 +144,10 @@ def ended() -> Iterator[None]:
         fail(USAGE, str(error))
 
 
-def made(address: str) -> Any:
+def made(address: str, **options: Any) -> Any:
     from inturn.locks.urls import lock_from_url
 
-    return lock_from_url(address)
+    return lock_from_url(address, **options)
 
 
 def facts(holder: Any) -> dict[str, Any]:
