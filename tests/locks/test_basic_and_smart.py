@@ -376,7 +376,7 @@ def test_a_forked_childs_lease_is_invalid_and_touches_nothing(client: "redis.Red
         assert lease is not None
 
         def child(answers: Any) -> None:
-            said = [lease.valid, lock.owned()]
+            said: list[Any] = [lease.valid, lock.owned()]
             try:
                 lease.release()
             except Exception as error:

@@ -61,10 +61,10 @@ def test_T5_a_key_without_expiry_is_repaired_by_the_next_waiter(client: "redis.R
     assert acquire_lock_with_timeout(client, "it", acquire_timeout=10)
 
 
-def test_T6_several_repairers_are_harmless(client: "redis.Redis") -> None:
-    client.set("lock:it", "of one that crashed")
+def test_T6_several_repairers_are_harmless(conn: "redis.Redis") -> None:
+    conn.set("lock:it", "of one that crashed")
     won = in_threads(
-        *[lambda: acquire_lock_with_timeout(client, "it", acquire_timeout=1.6, lock_timeout=1) for _ in range(8)]
+        *[lambda: acquire_lock_with_timeout(conn, "it", acquire_timeout=1.6, lock_timeout=1) for _ in range(8)]
     )
     assert len([one for one in won if one]) == 1
 
@@ -76,7 +76,8 @@ def test_T7_a_rightful_holder_is_never_shortened(client: "redis.Redis") -> None:
 
 
 def test_T8_value_and_expiry_are_set_in_one_step(conn: "redis.Redis") -> None:
-    with conn.monitor() as monitor:
+    watched: Any = conn
+    with watched.monitor() as monitor:
         acquire_lock_with_timeout(conn, "it")
         for seen in monitor.listen():
             if seen["command"].startswith("SET lock:it"):
@@ -130,23 +131,21 @@ def test_T12_several_take_an_expired_lock_at_once(client: "redis.Redis") -> None
     for _ in range(5):
         SmartLock(client, "it", ttl=0.05, renew=False, host="dead").acquire()
         until(lambda: not client.exists("inturn:{it}"))
-        leases = in_threads(
-            *[lambda n=n: SmartLock(client, "it", host=f"h{n}").acquire(timeout=0) for n in range(8)]  # type: ignore[misc]
-        )
+        leases = in_threads(*[lambda n=n: SmartLock(client, "it", host=f"h{n}").acquire(timeout=0) for n in range(8)])
         assert len([lease for lease in leases if lease]) == 1
         client.delete("inturn:{it}")
 
 
-def test_T12_held_too_long_and_crash_and_several(client: "redis.Redis", socket: str, spawn: Spawn) -> None:
+def test_T12_held_too_long_and_crash_and_several(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
     holder = spawn(HOLD, socket, 1)
     holder.line()
     holder.kill()
     won = in_threads(
-        *[lambda: acquire_lock_with_timeout(client, "it", acquire_timeout=2, lock_timeout=5) for _ in range(6)]
+        *[lambda: acquire_lock_with_timeout(conn, "it", acquire_timeout=2, lock_timeout=5) for _ in range(6)]
     )
     winners = [one for one in won if one]
     assert len(winners) == 1
-    assert release_lock(client, "it", winners[0])
+    assert release_lock(conn, "it", winners[0])
 
 
 # ---------------------------------------------------------------- semaphore
@@ -210,18 +209,18 @@ def test_T15_who_does_not_wait_does_not_overtake(client: "redis.Redis") -> None:
     assert in_threads(wait, overtake)[1]
 
 
-def test_T15_a_waiter_that_died_is_passed_over(client: "redis.Redis", socket: str, spawn: Spawn) -> None:
-    held = Semaphore(client, "it", 1).acquire()
+def test_T15_a_waiter_that_died_is_passed_over(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
+    held = Semaphore(conn, "it", 1).acquire()
     dead = spawn(
         "import sys, redis; from inturn.locks import Semaphore\n"
         "Semaphore(redis.Redis(unix_socket_path=sys.argv[1]), 'it', 1).acquire()",
         socket,
     )
-    until(lambda: client.zcard("inturn:{it}:queue") == 1)
+    until(lambda: conn.zcard("inturn:{it}:queue") == 1)
     dead.kill()
     assert held is not None
     held.release()
-    with Semaphore(client, "it", 1, timeout=20):
+    with Semaphore(conn, "it", 1, timeout=20):
         pass
 
 

@@ -75,7 +75,8 @@ def test_P2_debug_sleep_a_silent_server_cannot_hide_the_end_of_a_lease(socket: s
     with redis.Redis(unix_socket_path=socket, socket_timeout=0.2, retry=Retry(NoBackoff(), 0)) as client:
         lease = SmartLock(client, "it", ttl=0.6).acquire()
         assert lease is not None
-        asleep = threading.Thread(target=lambda: conn.execute_command("DEBUG", "SLEEP", "2"))
+        commands: Any = conn
+        asleep = threading.Thread(target=lambda: commands.execute_command("DEBUG", "SLEEP", "2"))
         began = time.monotonic()
         asleep.start()
         assert lease.lost.wait(10)

@@ -46,7 +46,12 @@ def test_locked_skips_waits_raises_or_proceeds_while_busy(using: Any) -> None:
     ran: list[str] = []
 
     def of(on_busy: Any, timeout: float | None = None) -> Any:
-        return locked("it", using=using, on_busy=on_busy, timeout=timeout)(lambda: ran.append(on_busy) or "done")
+        @locked("it", using=using, on_busy=on_busy, timeout=timeout)
+        def run() -> str:
+            ran.append(on_busy)
+            return "done"
+
+        return run
 
     with using("it"):
         assert of("skip")() is None
@@ -218,7 +223,7 @@ def test_cli_shows_waits_for_and_runs(address: str) -> None:
 def test_cli_lists(address: str, empty_dsn: str) -> None:
     store = address.partition("#")[0].removesuffix("/it.lock")
     assert "no lock" in queue_locks("ls", store).output
-    more = {"mode": "table"} if store.startswith("postgresql") else {}
+    more: Any = {"mode": "table"} if store.startswith("postgresql") else {}
     with lock_from_url(address, **more):
         listed = json.loads(queue_locks("ls", store, "-o", "json").stdout)
         assert len(listed) == 1

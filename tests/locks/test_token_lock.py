@@ -177,7 +177,7 @@ def test_R11_the_same_helper_serves_recurring_and_ad_hoc_callers(client: "redis.
 
 
 def test_R12_keys_are_made_from_arguments(conn: "redis.Redis") -> None:
-    seen = []
+    seen: list[Any] = []
 
     @locked("filter:{filter_id}:{kind}", using=lambda name: SmartLock(conn, name))
     def run(filter_id: int, kind: str = "daily") -> None:

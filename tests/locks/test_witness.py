@@ -13,7 +13,7 @@ from inturn.locks import install
 from tests.locks.witness import CONTRACT, LEASE, Run, Visit, judge, torment
 
 PROCESSES = int(os.environ.get("INTURN_WITNESS_PROCESSES", "3"))
-SECONDS = float(os.environ.get("INTURN_WITNESS_SECONDS", "2.5"))
+SECONDS = float(os.environ.get("INTURN_WITNESS_SECONDS", "2"))
 
 
 @pytest.mark.parametrize("kind", CONTRACT)

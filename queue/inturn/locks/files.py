@@ -9,6 +9,7 @@ import errno
 import fcntl
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
@@ -44,6 +45,15 @@ class Held:
         return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
     def close(self) -> None:
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            # Not left to the end of the file: a child that was forked this moment still has it open.
+            with suppress(OSError):
+                fcntl.flock(fd, fcntl.LOCK_UN)
+            os.close(fd)
+
+    def forget(self) -> None:
+        """In a child: unlocking would unlock the parent's."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
@@ -93,7 +103,7 @@ _REASONS = {
 
 def _forget() -> None:
     for held in list(_open):
-        held.close()
+        held.forget()
 
 
 os.register_at_fork(after_in_child=_forget)

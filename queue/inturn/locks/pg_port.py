@@ -61,6 +61,9 @@ class PgPort:
         if own is not None and self._pid == os.getpid():
             own.close()
 
+    def __del__(self) -> None:
+        self.close()  # of a lease that nobody refers to any more
+
     def _query(self, query: Query) -> list[tuple[Any, ...]]:
         with self._connection().cursor(row_factory=tuple_row) as cursor:
             cursor.execute(query.text, query.parameters)
@@ -78,6 +81,7 @@ class AsyncPgPort:
     def __init__(self, where: str | psycopg.AsyncConnection[Any]) -> None:
         self._where = where
         self._own: psycopg.AsyncConnection[Any] | None = None
+        self._pid = os.getpid()
 
     async def do(self, request: Any) -> Any:
         match request:
@@ -95,6 +99,11 @@ class AsyncPgPort:
         own, self._own = self._own, None
         if own is not None:
             await own.close()
+
+    def __del__(self) -> None:
+        own, self._own = self._own, None
+        if own is not None and self._pid == os.getpid():
+            own.pgconn.finish()  # nothing can be awaited any more
 
     async def _query(self, query: Query) -> list[tuple[Any, ...]]:
         connection = await self._connection()
