@@ -32,10 +32,11 @@ CONTRACT = {
     "smart portable": LEASE,
     "semaphore": LEASE,
 }
-TTL = 0.4  # seconds
-PAUSE = 1.0  # seconds that a holder is stopped
+TTL = 0.8  # seconds
+PAUSE = 1.6  # seconds that a holder is stopped
+ENOUGH, PATIENCE = 20, 30.0  # so many visits at least; on a busy machine in so many more seconds
 STEP = 0.15  # seconds between two deeds of the tormentor
-GAP = 0.3  # seconds that a process on a busy machine needs to wake up, or to be seen dead
+GAP = 0.5  # seconds that a process on a busy machine needs to wake up, or to be seen dead
 
 
 @dataclass
@@ -151,7 +152,7 @@ def torment(kind: str, where: str, folder: Path, processes: int, seconds: float)
     crowd = [start() for _ in range(processes)]
     try:
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end or (_entries(folder) < ENOUGH and time.monotonic() < end + PATIENCE):
             time.sleep(STEP)
             victim = _holder(folder) if dice.random() < 0.8 else dice.choice(crowd).pid
             process = next((one for one in crowd if one.pid == victim), None)
@@ -170,6 +171,10 @@ def torment(kind: str, where: str, folder: Path, processes: int, seconds: float)
     run.visits = sorted(_visits(folder, run), key=lambda visit: visit.entered)
     judge(CONTRACT[kind], run)
     return run
+
+
+def _entries(folder: Path) -> int:
+    return sum(log.read_bytes().count(b"entered") for log in folder.glob("*.log"))
 
 
 def _holder(folder: Path) -> int | None:
@@ -212,7 +217,7 @@ def judge(contract: str, run: Run) -> None:
         run.seen["entered"] += 1
         if visit.found is not None and not _dead(visit.found, visit.entered, run):
             run.seen["found"] += 1
-            if contract == MUTEX or not _paused(visit.found, visit.entered, run):
+            if contract == MUTEX or not _paused(visit.found, visit.entered, visit.entered, run):
                 run.wrong.append(f"{visit} found {visit.found} inside")
         for other in run.visits[place + 1 :]:
             if other.entered >= _end(visit, run):
@@ -227,7 +232,7 @@ def _judge_overlap(contract: str, visit: Visit, other: Visit, run: Run) -> None:
         return
     # Who has the smaller fence is the one that lost its lease; it may have entered later than its successor.
     old, new = sorted((visit, other), key=lambda one: one.fence or 0)
-    if not _paused(old.pid, new.entered, run):
+    if not _paused(old.pid, new.entered, min(old.entered, new.entered), run):
         run.wrong.append(f"{old} was not stopped, and {new} entered")
     elif old.left is not None and not old.refused:
         run.wrong.append(f"{old} wrote after {new} and was not refused")
@@ -241,6 +246,8 @@ def _dead(pid: int, at: float, run: Run) -> bool:
     return run.kills.get(pid, float("inf")) <= at + GAP
 
 
-def _paused(pid: int, around: float, run: Run) -> bool:
-    """It was stopped then, for so long that its lease could end, or is just waking up."""
-    return any(victim == pid and began + TTL / 2 <= around <= ended + GAP for victim, began, ended in run.pauses)
+def _paused(pid: int, entered: float, since: float, run: Run) -> bool:
+    """It was stopped, at that time or later, for so long that its lease could end before somebody else entered."""
+    return any(
+        victim == pid and began + TTL / 2 <= entered and ended + GAP >= since for victim, began, ended in run.pauses
+    )

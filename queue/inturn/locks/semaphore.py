@@ -28,6 +28,7 @@ class PermitClaim(Claim):
         self.channel: str = lock.keys.of("free")
         self._lock = lock
         self._queued = False
+        self._granted = False
 
     def take(self, patience: float) -> Steps[Grant | Refusal]:
         reply = yield self._request(patience, "" if self._lock.seed else "0")
@@ -37,6 +38,7 @@ class PermitClaim(Claim):
         self._queued = reply[0] == 0 and (self._queued or patience > 0)
         if reply[0] == 0:
             return Refusal(Holder(self.name), reply[1] / 1000)
+        self._granted = True
         return Grant(None, reply[1], reply[2])
 
     def _request(self, patience: float, seed: str) -> Call:
@@ -51,7 +53,9 @@ class PermitClaim(Claim):
             yield Call(script("permit_leave"), keys, (self.lock_id, self.channel))
 
     def drop(self) -> Steps[bool]:
-        yield from self.leave()
+        if not self._granted:  # cancelled on the way: it may stand in the queue
+            self._queued = True
+            yield from self.leave()
         keys = (self.keys.of("permits"), self.keys.mark(self.lock_id))
         return bool((yield Call(script("permit_drop"), keys, (self.lock_id, self.channel, MARK_MS))))
 

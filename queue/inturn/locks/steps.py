@@ -5,6 +5,7 @@ A port carries the requests out, on a Redis client, a PostgreSQL connection or n
 so that it can take back what it began; it may yield once more to do so.
 """
 
+import asyncio
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -58,12 +59,19 @@ def run(steps: Steps[T], port: Port) -> T:
 
 
 async def run_async(steps: Steps[T], port: AsyncPort) -> T:
+    task = asyncio.current_task()
+    assert task is not None
+    cancelled = task.cancelling()
     try:
         request = next(steps)
         while True:
             try:
                 answer = await port.do(request)
+                if task.cancelling() > cancelled:
+                    # A client that ran into a time limit of its own at that moment has taken the cancellation for it.
+                    raise asyncio.CancelledError
             except BaseException as error:
+                cancelled = task.cancelling()
                 request = steps.throw(error)
             else:
                 request = steps.send(answer)
