@@ -4,7 +4,7 @@ python := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress check bench bench-growth schema wheel-demo clean
+.PHONY: help demo test stress witness check bench bench-growth schema wheel-demo clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,9 @@ bench-growth: bench/.venv/installed ## what a call costs against how full the ta
 
 schema: .venv/installed ## write sql/schema.sql anew from the migrations and functions
 	@$(python) tests/snapshot.py
+
+witness: .venv/installed ## look for overlaps of locks under load (8 processes x 30 s for each kind)
+	@INTURN_WITNESS_PROCESSES=8 INTURN_WITNESS_SECONDS=30 $(python) -m pytest tests/locks/test_witness.py -s -k nobody
 
 # A checkout finds files that a wheel might lack, so CI tries the wheel: fresh environment, empty folder.
 wheel-demo: .venv/installed ## build the wheel and run the demo from it

@@ -16,7 +16,20 @@ from inturn.cli.endings import end
 from inturn.cli.settings import Settings, app_option, verbose_option
 
 # Modules of this folder.
-COMMANDS = ("defer", "demo", "dev", "doctor", "jobs", "lanes", "migrate", "queues", "schema", "worker", "workers")
+COMMANDS = (
+    "defer",
+    "demo",
+    "dev",
+    "doctor",
+    "jobs",
+    "lanes",
+    "locks",
+    "migrate",
+    "queues",
+    "schema",
+    "worker",
+    "workers",
+)
 
 
 class Commands(click.Group):

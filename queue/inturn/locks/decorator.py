@@ -1,0 +1,97 @@
+"""`@locked`: a function that never runs beside itself, for the same arguments.
+
+The name is a template over the arguments: `@locked("filter:{filter_id}")`. The same function serves those who call it
+now and then and those who call it by the clock.
+"""
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any, Literal, ParamSpec, TypeVar, cast
+from urllib.parse import quote
+
+from inturn.locks.errors import LockError
+from inturn.locks.lock import AsyncLock, BaseLock, Lock
+from inturn.locks.urls import lock_from_url
+
+P = ParamSpec("P")
+R = TypeVar("R")
+OnBusy = Literal["skip", "wait", "raise", "proceed"]
+Factory = Callable[[str], BaseLock[Any]]
+VARIABLE = "INTURN_LOCKS_URL"
+
+
+def locked(
+    template: str,
+    *,
+    using: str | Factory | None = None,
+    on_busy: OnBusy = "wait",
+    timeout: float | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """`using`: an address without a name, or what makes a lock of a name; by default INTURN_LOCKS_URL.
+
+    While somebody else runs: `skip` returns None, `wait` waits (and raises after `timeout`), `raise` raises, `proceed`
+    runs all the same, unlocked, after `timeout` or at once.
+    """
+    if on_busy not in ("skip", "wait", "raise", "proceed"):
+        raise ValueError(f"on_busy={on_busy!r}: choose 'skip', 'wait', 'raise' or 'proceed'")
+    patience = timeout if on_busy == "wait" else timeout or 0.0
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        asynchronous = inspect.iscoroutinefunction(function)
+        name_of = _namer(function, template)
+        make = _factory(using, asynchronous)
+
+        @functools.wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+            lock = make(name_of(args, kwargs))
+            assert isinstance(lock, Lock), "an async lock for a sync function"
+            lease, refusal = lock.attempt(patience)
+            if lease is None and on_busy != "proceed":
+                return _give_up(lock, refusal, on_busy)
+            with lock.until_released(lease):
+                return function(*args, **kwargs)
+
+        @functools.wraps(function)
+        async def run_async(*args: P.args, **kwargs: P.kwargs) -> Any:
+            lock = make(name_of(args, kwargs))
+            assert isinstance(lock, AsyncLock), "a sync lock for an async function"
+            lease, refusal = await lock.attempt(patience)
+            if lease is None and on_busy != "proceed":
+                return _give_up(lock, refusal, on_busy)
+            async with lock.until_released(lease):
+                return await cast(Any, function)(*args, **kwargs)
+
+        return cast(Callable[P, R], run_async if asynchronous else run)
+
+    return decorate
+
+
+def _namer(function: Callable[..., Any], template: str) -> Callable[[Any, Any], str]:
+    signature = inspect.signature(function)
+
+    def name_of(args: Any, kwargs: Any) -> str:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return template.format(**bound.arguments)
+
+    return name_of
+
+
+def _factory(using: str | Factory | None, asynchronous: bool) -> Factory:
+    def make(name: str) -> BaseLock[Any]:
+        if callable(using):
+            return using(name)
+        address = using or os.environ.get(VARIABLE)
+        if not address:
+            raise LockError(f"no store is named; pass using=…, or set {VARIABLE}=redis://…", name=name)
+        url = f"{address}#{quote(name)}"
+        return lock_from_url(url, asynchronous=True) if asynchronous else lock_from_url(url)
+
+    return make
+
+
+def _give_up(lock: BaseLock[Any], refusal: Any, on_busy: OnBusy) -> None:
+    if on_busy != "skip":
+        raise lock.busy(refusal)

@@ -1,0 +1,165 @@
+"""`flock` on a file that is never deleted: the default for new code on one machine.
+
+Promises (a mutex). Held until it is released or its process ends, by whatever death; then free at once. A child of a
+fork does not hold it. Shared holders exclude exclusive ones; `slots=N` lets N in. An exclusive lock counts its
+acquisitions in the file, as a fence.
+
+Never a blocking `flock`: tries with pauses of 1 to 50 ms. On a file system that is not known to keep such locks
+for one machine's processes (a network's) it refuses, unless `any_filesystem=True`. If the file is removed by hand, the
+next one to come cannot know of the holder; the holder's lease is lost within seconds.
+"""
+
+import fcntl
+import json
+import os
+import random
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from inturn.locks.engine import Claim, Grant, Holder, Refusal, Renewal
+from inturn.locks.errors import LockBackendError
+from inturn.locks.files import Held, open_regular
+from inturn.locks.filesystem import refuse_unknown
+from inturn.locks.lock import AsyncLock, BaseLock, L, Lock, OnTimeout, Terms
+from inturn.locks.ports import AsyncClockPort, ClockPort
+from inturn.locks.steps import Steps
+
+RECORD_BYTES = 4096
+
+
+class KernelClaim(Claim):
+    def __init__(self, lock: "_Kernel[Any]", lock_id: str | None) -> None:
+        super().__init__(lock.name, lock_id)
+        self._lock = lock
+        self._held: Held | None = None
+
+    def take(self, patience: float) -> Steps[Grant | Refusal]:
+        yield from ()
+        paths = self._lock.paths()
+        random.shuffle(paths)
+        for path in paths:
+            held = open_regular(path, any_owner=self._lock.any_owner)
+            # Whoever opened it before it was removed must not lock what nobody else can see.
+            if held.lock(self._lock.kind) and held.is_at_path():
+                self._held = held
+                return self._granted(held)
+            held.close()
+        return Refusal(_holder(self.name, _read(paths[0])))
+
+    def _granted(self, held: Held) -> Grant:
+        owner = f"{socket.gethostname()} pid {os.getpid()}"
+        if self._lock.kind == fcntl.LOCK_SH:
+            return Grant(owner, None, time.time())
+        fence = _fence(_record(held)) + 1
+        record = {"fence": fence, "owner": owner, "lock_id": self.lock_id, "acquired_at": time.time()}
+        # In one write, shorter than a block: readers see the old record or the new one.
+        os.pwrite(held.fd, json.dumps(record).ljust(RECORD_BYTES // 8).encode() + b"\n", 0)
+        return Grant(owner, fence if self._lock.slots == 1 else None, time.time())
+
+    def drop(self) -> Steps[bool]:
+        yield from ()
+        held, self._held = self._held, None
+        if held is None:
+            return True
+        still_there = held.is_at_path()
+        held.close()
+        return still_there
+
+    def renew(self, ttl: float | None) -> Steps[Renewal]:
+        return Renewal.RENEWED if (yield from self.owned()) else Renewal.GONE
+
+    def owned(self) -> Steps[bool]:
+        yield from ()
+        return self._held is not None and self._held.is_at_path()
+
+
+class _Kernel(BaseLock[L]):
+    portable = False
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        shared: bool = False,
+        slots: int = 1,
+        timeout: float | None = None,
+        on_timeout: OnTimeout = "raise",
+        any_filesystem: bool = False,
+        any_owner: bool = False,
+        **terms: Any,
+    ) -> None:
+        if slots < 1 or (shared and slots > 1):
+            raise ValueError(f"slots={slots}: at least 1, and 1 for a shared lock")
+        self.path = Path(os.path.abspath(path))
+        super().__init__(str(self.path), Terms(None, timeout, on_timeout, **terms))
+        if not any_filesystem:
+            refuse_unknown(self.path)
+        self.kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        self.slots = slots
+        self.permits = slots if not shared else 2
+        self.any_owner = any_owner
+
+    def paths(self) -> list[Path]:
+        return [self.path, *(self.path.with_name(f"{self.path.name}.{n}") for n in range(1, self.slots))]
+
+    def claim(self, lock_id: str | None = None) -> Claim:
+        return KernelClaim(self.settings(), lock_id)
+
+    def look(self) -> Steps[Holder | None]:
+        """Held, if an exclusive lock could not be had: on every slot."""
+        yield from ()
+        for path in self.paths():
+            try:
+                held = open_regular(path, create=False, any_owner=self.any_owner)
+            except FileNotFoundError:
+                return None
+            # For a moment this locks, and whoever tries just then tries again some milliseconds later.
+            free = held.lock(fcntl.LOCK_EX)
+            held.close()
+            if free:
+                return None
+        return _holder(self.name, _read(self.path))
+
+
+class KernelFileLock(_Kernel[Any], Lock):
+    """Mutex."""
+
+    def port(self) -> ClockPort:
+        return ClockPort()
+
+
+class AsyncKernelFileLock(_Kernel[Any], AsyncLock):
+    """Mutex."""
+
+    def port(self) -> AsyncClockPort:
+        return AsyncClockPort()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    held = open_regular(path, write=False, any_owner=True)
+    try:
+        return _record(held)
+    finally:
+        held.close()
+
+
+def _record(held: Held) -> dict[str, Any]:
+    """What the last holder wrote; nothing, if that was somebody else."""
+    try:
+        record = json.loads(os.pread(held.fd, RECORD_BYTES, 0).partition(b"\n")[0] or b"{}")
+    except ValueError:
+        raise LockBackendError(f"{held.path} holds something else than a lock's record; it was not touched") from None
+    return record if isinstance(record, dict) else {}
+
+
+def _fence(record: dict[str, Any]) -> int:
+    fence = record.get("fence", 0)
+    return fence if isinstance(fence, int) else 0
+
+
+def _holder(name: str, record: dict[str, Any]) -> Holder:
+    acquired_at = record.get("acquired_at")
+    age = time.time() - acquired_at if isinstance(acquired_at, float) else None
+    return Holder(name, record.get("owner"), record.get("lock_id"), acquired_at, age, None, record.get("fence"))

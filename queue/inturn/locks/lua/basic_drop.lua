@@ -1,0 +1,12 @@
+-- Anybody's release. KEYS: lock. ARGV: channel. Replies {1}, {0} free, {-1, what stands there}.
+
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind == 'none' then
+  return {0}
+end
+if kind ~= 'string' then
+  return {-1, 'a ' .. kind}
+end
+redis.call('DEL', KEYS[1])
+redis.call('PUBLISH', ARGV[1], 'released')
+return {1}

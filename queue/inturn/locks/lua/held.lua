@@ -1,0 +1,46 @@
+-- Before every script of the smart lock: reads the value at its key.
+-- Returns the decoded value, or nil and why there is none: 'none', or what stands there instead of a lock.
+
+local LONGEST = 65536 -- bytes; nothing of ours is as long, and decoding half a gigabyte would stop the server
+
+local function printable(text)
+  return (string.gsub(string.sub(tostring(text), 1, 200), '[^\32-\126]', function(c)
+    return string.format('\\x%02x', string.byte(c))
+  end))
+end
+
+local function now()
+  local time = redis.call('TIME')
+  return tonumber(time[1]), tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+local function is_lock(value)
+  return type(value) == 'table' and type(value.hostname) == 'string' and type(value.lock_id) == 'string'
+    and type(value.acquired_at) == 'number' and value.acquired_at == math.floor(value.acquired_at)
+end
+
+local function held(key)
+  local kind = redis.call('TYPE', key).ok
+  if kind == 'none' then
+    return nil, 'none'
+  end
+  if kind ~= 'string' then
+    return nil, 'a ' .. kind
+  end
+  if redis.call('STRLEN', key) > LONGEST then
+    return nil, 'a string of ' .. redis.call('STRLEN', key) .. ' bytes'
+  end
+  local raw = redis.call('GET', key)
+  local decoded, value = pcall(cjson.decode, raw)
+  if decoded and is_lock(value) then
+    return value
+  end
+  return nil, 'the value ' .. printable(raw)
+end
+
+-- What clients show of a value; only ASCII, because some clients decode every reply.
+local function facts(key, value)
+  local seconds = now()
+  return {printable(value.owner or value.hostname), printable(value.lock_id), value.acquired_at,
+    seconds - value.acquired_at, redis.call('PTTL', key), tonumber(value.fence) or -1}
+end

@@ -1,0 +1,19 @@
+-- KEYS: lock. ARGV: token, time to live in ms ('': none), '1' if nobody else can have this token.
+-- Replies 1 taken, 0 held. A request that is repeated because its reply was lost finds its own token.
+
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind == 'none' then
+  if ARGV[2] == '' then
+    redis.call('SET', KEYS[1], ARGV[1])
+  else
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  end
+  return 1
+end
+if kind ~= 'string' then
+  return -1
+end
+if ARGV[3] == '1' and redis.call('GET', KEYS[1]) == ARGV[1] then
+  return 1
+end
+return 0

@@ -1,0 +1,139 @@
+"""PostgreSQL below the locks: a connection of each lease's own, or the caller's.
+
+A connection is made when it is first needed and closed with the lease. One that is lost is made anew: for a row that is
+right, and for an advisory lock it tells that the lock is gone, because the new session does not have it.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from inturn.locks.errors import LockBackendError
+from inturn.locks.steps import Listen, Pause
+
+# A server that vanished without a word is noticed after half a minute.
+KEEPALIVE: dict[str, Any] = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "connect_timeout": 10,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    text: LiteralString
+    parameters: Any = None
+    repeatable: bool = True
+
+
+class PgPort:
+    def __init__(self, where: str | psycopg.Connection[Any]) -> None:
+        self._where = where
+        self._own: psycopg.Connection[Any] | None = None
+        self._pid = os.getpid()
+
+    @property
+    def lane(self) -> object:
+        return self._where
+
+    def do(self, request: Any) -> Any:
+        match request:
+            case Pause(seconds):
+                time.sleep(seconds)
+            case Listen():
+                pass
+            case Query():
+                with translated(request):
+                    return self._query(request)
+
+    def rest(self) -> None: ...
+
+    def close(self) -> None:
+        own, self._own = self._own, None
+        if own is not None and self._pid == os.getpid():
+            own.close()
+
+    def __del__(self) -> None:
+        self.close()  # of a lease that nobody refers to any more
+
+    def _query(self, query: Query) -> list[tuple[Any, ...]]:
+        with self._connection().cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(query.text, query.parameters)
+            return cursor.fetchall()
+
+    def _connection(self) -> psycopg.Connection[Any]:
+        if not isinstance(self._where, str):
+            return self._where
+        if self._own is None or self._own.closed:
+            self._own = psycopg.connect(self._where, autocommit=True, application_name="inturn lock", **KEEPALIVE)
+        return self._own
+
+
+class AsyncPgPort:
+    def __init__(self, where: str | psycopg.AsyncConnection[Any]) -> None:
+        self._where = where
+        self._own: psycopg.AsyncConnection[Any] | None = None
+        self._pid = os.getpid()
+
+    async def do(self, request: Any) -> Any:
+        match request:
+            case Pause(seconds):
+                await asyncio.sleep(seconds)
+            case Listen():
+                pass
+            case Query():
+                with translated(request):
+                    return await self._query(request)
+
+    async def rest(self) -> None: ...
+
+    async def close(self) -> None:
+        own, self._own = self._own, None
+        if own is not None:
+            await own.close()
+
+    def __del__(self) -> None:
+        own, self._own = self._own, None
+        if own is not None and self._pid == os.getpid():
+            own.pgconn.finish()  # nothing can be awaited any more
+
+    async def _query(self, query: Query) -> list[tuple[Any, ...]]:
+        connection = await self._connection()
+        async with connection.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(query.text, query.parameters)
+            return await cursor.fetchall()
+
+    async def _connection(self) -> psycopg.AsyncConnection[Any]:
+        if not isinstance(self._where, str):
+            return self._where
+        if self._own is None or self._own.closed:
+            self._own = await psycopg.AsyncConnection.connect(
+                self._where, autocommit=True, application_name="inturn lock", **KEEPALIVE
+            )
+        return self._own
+
+
+@contextmanager
+def translated(query: Query) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.errors.UndefinedTable as error:
+        raise LockBackendError("the table inturn_locks does not exist; create it: inturn.locks.install(dsn)") from error
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        # Classes 55 and 40 are answers of a server that lives: lock not available, deadlock.
+        lost = error.sqlstate is None or error.sqlstate.startswith(("57", "08"))
+        raise LockBackendError(f"PostgreSQL: {_first_line(error)}", unclear=lost and query.repeatable) from error
+    except psycopg.Error as error:
+        raise LockBackendError(f"PostgreSQL refused: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,78 @@
+"""Several locks at once: sorted, so that two callers cannot wait for each other; all or nothing; one deadline."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack, ExitStack
+from itertools import pairwise
+from types import TracebackType
+from typing import Any
+
+from inturn.locks.errors import LockDeadlock
+from inturn.locks.lease import AsyncLease, Lease
+from inturn.locks.lock import AsyncLock, BaseLock, Lock
+
+
+class lock_all:
+    """For `with` (locks) or `async with` (async ones); gives their leases in the order of the list.
+
+    Raises LockTimeout if one could not be had within `timeout` seconds for all together, and then holds none.
+    """
+
+    def __init__(self, locks: Iterable[BaseLock[Any]], timeout: float | None = None) -> None:
+        self._locks = list(locks)
+        self._timeout = timeout
+        self._sorted = sorted(self._locks, key=_place)
+        places = [_place(lock) for lock in self._sorted]
+        for place, following in pairwise(places):
+            if place == following:
+                raise LockDeadlock("it is in the list twice, and would wait for itself", name=place[1])
+        self._stack = ExitStack()
+        self._async_stack = AsyncExitStack()
+
+    def __enter__(self) -> Sequence[Lease]:
+        leases: dict[int, Lease] = {}
+        with ExitStack() as stack:
+            deadline = self._deadline()
+            for lock in self._sorted:
+                assert isinstance(lock, Lock)
+                lease, refusal = lock.attempt(_left(lock, deadline))
+                if lease is None:
+                    raise lock.busy(refusal)
+                stack.callback(lease.release)
+                leases[id(lock)] = lease
+            self._stack = stack.pop_all()
+        return [leases[id(lock)] for lock in self._locks]
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> Sequence[AsyncLease]:
+        leases: dict[int, AsyncLease] = {}
+        async with AsyncExitStack() as stack:
+            deadline = self._deadline()
+            for lock in self._sorted:
+                assert isinstance(lock, AsyncLock)
+                lease, refusal = await lock.attempt(_left(lock, deadline))
+                if lease is None:
+                    raise lock.busy(refusal)
+                stack.push_async_callback(lease.release)
+                leases[id(lock)] = lease
+            self._async_stack = stack.pop_all()
+        return [leases[id(lock)] for lock in self._locks]
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._async_stack.__aexit__(kind, error, trace)
+
+    def _deadline(self) -> float | None:
+        return None if self._timeout is None or not self._sorted else self._sorted[0].terms.clock() + self._timeout
+
+
+def _place(lock: BaseLock[Any]) -> tuple[str, str]:
+    return type(lock).__name__, lock.name
+
+
+def _left(lock: BaseLock[Any], deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - lock.terms.clock())

@@ -1,0 +1,226 @@
+"""The shared watchdog: it renews leases at a third of their life and notices when one ends.
+
+One thread keeps the time for all leases of threads; it never talks to a store, so that a silent server cannot hide
+that a lease has ended. Renewals run in a second thread for each server. Leases of tasks are kept by their event loop.
+A lease that nobody refers to any more is not renewed. After a fork the child starts with no watchdog.
+"""
+
+import asyncio
+import heapq
+import logging
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from itertools import count
+from queue import Empty, SimpleQueue
+from weakref import ref
+
+from inturn.locks.errors import LockBackendError
+from inturn.locks.lease import AsyncLease, BaseLease, Lease
+
+logger = logging.getLogger(__name__)
+IDLE = 5.0  # seconds after which a thread without work ends
+PROOF_INTERVAL = 5.0  # seconds between two looks at a lock without a time to live
+Action = Callable[[], None]
+Alive = Callable[[], object]
+
+
+class Clock:
+    """Runs actions at their time, in one thread."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[float, int, Action, Alive]] = []
+        self._many = 1000
+        self._numbers = count()
+        self._changed = threading.Condition()
+        self._running = False
+
+    def after(self, seconds: float, action: Action, alive: Alive) -> None:
+        entry = (time.monotonic() + seconds, next(self._numbers), action, alive)
+        with self._changed:
+            if len(self._due) > self._many:  # of locks that were held for a moment only
+                self._due = [waiting for waiting in self._due if waiting[3]()]
+                heapq.heapify(self._due)
+                self._many = max(1000, 2 * len(self._due))
+            heapq.heappush(self._due, entry)
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="inturn-locks-clock", daemon=True).start()
+            elif self._due[0] is entry:  # else it need not be woken: acquiring stays cheap
+                self._changed.notify()
+
+    def _run(self) -> None:
+        while action := self._next():
+            _guarded(action)
+
+    def _next(self) -> Action | None:
+        with self._changed:
+            while True:
+                wait = self._due[0][0] - time.monotonic() if self._due else IDLE
+                if self._due and wait <= 0:
+                    return heapq.heappop(self._due)[2]
+                if not self._changed.wait(wait) and not self._due:
+                    self._running = False
+                    return None
+
+
+class Lane:
+    """Runs renewals for one server one after another, in a thread that ends when there are none."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Action] = SimpleQueue()
+        self._starting = threading.Lock()
+        self._running = False
+
+    def put(self, action: Action) -> None:
+        with self._starting:
+            self._queue.put(action)
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="inturn-locks-renewal", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                _guarded(self._queue.get(timeout=IDLE))
+            except Empty:
+                with self._starting:
+                    if self._queue.empty():
+                        self._running = False
+                        return
+
+
+_clock = Clock()
+_lanes: dict[object, Lane] = {}
+
+
+def _forget() -> None:
+    global _clock
+    _clock = Clock()
+    _lanes.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+class Watch(ABC):
+    """Looks at one lease whenever a renewal or its end is due."""
+
+    def __init__(self, lease: BaseLease, renewing: bool) -> None:
+        self.lease = ref(lease)
+        self.renewing = renewing
+        self.in_flight = False
+        self.renew_at = lease.began + interval(lease)
+        self.turn = 0
+        self.arm(lease)
+
+    @abstractmethod
+    def after(self, seconds: float, action: Action) -> None: ...
+
+    @abstractmethod
+    def start_renewal(self, lease: BaseLease) -> None: ...
+
+    def arm(self, lease: BaseLease) -> None:
+        self.turn += 1
+        turn = self.turn
+        self.after(self._wait(lease), lambda: self.look(turn))
+
+    def look(self, turn: int) -> None:
+        lease = self.living()
+        if lease is None or turn != self.turn:
+            return
+        renewal_is_due = self._renews(lease) and lease.clock() >= self.renew_at
+        self.in_flight = self.in_flight or renewal_is_due
+        self.arm(lease)  # before the renewal, whose own look replaces this one
+        if renewal_is_due:
+            self.start_renewal(lease)
+
+    def unfinished(self) -> bool:
+        lease = self.lease()
+        return lease is not None and not lease.released
+
+    def living(self) -> BaseLease | None:
+        """The lease, unless it is over; an end that is due is told here."""
+        lease = self.lease()
+        if lease is None or lease.ending or lease.released or lease.foreign:
+            return None
+        lease.expire()
+        return None if lease.lost else lease
+
+    def failed(self, lease: BaseLease, error: LockBackendError) -> None:
+        """No answer is no loss yet: try again until its time is over. Without a time to live, it was a connection."""
+        if lease.ttl is None:
+            lease.lose(f"its connection is gone: {error}")
+        else:
+            logger.warning("lock.renewal_failed: %s", error)
+            self.renew_at = lease.clock() + min(1.0, interval(lease) / 3)
+
+    def finished(self) -> None:
+        self.in_flight = False
+        lease = self.living()
+        if lease is not None:
+            self.arm(lease)
+
+    def _renews(self, lease: BaseLease) -> bool:
+        return self.renewing and not self.in_flight and lease.next_ttl() != 0
+
+    def _wait(self, lease: BaseLease) -> float:
+        to_renewal = self.renew_at - lease.clock() if self._renews(lease) else PROOF_INTERVAL
+        return max(0.001, min(lease.remaining(), to_renewal))
+
+
+class ThreadWatch(Watch):
+    def after(self, seconds: float, action: Action) -> None:
+        _clock.after(seconds, action, self.unfinished)
+
+    def start_renewal(self, lease: BaseLease) -> None:
+        assert isinstance(lease, Lease)
+        _lanes.setdefault(lease.port.lane, Lane()).put(self._renew)
+
+    def _renew(self) -> None:
+        lease = self.living()
+        if isinstance(lease, Lease):
+            self.renew_at = lease.clock() + interval(lease)
+            try:
+                lease.renew()
+            except LockBackendError as error:
+                self.failed(lease, error)
+        self.finished()
+
+
+class TaskWatch(Watch):
+    renewal: "asyncio.Task[None] | None" = None  # referred to here, or it could be collected while it runs
+
+    def after(self, seconds: float, action: Action) -> None:
+        asyncio.get_running_loop().call_later(seconds, action)
+
+    def start_renewal(self, lease: BaseLease) -> None:
+        self.renewal = asyncio.get_running_loop().create_task(self._renew())
+
+    async def _renew(self) -> None:
+        lease = self.living()
+        if isinstance(lease, AsyncLease):
+            self.renew_at = lease.clock() + interval(lease)
+            try:
+                await lease.renew()
+            except LockBackendError as error:
+                self.failed(lease, error)
+        self.finished()
+
+
+def watch(lease: BaseLease, *, renewing: bool) -> None:
+    if renewing or lease.expires is not None:
+        (ThreadWatch if isinstance(lease, Lease) else TaskWatch)(lease, renewing)
+
+
+def interval(lease: BaseLease) -> float:
+    return PROOF_INTERVAL if lease.ttl is None else lease.ttl / 3
+
+
+def _guarded(action: Action) -> None:
+    try:
+        action()
+    except Exception:
+        logger.exception("lock.watchdog: an action failed")

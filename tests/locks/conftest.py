@@ -1,0 +1,157 @@
+"""A real Redis for every test: one server of each version that is here a session, emptied before each test."""
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+import redis
+import redis.asyncio
+
+from tests.locks import redis_server
+from tests.locks.lossy import Lossy
+
+LIMIT = 30.0  # seconds after which a failing test stops waiting
+
+
+@pytest.fixture(scope="session")
+def sockets() -> Iterator[dict[str, str]]:
+    """Of each version of Redis."""
+    with contextlib.ExitStack() as stack:
+        yield {
+            version: stack.enter_context(redis_server.server(binary))
+            for version, binary in redis_server.binaries().items()
+        }
+
+
+@pytest.fixture
+def socket(sockets: dict[str, str]) -> str:
+    """Of the newest version; empty."""
+    path = sockets[max(sockets, key=lambda version: [int(part) for part in version.split(".")])]
+    with redis.Redis(unix_socket_path=path) as client:
+        client.flushall()
+        client.script_flush()
+    return path
+
+
+@pytest.fixture(params=[False, True], ids=["bytes", "decoded"])
+def client(socket: str, request: pytest.FixtureRequest) -> "Iterator[redis.Redis]":
+    """A client that leaves replies as they are, and one that decodes them."""
+    with redis.Redis(unix_socket_path=socket, decode_responses=request.param) as client:
+        yield client
+
+
+@pytest.fixture
+def conn(socket: str) -> "Iterator[redis.Redis]":
+    with redis.Redis(unix_socket_path=socket, decode_responses=True) as client:
+        yield client
+
+
+@pytest.fixture
+def lossy(socket: str) -> Iterator[Lossy]:
+    """A way to the server that can lose replies."""
+    with Lossy(socket) as proxy:
+        yield proxy
+
+
+Async = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
+
+
+@pytest.fixture
+def with_async(socket: str) -> Async:
+    """Runs a coroutine function on an async client."""
+
+    def run(body: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
+        async def main() -> Any:
+            async with redis.asyncio.Redis(unix_socket_path=socket) as client:
+                return await asyncio.wait_for(body(client), LIMIT)
+
+        return asyncio.run(main())
+
+    return run
+
+
+class Child:
+    """Another process that runs a piece of Python and speaks in lines."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+        self.pid = process.pid
+
+    def line(self) -> str:
+        return _stream(self.process.stdout).readline().strip()
+
+    def say(self, line: str) -> None:
+        stream = _stream(self.process.stdin)
+        stream.write(line + "\n")
+        stream.flush()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+Spawn = Callable[..., Child]
+
+
+@pytest.fixture
+def spawn(tmp_path: Path) -> Iterator[Spawn]:
+    """Starts Python on a piece of code; killed at the end of the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(code: str, *arguments: object, **options: Any) -> Child:
+            command = options.pop("command", [sys.executable, "-c", code])
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [*command, *map(str, arguments)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    **options,
+                )
+            )
+            stack.callback(process.kill)
+            return Child(process)
+
+        yield start
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Waits for what another process or thread does; the limit only keeps a failing test from hanging."""
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.002)
+
+
+def in_threads(*functions: Callable[[], object]) -> list[Any]:
+    """What they return, each in a thread of its own; an error in one is raised."""
+    results: list[Any] = [None] * len(functions)
+
+    def call(number: int) -> None:
+        try:
+            results[number] = functions[number]()
+        except BaseException as error:
+            results[number] = error
+
+    threads = [threading.Thread(target=call, args=(number,), daemon=True) for number in range(len(functions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+        assert not thread.is_alive(), "a thread hangs"
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
+
+
+def _stream(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None
+    return stream

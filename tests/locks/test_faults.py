@@ -1,0 +1,274 @@
+"""What can happen on the way: lost replies, silent servers, cut connections, stopped processes, stepping clocks."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import psycopg
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from inturn.locks import (
+    FileLock,
+    KernelFileLock,
+    LockBackendError,
+    LockLost,
+    PgLock,
+    Semaphore,
+    SmartLock,
+    check_fence,
+    highest_fence,
+    install,
+)
+from tests.locks.conftest import Spawn, until
+from tests.locks.lossy import Lossy
+
+STOPPABLE = """
+import sys, redis
+from inturn.locks import LockLost, SmartLock
+lease = SmartLock(redis.Redis(unix_socket_path=sys.argv[1]), "it", host="stopped", ttl=0.5).acquire()
+print(lease.fence, flush=True)
+sys.stdin.readline()
+try:
+    lease.ensure()
+    print("held", flush=True)
+except LockLost:
+    print("lost", flush=True)
+"""
+
+
+@pytest.fixture
+def pg(empty_dsn: str) -> str:
+    install(empty_dsn)
+    return empty_dsn
+
+
+@pytest.mark.parametrize("retries", [0, 3], ids=["seen by us", "repeated by the client"])
+@pytest.mark.parametrize("kind", [SmartLock, Semaphore])
+def test_P1_lost_replies_change_nothing(lossy: Lossy, conn: "redis.Redis", kind: Any, retries: int) -> None:
+    more = (1,) if kind is Semaphore else ()
+    with redis.Redis(unix_socket_path=lossy.path, retry=Retry(NoBackoff(), retries)) as client:
+        lock = kind(client, "it", *more)
+        with lock:  # connected, and the scripts are loaded
+            pass
+        lossy.lose_next_reply()
+        lease = lock.acquire(timeout=0)
+        assert lossy.lost.is_set()
+        assert lease.fence == 2
+        lossy.lose_next_reply()
+        lock.release()
+        assert lossy.lost.is_set()
+    with kind(conn, "it", *more, timeout=0) as lease:
+        assert lease.fence == 3
+
+
+def test_P2_debug_sleep_a_silent_server_cannot_hide_the_end_of_a_lease(socket: str, conn: "redis.Redis") -> None:
+    with redis.Redis(unix_socket_path=socket, socket_timeout=0.2, retry=Retry(NoBackoff(), 0)) as client:
+        lease = SmartLock(client, "it", ttl=0.6).acquire()
+        assert lease is not None
+        commands: Any = conn
+        asleep = threading.Thread(target=lambda: commands.execute_command("DEBUG", "SLEEP", "2"))
+        began = time.monotonic()
+        asleep.start()
+        assert lease.lost.wait(10)
+        assert time.monotonic() - began < 1.8  # while the server still sleeps
+        with pytest.raises(LockLost):
+            lease.ensure()
+        asleep.join()
+
+
+def test_P3_client_pause_is_reported_within_the_socket_timeout(socket: str, conn: "redis.Redis") -> None:
+    with redis.Redis(unix_socket_path=socket, socket_timeout=0.2, retry=Retry(NoBackoff(), 0)) as client:
+        lock = SmartLock(client, "it", ttl=1)
+        with lock:
+            pass
+        conn.client_pause(1500)
+        began = time.monotonic()
+        with pytest.raises(LockBackendError, match="Redis"):
+            lock.acquire(timeout=0)
+        assert time.monotonic() - began < 1.4
+    with SmartLock(conn, "it", timeout=20):  # whatever became of that request, it ended with its ttl
+        pass
+
+
+def test_P4_client_kill_a_lease_survives_its_connections(socket: str, conn: "redis.Redis") -> None:
+    with redis.Redis(unix_socket_path=socket, retry=Retry(NoBackoff(), 0)) as client:
+        with SmartLock(client, "it", ttl=0.6) as lease:
+            for _ in range(6):
+                conn.client_kill_filter(_type="normal", skipme=True)
+                time.sleep(0.2)  # two lives pass
+            assert lease is not None
+            lease.ensure()
+        assert not SmartLock(conn, "it").locked()
+
+
+def test_P5_sigstop_beyond_the_ttl_the_sleeper_is_told_and_fenced_off(
+    conn: "redis.Redis", socket: str, spawn: Spawn, pg: str
+) -> None:
+    stopped = spawn(STOPPABLE, socket)
+    fence = int(stopped.line())
+    os.kill(stopped.pid, signal.SIGSTOP)
+    with SmartLock(conn, "it", host="next", timeout=20) as lease, psycopg.connect(pg) as connection:
+        assert lease is not None
+        assert lease.fence is not None
+        check_fence(connection, "it", lease.fence)
+        connection.commit()
+        os.kill(stopped.pid, signal.SIGCONT)
+        stopped.say("")
+        assert stopped.line() == "lost"
+        with pytest.raises(LockLost, match="refused"):
+            check_fence(connection, "it", fence)  # what it would write late
+        check_fence(connection, "it", lease.fence)
+
+
+def test_P6_sigkill_a_kernel_lock_is_free_at_once(tmp_path: Path, spawn: Spawn) -> None:
+    path = tmp_path / "it.lock"
+    holder = spawn(
+        "import sys; from inturn.locks import KernelFileLock\n"
+        "KernelFileLock(sys.argv[1]).acquire(); print('held', flush=True); sys.stdin.readline()",
+        path,
+    )
+    holder.line()
+    lock = KernelFileLock(path)
+    assert lock.acquire(timeout=0) is None
+    holder.kill()
+    assert lock.acquire(timeout=0)
+    lock.release()
+
+
+def test_P7_fork_a_child_does_not_keep_the_parents_kernel_lock(tmp_path: Path) -> None:
+    lock = KernelFileLock(tmp_path / "it.lock")
+    lease = lock.acquire()
+    assert lease is not None
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        os.read(reading, 1)
+        os._exit(0 if not lease.valid else 1)
+    try:
+        assert KernelFileLock(tmp_path / "it.lock").acquire(timeout=0) is None  # the child's copy unlocked nothing
+        lease.release()
+        with KernelFileLock(tmp_path / "it.lock", timeout=0):
+            pass
+    finally:
+        os.write(writing, b"x")
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        os.close(reading)
+        os.close(writing)
+
+
+@pytest.mark.parametrize("step", [-86_400, 86_400])
+def test_P8_clock_steps_of_the_wall_clock_mean_nothing(client: "redis.Redis", step: float) -> None:
+    with SmartLock(client, "it", host="a", ttl=30) as lease:
+        with mock.patch("time.time", return_value=time.time() + step):
+            assert lease is not None
+            lease.ensure()
+            assert SmartLock(client, "it", host="b").acquire(timeout=0) is None
+            holder = SmartLock(client, "it").holder()
+            assert holder is not None
+            assert holder.age is not None
+            assert holder.age < 5
+
+
+def test_P8_clock_steps_of_the_monotonic_clock_end_a_lease(client: "redis.Redis") -> None:
+    now = 100.0
+    lock = SmartLock(client, "it", ttl=30, clock=lambda: now)
+    lease = lock.acquire()
+    assert lease is not None
+    assert lease.remaining() == 30
+    now += 29.9
+    lease.ensure()
+    now += 0.1  # as after a suspend: no thread has run meanwhile
+    assert not lease.valid
+    with pytest.raises(LockLost):
+        lease.ensure()
+    with pytest.raises(LockLost):
+        lock.release()
+
+
+def test_P9_flushall_fences_heal_from_what_postgresql_has_seen(client: "redis.Redis", pg: str) -> None:
+    asked = []
+
+    def seed() -> int:
+        asked.append(1)
+        return highest_fence(pg, "it")
+
+    def use() -> int:
+        with SmartLock(client, "it", seed=seed) as lease, psycopg.connect(pg) as connection:
+            assert lease is not None
+            assert lease.fence is not None
+            check_fence(connection, "it", lease.fence)
+            return lease.fence
+
+    before = [use() for _ in range(3)]
+    assert len(asked) == 1  # only while the fence is unknown
+    client.flushall()
+    after = [use() for _ in range(3)]
+    assert before + after == [1, 2, 3, 4, 5, 6]
+    assert len(asked) == 2
+
+
+def test_P9_flushall_while_holding_is_noticed(client: "redis.Redis") -> None:
+    lease = SmartLock(client, "it", ttl=0.6).acquire()
+    client.flushall()
+    assert lease is not None
+    assert lease.lost.wait(10)
+
+
+def test_P10_a_pid_namespace_does_not_hide_the_holder(tmp_path: Path, spawn: Spawn) -> None:
+    command = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    if not shutil.which("unshare") or subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this kernel lets us make no namespaces")
+    path = tmp_path / "it.lock"
+    holder = spawn(
+        "",
+        path,
+        command=[*command, "--kill-child", sys.executable, "-c", NAMESPACED],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
+    )
+    pid = int(holder.line())
+    assert pid < 100  # by its own count: here that number is some other process's, or nobody's
+    assert FileLock(str(path)).locked()
+    holder.kill()
+    until(lambda: not FileLock(str(path)).locked())
+
+
+NAMESPACED = """
+import os, sys
+from inturn.locks import FileLock
+FileLock(sys.argv[1]).acquire(); print(os.getpid(), flush=True); sys.stdin.readline()
+"""
+
+
+def test_P11_terminating_its_session_loses_a_postgresql_lock(pg: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inturn.locks.watchdog.PROOF_INTERVAL", 0.1)
+    lock = PgLock(pg, "it")
+    lease = lock.acquire()
+    assert lease is not None
+    told = threading.Event()
+    lease.on_lost(told.set)
+    assert PgLock(pg, "it").break_()
+    with PgLock(pg, "it", timeout=10) as successor:
+        assert successor is not None
+        assert (successor.fence or 0) > (lease.fence or 0)
+        assert told.wait(10)
+        with pytest.raises(LockLost):
+            lease.release()
+
+
+def test_a_server_that_is_not_there_is_a_backend_error(tmp_path: Path) -> None:
+    client = redis.Redis(unix_socket_path=str(tmp_path / "nothing"), retry=Retry(NoBackoff(), 0))
+    with client, pytest.raises(LockBackendError, match="cannot be reached"):
+        SmartLock(client, "it").acquire()
+    with pytest.raises(LockBackendError, match="PostgreSQL"):
+        PgLock(f"host={tmp_path} user=x", "it").acquire()

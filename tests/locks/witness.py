@@ -1,0 +1,253 @@
+"""The overlap witness: processes that hold a lock for a moment, again and again, and look for each other while they do.
+
+Whoever is inside makes a file that must not be there yet (O_EXCL), and removes it before it leaves. Each process also
+writes down, by the clock that all processes of a machine share, when it entered and left, and what became of its late
+write: a resource with a fence refuses every number smaller than one that it has seen. Meanwhile a tormentor kills the
+holders, and stops them for longer than a lease lives. In the end a judge reads it all.
+"""
+
+import fcntl
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from inturn import locks
+
+MUTEX, LEASE = "mutex", "lease"
+CONTRACT = {
+    "kernel": MUTEX,
+    "openlock": MUTEX,
+    "pg session": MUTEX,
+    "pg table": LEASE,
+    "smart": LEASE,
+    "smart portable": LEASE,
+    "semaphore": LEASE,
+}
+TTL = 0.8  # seconds
+PAUSE = 1.6  # seconds that a holder is stopped
+ENOUGH, PATIENCE = 20, 30.0  # so many visits at least; on a busy machine in so many more seconds
+STEP = 0.15  # seconds between two deeds of the tormentor
+GAP = 0.5  # seconds that a process on a busy machine needs to wake up, or to be seen dead
+
+
+@dataclass
+class Visit:
+    """One process, once inside."""
+
+    pid: int
+    entered: float
+    fence: int | None
+    found: int | None = None  # whose file was there
+    left: float | None = None
+    refused: bool = False
+
+
+@dataclass
+class Run:
+    """What happened, and what is wrong with it."""
+
+    visits: list[Visit] = field(default_factory=list)
+    kills: dict[int, float] = field(default_factory=dict)
+    pauses: list[tuple[int, float, float]] = field(default_factory=list)
+    seen: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def make(kind: str, where: str) -> Any:
+    if kind == "kernel":
+        return locks.KernelFileLock(where)
+    if kind == "openlock":
+        return locks.FileLock(where)
+    if kind == "pg session":
+        return locks.PgLock(where, "it")
+    if kind == "pg table":
+        return locks.PgLock(where, "it", mode="table", ttl=TTL)
+    import redis
+
+    client = redis.Redis(unix_socket_path=where)
+    if kind == "semaphore":
+        return locks.Semaphore(client, "it", 1, ttl=TTL)
+    portable = kind == "smart portable"
+    return locks.SmartLock(client, "it", ttl=TTL, host="host", portable=portable)
+
+
+def live(kind: str, where: str, folder: Path) -> None:
+    """One process, until it is killed."""
+    lock = make(kind, where)
+    log = os.open(folder / f"{os.getpid()}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    dice = random.Random(os.getpid())
+
+    def note(**facts: Any) -> None:
+        os.write(log, json.dumps(facts).encode() + b"\n")  # whole, or not at all
+
+    while True:
+        lease = lock.acquire()
+        fence = lease.fence if lease is not None and CONTRACT[kind] == LEASE else None
+        entered = time.monotonic()
+        write(folder / "resource", fence)
+        note(entered=entered, fence=fence, found=enter(folder / "inside"))
+        time.sleep(dice.uniform(0, 0.02))  # the work
+        refused = not write(folder / "resource", fence)
+        leave(folder / "inside")
+        note(left=time.monotonic(), refused=refused)
+        with suppress(locks.LockLost):
+            (lease or lock).release()
+
+
+def enter(path: Path) -> int | None:
+    """Whose file was there already, if any; it is ours then."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        found = None
+    except FileExistsError:
+        with suppress(FileNotFoundError, ValueError):
+            found = int(path.read_text())
+            path.write_text(str(os.getpid()))
+            return found
+        return None
+    os.write(fd, str(os.getpid()).encode())
+    os.close(fd)
+    return found
+
+
+def leave(path: Path) -> None:
+    with suppress(FileNotFoundError, ValueError):
+        if int(path.read_text()) == os.getpid():
+            path.unlink()
+
+
+def write(path: Path, fence: int | None) -> bool:
+    """The protected resource: it refuses a fence smaller than the greatest that it has seen."""
+    if fence is None:
+        return True
+    with path.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        greatest = int(file.read() or 0)
+        if fence >= greatest:
+            file.truncate(0)
+            file.write(str(fence))
+        return fence >= greatest
+
+
+def torment(kind: str, where: str, folder: Path, processes: int, seconds: float) -> Run:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.locks.witness"])
+    run, dice = Run(), random.Random(f"{kind} {seconds}")
+
+    def start() -> Any:
+        process = context.Process(target=live, args=(kind, where, folder), daemon=True)
+        process.start()
+        return process
+
+    crowd = [start() for _ in range(processes)]
+    try:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end or (_entries(folder) < ENOUGH and time.monotonic() < end + PATIENCE):
+            time.sleep(STEP)
+            victim = _holder(folder) if dice.random() < 0.8 else dice.choice(crowd).pid
+            process = next((one for one in crowd if one.pid == victim), None)
+            if process is None:
+                continue
+            if dice.random() < 0.4:
+                crowd[crowd.index(process)] = _replaced(process, start, run)
+            else:
+                _stop(process.pid, run)
+    finally:
+        for process in crowd:
+            run.kills[process.pid] = time.monotonic()
+            process.kill()
+        for process in crowd:
+            process.join()
+    run.visits = sorted(_visits(folder, run), key=lambda visit: visit.entered)
+    judge(CONTRACT[kind], run)
+    return run
+
+
+def _entries(folder: Path) -> int:
+    return sum(log.read_bytes().count(b"entered") for log in folder.glob("*.log"))
+
+
+def _holder(folder: Path) -> int | None:
+    with suppress(FileNotFoundError, ValueError):
+        return int((folder / "inside").read_text())
+    return None
+
+
+def _replaced(process: Any, start: Any, run: Run) -> Any:
+    process.kill()
+    process.join()
+    run.kills[process.pid] = time.monotonic()
+    run.seen["killed"] += 1
+    return start()
+
+
+def _stop(pid: int, run: Run) -> None:
+    began = time.monotonic()
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(PAUSE)
+    run.pauses.append((pid, began, time.monotonic()))
+    os.kill(pid, signal.SIGCONT)
+    run.seen["stopped"] += 1
+
+
+def _visits(folder: Path, run: Run) -> Iterator[Visit]:
+    for log in folder.glob("*.log"):
+        pid, visit = int(log.stem), None
+        for line in log.read_text().splitlines():
+            facts = json.loads(line)
+            if "entered" in facts:
+                visit = Visit(pid, facts["entered"], facts["fence"], facts["found"])
+                yield visit
+            elif visit is not None:
+                visit.left, visit.refused = facts["left"], facts["refused"]
+
+
+def judge(contract: str, run: Run) -> None:
+    for place, visit in enumerate(run.visits):
+        run.seen["entered"] += 1
+        if visit.found is not None and not _dead(visit.found, visit.entered, run):
+            run.seen["found"] += 1
+            if contract == MUTEX or not _paused(visit.found, visit.entered, visit.entered, run):
+                run.wrong.append(f"{visit} found {visit.found} inside")
+        for other in run.visits[place + 1 :]:
+            if other.entered >= _end(visit, run):
+                break
+            run.seen["overlaps"] += 1
+            _judge_overlap(contract, visit, other, run)
+
+
+def _judge_overlap(contract: str, visit: Visit, other: Visit, run: Run) -> None:
+    if contract == MUTEX:
+        run.wrong.append(f"{visit} and {other} overlap")
+        return
+    # Who has the smaller fence is the one that lost its lease; it may have entered later than its successor.
+    old, new = sorted((visit, other), key=lambda one: one.fence or 0)
+    if not _paused(old.pid, new.entered, min(old.entered, new.entered), run):
+        run.wrong.append(f"{old} was not stopped, and {new} entered")
+    elif old.left is not None and not old.refused:
+        run.wrong.append(f"{old} wrote after {new} and was not refused")
+
+
+def _end(visit: Visit, run: Run) -> float:
+    return visit.left if visit.left is not None else run.kills.get(visit.pid, float("inf"))
+
+
+def _dead(pid: int, at: float, run: Run) -> bool:
+    return run.kills.get(pid, float("inf")) <= at + GAP
+
+
+def _paused(pid: int, entered: float, since: float, run: Run) -> bool:
+    """It was stopped, at that time or later, for so long that its lease could end before somebody else entered."""
+    return any(
+        victim == pid and began + TTL / 2 <= entered and ended + GAP >= since for victim, began, ended in run.pauses
+    )
