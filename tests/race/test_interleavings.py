@@ -411,6 +411,25 @@ def test_what_a_worker_claims_while_it_is_declared_dead_is_rescued_later(stage: 
     promise(rescuer.rescue("1 minute") == [first], "its worker has no row")
 
 
+@story(
+    Mutation(
+        "a lane is handed over that is held under another name", "followers.sql", " AND held.worker_id = p_worker", ""
+    )
+)
+def test_a_worker_that_registered_anew_ends_its_job_and_gives_the_lane_back(stage: Stage) -> None:
+    """It was taken for dead, and is faster than the rescuer. The lane's row names it as it was before."""
+    producer, worker, reconciler = stage.session(), stage.worker(), stage.session()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    running = worker.claim_one()
+    stage.forget(worker)
+    worker.register()
+    promise(worker.finish(running).accepted == [first], "its claim is still good")
+    promise(ids(worker.claim()) in ([], [second]), "the next one runs")
+    reconciler.reconcile()
+    promise(stage.audited() == [] and stage.lanes() == {"a": "held"}, "and the lane is held by who runs it")
+    promise(stage.doing() == [second] and stage.drain() == [second], "in order")
+
+
 # ---------------------------------------------------------------- rescue against finish, rescue against rescue
 
 
