@@ -145,7 +145,7 @@ def test_a_deep_lane_keeps_its_worker_from_an_older_job_for_its_slice_only(stage
 
 
 @story(
-    Mutation("a lane has no slice", "followers.sql", "lanes.since + interval '0.1 s' > clock()", "false"),
+    Mutation("a lane has no slice", "followers.sql", "held.since + interval '0.1 s' > clock()", "false"),
 )
 def test_a_lane_that_was_just_won_is_handed_on_although_an_older_job_waits(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -641,8 +641,8 @@ def test_a_claim_gives_a_lane_back_whose_head_is_for_others(stage: Stage) -> Non
     Mutation(
         "finish hands over a job of a queue that the worker does not serve",
         "followers.sql",
-        "AND (p_queues IS NULL OR head.queue = ANY (p_queues))",
-        "",
+        "WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))",
+        "WHERE true",
     ),
     Mutation("finish wakes nobody", "finish.sql", "PERFORM wake(v_tokens);", "NULL;"),
     Mutation("the head is made no token", "release_lanes.sql", "AND jobs.status = 'blocked'", "AND false"),

@@ -192,7 +192,7 @@ def test_cancel_waiting_leaves_what_runs_and_what_comes_later(stage: Stage) -> N
 
 
 @story(
-    Mutation("finish hands a stopped lane over", "followers.sql", "lane.lock <> ALL (p_stopped)", "true"),
+    Mutation("finish hands a stopped lane over", "followers.sql", " AND held.worker_id = p_worker", ""),
     Mutation(
         "finish does not let go of a stopped lane", "finish.sql", "IF v_stopped <> '{}' OR v_done.halts", "IF v_done.halts"
     ),
