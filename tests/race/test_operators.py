@@ -188,6 +188,17 @@ def test_cancel_waiting_leaves_what_runs_and_what_comes_later(stage: Stage) -> N
     promise(ids(worker.claim()) == [last], "the lane is free")
 
 
+@story(Mutation("cancel takes the lane of live jobs only", "cancel_job.sql", "FROM all_jobs WHERE", "FROM jobs WHERE"))
+def test_a_failed_job_cannot_be_cancelled_in_the_moment_in_which_it_is_brought_back(stage: Stage) -> None:
+    producer, one, two, worker = stage.session(), stage.session(), stage.session(), stage.worker()
+    [first] = producer.defer("a", on_failure="halt")
+    worker.finish(worker.claim_one(), status="failed")
+    one.start_until("bury", one.cancel, first)
+    two.start(two.retry_head, "a")
+    promise(one.resume() == "failed", "it was over when the lane was taken")
+    promise(two.result() == first and stage.drain() == [first], "the lane waits for a job that is there")
+
+
 # ---------------------------------------------------------------- pause and resume
 
 
