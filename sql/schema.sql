@@ -91,7 +91,7 @@ CREATE FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean DEFAULT false) RE
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lock   text := (SELECT lock FROM jobs WHERE id = p_id);
+    v_lock   text := (SELECT lock FROM all_jobs WHERE id = p_id LIMIT 1);   -- a finished one may be revived meanwhile
     v_status job_status;
 BEGIN
     IF v_lock IS NOT NULL THEN
