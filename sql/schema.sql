@@ -91,7 +91,7 @@ CREATE FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean DEFAULT false) RE
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lock   text := (SELECT lock FROM jobs WHERE id = p_id);
+    v_lock   text := (SELECT lock FROM all_jobs WHERE id = p_id LIMIT 1);   -- a finished one may be revived meanwhile
     v_status job_status;
 BEGIN
     IF v_lock IS NOT NULL THEN
@@ -473,7 +473,7 @@ BEGIN
     END IF;
     -- New statements: the next of each lane is read after the lane was locked.
     SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
-    INTO v_next FROM followers(v_done.lanes, v_stopped, p_queues, p_want) AS f;
+    INTO v_next FROM followers(p_worker, v_done.lanes, p_queues, p_want) AS f;
     RETURN QUERY SELECT NULL::bigint, started FROM start_jobs(p_worker, v_next.ids) AS started;
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
         v_tokens := release_lanes(ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes)));
@@ -485,7 +485,7 @@ BEGIN
         END IF;
     END IF;
 END $$;
-CREATE FUNCTION inturn.followers(p_locks text[], p_stopped text[], p_queues text[], p_want integer) RETURNS TABLE(lock text, id bigint)
+CREATE FUNCTION inturn.followers(p_worker uuid, p_locks text[], p_queues text[], p_want integer) RETURNS TABLE(lock text, id bigint)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -509,13 +509,12 @@ BEGIN
     )
     SELECT lane.lock, head.id
     FROM unnest(p_locks) AS lane(lock)
+    JOIN lanes AS held ON held.lock = lane.lock AND held.worker_id = p_worker
     CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
     LEFT JOIN first ON true
-    WHERE lane.lock <> ALL (p_stopped)
-      AND (p_queues IS NULL OR head.queue = ANY (p_queues))
+    WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
       AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
-           OR (head.priority = first.priority
-               AND (SELECT lanes.since + interval '0.1 s' > clock() FROM lanes WHERE lanes.lock = lane.lock)))
+           OR (head.priority = first.priority AND held.since + interval '0.1 s' > clock()))
     ORDER BY head.priority DESC, head.id
     LIMIT p_want;
 END $$;

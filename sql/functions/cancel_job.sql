@@ -6,7 +6,7 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    v_lock   text := (SELECT lock FROM jobs WHERE id = p_id);
+    v_lock   text := (SELECT lock FROM all_jobs WHERE id = p_id LIMIT 1);   -- a finished one may be revived meanwhile
     v_status job_status;
 BEGIN
     IF v_lock IS NOT NULL THEN

@@ -47,7 +47,7 @@ BEGIN
 
     -- New statements: the next of each lane is read after the lane was locked.
     SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
-    INTO v_next FROM followers(v_done.lanes, v_stopped, p_queues, p_want) AS f;
+    INTO v_next FROM followers(p_worker, v_done.lanes, p_queues, p_want) AS f;
 
     RETURN QUERY SELECT NULL::bigint, started FROM start_jobs(p_worker, v_next.ids) AS started;
 

@@ -1,9 +1,10 @@
--- Which of the heads of these lanes are handed over: not those of stopped lanes; in a queue that the worker serves; no more
--- than it wants; and only while no other ready job has a better claim to the slot. A job of higher priority has it at
+-- Which of the heads of these lanes are handed over: those of lanes whose row names the worker, so not of stopped lanes, nor of
+-- those that it held under another id, before it was taken for dead; in a queue that the worker serves; no more than it
+-- wants; and only while no other ready job has a better claim to the slot. A job of higher priority has it at
 -- once, an older one of the same priority when the lane has been held for its slice: otherwise a worker would stay in one
 -- deep lane and starve the rest, and without the slice it would give each lane up after every single job.
 CREATE OR REPLACE FUNCTION followers(
-    p_locks text[], p_stopped text[], p_queues text[], p_want integer
+    p_worker uuid, p_locks text[], p_queues text[], p_want integer
 )
 RETURNS TABLE (lock text, id bigint)
 LANGUAGE plpgsql AS $$
@@ -28,13 +29,12 @@ BEGIN
     )
     SELECT lane.lock, head.id
     FROM unnest(p_locks) AS lane(lock)
+    JOIN lanes AS held ON held.lock = lane.lock AND held.worker_id = p_worker
     CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
     LEFT JOIN first ON true
-    WHERE lane.lock <> ALL (p_stopped)
-      AND (p_queues IS NULL OR head.queue = ANY (p_queues))
+    WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
       AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
-           OR (head.priority = first.priority
-               AND (SELECT lanes.since + interval '0.1 s' > clock() FROM lanes WHERE lanes.lock = lane.lock)))
+           OR (head.priority = first.priority AND held.since + interval '0.1 s' > clock()))
     ORDER BY head.priority DESC, head.id
     LIMIT p_want;
 END $$;

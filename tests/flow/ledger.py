@@ -164,8 +164,15 @@ def violations(ledger: Ledger) -> list[str]:
 
 
 def explained(ledger: Ledger, run: Run, other: float) -> bool:
-    """Whether something happened elsewhere during a run because the run's process had been stopped before it."""
-    return any(span.start < other and run.start < span.end + LEARNING for span in ledger.stopped[run.pid])
+    """Whether something happened elsewhere during a run because the run's process had been stopped before it.
+
+    Who is stopped again before it could learn anything was stopped all the time.
+    """
+    known = 0.0  # when it has learned of all stops that began early enough to explain it
+    for span in sorted(ledger.stopped[run.pid], key=lambda span: span.start):
+        if span.start < max(other, known):
+            known = span.end + LEARNING
+    return run.start < known
 
 
 def zombies(ledger: Ledger) -> int:

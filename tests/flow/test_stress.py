@@ -296,6 +296,9 @@ FORGED = {
     "overlap": (ledger(FIRST, replace(SECOND, start=19)), "job 2 (process 2) started while job 1"),
     "overlap of a process that was stopped later": (
         ledger(FIRST, replace(SECOND, start=14), stopped=SLEPT), "job 2 (process 2) started while job 1"),
+    "overlap long after a process was woken and stopped anew": (
+        ledger(Run(1, 11, A, 30, 40), Run(1, 12, B, 17, 18), Run(2, 13, B, 19, 20),
+               stopped=defaultdict(list, {A: [Span(10, 15), Span(25, 29)]})), "job 2 (process 2) started while job 1"),
     "overlap with the dead": (
         ledger(replace(FIRST, end=None), replace(FIRST, fence=12, pid=B, start=14), replace(SECOND, fence=13), killed={A: 15}),
         "job 1 (process 2) started while job 1"),
@@ -323,6 +326,9 @@ WELL = {
     "in turn": ledger(FIRST, SECOND),
     "a zombie that was refused": ledger(
         replace(FIRST, end=23), replace(FIRST, fence=12, pid=B, start=19, end=20), replace(SECOND, fence=13), stopped=SLEPT),
+    "a zombie that was stopped again at once": ledger(
+        Run(1, 11, A, 30, 40), Run(1, 12, B, 17, 18), Run(2, 13, B, 19, 20),
+        stopped=defaultdict(list, {A: [Span(10, 25), Span(25.1, 29)]})),
     "a process that was killed": ledger(
         replace(FIRST, end=None), replace(FIRST, fence=12, pid=B, start=16), replace(SECOND, fence=13), killed={A: 15}),
     "overlapping calls": ledger(

@@ -240,7 +240,11 @@ class Worker(Session):
     def __init__(self, stage: "Stage", queues: list[str] | None) -> None:
         super().__init__(stage)
         self.queues = queues
-        [(self.id,)] = self.run("SELECT register_worker('race', 'here', 1, %s::text[], 10)", queues)
+        self.register()
+
+    def register(self) -> None:
+        """Also anew, when it was taken for dead: it is another worker then."""
+        [(self.id,)] = self.run("SELECT register_worker('race', 'here', 1, %s::text[], 10)", self.queues)
 
     def claim(self, limit: int = 10) -> list[Job]:
         return _jobs(self.run(

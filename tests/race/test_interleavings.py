@@ -145,7 +145,7 @@ def test_a_deep_lane_keeps_its_worker_from_an_older_job_for_its_slice_only(stage
 
 
 @story(
-    Mutation("a lane has no slice", "followers.sql", "lanes.since + interval '0.1 s' > clock()", "false"),
+    Mutation("a lane has no slice", "followers.sql", "held.since + interval '0.1 s' > clock()", "false"),
 )
 def test_a_lane_that_was_just_won_is_handed_on_although_an_older_job_waits(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -411,6 +411,25 @@ def test_what_a_worker_claims_while_it_is_declared_dead_is_rescued_later(stage: 
     promise(rescuer.rescue("1 minute") == [first], "its worker has no row")
 
 
+@story(
+    Mutation(
+        "a lane is handed over that is held under another name", "followers.sql", " AND held.worker_id = p_worker", ""
+    )
+)
+def test_a_worker_that_registered_anew_ends_its_job_and_gives_the_lane_back(stage: Stage) -> None:
+    """It was taken for dead, and is faster than the rescuer. The lane's row names it as it was before."""
+    producer, worker, reconciler = stage.session(), stage.worker(), stage.session()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    running = worker.claim_one()
+    stage.forget(worker)
+    worker.register()
+    promise(worker.finish(running).accepted == [first], "its claim is still good")
+    promise(ids(worker.claim()) in ([], [second]), "the next one runs")
+    reconciler.reconcile()
+    promise(stage.audited() == [] and stage.lanes() == {"a": "held"}, "and the lane is held by who runs it")
+    promise(stage.doing() == [second] and stage.drain() == [second], "in order")
+
+
 # ---------------------------------------------------------------- rescue against finish, rescue against rescue
 
 
@@ -622,8 +641,8 @@ def test_a_claim_gives_a_lane_back_whose_head_is_for_others(stage: Stage) -> Non
     Mutation(
         "finish hands over a job of a queue that the worker does not serve",
         "followers.sql",
-        "AND (p_queues IS NULL OR head.queue = ANY (p_queues))",
-        "",
+        "WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))",
+        "WHERE true",
     ),
     Mutation("finish wakes nobody", "finish.sql", "PERFORM wake(v_tokens);", "NULL;"),
     Mutation("the head is made no token", "release_lanes.sql", "AND jobs.status = 'blocked'", "AND false"),

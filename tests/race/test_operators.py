@@ -188,11 +188,22 @@ def test_cancel_waiting_leaves_what_runs_and_what_comes_later(stage: Stage) -> N
     promise(ids(worker.claim()) == [last], "the lane is free")
 
 
+@story(Mutation("cancel takes the lane of live jobs only", "cancel_job.sql", "FROM all_jobs WHERE", "FROM jobs WHERE"))
+def test_a_failed_job_cannot_be_cancelled_in_the_moment_in_which_it_is_brought_back(stage: Stage) -> None:
+    producer, one, two, worker = stage.session(), stage.session(), stage.session(), stage.worker()
+    [first] = producer.defer("a", on_failure="halt")
+    worker.finish(worker.claim_one(), status="failed")
+    one.start_until("bury", one.cancel, first)
+    two.start(two.retry_head, "a")
+    promise(one.resume() == "failed", "it was over when the lane was taken")
+    promise(two.result() == first and stage.drain() == [first], "the lane waits for a job that is there")
+
+
 # ---------------------------------------------------------------- pause and resume
 
 
 @story(
-    Mutation("finish hands a stopped lane over", "followers.sql", "lane.lock <> ALL (p_stopped)", "true"),
+    Mutation("finish hands a stopped lane over", "followers.sql", " AND held.worker_id = p_worker", ""),
     Mutation(
         "finish does not let go of a stopped lane", "finish.sql", "IF v_stopped <> '{}' OR v_done.halts", "IF v_done.halts"
     ),
