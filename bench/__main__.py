@@ -70,6 +70,8 @@ def _show(about: report.About, results: list[run.Measured], chosen: list[Row], n
     found = summary.cells(results)
     lines = summary.lines(chosen, found)
     table.show(lines, list(about.peers), console)
+    for note in (note for line in lines for note in line.notes):
+        console.print(f"* {note}", highlight=False, soft_wrap=True)
     report.write(name, about, results, lines)
     chart.draw(chosen, found, list(about.peers), report.RESULTS / f"{name}.svg", str(about))
     for peer, why in about.absent.items():

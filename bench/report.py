@@ -61,7 +61,8 @@ def _markdown(about: About, lines: Sequence[Line]) -> str:
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     versions = "\n".join(f"* {name} {version}" for name, version in about.peers.items())
     absent = "".join(f"\n* missing: {name}, {why}" for name, why in about.absent.items())
-    return f"{about}.\n\n{table}\n\n{versions}{absent}\n"
+    notes = "".join(f"\n* {note}" for line in lines for note in line.notes)
+    return f"{about}.\n\n{table}\n{notes}\n\n{versions}{absent}\n"
 
 
 def _json(about: About, results: Sequence[Measured]) -> str:

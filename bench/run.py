@@ -11,6 +11,8 @@ from bench.processes import PeerFailed
 from bench.rows.row import Reading, Scale, Scene
 from bench.server import Bed
 
+NO_LANES = "no lanes"
+
 
 class Measured(NamedTuple):
     round: int
@@ -42,7 +44,7 @@ def measure(
 def _play(scene: Scene, arena: Arena, scale: Scale, number: int) -> list[Measured]:
     name = arena.peer.name
     if scene.lanes > arena.peer.max_lanes:
-        return [Measured(number, row.name, name, None, "no lanes") for row in scene.rows]
+        return [Measured(number, row.name, name, None, NO_LANES) for row in scene.rows]
     try:
         with arena.fresh() as fresh:
             readings = scene.run(fresh, scale)

@@ -9,7 +9,7 @@ from statistics import median
 
 from bench.peers.registry import BASE, FLOOR, OURS
 from bench.rows.row import Row
-from bench.run import Measured
+from bench.run import NO_LANES, Measured
 
 
 @dataclass
@@ -31,9 +31,6 @@ class Cell:
         mark = " WRONG" if "WRONG" in note else " *" if note else ""
         return f"{median(self.values):,.{row.digits}f}{mark}"
 
-    def text(self, row: Row) -> str:
-        return self.short(row).split(" ")[0] + f" ({self.notes[0]})" if self.values and self.notes else self.short(row)
-
 
 Cells = dict[str, dict[str, Cell]]  # row, peer
 
@@ -53,6 +50,8 @@ def cells(results: Iterable[Measured]) -> Cells:
 
 def ratio(row: Row, ours: Cell, theirs: Cell) -> float | None:
     """How many times as good ours is, round by round."""
+    if not (ours.competes and theirs.competes):
+        return None
     pairs = [pair for pair in zip(ours.values, theirs.values, strict=False) if all(pair)]
     if not pairs:
         return None
@@ -78,6 +77,7 @@ class Line:
     to_best: float | None
     to_floor: float | None
     to_base: float | None
+    notes: list[str]  # what was wrong, a peer each
 
 
 def lines(rows: Sequence[Row], found: Cells) -> list[Line]:
@@ -90,4 +90,6 @@ def _line(row: Row, found: dict[str, Cell]) -> Line:
     to_best = ratio(row, ours, found[best]) if best else None
     to_floor = ratio(row, ours, found[FLOOR]) if FLOOR in found else None
     to_base = ratio(row, ours, found[BASE]) if BASE in found else None
-    return Line(row, {peer: cell.text(row) for peer, cell in found.items()}, best, to_best, to_floor, to_base)
+    notes = [f"{row.name}, {peer}: {note}" for peer, cell in found.items() for note in cell.notes if note != NO_LANES]
+    texts = {peer: cell.short(row) for peer, cell in found.items()}
+    return Line(row, texts, best, to_best, to_floor, to_base, notes)

@@ -30,11 +30,13 @@ def free(arena: Arena, scale: Scale) -> dict[str, Reading]:
     enqueued = arena.counters()
     drained = arena.drain(workers, count, scale.limit)
     after = arena.counters()
-    return {
-        FREE_1.name: Reading(drained.rate, drained.note),
-        WAL.name: Reading(after.since(before).wal / count, drained.note),
-        CALLS.name: Reading(after.since(enqueued).calls / count, drained.note),
-        CPU.name: Reading(drained.cpu_seconds / count * 1e6, drained.note),
+    rate = {FREE_1.name: Reading(drained.rate, drained.note)}
+    if not drained.done:
+        return rate  # what was not run cost nothing
+    return rate | {
+        WAL.name: Reading(after.since(before).wal / count),
+        CALLS.name: Reading(after.since(enqueued).calls / count),
+        CPU.name: Reading(drained.cpu_seconds / count * 1e6),
     }
 
 
@@ -54,10 +56,12 @@ def lanes(arena: Arena, scale: Scale) -> dict[str, Reading]:
     enqueued = arena.counters()
     drained = arena.drain(workers, count, scale.limit)
     after = arena.counters()
-    return {
-        LANES_1.name: Reading(drained.rate, drained.note),
-        LANE_WAL.name: Reading(after.since(before).wal / count, drained.note),
-        LANE_CALLS.name: Reading(after.since(enqueued).calls / count, drained.note),
+    rate = {LANES_1.name: Reading(drained.rate, drained.note)}
+    if not drained.done:
+        return rate
+    return rate | {
+        LANE_WAL.name: Reading(after.since(before).wal / count),
+        LANE_CALLS.name: Reading(after.since(enqueued).calls / count),
     }
 
 
