@@ -9,6 +9,8 @@ import pytest
 import redis
 
 from inturn.locks import Semaphore, SmartLock, acquire_lock_with_timeout, release_lock
+from inturn.locks.engine import Grant, Refusal
+from inturn.locks.steps import run
 from tests.locks.conftest import Spawn, in_threads, until
 
 HOLD = """
@@ -195,18 +197,13 @@ def test_T15_first_come_first_served_even_when_a_clock_is_behind(client: "redis.
 def test_T15_who_does_not_wait_does_not_overtake(client: "redis.Redis") -> None:
     held = Semaphore(client, "it", 1).acquire()
     assert held is not None
-
-    def wait() -> None:
-        with Semaphore(client, "it", 1, timeout=20):
-            pass
-
-    def overtake() -> Any:
-        until(lambda: client.zcard("inturn:{it}:queue") == 1)
-        client.zrem("inturn:{it}:permits", held.lock_id)  # free, and nobody was told
-        lease = Semaphore(client, "it", 1).acquire(blocking=False)
-        return lease is None
-
-    assert in_threads(wait, overtake)[1]
+    waiter = Semaphore(client, "it", 1)
+    first = waiter.claim()
+    refused = run(first.take(10.0), waiter.port())  # it stands in the queue, and has not looked again yet
+    assert isinstance(refused, Refusal)
+    held.release()
+    assert Semaphore(client, "it", 1).acquire(blocking=False) is None
+    assert isinstance(run(first.take(10.0), waiter.port()), Grant)
 
 
 def test_T15_a_waiter_that_died_is_passed_over(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:

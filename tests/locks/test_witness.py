@@ -4,6 +4,7 @@ INTURN_WITNESS_PROCESSES and INTURN_WITNESS_SECONDS set how many and how long.
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,13 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("its file was there", {"visits": [FIRST, Visit(2, 10.6, 2, found=1, left=10.7)]}, False),
 ]
 PAUSED = {"pauses": [(1, 10.1, 11.7)]}
-LATE = Visit(1, 10.0, 1, left=11.8, refused=True)
+LATE = Visit(1, 10.0, 1, wrote=10.0, left=11.8)
+NEXT = Visit(2, 10.6, 2, wrote=10.6, left=10.7)
 LEASE_CASES: list[tuple[str, dict[str, Any], bool]] = [
-    ("a pause explains it", {"visits": [LATE, Visit(2, 10.6, 2, left=10.7)], **PAUSED}, True),
-    ("it was not refused", {"visits": [Visit(1, 10.0, 1, left=11.8), Visit(2, 10.6, 2, left=10.7)], **PAUSED}, False),
-    ("another was stopped", {"visits": [LATE, Visit(2, 10.6, 2, left=10.7)], "pauses": [(2, 10.1, 11.7)]}, False),
+    ("a pause explains it", {"visits": [LATE, NEXT], **PAUSED}, True),
+    ("it was not refused", {"visits": [replace(LATE, wrote_late=11.75), NEXT], **PAUSED}, False),
+    ("it wrote before the pause", {"visits": [replace(LATE, wrote_late=10.05), NEXT], **PAUSED}, True),
+    ("another was stopped", {"visits": [LATE, NEXT], "pauses": [(2, 10.1, 11.7)]}, False),
 ]
 
 

@@ -47,8 +47,9 @@ class Visit:
     entered: float
     fence: int | None
     found: int | None = None  # whose file was there
+    wrote: float = 0.0  # when the resource took its first write
     left: float | None = None
-    refused: bool = False
+    wrote_late: float | None = None  # when the resource took its last one; None: never, or it was refused
 
 
 @dataclass
@@ -93,12 +94,12 @@ def live(kind: str, where: str, folder: Path) -> None:
         lease = lock.acquire()
         fence = lease.fence if lease is not None and CONTRACT[kind] == LEASE else None
         entered = time.monotonic()
-        write(folder / "resource", fence)
-        note(entered=entered, fence=fence, found=enter(folder / "inside"))
+        found = enter(folder / "inside")
+        note(entered=entered, fence=fence, found=found, wrote=write(folder / "resource", fence) or 0.0)
         time.sleep(dice.uniform(0, 0.02))  # the work
-        refused = not write(folder / "resource", fence)
+        wrote_late = write(folder / "resource", fence)
         leave(folder / "inside")
-        note(left=time.monotonic(), refused=refused)
+        note(left=time.monotonic(), wrote_late=wrote_late)
         with suppress(locks.LockLost):
             (lease or lock).release()
 
@@ -125,18 +126,19 @@ def leave(path: Path) -> None:
             path.unlink()
 
 
-def write(path: Path, fence: int | None) -> bool:
-    """The protected resource: it refuses a fence smaller than the greatest that it has seen."""
+def write(path: Path, fence: int | None) -> float | None:
+    """When the protected resource took it; None: it refused a fence smaller than the greatest that it has seen."""
     if fence is None:
-        return True
-    with path.open("a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        greatest = int(file.read() or 0)
-        if fence >= greatest:
-            file.truncate(0)
-            file.write(str(fence))
-        return fence >= greatest
+        return time.monotonic()
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        if fence < int(os.pread(fd, 20, 0) or 0):
+            return None
+        os.pwrite(fd, b"%020d" % fence, 0)
+        return time.monotonic()  # while nobody else can write
+    finally:
+        os.close(fd)
 
 
 def torment(kind: str, where: str, folder: Path, processes: int, seconds: float) -> Run:
@@ -184,9 +186,9 @@ def _holder(folder: Path) -> int | None:
 
 
 def _replaced(process: Any, start: Any, run: Run) -> Any:
+    run.kills[process.pid] = time.monotonic()  # before: who waits for it takes over sooner than we hear of its end
     process.kill()
     process.join()
-    run.kills[process.pid] = time.monotonic()
     run.seen["killed"] += 1
     return start()
 
@@ -206,10 +208,10 @@ def _visits(folder: Path, run: Run) -> Iterator[Visit]:
         for line in log.read_text().splitlines():
             facts = json.loads(line)
             if "entered" in facts:
-                visit = Visit(pid, facts["entered"], facts["fence"], facts["found"])
+                visit = Visit(pid, **facts)
                 yield visit
             elif visit is not None:
-                visit.left, visit.refused = facts["left"], facts["refused"]
+                visit.left, visit.wrote_late = facts["left"], facts["wrote_late"]
 
 
 def judge(contract: str, run: Run) -> None:
@@ -234,7 +236,7 @@ def _judge_overlap(contract: str, visit: Visit, other: Visit, run: Run) -> None:
     old, new = sorted((visit, other), key=lambda one: one.fence or 0)
     if not _paused(old.pid, new.entered, min(old.entered, new.entered), run):
         run.wrong.append(f"{old} was not stopped, and {new} entered")
-    elif old.left is not None and not old.refused:
+    elif new.wrote and old.wrote_late is not None and old.wrote_late > new.wrote:
         run.wrong.append(f"{old} wrote after {new} and was not refused")
 
 
