@@ -91,13 +91,16 @@ CREATE FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean DEFAULT false) RE
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lock   text := (SELECT lock FROM all_jobs WHERE id = p_id LIMIT 1);   -- a finished one may be revived meanwhile
+    v_ids    bigint[];   -- the job, if it is live; what is over may be revived meanwhile, in a lane that we have not taken
+    v_lock   text;
     v_status job_status;
 BEGIN
+    -- The history is read only after bury has locked it for writing: prepare_history waits for readers and keeps writers out.
+    SELECT array_agg(id), max(lock) INTO v_ids, v_lock FROM jobs WHERE id = p_id;
     IF v_lock IS NOT NULL THEN
         PERFORM take_lane(v_lock);
     END IF;
-    SELECT status INTO v_status FROM bury(ARRAY[p_id], NULL, ARRAY['cancelled'::job_status], NULL);
+    SELECT status INTO v_status FROM bury(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
     IF v_lock IS NOT NULL THEN
         UPDATE lanes SET job_id = NULL WHERE lock = v_lock AND job_id = p_id AND v_status IS NOT NULL;
         PERFORM settle_lane(v_lock);

@@ -188,15 +188,36 @@ def test_cancel_waiting_leaves_what_runs_and_what_comes_later(stage: Stage) -> N
     promise(ids(worker.claim()) == [last], "the lane is free")
 
 
-@story(Mutation("cancel takes the lane of live jobs only", "cancel_job.sql", "FROM all_jobs WHERE", "FROM jobs WHERE"))
+@story(Mutation("cancel ends a job whose lane it has not taken", "cancel_job.sql", "bury(v_ids,", "bury(ARRAY[p_id],"))
 def test_a_failed_job_cannot_be_cancelled_in_the_moment_in_which_it_is_brought_back(stage: Stage) -> None:
     producer, one, two, worker = stage.session(), stage.session(), stage.session(), stage.worker()
     [first] = producer.defer("a", on_failure="halt")
     worker.finish(worker.claim_one(), status="failed")
     one.start_until("bury", one.cancel, first)
-    two.start(two.retry_head, "a")
-    promise(one.resume() == "failed", "it was over when the lane was taken")
-    promise(two.result() == first and stage.drain() == [first], "the lane waits for a job that is there")
+    promise(two.retry_head("a") == first, "it is tried again")
+    promise(one.resume() == "todo", "it was over when the cancel began")
+    promise(stage.drain() == [first], "the lane waits for a job that is there")
+
+
+@story(
+    Mutation(
+        "the history is read before it is locked for writing",
+        "cancel_job.sql",
+        "v_lock FROM jobs WHERE",
+        "v_lock FROM all_jobs WHERE",
+    )
+)
+def test_a_new_day_of_the_history_is_prepared_while_somebody_deletes_a_job_of_it(stage: Stage) -> None:
+    """prepare_history.sql shuts writers out of the whole, then also readers out of the default partition."""
+    producer, worker, operator, upkeep = stage.session(), stage.worker(), stage.session(), stage.session()
+    [first] = producer.defer("a")
+    worker.finish(worker.claim_one())
+    upkeep.begin()
+    upkeep.run("LOCK TABLE finished_jobs IN EXCLUSIVE MODE")
+    operator.start(operator.delete, first)
+    upkeep.run("LOCK TABLE finished_jobs_default IN ACCESS EXCLUSIVE MODE")
+    upkeep.commit()
+    promise(operator.result(), "it was there, and is gone")
 
 
 # ---------------------------------------------------------------- pause and resume
