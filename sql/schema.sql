@@ -557,7 +557,8 @@ CREATE TABLE inturn.workers (
     tasks text[],
     concurrency integer NOT NULL,
     started_at timestamp with time zone NOT NULL,
-    heartbeat_at timestamp with time zone NOT NULL
+    heartbeat_at timestamp with time zone NOT NULL,
+    awake boolean DEFAULT false NOT NULL
 )
 WITH (fillfactor='50');
 CREATE FUNCTION inturn.is_live(p_worker inturn.workers) RETURNS boolean
@@ -637,7 +638,7 @@ BEGIN
     SELECT array_agg(lock) INTO v_result FROM stopped;
     RETURN v_result;
 END $$;
-CREATE FUNCTION inturn.next_wake(p_queues text[]) RETURNS interval
+CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::xid8, OUT delay interval, OUT told boolean, OUT horizon xid8) RETURNS record
     LANGUAGE sql STABLE
     SET search_path TO 'inturn', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -653,7 +654,10 @@ CREATE FUNCTION inturn.next_wake(p_queues text[]) RETURNS interval
             UNION ALL
             (SELECT stopped_until FROM lanes WHERE stopped_until IS NOT NULL ORDER BY stopped_until LIMIT 1)
         ) AS due(at) HAVING count(*) > 0
-    ) END
+    ) END,
+    -- One snapshot for all of it: what a transaction left that is over by now, the look above has seen.
+    pg_snapshot_xmin(pg_current_snapshot()) >= coalesce(p_horizon, pg_snapshot_xmax(pg_current_snapshot())),
+    coalesce(p_horizon, pg_snapshot_xmax(pg_current_snapshot()))
 $$;
 CREATE FUNCTION inturn.owned(p_worker uuid) RETURNS SETOF inturn.jobs
     LANGUAGE sql STABLE
@@ -995,6 +999,12 @@ CREATE FUNCTION inturn.revive(p_id bigint) RETURNS bigint
     )
     SELECT count(*) FROM back
 $$;
+CREATE FUNCTION inturn.set_awake(p_worker uuid, p_awake boolean) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    UPDATE workers SET awake = p_awake WHERE id = p_worker
+$$;
 CREATE FUNCTION inturn.settle_lane(p_lock text) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1108,9 +1118,13 @@ CREATE FUNCTION inturn.wake(p_queues text[]) RETURNS void
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
+    IF p_queues = '{}' OR current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (
+        SELECT FROM workers WHERE NOT awake AND (queues IS NULL OR p_queues IS NULL OR queues && p_queues)
+    ) THEN
+        RETURN;
+    END IF;
     PERFORM pg_notify(current_schema(), CASE WHEN length(names) < 7000 THEN names ELSE '' END)
-    FROM (SELECT coalesce(string_agg(DISTINCT queue, ','), '') AS names FROM unnest(p_queues) AS queue) AS list
-    WHERE p_queues IS NULL OR p_queues <> '{}';
+    FROM (SELECT coalesce(string_agg(DISTINCT queue, ','), '') AS names FROM unnest(p_queues) AS queue) AS list;
 END $$;
 CREATE FUNCTION inturn.wake_lane(p_lock text) RETURNS void
     LANGUAGE plpgsql

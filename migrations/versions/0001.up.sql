@@ -129,7 +129,8 @@ CREATE TABLE workers (
     tasks        text[],                    -- those it knows; NULL: not told
     concurrency  integer     NOT NULL,
     started_at   timestamptz NOT NULL,
-    heartbeat_at timestamptz NOT NULL
+    heartbeat_at timestamptz NOT NULL,
+    awake        boolean     NOT NULL DEFAULT false  -- claims on by itself: it need not be woken (see wake.sql)
 ) WITH (fillfactor = 50);
 
 -- Append-only history, one partition a day, pruned by dropping partitions.

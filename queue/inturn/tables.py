@@ -105,6 +105,7 @@ workers = Table(
     Column("concurrency", Integer, nullable=False),
     Column("started_at", moment, nullable=False),
     Column("heartbeat_at", moment, nullable=False),
+    Column("awake", Boolean, nullable=False, server_default="false"),
 )
 
 finished_jobs = Table(

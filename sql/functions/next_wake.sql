@@ -1,6 +1,12 @@
--- How long a worker that found nothing may sleep if nobody wakes it: until the next scheduled job or the end of a pause is due; not at all if there
--- is a job to start that it could not take a moment ago (somebody was at work on its lane); NULL: as long as it likes.
-CREATE OR REPLACE FUNCTION next_wake(p_queues text[]) RETURNS interval
+-- How long a worker that found nothing may sleep if nobody wakes it.
+--   delay    until the next scheduled job or the end of a pause is due; zero if there is a job to start that it could not take a
+--            moment ago (somebody was at work on its lane); NULL: as long as it likes
+--   told     whoever defers from now on sees that the worker is not awake. False: a transaction is still open that began before
+--            the worker had said so, and may commit a job without a word; look again soon
+--   horizon  for the next call, until the worker has been awake again: the transactions to wait for are older than this
+CREATE OR REPLACE FUNCTION next_wake(
+    p_queues text[], p_horizon xid8 DEFAULT NULL, OUT delay interval, OUT told boolean, OUT horizon xid8
+)
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 SET enable_seqscan = off
@@ -16,5 +22,8 @@ AS $$
             UNION ALL
             (SELECT stopped_until FROM lanes WHERE stopped_until IS NOT NULL ORDER BY stopped_until LIMIT 1)
         ) AS due(at) HAVING count(*) > 0
-    ) END
+    ) END,
+    -- One snapshot for all of it: what a transaction left that is over by now, the look above has seen.
+    pg_snapshot_xmin(pg_current_snapshot()) >= coalesce(p_horizon, pg_snapshot_xmax(pg_current_snapshot())),
+    coalesce(p_horizon, pg_snapshot_xmax(pg_current_snapshot()))
 $$;

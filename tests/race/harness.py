@@ -279,7 +279,17 @@ class Worker(Session):
 
     def next_wake(self) -> object:
         """How long it may sleep; None: until somebody wakes it."""
-        return self._one("SELECT next_wake(%s::text[])", self.queues)
+        return self._one("SELECT delay FROM next_wake(%s::text[])", self.queues)
+
+    def last_look(self, horizon: str | None = None) -> tuple[bool, str]:
+        """Whether it is told of what comes from now on, and what to ask with the next time."""
+        [(told, horizon)] = self.run(
+            "SELECT told, horizon::text FROM next_wake(%s::text[], %s::text::xid8)", self.queues, horizon
+        )
+        return bool(told), str(horizon)
+
+    def set_awake(self, awake: bool) -> None:
+        self.run("SELECT set_awake(%s, %s)", self.id, awake)
 
 
 class Stage:

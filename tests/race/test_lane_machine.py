@@ -266,7 +266,7 @@ class Lanes(RuleBasedStateMachine):
         assert all(reasons and ("ready" not in reasons or len(reasons) == 1) for _, reasons in explained), explained
         self.query("BEGIN")
         claimed = {id for (id,) in self.query("SELECT id FROM claim(%s, NULL, %s)", self.witness, ROOM)}
-        nap = self.one("SELECT next_wake(NULL)")
+        nap = self.one("SELECT delay FROM next_wake(NULL)")
         self.query("ROLLBACK")
         assert claimed == ready, f"explain calls {ready} ready, a claim starts {claimed}: {explained}"
         assert nap is None or nap > timedelta(0), "a worker that found room for all has nothing to sleep for"

@@ -26,9 +26,18 @@ FROM {schema}.finish(%s, %s::text[], %s, %s::bigint[], %s::text[]::uuid[], %s::t
 RETRY = "SELECT id FROM {schema}.retry(%s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[])"
 PUT_BACK = "SELECT {schema}.put_back(%s::bigint[], %s::text[]::uuid[])"
 ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
-NEXT_WAKE = "SELECT {schema}.next_wake(%s::text[])"
+NEXT_WAKE = "SELECT delay, told, horizon::text FROM {schema}.next_wake(%s::text[], %s::text::xid8)"
+SET_AWAKE = "SELECT {schema}.set_awake(%s, %s)"
 
 Queues = Sequence[str] | None
+
+
+class Wake(NamedTuple):
+    """What next_wake.sql answers."""
+
+    delay: timedelta | None
+    told: bool
+    horizon: str
 
 
 class Finished(NamedTuple):
@@ -85,10 +94,14 @@ def abort_requests(worker_id: UUID) -> Operation[list[int]]:
     return [id for (id,) in rows]
 
 
-def next_wake(queues: Queues) -> Operation[timedelta | None]:
-    """How long there is surely nothing to do; None: nothing is scheduled."""
-    ((delay,),) = yield Statement(NEXT_WAKE, [_list(queues)])
-    return None if delay is None else timedelta(seconds=delay.total_seconds())
+def next_wake(queues: Queues, horizon: str | None) -> Operation[Wake]:
+    ((delay, told, horizon),) = yield Statement(NEXT_WAKE, [_list(queues), horizon])
+    return Wake(delay, told, horizon)
+
+
+def set_awake(worker_id: UUID, awake: bool) -> Operation[None]:
+    """Whether the worker finds jobs without being told."""
+    yield Statement(SET_AWAKE, [worker_id, awake])
 
 
 def _jobs(rows: Rows) -> list[Job]:

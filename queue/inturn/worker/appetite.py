@@ -34,14 +34,15 @@ class Appetite:
         self.hungry = True
         self._misses = 0
 
-    def found_less(self, due: timedelta | None) -> None:
-        """The claim did not fill us; the next job is due then, or (zero) there is one that somebody was just at work on."""
-        if due is None or due:
-            self.sated = True
+    def found_less(self, due: timedelta | None, told: bool) -> None:
+        """The claim did not fill us; the next job is due then, or (zero) there is one that somebody was just at work on.
+        Not told: another one may come without a word."""
+        self.sated = due is None or due > timedelta(0)
+        self._nap = self._poll if due is None or not due else min(self._poll, due.total_seconds())
+        if self.sated and told:
             self._misses = 0
-            self._nap = self._poll if due is None else min(self._poll, due.total_seconds())
         else:  # look again soon, but do not spin
-            self._nap = min(self._poll, BUSY_PAUSE * 2**self._misses)
+            self._nap = min(self._nap, BUSY_PAUSE * 2**self._misses)
             self._misses = min(self._misses + 1, 20)
 
     def lie_down(self) -> None:

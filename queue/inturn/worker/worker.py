@@ -26,6 +26,7 @@ from inturn.worker.listener import listen
 from inturn.worker.options import Options, options
 from inturn.worker.pace import Pace
 from inturn.worker.upkeep import Upkeep
+from inturn.worker.vigil import Vigil
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class Worker:
         self._appetite = Appetite(options.fetch_job_polling_interval)
         self._hands = Hands(app, options, self._appetite.ring)
         self._pace = Pace(options.concurrency)
+        self._vigil = Vigil(self._link)
         self._id: UUID
         self._upkeep: Upkeep
         self._helpers: TaskGroup
@@ -117,6 +119,7 @@ class Worker:
         self._id = await self._link.run(
             upkeep.register(o.name, socket.gethostname(), os.getpid(), o.queues, o.concurrency, self._tasks)
         )
+        self._vigil.registered()
         logger.info(
             "worker.started: %s %s, %d jobs at once, queues: %s", o.name, self._id, o.concurrency, o.queues or "all"
         )
@@ -183,8 +186,10 @@ class Worker:
         self._start(jobs)
         if len(jobs) == room:
             self._appetite.was_filled()
+            await self._vigil.was_filled(self._id)
         else:
-            self._appetite.found_less(await self._link.run(work.next_wake(self._options.queues)))
+            wake = await self._vigil.found_less(self._id, self._options.queues)
+            self._appetite.found_less(wake.delay, wake.told)
 
     async def _finish(self) -> None:
         """Report everything that has ended; take over what its lanes hand back."""

@@ -1,0 +1,92 @@
+"""Who need not be woken and who must: a worker that is awake costs those who defer nothing, and sleeps through nothing."""
+
+from tests.race.harness import Mutation, Stage, Worker, promise, story
+
+
+def lie_down(worker: Worker) -> tuple[bool, str]:
+    worker.set_awake(False)
+    return worker.last_look()
+
+
+@story(Mutation("everybody is woken", "wake.sql", "WHERE NOT awake AND (", "WHERE ("))
+def test_a_worker_that_is_awake_is_not_woken(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    worker.set_awake(True)
+    with stage.notifications() as heard:
+        producer.defer(None)
+    promise(heard == [], "nobody sleeps, nobody is woken")
+    lie_down(worker)
+    with stage.notifications() as heard:
+        producer.defer(None)
+    promise(heard == ["default"], "it may sleep now")
+
+
+@story(
+    Mutation(
+        "one that is awake wakes for all",
+        "wake.sql",
+        "NOT EXISTS (\n        SELECT FROM workers WHERE NOT awake",
+        "EXISTS (SELECT FROM workers WHERE awake",
+    )
+)
+def test_a_worker_of_another_queue_that_is_awake_does_not_stand_in_for_a_sleeper(stage: Stage) -> None:
+    producer, worker, _ = stage.session(), stage.worker("other", "default"), stage.worker("default")
+    worker.set_awake(True)
+    with stage.notifications() as heard:
+        producer.defer(None)
+    promise(heard == ["default"], "one of the queue may be asleep")
+    with stage.notifications() as heard:
+        producer.defer(None, queue="other")
+    promise(heard == [], "the only worker of the queue is awake")
+
+
+@story(
+    Mutation(
+        "a worker sleeps as soon as it has said so",
+        "next_wake.sql",
+        "pg_snapshot_xmin(pg_current_snapshot()) >= coalesce(p_horizon, pg_snapshot_xmax(pg_current_snapshot()))",
+        "true",
+    ),
+    Mutation(
+        "only the transactions of the moment count",
+        "next_wake.sql",
+        "coalesce(p_horizon, pg_snapshot_xmax(pg_current_snapshot()))\n",
+        "pg_snapshot_xmin(pg_current_snapshot())\n",
+    ),
+)
+def test_a_worker_that_lies_down_looks_again_until_those_are_over_who_saw_it_awake(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    worker.set_awake(True)
+    producer.begin()
+    producer.defer(None)
+    told, horizon = lie_down(worker)
+    promise(not told, "somebody who saw it awake has not committed")
+    told, horizon = worker.last_look(horizon)
+    promise(not told, "and still has not")
+    with stage.notifications() as heard:
+        producer.commit()
+    promise(heard == [], "it says nothing")
+    promise(len(worker.claim()) == 1, "the worker, looking again, finds it")
+    told, _ = worker.last_look(horizon)
+    promise(told, "and may sleep")
+
+
+@story(
+    Mutation(
+        "a transaction believes what it read before",
+        "wake.sql",
+        "current_setting('transaction_isolation') = 'read committed'",
+        "true",
+    )
+)
+def test_a_transaction_with_an_old_snapshot_wakes_in_any_case(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    worker.set_awake(True)
+    producer.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    producer.run("SELECT FROM workers")
+    told, _ = lie_down(worker)
+    promise(told, "nobody has written anything that is not committed")
+    with stage.notifications() as heard:
+        producer.defer(None)
+        producer.commit()
+    promise(heard == ["default"], "it cannot know that the worker has lain down")
