@@ -242,11 +242,7 @@ DECLARE
     v_blocked bigint;
 BEGIN
     PERFORM require_read_committed();
-    -- A worker without a row was taken for dead and its jobs taken over: it must learn that, not go on claiming.
-    IF NOT EXISTS (SELECT FROM workers WHERE id = p_worker) THEN
-        RAISE EXCEPTION 'worker % is not registered', p_worker
-            USING ERRCODE = 'no_data_found', HINT = 'It was taken for dead. Register again under a new id.';
-    END IF;
+    PERFORM require_registered(p_worker);
     PERFORM promote(1000);
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
@@ -289,6 +285,36 @@ BEGIN
         END IF;
         EXIT WHEN v_wanted <= 0 OR (v_blocked = 0 AND NOT v_look.more);
     END LOOP;
+END $$;
+CREATE FUNCTION inturn.claim_further(p_worker uuid, p_queues text[], p_priorities integer[], p_after bigint[], p_limit integer) RETURNS SETOF inturn.jobs
+    LANGUAGE plpgsql
+    SET search_path TO 'inturn', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_ids bigint[];
+BEGIN
+    PERFORM require_registered(p_worker);
+    SELECT array_agg(id) INTO v_ids FROM (
+        SELECT free.id
+        FROM unnest(p_queues, p_priorities, p_after) AS mark(queue, priority, id)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+              AND jobs.queue = mark.queue AND jobs.priority = mark.priority AND jobs.id > mark.id
+            ORDER BY jobs.id
+            LIMIT p_limit
+            FOR UPDATE SKIP LOCKED
+        ) AS free
+        ORDER BY mark.priority DESC, free.id
+        LIMIT p_limit
+    ) AS best;
+    RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
 END $$;
 CREATE FUNCTION inturn.clock() RETURNS timestamp with time zone
     LANGUAGE sql STABLE
@@ -843,6 +869,15 @@ BEGIN
             upper(current_setting('transaction_isolation'))
             USING ERRCODE = 'invalid_transaction_state',
                   HINT = 'Use a connection with the default isolation level for workers.';
+    END IF;
+END $$;
+CREATE FUNCTION inturn.require_registered(p_worker uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM workers WHERE id = p_worker) THEN
+        RAISE EXCEPTION 'worker % is not registered', p_worker
+            USING ERRCODE = 'no_data_found', HINT = 'It was taken for dead. Register again under a new id.';
     END IF;
 END $$;
 CREATE FUNCTION inturn.rescue(p_after interval) RETURNS TABLE(id bigint, worker_id uuid)

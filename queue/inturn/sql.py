@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import LiteralString
 
-from psycopg.sql import SQL, Composed, Identifier
+from psycopg.sql import SQL, Identifier
 
 SCHEMA = "inturn"
 
@@ -42,6 +42,7 @@ def revision() -> str:
 
 
 @cache
-def named(text: LiteralString, schema: str) -> Composed:
-    """The statement with its `{schema}` filled in, quoted as an identifier; composed once."""
-    return SQL(text).format(schema=Identifier(schema))
+def named(text: LiteralString, schema: str) -> bytes:
+    """The statement with its `{schema}` filled in, quoted as an identifier. As bytes, and once: a driver composes anew in
+    each call what it is given as a composition."""
+    return SQL(text).format(schema=Identifier(schema)).as_bytes(None)

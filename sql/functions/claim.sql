@@ -34,11 +34,7 @@ DECLARE
     v_blocked bigint;
 BEGIN
     PERFORM require_read_committed();
-    -- A worker without a row was taken for dead and its jobs taken over: it must learn that, not go on claiming.
-    IF NOT EXISTS (SELECT FROM workers WHERE id = p_worker) THEN
-        RAISE EXCEPTION 'worker % is not registered', p_worker
-            USING ERRCODE = 'no_data_found', HINT = 'It was taken for dead. Register again under a new id.';
-    END IF;
+    PERFORM require_registered(p_worker);
     PERFORM promote(1000);
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());

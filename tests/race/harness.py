@@ -251,6 +251,13 @@ class Worker(Session):
             "SELECT id, claim_id, worker_id, queue, attempts FROM claim(%s, %s::text[], %s)", self.id, self.queues, limit
         ))  # fmt: skip
 
+    def claim_further(self, after: int, limit: int = 10) -> list[Job]:
+        """Free jobs of the default queue and priority."""
+        return _jobs(self.run(
+            "SELECT id, claim_id, worker_id, queue, attempts FROM claim_further(%s, '{default}', '{0}', %s::bigint[], %s)",
+            self.id, [after], limit,
+        ))  # fmt: skip
+
     def claim_one(self) -> Job:
         jobs = self.claim(1)
         promise(len(jobs) == 1, "there is a job to start")

@@ -5,6 +5,7 @@ a promise. Jobs of one lane are deferred one by one, so that each is a token, un
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from psycopg.errors import InvalidTransactionState, NoDataFound
 
@@ -379,11 +380,12 @@ def test_an_old_claim_of_the_same_worker_is_refused(stage: Stage) -> None:
 
 
 @story(
+    Mutation("claim asks nobody whether the worker lives", "claim.sql", "PERFORM require_registered(p_worker);", ""),
     Mutation(
-        "claim asks nobody whether the worker lives",
-        "claim.sql",
-        "IF NOT EXISTS (SELECT FROM workers WHERE id = p_worker) THEN",
-        "IF false THEN",
+        "claim_further asks nobody whether the worker lives",
+        "claim_further.sql",
+        "PERFORM require_registered(p_worker);",
+        "",
     ),
 )
 def test_a_worker_that_was_taken_for_dead_cannot_claim(stage: Stage) -> None:
@@ -391,6 +393,7 @@ def test_a_worker_that_was_taken_for_dead_cannot_claim(stage: Stage) -> None:
     producer.defer("a")
     stage.forget(worker)
     promise(refused(worker.claim, by=NoDataFound), "it must register again")
+    promise(refused(partial(worker.claim_further, 0), by=NoDataFound), "also when it goes on with free jobs")
 
 
 @story(
@@ -602,6 +605,36 @@ def test_two_claims_that_both_saw_the_lane_reserved_start_one_job(stage: Stage) 
     slow.resume()
     promise(stage.doing() == [first], f"of one lane run {stage.doing()}")
     promise(stage.drain() == [first, second], "in order")
+
+
+# ---------------------------------------------------------------- going on with free jobs
+
+
+@story(
+    Mutation("jobs of lanes are taken as if they were free", "claim_further.sql", "AND jobs.lock IS NULL\n", "\n"),
+    Mutation("it begins in front", "claim_further.sql", "AND jobs.id > mark.id", ""),
+)
+def test_a_claim_that_goes_on_takes_free_jobs_only_from_where_it_left_off(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    free = [id for _ in range(4) for id in producer.defer(None)]
+    producer.defer("a")
+    [later] = producer.defer(None)
+    producer.defer(None, 5)
+    promise(ids(worker.claim_further(free[1], 3)) == [*free[2:], later], "the next three, of this priority")
+    promise(worker.claim_further(later) == [], "there are no more")
+
+
+@story(
+    Mutation("two take one job", "claim_further.sql", "FOR UPDATE SKIP LOCKED", ""),
+    Mutation("one waits for the other", "claim_further.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"),
+)
+def test_two_claims_that_go_on_share_the_jobs(stage: Stage) -> None:
+    producer, one, two = stage.session(), stage.worker(), stage.worker()
+    free = [id for _ in range(4) for id in producer.defer(None)]
+    one.begin()
+    promise(ids(one.claim_further(0, 2)) == free[:2], "the first two")
+    promise(ids(two.claim_further(0, 2)) == free[2:], "the next two, without waiting")
+    one.commit()
 
 
 # ---------------------------------------------------------------- several queues

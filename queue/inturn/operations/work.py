@@ -1,6 +1,6 @@
 """What a worker does with jobs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -14,6 +14,10 @@ from inturn.operations import Operation, Rows, Statement
 CLAIM = """
 SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args
 FROM {schema}.claim(%s, %s::text[], %s) ORDER BY priority DESC, id
+"""
+CLAIM_FURTHER = """
+SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args
+FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s) ORDER BY priority DESC, id
 """
 OWNED = """
 SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args FROM {schema}.owned(%s)
@@ -47,6 +51,13 @@ class Finished(NamedTuple):
 
 def claim(worker_id: UUID, queues: Queues, limit: int) -> Operation[list[Job]]:
     return _jobs((yield Statement(CLAIM, [worker_id, _list(queues), limit])))
+
+
+def claim_further(worker_id: UUID, marks: Mapping[tuple[str, int], int], limit: int) -> Operation[list[Job]]:
+    """More free jobs of these queues and priorities, behind these ids."""
+    queues = [queue for queue, _ in marks]
+    priorities = [priority for _, priority in marks]
+    return _jobs((yield Statement(CLAIM_FURTHER, [worker_id, queues, priorities, list(marks.values()), limit])))
 
 
 def owned(worker_id: UUID) -> Operation[list[Job]]:

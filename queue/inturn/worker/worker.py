@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import socket
+import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -25,6 +26,7 @@ from inturn.worker.link import Link
 from inturn.worker.listener import listen
 from inturn.worker.options import Options, options
 from inturn.worker.pace import Pace
+from inturn.worker.trail import Trail
 from inturn.worker.upkeep import Upkeep
 from inturn.worker.vigil import Vigil
 
@@ -48,6 +50,7 @@ class Worker:
         self._hands = Hands(app, options, self._appetite.ring)
         self._pace = Pace(options.concurrency)
         self._vigil = Vigil(self._link)
+        self._trail = Trail()
         self._id: UUID
         self._upkeep: Upkeep
         self._helpers: TaskGroup
@@ -181,8 +184,15 @@ class Worker:
 
     async def _claim(self) -> None:
         room = self._pace.capacity - len(self._hands)
+        if marks := self._trail.marks():
+            jobs = await self._link.run(work.claim_further(self._id, marks, room))
+            self._trail.went_on(jobs, room)
+            self._start(jobs)
+            return
         self._appetite.begin()
+        began = time.monotonic()
         jobs = await self._link.run(work.claim(self._id, self._options.queues, room))
+        self._trail.begin(jobs, room, time.monotonic() - began)
         self._start(jobs)
         if len(jobs) == room:
             self._appetite.was_filled()
