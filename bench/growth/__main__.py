@@ -70,7 +70,7 @@ def _grow(server: Bed, shape: Shape, sizes: list[int]) -> Iterator[Point]:
 
 
 def _point(shape: Shape, size: int, queue: Queue) -> Point:
-    measured = costs.measure(lambda: queue.cycle(shape.locks))
+    measured = costs.measure(lambda: queue.cycle_further() if shape.further else queue.cycle(shape.locks))
     return Point(shape.name, size, {call: measured.median(call) for call in CALLS if call in measured.calls})
 
 

@@ -28,6 +28,7 @@ OWN_LANES = "ARRAY(SELECT gen_random_uuid()::text FROM generate_series(1, %(coun
 
 REGISTER = "SELECT inturn.register_worker('bench', 'bench', 1, NULL, 100)"
 CLAIM = "SELECT FROM inturn.claim(%s, NULL, %s)"
+FURTHER = "SELECT FROM inturn.claim_further(%s, '{default}', '{0}', %s::bigint[], %s)"
 MINE = "SELECT array_agg(id), array_agg(claim_id) FROM inturn.jobs WHERE status = 'doing' AND worker_id = %s"
 FINISH = """
 SELECT FROM inturn.finish(
@@ -85,6 +86,19 @@ class Queue:
         if not ids:
             return  # it had to clear its way first
         yield "claim", _per_job(claim, len(ids))
+        yield from self._finish(ids, claims)
+
+    def cycle_further(self) -> Iterator[tuple[str, Cost]]:
+        """Like a worker that has just claimed a batch and goes on from there; then a cycle from the beginning."""
+        self.load(2 * BATCH)
+        self.claim(self.worker, BATCH)
+        ids, claims = self._mine()
+        further = self._explain(FURTHER, [self.worker, [max(ids)], BATCH])
+        yield "further", _per_job(further, BATCH)
+        list(self._finish(*self._mine()))
+        yield from self.cycle()
+
+    def _finish(self, ids: list[int], claims: list[UUID]) -> Iterator[tuple[str, Cost]]:
         given = {"worker": self.worker, "ids": ids, "claims": claims, "count": len(ids)}
         yield "finish", self._cost(FINISH, given, len(ids))
 

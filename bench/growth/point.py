@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from bench.growth.costs import Cost
 
-CALLS = ("defer", "claim", "finish")
+CALLS = ("defer", "claim", "further", "finish")
 
 
 class Point(NamedTuple):

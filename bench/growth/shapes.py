@@ -20,7 +20,8 @@ Connect = Callable[[], psycopg.Connection[Any]]
 
 @dataclass(frozen=True)
 class Shape:
-    """`begin` once, `grow` by so many; `locks` of what a cycle defers. `vacuum`: what lies there has settled."""
+    """`begin` once, `grow` by so many; `locks` of what a cycle defers. `vacuum`: what lies there has settled. `further`: also
+    the claim that goes on from where the last one left off."""
 
     name: str
     title: str
@@ -30,6 +31,7 @@ class Shape:
     limit: int = 10**6
     full_limit: int = 10**6
     vacuum: bool = True
+    further: bool = False
 
 
 def _busy_lane(queue: Queue, connect: Connect) -> None:
@@ -72,5 +74,5 @@ SHAPES = [
         begin=_one_finished,
         full_limit=10**7,
     ),
-    Shape("pinned", "jobs ran under an old snapshot", _churn, begin=_pin, limit=10**5, vacuum=False),
+    Shape("pinned", "jobs ran under an old snapshot", _churn, begin=_pin, limit=10**5, vacuum=False, further=True),
 ]
