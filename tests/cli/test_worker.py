@@ -1,5 +1,6 @@
 """`queue worker`: how it finds the app and the database, and how it ends."""
 
+import os
 import signal
 import socket
 from pathlib import Path
@@ -151,3 +152,44 @@ def test_the_end_of_the_grace_gives_the_job_back_and_is_exit_0(
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(60) == 0
     assert statuses(dsn) == ["todo"]
+
+
+def workers(dsn: str) -> list[tuple[str, int]]:
+    with psycopg.connect(dsn) as connection:
+        return connection.execute("SELECT name, pid FROM inturn.workers ORDER BY name").fetchall()
+
+
+def test_several_processes_are_watched_and_stopped_together(start: Start, dsn: str, folder: Path, until: Until) -> None:
+    crew = start("-a", "tasks:app", "worker", "-n", "ann", "--processes", "2", "--dsn", dsn)
+    until(lambda: [name for name, _ in workers(dsn)] == ["ann-1", "ann-2"])
+    killed = workers(dsn)[0]
+    os.kill(killed[1], signal.SIGKILL)
+    until(lambda: [name for name, _ in workers(dsn) if (name, _) != killed] == ["ann-1", "ann-2"])
+    defer(dsn, "tasks.work", until="may end")
+    until((folder / "working").exists)
+    crew.send_signal(signal.SIGTERM)
+    until(lambda: (folder / "log").read_text().count("worker.stopping") == 2)
+    assert crew.poll() is None
+    (folder / "may end").touch()
+    assert crew.wait(60) == 0
+    assert statuses(dsn) == ["succeeded"]
+
+
+def test_of_several_processes_a_second_signal_aborts_what_runs(
+    start: Start, dsn: str, folder: Path, until: Until
+) -> None:
+    defer(dsn, "tasks.stay")
+    crew = start("-a", "tasks:app", "worker", "-p", "2", "--dsn", dsn)
+    until((folder / "staying").exists)
+    until(lambda: len(workers(dsn)) == 2)
+    crew.send_signal(signal.SIGTERM)
+    until(lambda: (folder / "log").read_text().count("worker.stopping") == 2)
+    crew.send_signal(signal.SIGTERM)
+    assert crew.wait(60) == 143
+    assert statuses(dsn) == ["todo"]
+
+
+def test_several_processes_end_at_once_when_none_can_work(run: Run, empty_dsn: str, dsn: str) -> None:
+    ended = run("-a", "tasks:app", "worker", "-p", "3", INTURN_DSN=empty_dsn)
+    assert ended.returncode == 11, ended.stderr
+    assert run("-a", "tasks:app", "worker", "-p", "2", "--one-shot", INTURN_DSN=dsn).returncode == 0

@@ -1,6 +1,7 @@
 """Run a worker until it is told to stop."""
 
 import signal
+import sys
 from typing import Any
 
 import click
@@ -23,6 +24,7 @@ Examples:
 @dsn_option
 @click.option("-q", "--queues", metavar="A,B", multiple=True, help="Serve only these queues.  [default: all]")
 @click.option("-c", "--concurrency", type=int, metavar="N", help="How many jobs at once.  [default: 1]")
+@click.option("-p", "--processes", type=click.IntRange(1, 256), default=1, help="How many such workers.  [default: 1]")
 @click.option("-n", "--name", help="What to call this worker in logs and tables.")
 @click.option("--one-shot", is_flag=True, help="End when nothing is left to do.")
 @click.option("--grace", type=float, metavar="SECONDS", help="Abort what still runs so long after the first signal.")
@@ -37,12 +39,17 @@ Examples:
 )
 @verbose_option
 @pass_settings
-def command(settings: Settings, /, dsn: str | None, **given: Any) -> None:
+def command(settings: Settings, /, dsn: str | None, processes: int, **given: Any) -> None:
     """Run jobs until told to stop.
 
-    The first Ctrl-C or SIGTERM lets running jobs end; the second aborts them.
+    The first Ctrl-C or SIGTERM lets running jobs end; the second aborts them. A worker uses one core: with
+    --processes there are more, and one that dies is replaced.
     """
     logs.configure(verbose=settings.verbose)
+    if processes > 1:
+        from inturn.cli import crew
+
+        raise SystemExit(crew.run(sys.argv[1:], given["name"] or "worker", processes))
     path = settings.app_path()
     if path is None:
         raise ConfigurationError("No app is named. Say where yours is: queue -a package.module:app worker")
