@@ -92,7 +92,7 @@ class Queue:
         """Like a worker that has just claimed a batch and goes on from there; then a cycle from the beginning."""
         self.load(2 * BATCH)
         self.claim(self.worker, BATCH)
-        ids, claims = self._mine()
+        ids, _claims = self._mine()
         further = self._explain(FURTHER, [self.worker, [max(ids)], BATCH])
         yield "further", _per_job(further, BATCH)
         list(self._finish(*self._mine()))
