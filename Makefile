@@ -4,7 +4,7 @@ python := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress witness check bench bench-growth schema wheel-demo clean
+.PHONY: help demo test stress witness check bench bench-growth bench-scale schema wheel-demo clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,11 @@ bench: bench/.venv/installed bench/node_modules/installed ## measure beside othe
 
 bench-growth: bench/.venv/installed ## what a call costs against how full the tables are (FULL=1: ten million finished jobs)
 	@bench/.venv/bin/python -m bench.growth $(if $(QUICK),--quick) $(if $(FULL),--full) $(if $(ONLY),--only $(ONLY))
+
+bench-scale: bench/.venv/installed ## how throughput grows with workers and lanes, and where the time of a job goes
+	@bench/.venv/bin/python -m bench.scale $(if $(ROUNDS),--rounds $(ROUNDS))
+	@bench/.venv/bin/python -m bench.handover
+	@bench/.venv/bin/python -m bench.parts
 
 schema: .venv/installed ## write sql/schema.sql anew from the migrations and functions
 	@$(python) tests/snapshot.py
