@@ -79,6 +79,7 @@ class App(Blueprint):
         priority: int | None = None,
         on_retry: OnRetryName | None = None,
         on_failure: OnFailureName | None = None,
+        timeout: float | timedelta | None = None,
         connection: object = None,
     ) -> Deferrer[...]:
         """Like `task.configure`, for a task by its name, which may live in another program."""
@@ -90,6 +91,7 @@ class App(Blueprint):
             "priority": priority,
             "on_retry": on_retry,
             "on_failure": on_failure,
+            "timeout": timeout,
         }
         if name in self.tasks or not allow_unknown:
             return self.find_task(name).configure(task_kwargs=task_kwargs, connection=connection, **changes)

@@ -7,21 +7,22 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from inturn.model import Again, Ended, Job
+from inturn.model import Again, Ended, Job, Status
 from inturn.operations import Operation, Rows, Statement
 
 # The database counts the attempts that were started, people those before this one: hence `attempts - 1`.
 CLAIM = """
-SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args
+SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args, timeout
 FROM {schema}.claim(%s, %s::text[], %s) ORDER BY priority DESC, id
 """
 OWNED = """
-SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args FROM {schema}.owned(%s)
+SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args, timeout FROM {schema}.owned(%s)
 """
 FINISH = """
 SELECT finished_id, (next).id, (next).claim_id::text, (next).fence, (next).task, (next).queue, (next).lock, (next).priority,
-       (next).attempts - 1, (next).scheduled_at, (next).args
-FROM {schema}.finish(%s, %s::text[], %s, %s::bigint[], %s::text[]::uuid[], %s::text[]::{schema}.job_status[], %s::jsonb[])
+       (next).attempts - 1, (next).scheduled_at, (next).args, (next).timeout
+FROM {schema}.finish(%s, %s::text[], %s, %s::bigint[], %s::text[]::uuid[], %s::text[]::{schema}.job_status[], %s::jsonb[],
+                     %b::text[]::jsonb[], %s::text[]::{schema}.job_status[])
 """
 RETRY = "SELECT id FROM {schema}.retry(%s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[])"
 PUT_BACK = "SELECT {schema}.put_back(%s::bigint[], %s::text[]::uuid[])"
@@ -44,7 +45,10 @@ def owned(worker_id: UUID) -> Operation[list[Job]]:
     return _jobs((yield Statement(OWNED, [worker_id])))
 
 
-def finish(worker_id: UUID, queues: Queues, want: int, ended: Sequence[Ended]) -> Operation[Finished]:
+def finish(
+    worker_id: UUID | None, queues: Queues, want: int, ended: Sequence[Ended], forget: Sequence[Status] = ()
+) -> Operation[Finished]:
+    """What ends with a status of `forget` leaves no trace in the history."""
     rows = yield Statement(
         FINISH,
         [
@@ -55,6 +59,8 @@ def finish(worker_id: UUID, queues: Queues, want: int, ended: Sequence[Ended]) -
             [outcome.job.claim_id for outcome in ended],
             [outcome.status.value for outcome in ended],
             [_error(outcome) for outcome in ended],
+            _results(ended),
+            [status.value for status in forget],
         ],
     )
     return Finished({row[0] for row in rows if row[0] is not None}, _jobs([row[1:] for row in rows if row[0] is None]))
@@ -93,6 +99,12 @@ def next_wake(queues: Queues) -> Operation[timedelta | None]:
 
 def _jobs(rows: Rows) -> list[Job]:
     return list(map(Job._make, rows))
+
+
+def _results(ended: Sequence[Ended]) -> list[str | None] | None:
+    """None if nothing was returned, as most often."""
+    results = [outcome.result for outcome in ended]
+    return results if any(results) else None
 
 
 def _error(outcome: Ended | Again) -> Any:

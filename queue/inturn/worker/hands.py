@@ -71,7 +71,7 @@ class Hands:
     async def _perform(self, attempt: Attempt) -> None:
         events.note_start(attempt.job)
         try:
-            outcome = await attempt.perform(self._limiter)
+            outcome = await attempt.perform(self._limiter, self._options.max_result_size)
             if outcome is not None:
                 self.ended.append(outcome)
         finally:

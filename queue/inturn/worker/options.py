@@ -14,7 +14,8 @@ class Options:
 
     queues: which to serve, None for all. concurrency: how many jobs at once. wait: False ends the worker when nothing
     is left to do. shutdown_graceful_timeout: how long running jobs may go on after the first signal, None for as long as
-    they need; then async tasks are cancelled, sync tasks are asked (`context.should_abort()`).
+    they need; then async tasks are cancelled, sync tasks are asked (`context.should_abort()`). max_result_size: bytes of JSON
+    that a task may return to be stored; what is larger is not.
     """
 
     queues: Sequence[str] | None = None
@@ -27,6 +28,7 @@ class Options:
     install_signal_handlers: bool = True
     update_heartbeat_interval: float = 10.0
     stalled_worker_timeout: float = 30.0
+    max_result_size: int = 2**16
     additional_context: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

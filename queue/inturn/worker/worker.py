@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 
 from inturn.connectors import PsycopgConnector
 from inturn.errors import DatabaseUnavailable, WorkerLost
-from inturn.model import Again, Ended, Job
+from inturn.model import Again, Committed, Ended, Job
 from inturn.operations import upkeep, work
 from inturn.tasks import Blueprint
 from inturn.worker import events, signals
@@ -191,7 +191,7 @@ class Worker:
         outcomes, self._hands.ended = self._hands.ended, []
         ended = [outcome for outcome in outcomes if isinstance(outcome, Ended)]
         again = [outcome for outcome in outcomes if isinstance(outcome, Again)]
-        accepted: set[int] = set()
+        accepted = {outcome.job.id for outcome in outcomes if isinstance(outcome, Committed)}
         handed: list[Job] = []
         try:
             if again:
