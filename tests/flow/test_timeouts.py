@@ -130,7 +130,7 @@ async def test_a_run_in_time_leaves_no_timer_behind(app: App, query: Query, capl
 
 @pytest.mark.parametrize("value", [0, -1, "5", True, float("nan"), float("inf"), 10**12, timedelta(0), timedelta.max])
 def test_a_timeout_that_is_none_is_refused_when_it_is_declared(app: App, value: Any) -> None:
-    with pytest.raises(BadArgument, match="^timeout: "):
+    with pytest.raises(BadArgument, match=r"^timeout: "):
         app.configure_task("anything", timeout=value)
-    with pytest.raises(BadArgument, match="^timeout: "):
+    with pytest.raises(BadArgument, match=r"^timeout: "):
         app.task(timeout=value)(lambda: None)
