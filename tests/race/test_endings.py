@@ -76,6 +76,65 @@ def test_a_mark_outlives_a_retry(stage: Stage) -> None:
     promise(heard == [str(first)], f"who waits is told: {heard}")
 
 
+# ---------------------------------------------------------------- the reply to a task's own COMMIT was lost
+
+
+HURRY = Mutation("what is still being committed is not waited for", "has_ended.sql", " FOR UPDATE;", ";")
+ANYBODY = Mutation(
+    "a job that anybody has finished counts as finished by this attempt", "has_ended.sql", " AND fence = p_fence", ""
+)
+
+
+@story(HURRY)
+def test_a_commit_that_is_still_under_way_is_waited_for(stage: Stage) -> None:
+    producer, worker, asking = stage.session(), stage.worker(), stage.session()
+    [first] = producer.defer("a")
+    running = worker.claim_one()
+    fence = fence_of(stage, first)
+    worker.begin()
+    worker.finish(running, want=0)
+    asking.start(asking.has_ended, running, fence)
+    worker.commit()
+    promise(asking.result(), "it has committed, so nothing is to be done again")
+
+
+@story(HURRY)
+def test_a_commit_that_did_not_come_through_is_no_end(stage: Stage) -> None:
+    producer, worker, asking = stage.session(), stage.worker(), stage.session()
+    [first] = producer.defer("a")
+    running = worker.claim_one()
+    fence = fence_of(stage, first)
+    worker.begin()
+    worker.finish(running, want=0)
+    asking.start(asking.has_ended, running, fence)
+    waited = bool(stage.waits_of(asking))
+    worker.rollback()
+    promise(waited and not asking.result(), "it was not known before, and then it had not ended")
+    promise(stage.drain() == [first], "it is done again")
+
+
+@story(ANYBODY)
+def test_the_end_of_the_next_attempt_is_not_taken_for_ones_own(stage: Stage) -> None:
+    producer, zombie, other, rescuer = stage.session(), stage.worker(), stage.worker(), stage.session()
+    [first] = producer.defer("a")
+    lost = zombie.claim_one()
+    fence = fence_of(stage, first)
+    stage.forget(zombie)
+    rescuer.rescue()
+    promise(not zombie.has_ended(lost, fence), "it waits for its next attempt")
+    again = other.claim_one()
+    promise(not zombie.has_ended(lost, fence), "it is done by somebody else")
+    theirs = fence_of(stage, first)
+    other.finish(again)
+    promise(not zombie.has_ended(lost, fence), "and was finished by them")
+    promise(other.has_ended(again, theirs), "as they know")
+
+
+def fence_of(stage: Stage, job: int) -> int:
+    [(fence,)] = stage.control.execute("SELECT fence FROM jobs WHERE id = %s", [job]).fetchall()
+    return int(fence)
+
+
 # ---------------------------------------------------------------- the days of the history
 
 READERS_GO_ON = Mutation(

@@ -26,6 +26,7 @@ FROM {schema}.finish(%s, %s::text[], %s, %s::bigint[], %s::text[]::uuid[], %s::t
 """
 RETRY = "SELECT id FROM {schema}.retry(%s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[])"
 PUT_BACK = "SELECT {schema}.put_back(%s::bigint[], %s::text[]::uuid[])"
+HAS_ENDED = "SELECT {schema}.has_ended(%s, %s::uuid, %s)"
 ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
 NEXT_WAKE = "SELECT {schema}.next_wake(%s::text[])"
 
@@ -78,6 +79,12 @@ def retry(again: Sequence[Again]) -> Operation[set[int]]:
         ],
     )
     return {id for (id,) in rows}
+
+
+def has_ended(job: Job) -> Operation[bool]:
+    """Whether this attempt has ended the job itself."""
+    ((ended,),) = yield Statement(HAS_ENDED, [job.id, job.claim_id, job.fence])
+    return bool(ended)
 
 
 def put_back(jobs: Sequence[Job]) -> Operation[None]:

@@ -44,7 +44,7 @@ class Worker:
         self._options = options
         self._link = Link(connector)
         self._appetite = Appetite(options.fetch_job_polling_interval)
-        self._hands = Hands(app, options, self._appetite.ring)
+        self._hands = Hands(app, connector, options, self._appetite.ring)
         self._pace = Pace(options.concurrency)
         self._id: UUID
         self._upkeep: Upkeep
@@ -198,7 +198,9 @@ class Worker:
                 accepted |= await self._link.run(work.retry(again))
             if ended:
                 want = 0 if self._stopping else len(ended)
-                done, handed = await self._link.run(work.finish(self._id, self._options.queues, want, ended))
+                done, handed = await self._link.run(
+                    work.finish(self._id, self._options.queues, want, ended, self._options.forget)
+                )
                 accepted |= done
         except DatabaseUnavailable:
             self._hands.ended[:0] = outcomes  # finish is idempotent: what took effect is not accepted twice
