@@ -144,8 +144,8 @@ def declare_slow_tasks(app: App, fences: list[int], refusals: list[str]) -> None
             with anyio.CancelScope(shield=True):  # a worker that notices would cancel it
                 async with context.transaction() as connection:
                     await connection.execute(WRITE, [context.fence])
-                    while len(fences) < 2:
-                        await anyio.sleep(0.005)  # noqa: ASYNC110 (until the worker runs it again)
+                    while len(fences) < 2:  # noqa: ASYNC110 (until the worker runs it again)
+                        await anyio.sleep(0.005)
         except JobLost as error:
             refusals.append(str(error))
             raise
