@@ -24,7 +24,7 @@ async def check_fence_async(connection: object, resource: str, token: int, *, sc
     await drive.run_async(_checked(resource, token), await guests.guest_async(connection), schema)
 
 
-def _checked(resource: str, token: int) -> Operation[None]:
+def _checked(resource: object, token: object) -> Operation[None]:
     if not isinstance(resource, str) or "\0" in resource or not 1 <= len(resource.encode(errors="replace")) <= 1024:
         raise BadArgument("resource", f"{resource!r:.80}: give 1 to 1,024 bytes of text that name it")
     if isinstance(token, bool) or not isinstance(token, int) or not -(2**63) <= token < 2**63:

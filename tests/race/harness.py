@@ -334,6 +334,10 @@ class Stage:
         )
         self._replace(Mutation("gate", file, condition, f"{condition} AND gate()"))
 
+    def take_time(self, file: str, setting: str) -> None:
+        """Without its lock timeout a function waits as long as the story wants."""
+        self._replace(Mutation("take time", file, setting, "SET lock_timeout = '0'"))
+
     def _replace(self, mutation: Mutation) -> None:
         name, file, old, new = mutation
         text = self._texts.get(file) or (shipped("sql") / "functions" / file).read_text(encoding="utf-8")

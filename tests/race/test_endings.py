@@ -1,8 +1,10 @@
 """What becomes of a job that has ended: who waits for its end, and the days of the history. Told as in test_interleavings."""
 
+from typing import cast
+
 import psycopg
 
-from tests.race.harness import Job, Mutation, Stage, Worker, promise, story
+from tests.race.harness import Job, Mutation, PromiseBroken, Session, Stage, Worker, promise, story
 
 TOLD = "inturn ended"
 
@@ -177,6 +179,116 @@ def test_a_job_ends_while_its_day_is_prepared(stage: Stage) -> None:
     promise(worker.result(), "it ends, in its day")
     promise(stage.control.execute("SELECT count(*) FROM finished_jobs_default").fetchall() == [(0,)], "not beside it")
     promise(stage.drain() == [] and first == running.id, "nothing is left")
+
+
+OLD = "-40 days"
+
+
+def prepare_an_old_day(stage: Stage, *, halted: bool = False) -> int:
+    """A job that failed long ago, in the history of its day; perhaps it halts its lane."""
+    then, worker = stage.session(), stage.worker()
+    for session in (then, worker):
+        session.hasten(OLD)
+    then.run("SELECT prepare_history(0)")
+    stage.control.execute("SELECT prepare_history(1)")
+    [old] = then.defer("old", on_failure="halt" if halted else "continue")
+    worker.finish(worker.claim_one(), status="failed")
+    promise(days(stage) == 3, "its day, today and tomorrow")
+    return old
+
+
+def days(stage: Stage) -> int:
+    [(count,)] = stage.control.execute(
+        "SELECT count(*) FROM pg_inherits WHERE inhparent = 'finished_jobs'::regclass"
+        " AND inhrelid <> 'finished_jobs_default'::regclass"
+    ).fetchall()
+    return int(count)
+
+
+def prune(session: Session) -> int | None:
+    try:
+        [(dropped,)] = session.run("SELECT prune_history('10 days')")
+    except psycopg.errors.UndefinedTable as error:
+        raise PromiseBroken(f"a day is dropped twice: {error}") from error
+    return cast(int | None, dropped)
+
+
+@story(
+    Mutation("today is dropped as well", "prune_history.sql", "date := clock() - p_keep", "date := 'tomorrow'::date"),
+)
+def test_a_job_ends_while_old_days_are_dropped(stage: Stage) -> None:
+    old = prepare_an_old_day(stage)
+    producer, worker, upkeep = stage.session(), stage.worker(), stage.session()
+    [first] = producer.defer("a")
+    running = worker.claim_one()
+    upkeep.begin()
+    upkeep.run("SELECT prune_history('10 days')")
+    worker.start(finished, worker, running)
+    upkeep.commit()
+    promise(worker.result(), "it ends")
+    promise(days(stage) == 2, "the old day is gone")
+    rows = stage.control.execute("SELECT id FROM finished_jobs").fetchall()
+    promise(rows == [(first,)], f"and {old} with it, but nothing else")
+    promise(stage.control.execute("SELECT FROM finished_jobs_default").fetchall() == [], "it lies in its day")
+
+
+@story(
+    Mutation(
+        "which days go is decided before anybody is shut out",
+        "prune_history.sql",
+        "    LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;\n    FOREACH v_day IN ARRAY history_days(v_before) LOOP",
+        "    FOREACH v_day IN ARRAY history_days(v_before) LOOP LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;",
+    )
+)
+def test_two_workers_may_drop_old_days_at_once(stage: Stage) -> None:
+    prepare_an_old_day(stage)
+    one, two, reader = stage.session(), stage.session(), stage.session()
+    stage.take_time("prune_history.sql", "SET lock_timeout = '200ms'")
+    reader.begin()
+    reader.run("SELECT FROM finished_jobs")
+    for session in (one, two):
+        session.start(prune, session)
+    reader.commit()
+    promise(one.result() == 1 and two.result() == 0, "the first one drops the day, and nothing is left to the second")
+    promise(days(stage) == 2, "only the old day")
+
+
+@story(
+    Mutation("who reads the history makes it fail", "prune_history.sql", "lock_not_available", "division_by_zero"),
+)
+def test_while_somebody_reads_the_history_nothing_is_dropped(stage: Stage) -> None:
+    prepare_an_old_day(stage)
+    reader, upkeep, worker = stage.session(), stage.session(), stage.worker()
+    worker.defer(None)
+    running = worker.claim_one()
+    reader.begin()
+    reader.run("SELECT FROM finished_jobs")
+    promise(prune(upkeep) is None and days(stage) == 3, "it comes back later")
+    promise(finished(worker, running), "and holds up nobody")
+    reader.commit()
+    promise(prune(upkeep) == 1 and days(stage) == 2, "now it is gone")
+
+
+@story(
+    Mutation(
+        "a failed job that halts its lane is dropped with its day",
+        "prune_history.sql",
+        "WHERE id IN (SELECT failed_job_id",
+        "WHERE false AND id IN (SELECT failed_job_id",
+    ),
+    Mutation(
+        "a failed job that halts its lane is deleted beside the days",
+        "prune_history.sql",
+        " AND NOT EXISTS (SELECT FROM lanes WHERE failed_job_id = old.id)",
+        "",
+    ),
+)
+def test_a_job_that_halts_its_lane_outlives_its_day(stage: Stage) -> None:
+    old = prepare_an_old_day(stage, halted=True)
+    upkeep, operator = stage.session(), stage.session()
+    promise(prune(upkeep) == 1 and prune(upkeep) == 0, "its day is gone")
+    promise(operator.retry_head("old") == old, "it can still be tried again")
+    promise(stage.drain() == [old], "and is done")
 
 
 def finished(worker: Worker, job: Job) -> bool:
