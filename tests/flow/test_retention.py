@@ -62,8 +62,9 @@ def value(connection: psycopg.Connection[Any], statement: Any, *parameters: obje
 
 
 def test_whole_days_are_dropped_when_they_are_old_enough(past: Then) -> None:
+    connection = past(0)
     for days in (5, 4, 3, 2, 1, 0):
-        connection = past(days)
+        past(days)
         connection.execute(PREPARE, [0])
         end(connection, "succeeded", queue=f"day-{days}")
     everything = value(connection, DAYS)
