@@ -1305,7 +1305,9 @@ CREATE VIEW inturn.all_jobs AS
     jobs.started_at,
     NULL::timestamp with time zone AS finished_at,
     jobs.worker_id,
-    jobs.fence
+    jobs.fence,
+    jobs.timeout,
+    NULL::jsonb AS result
    FROM inturn.jobs
 UNION ALL
  SELECT finished_jobs.id,
@@ -1322,7 +1324,9 @@ UNION ALL
     finished_jobs.started_at,
     finished_jobs.finished_at,
     finished_jobs.worker_id,
-    finished_jobs.fence
+    finished_jobs.fence,
+    finished_jobs.timeout,
+    finished_jobs.result
    FROM inturn.finished_jobs;
 COMMENT ON VIEW inturn.all_jobs IS 'Every job, live and finished.';
 CREATE TABLE inturn.applied_code (

@@ -12,6 +12,9 @@ from typing import Any
 import anyio
 import psycopg
 import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.pool import StaticPool
 
 from inturn import App, JobContext
 from inturn.errors import ConfigurationError, JobLost
@@ -322,3 +325,61 @@ async def test_killed_anywhere_a_task_has_its_effect_exactly_once(
     assert written() == ids
     attempts = {point: attempts for point, (_, _, attempts) in zip(points, query(ENDED), strict=True)}
     assert attempts == {"before the write": 2, "after the write": 2, "after the commit": 1, "never": 1}
+
+
+# ---------------------------------------------------------------- SQLAlchemy, as docs/exactly-once.md says
+
+
+def documented(name: str) -> Any:
+    """What the code block of the page defines under that name."""
+    page = Path(__file__).parents[2] / "docs" / "exactly-once.md"
+    (block,) = [part for part in page.read_text("utf-8").split("```python\n") if f"def {name}" in part]
+    scope: dict[str, Any] = {}
+    exec(block.partition("```")[0], scope)  # noqa: S102 (our own documentation)
+    return scope[name]
+
+
+@pytest.mark.parametrize("ending", ["commit", "nothing", "raise"])
+async def test_a_session_of_sqlalchemy_can_write_in_the_transaction(
+    app: App, query: Query, written: Written, ending: str
+) -> None:
+    session_on = documented("session_on")
+
+    @app.task(pass_context=True)
+    def write(context: JobContext) -> None:
+        with context.transaction() as connection, session_on(connection) as session:
+            session.execute(text("INSERT INTO effects VALUES (:id)"), {"id": context.job.id})
+            if ending == "commit":
+                session.commit()
+                session.execute(text("INSERT INTO effects VALUES (:id)"), {"id": context.job.id})
+            if ending == "raise":
+                raise ValueError("in the block")
+
+    id = write.defer()
+    await app.run_worker_async()
+    assert written() == {"commit": [id, id], "nothing": [id], "raise": []}[ending]
+    assert query(ENDED) == [(id, "failed" if ending == "raise" else "succeeded", 1)]
+
+
+async def test_an_async_session_of_sqlalchemy_can_as_well(app: App, query: Query, written: Written) -> None:
+    @app.task(pass_context=True)
+    async def write(context: JobContext) -> None:
+        async with context.transaction() as connection:
+
+            async def lend() -> Any:
+                return connection
+
+            engine = create_async_engine(
+                "postgresql+psycopg://", async_creator=lend, poolclass=StaticPool, pool_reset_on_return=None
+            )
+            dialect: Any = engine.dialect
+            dialect.do_commit = dialect.do_rollback = lambda connection: None
+            async with AsyncSession(engine) as session:
+                await session.execute(text("INSERT INTO effects VALUES (:id)"), {"id": context.job.id})
+                await session.commit()
+            assert written() == []
+
+    id = write.defer()
+    await app.run_worker_async()
+    assert written() == [id]
+    assert query(ENDED) == [(id, "succeeded", 1)]
