@@ -23,6 +23,7 @@ from tests.flow.conftest import NO_POLL, Query
 
 pytestmark = pytest.mark.anyio
 Until = Callable[[Callable[[], object]], Awaitable[None]]
+LONG = 40.0  # seconds, more than `until` waits: a waiter looks once more when its time is up
 
 
 @pytest.fixture(autouse=True)
@@ -147,12 +148,12 @@ async def test_waiters_in_threads_and_in_the_loop_are_told_of_the_end(app: App, 
     results: dict[str, Any] = {}
 
     async def wait(name: str, id: int) -> None:
-        results[name] = await app.job_manager.result_async(id, timeout=30)
+        results[name] = await app.job_manager.result_async(id, timeout=LONG)
 
     first, second = add.defer(1, 2), add.defer(3, 4)
     async with app.open_async(), anyio.create_task_group() as group:
         with ThreadPoolExecutor() as threads:
-            told = threads.submit(app.job_manager.result, first, 30)
+            told = threads.submit(app.job_manager.result, first, LONG)
             for name, id in (("a", first), ("b", second), ("c", second)):
                 group.start_soon(wait, name, id)
             await until(lambda: query("SELECT count(*) FROM jobs WHERE awaited") == [(2,)])
@@ -179,7 +180,7 @@ async def test_a_waiter_outlives_the_loss_of_its_listener(app: App, query: Query
 
     id = give.defer()
     with ThreadPoolExecutor() as threads:
-        told = threads.submit(app.job_manager.result, id, 30)
+        told = threads.submit(app.job_manager.result, id, LONG)
         await until(lambda: query(LISTENERS) == [(1,)])
         query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'inturn results'")
         await app.run_worker_async()
@@ -203,7 +204,7 @@ async def test_a_lost_notification_is_made_good_by_looking_now_and_then(
 
     id = give.defer()
     with ThreadPoolExecutor() as threads:
-        told = threads.submit(app.job_manager.result, id, 30)
+        told = threads.submit(app.job_manager.result, id, LONG)
         await until(lambda: query("SELECT 1 FROM jobs WHERE awaited"))
         await app.run_worker_async()
         await until(told.done)
@@ -258,7 +259,7 @@ async def test_a_job_without_a_result_says_why(app: App, query: Query, until: Un
         app.job_manager.result(failed)
     assert caught.value.job_id == failed
     with ThreadPoolExecutor() as threads:
-        told = threads.submit(app.job_manager.result, cancelled, 30)
+        told = threads.submit(app.job_manager.result, cancelled, LONG)
         await until(lambda: query("SELECT 1 FROM jobs WHERE awaited"))
         app.job_manager.cancel_job_by_id(cancelled)
         with pytest.raises(JobCancelled, match=rf"^Job {cancelled} was cancelled, so it has no result\.$"):
@@ -278,7 +279,7 @@ async def test_a_waiter_waits_through_retries(app: App, query: Query, until: Unt
     tries: list[int] = []
     id = fail_once.defer()
     with ThreadPoolExecutor() as threads:
-        told = threads.submit(app.job_manager.result, id, 30)
+        told = threads.submit(app.job_manager.result, id, LONG)
         await until(lambda: query("SELECT 1 FROM jobs WHERE awaited"))
         await app.run_worker_async()
         assert await anyio.to_thread.run_sync(told.result, 30) == "done"

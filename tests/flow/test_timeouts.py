@@ -1,6 +1,5 @@
 """A run that takes longer than it may: it ends, as a failure to which the retry strategy applies."""
 
-import logging
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -113,19 +112,29 @@ async def test_an_async_task_that_turns_its_cancellation_into_an_error_has_timed
     assert "something else" in error
 
 
-async def test_a_run_in_time_leaves_no_timer_behind(app: App, query: Query, caplog: pytest.LogCaptureFixture) -> None:
-    """Attempts share a slot: a timer that went on would hit the next job of it."""
-    caplog.set_level(logging.INFO)
+async def test_a_run_in_time_leaves_no_timer_behind(app: App, query: Query) -> None:
+    contexts: list[JobContext] = []
 
-    @app.task
-    async def wait(seconds: float) -> None:
+    @app.task(pass_context=True)
+    async def wait(context: JobContext, seconds: float) -> None:
+        contexts.append(context)
         await anyio.sleep(seconds)
 
-    wait.configure(timeout=0.2).defer(0)
-    wait.configure(timeout=30).defer(0.3)
+    wait.configure(timeout=0.2).defer(seconds=0)
+    wait.configure(timeout=30).defer(seconds=0.4)
     await app.run_worker_async()
     assert query("SELECT status::text FROM finished_jobs") == [("succeeded",)] * 2
-    assert "JobTimeout" not in caplog.text
+    assert [context.should_abort() for context in contexts] == [False, False]
+
+
+async def test_a_job_that_is_run_again_keeps_its_timeout(app: App, query: Query) -> None:
+    @app.task(timeout=60)
+    async def nothing() -> None: ...
+
+    id = nothing.defer()
+    await app.run_worker_async()
+    assert app.job_manager.retry_job_by_id(id)
+    assert query("SELECT timeout FROM jobs") == [(timedelta(seconds=60),)]
 
 
 @pytest.mark.parametrize("value", [0, -1, "5", True, float("nan"), float("inf"), 10**12, timedelta(0), timedelta.max])
