@@ -46,6 +46,21 @@ CREATE FUNCTION inturn.audit(p_operation text, p_lock text, p_jobs bigint, p_by 
     INSERT INTO lane_audit (at, who, operation, lock, jobs, reason)
     VALUES (clock(), coalesce(p_by, session_user), p_operation, p_lock, p_jobs, p_reason)
 $$;
+CREATE FUNCTION inturn.await_end(p_id bigint) RETURNS TABLE(status inturn.job_status, result jsonb, error text)
+    LANGUAGE plpgsql
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM require_read_committed();
+    UPDATE jobs SET awaited = true WHERE id = p_id AND NOT awaited;
+    -- One statement for both tables: a job that is just brought back to life is in one of them.
+    RETURN QUERY
+    SELECT jobs.status, NULL::jsonb, NULL FROM jobs WHERE id = p_id
+    UNION ALL
+    (SELECT f.status, f.result, f.errors -> -1 ->> 'error' FROM finished_jobs AS f
+     WHERE id = p_id ORDER BY f.finished_at DESC LIMIT 1)
+    LIMIT 1;
+END $$;
 CREATE FUNCTION inturn.block_behind(p_ids bigint[], p_locks text[]) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
@@ -65,7 +80,7 @@ BEGIN
     SELECT count(*) INTO v_result FROM blocked;
     RETURN v_result;
 END $$;
-CREATE FUNCTION inturn.bury(p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[]) RETURNS TABLE(id bigint, lock text, status inturn.job_status, on_failure inturn.failure_policy)
+CREATE FUNCTION inturn.bury(p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(id bigint, lock text, status inturn.job_status, on_failure inturn.failure_policy)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -73,18 +88,22 @@ BEGIN
     RETURN QUERY
     WITH gone AS (
         DELETE FROM jobs USING (
-            SELECT * FROM unnest(p_ids, p_claims, p_statuses, p_errors) AS e(id, claim_id, status, error) ORDER BY e.id
+            SELECT * FROM unnest(p_ids, p_claims, p_statuses, p_errors, p_results)
+                AS e(id, claim_id, status, error, result)
+            ORDER BY e.id
         ) AS ended
         WHERE jobs.id = ended.id AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id
-        RETURNING jobs.*, ended.status AS outcome, ended.error
+        RETURNING jobs.*, ended.status AS outcome, ended.error, ended.result
     ), kept AS (
         INSERT INTO finished_jobs (id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
-                                   on_retry, on_failure, priority, attempts, queue, task, lock, args, errors)
+                                   on_retry, on_failure, priority, attempts, queue, task, lock, args, errors, result, timeout)
         SELECT id, fence, worker_id, scheduled_at, created_at, started_at, clock(), outcome,
-               on_retry, on_failure, priority, attempts, queue, task, lock, args, add_error(errors, error)
+               on_retry, on_failure, priority, attempts, queue, task, lock, args, add_error(errors, error), result, timeout
         FROM gone
+        WHERE outcome <> ALL (p_forget) OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
     )
-    SELECT gone.id, gone.lock, gone.outcome, gone.on_failure FROM gone;
+    SELECT gone.id, gone.lock, gone.outcome, gone.on_failure FROM gone
+    WHERE NOT gone.awaited OR tell_ended(gone.id);
 END $$;
 CREATE FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean DEFAULT false) RETURNS inturn.job_status
     LANGUAGE plpgsql
@@ -188,6 +207,18 @@ BEGIN
            rest.behind, rest.behind_locks, rest.more
     FROM chosen, rest;
 END $$;
+CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+BEGIN
+    INSERT INTO fences_seen AS seen (resource, token) VALUES (p_resource, p_token)
+    ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE seen.token <= excluded.token;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'fence % is stale: % has seen a higher one, so whoever holds it was taken over', p_token, p_resource
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Write nothing: a later attempt does or did it.';
+    END IF;
+END $$;
 CREATE TABLE inturn.jobs (
     id bigint NOT NULL,
     claim_id uuid,
@@ -200,6 +231,8 @@ CREATE TABLE inturn.jobs (
     on_retry inturn.retry_policy DEFAULT 'hold'::inturn.retry_policy NOT NULL,
     on_failure inturn.failure_policy DEFAULT 'continue'::inturn.failure_policy NOT NULL,
     abort boolean DEFAULT false NOT NULL,
+    awaited boolean DEFAULT false NOT NULL,
+    timeout interval,
     priority integer DEFAULT 0 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     queue text DEFAULT 'default'::text NOT NULL,
@@ -216,7 +249,8 @@ CREATE TABLE inturn.jobs (
     CONSTRAINT jobs_queue_name CHECK ((((octet_length(queue) >= 1) AND (octet_length(queue) <= 63)) AND (strpos(queue, ','::text) = 0))),
     CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL))),
     CONSTRAINT jobs_scheduled_within CHECK ((scheduled_at < '9999-01-01 00:00:00+00'::timestamp with time zone)),
-    CONSTRAINT jobs_task_length CHECK (((octet_length(task) >= 1) AND (octet_length(task) <= 512)))
+    CONSTRAINT jobs_task_length CHECK (((octet_length(task) >= 1) AND (octet_length(task) <= 512))),
+    CONSTRAINT jobs_timeout CHECK (((timeout > '00:00:00'::interval) AND (timeout <= '365 days'::interval)))
 )
 WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer) RETURNS SETOF inturn.jobs
@@ -321,7 +355,7 @@ CREATE FUNCTION inturn.clock() RETURNS timestamp with time zone
     AS $$
     SELECT coalesce(nullif(current_setting('inturn.clock', true), '')::timestamptz, statement_timestamp())
 $$;
-CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[]) RETURNS TABLE(id bigint)
+CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_timeouts interval[] DEFAULT NULL::interval[]) RETURNS TABLE(id bigint)
     LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -331,8 +365,9 @@ BEGIN
     RETURN QUERY
     WITH given AS (
         SELECT g.*, coalesce(g.at, v_now + g.delay) AS due_at
-        FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure)
-            WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure, position)
+        FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
+                    p_timeouts)
+            WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure, timeout, position)
     ), ranked AS (
         SELECT g.*, coalesce(g.due_at > v_now, false) AS later,
             row_number() OVER (
@@ -340,9 +375,9 @@ BEGIN
             ) AS place
         FROM given AS g
     )
-    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry, on_failure, status)
+    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry, on_failure, timeout, status)
     SELECT r.task, r.args, r.queue, r.lock, r.priority, r.due_at, v_now,
-        coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'),
+        coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
         CASE WHEN r.later THEN 'scheduled'::job_status
              WHEN r.lock IS NULL OR r.place = 1 THEN 'todo'
              ELSE 'blocked' END
@@ -359,6 +394,21 @@ BEGIN
     PERFORM cancel_job(p_id);
     DELETE FROM finished_jobs WHERE id = p_id;
     RETURN FOUND;
+END $$;
+CREATE FUNCTION inturn.delete_old_jobs(p_older interval, p_queue text, p_statuses inturn.job_status[]) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+DECLARE
+    v_count bigint;
+BEGIN
+    DELETE FROM finished_jobs AS old
+    WHERE old.finished_at < clock() - p_older
+      AND old.status = ANY (p_statuses)
+      AND (p_queue IS NULL OR old.queue = p_queue)
+      AND NOT EXISTS (SELECT FROM lanes WHERE lanes.failed_job_id = old.id);
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
 END $$;
 CREATE FUNCTION inturn.explain(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE plpgsql STABLE
@@ -469,7 +519,7 @@ CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text) RETURNS TABLE(
     SELECT 'slots busy', 'all ' || sum(concurrency) || ' slots of ' || count(*) || ' workers are taken', 'start more workers'
     FROM serving HAVING count(*) > 0 AND bool_and(busy >= concurrency)
 $$;
-CREATE FUNCTION inturn.finish(p_worker uuid, p_queues text[], p_want integer, p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[]) RETURNS TABLE(finished_id bigint, next inturn.jobs)
+CREATE FUNCTION inturn.finish(p_worker uuid, p_queues text[], p_want integer, p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(finished_id bigint, next inturn.jobs)
     LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -490,7 +540,7 @@ BEGIN
     SELECT array_agg(b.id) AS ids,
            array_agg(b.lock) FILTER (WHERE b.lock IS NOT NULL) AS lanes,
            array_agg(b.id) FILTER (WHERE b.lock IS NOT NULL AND b.status = 'failed' AND b.on_failure = 'halt') AS halts
-    INTO v_done FROM bury(p_ids, p_claims, p_statuses, p_errors) AS b;
+    INTO v_done FROM bury(p_ids, p_claims, p_statuses, p_errors, p_results, p_forget) AS b;
     RETURN QUERY SELECT id, NULL::jobs FROM unnest(v_done.ids) AS id;
     IF v_done.lanes IS NULL THEN
         RETURN;
@@ -507,9 +557,7 @@ BEGIN
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
         v_tokens := release_lanes(ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes)));
         -- This worker claims next, unless it stops or does not serve a token's queue: then somebody else must wake.
-        IF p_want = 0 THEN
-            PERFORM wake(NULL);
-        ELSIF NOT v_tokens <@ p_queues THEN
+        IF p_want = 0 OR NOT v_tokens <@ p_queues THEN
             PERFORM wake(v_tokens);
         END IF;
     END IF;
@@ -547,6 +595,18 @@ BEGIN
     ORDER BY head.priority DESC, head.id
     LIMIT p_want;
 END $$;
+CREATE FUNCTION inturn.has_ended(p_id bigint, p_claim uuid, p_fence bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM require_read_committed();
+    PERFORM FROM jobs WHERE id = p_id AND claim_id = p_claim FOR UPDATE;
+    RETURN NOT FOUND AND (
+        EXISTS (SELECT FROM finished_jobs WHERE id = p_id AND fence = p_fence)
+        OR NOT EXISTS (SELECT FROM all_jobs WHERE id = p_id)
+    );
+END $$;
 CREATE FUNCTION inturn.heartbeat(p_worker uuid) RETURNS boolean
     LANGUAGE sql
     SET search_path TO 'inturn', 'pg_temp'
@@ -554,6 +614,18 @@ CREATE FUNCTION inturn.heartbeat(p_worker uuid) RETURNS boolean
     WITH alive AS (UPDATE workers SET heartbeat_at = clock() WHERE id = p_worker RETURNING 1)
     SELECT EXISTS (SELECT FROM alive)
 $$;
+CREATE FUNCTION inturn.history_days(p_before date) RETURNS text[]
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT coalesce(array_agg(name), '{}') FROM (
+        SELECT relname::text AS name
+        FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
+        WHERE inhparent = 'finished_jobs'::regclass
+          AND relname ~ '^finished_jobs_[0-9]{8}$' AND to_date(right(relname, 8), 'YYYYMMDD') < p_before
+        ORDER BY relname
+        LIMIT 10
+    ) AS day
+$_$;
 CREATE FUNCTION inturn.hold_lanes(p_ids bigint[], p_claims uuid[]) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
@@ -726,9 +798,10 @@ BEGIN
     FOR v_day IN SELECT clock()::date + n FROM generate_series(0, p_days) AS n LOOP
         v_name := 'finished_jobs_' || to_char(v_day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;
-        -- A finish that has chosen the default partition and then waits for it would break its new constraint. So
-        -- writers are shut out of the whole history, for a moment, before they choose. Readers go on.
-        LOCK TABLE finished_jobs IN EXCLUSIVE MODE;
+        -- Everybody is shut out of the whole history for a moment, before they look which partitions there are. A finish that
+        -- has chosen the default one and then waits for it would break its new constraint; a reader who knows of no other
+        -- would not find the rows that have moved out of it.
+        LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;   -- somebody was faster
         EXECUTE format('CREATE TABLE %I (LIKE finished_jobs)', v_name);
         EXECUTE format(
@@ -751,6 +824,36 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     )
     UPDATE jobs SET status = 'todo' FROM due WHERE jobs.id = due.id;
+END $$;
+CREATE FUNCTION inturn.prune_history(p_keep interval) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'inturn', 'pg_temp'
+    SET "TimeZone" TO 'UTC'
+    SET lock_timeout TO '200ms'
+    AS $$
+DECLARE
+    v_before date := clock() - p_keep;
+    v_day    text;
+    v_gone   integer := 0;
+BEGIN
+    IF history_days(v_before) = '{}' THEN
+        -- What lies beside the days. Not by the name of the default partition: the whole is locked first, as by everybody.
+        DELETE FROM finished_jobs AS old
+        WHERE finished_at < v_before AND NOT EXISTS (SELECT FROM lanes WHERE failed_job_id = old.id);
+        RETURN 0;
+    END IF;
+    LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
+    FOREACH v_day IN ARRAY history_days(v_before) LOOP   -- asked again: somebody may have been faster
+        EXECUTE format('ALTER TABLE finished_jobs DETACH PARTITION %I', v_day);
+        EXECUTE format(
+            'INSERT INTO finished_jobs_default
+             SELECT * FROM %I WHERE id IN (SELECT failed_job_id FROM lanes WHERE failed_job_id IS NOT NULL)', v_day);
+        EXECUTE format('DROP TABLE %I', v_day);
+        v_gone := v_gone + 1;
+    END LOOP;
+    RETURN v_gone;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN NULL;
 END $$;
 CREATE FUNCTION inturn.put_back(p_ids bigint[], p_claims uuid[]) RETURNS void
     LANGUAGE plpgsql
@@ -1025,10 +1128,11 @@ CREATE FUNCTION inturn.revive(p_id bigint) RETURNS bigint
     WITH found AS (
         DELETE FROM finished_jobs WHERE id = p_id RETURNING *
     ), back AS (
-        INSERT INTO jobs (id, scheduled_at, created_at, status, on_retry, on_failure, priority, attempts,
+        INSERT INTO jobs (id, scheduled_at, created_at, status, on_retry, on_failure, timeout, priority, attempts,
                           queue, task, lock, args, errors)
         OVERRIDING SYSTEM VALUE
-        SELECT id, clock(), created_at, 'todo', on_retry, on_failure, priority, attempts, queue, task, lock, args, errors
+        SELECT id, clock(), created_at, 'todo', on_retry, on_failure, timeout, priority, attempts,
+               queue, task, lock, args, errors
         FROM found
         RETURNING queue
     )
@@ -1138,6 +1242,13 @@ BEGIN
     END LOOP;
     RETURN v_lane;
 END $$;
+CREATE FUNCTION inturn.tell_ended(p_id bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pg_notify('inturn ended', p_id::text);
+    RETURN true;
+END $$;
 CREATE FUNCTION inturn.unstop_lane(p_lock text, p_next bigint DEFAULT NULL::bigint) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1223,7 +1334,9 @@ CREATE TABLE inturn.finished_jobs (
     task text NOT NULL,
     lock text,
     args jsonb NOT NULL,
-    errors jsonb NOT NULL
+    errors jsonb NOT NULL,
+    result jsonb,
+    timeout interval
 )
 PARTITION BY RANGE (finished_at);
 CREATE VIEW inturn.all_jobs AS
@@ -1241,7 +1354,9 @@ CREATE VIEW inturn.all_jobs AS
     jobs.started_at,
     NULL::timestamp with time zone AS finished_at,
     jobs.worker_id,
-    jobs.fence
+    jobs.fence,
+    jobs.timeout,
+    NULL::jsonb AS result
    FROM inturn.jobs
 UNION ALL
  SELECT finished_jobs.id,
@@ -1258,7 +1373,9 @@ UNION ALL
     finished_jobs.started_at,
     finished_jobs.finished_at,
     finished_jobs.worker_id,
-    finished_jobs.fence
+    finished_jobs.fence,
+    finished_jobs.timeout,
+    finished_jobs.result
    FROM inturn.finished_jobs;
 COMMENT ON VIEW inturn.all_jobs IS 'Every job, live and finished.';
 CREATE TABLE inturn.applied_code (
@@ -1271,6 +1388,12 @@ CREATE SEQUENCE inturn.fences
     NO MINVALUE
     NO MAXVALUE
     CACHE 1;
+CREATE TABLE inturn.fences_seen (
+    resource text NOT NULL,
+    token bigint NOT NULL,
+    CONSTRAINT fences_seen_resource_length CHECK (((octet_length(resource) >= 1) AND (octet_length(resource) <= 1024)))
+)
+WITH (fillfactor='50');
 CREATE TABLE inturn.finished_jobs_default (
     id bigint CONSTRAINT finished_jobs_id_not_null NOT NULL,
     fence bigint,
@@ -1288,7 +1411,9 @@ CREATE TABLE inturn.finished_jobs_default (
     task text CONSTRAINT finished_jobs_task_not_null NOT NULL,
     lock text,
     args jsonb CONSTRAINT finished_jobs_args_not_null NOT NULL,
-    errors jsonb CONSTRAINT finished_jobs_errors_not_null NOT NULL
+    errors jsonb CONSTRAINT finished_jobs_errors_not_null NOT NULL,
+    result jsonb,
+    timeout interval
 );
 ALTER TABLE inturn.jobs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME inturn.jobs_id_seq
@@ -1349,6 +1474,8 @@ CREATE VIEW inturn.lane_status AS
             jobs.on_retry,
             jobs.on_failure,
             jobs.abort,
+            jobs.awaited,
+            jobs.timeout,
             jobs.priority,
             jobs.attempts,
             jobs.queue,
@@ -1370,6 +1497,8 @@ CREATE VIEW inturn.lane_status AS
             jobs.on_retry,
             jobs.on_failure,
             jobs.abort,
+            jobs.awaited,
+            jobs.timeout,
             jobs.priority,
             jobs.attempts,
             jobs.queue,
@@ -1582,6 +1711,8 @@ COMMENT ON COLUMN inturn.worker_status.heartbeat_at IS 'When it was last heard o
 ALTER TABLE ONLY inturn.finished_jobs ATTACH PARTITION inturn.finished_jobs_default DEFAULT;
 ALTER TABLE ONLY inturn.applied_code
     ADD CONSTRAINT applied_code_pkey PRIMARY KEY (checksum);
+ALTER TABLE ONLY inturn.fences_seen
+    ADD CONSTRAINT fences_seen_pkey PRIMARY KEY (resource);
 ALTER TABLE ONLY inturn.jobs
     ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY inturn.lane_audit

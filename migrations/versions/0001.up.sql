@@ -38,6 +38,8 @@ CREATE TABLE jobs (
     on_retry     retry_policy   NOT NULL DEFAULT 'hold',
     on_failure   failure_policy NOT NULL DEFAULT 'continue',
     abort        boolean     NOT NULL DEFAULT false,   -- asked to end early; its worker sees to it
+    awaited      boolean     NOT NULL DEFAULT false,   -- somebody waits for its end, and is told
+    timeout      interval,                             -- how long a run may take
     priority     integer     NOT NULL DEFAULT 0,
     attempts     integer     NOT NULL DEFAULT 0,
     queue        text        NOT NULL DEFAULT 'default',
@@ -58,7 +60,8 @@ CREATE TABLE jobs (
     -- No comma: queue names travel as a list in notifications and on the command line.
     CONSTRAINT jobs_queue_name CHECK (octet_length(queue) BETWEEN 1 AND 63 AND strpos(queue, ',') = 0),
     CONSTRAINT jobs_task_length CHECK (octet_length(task) BETWEEN 1 AND 512),
-    CONSTRAINT jobs_args_object CHECK (jsonb_typeof(args) = 'object')
+    CONSTRAINT jobs_args_object CHECK (jsonb_typeof(args) = 'object'),
+    CONSTRAINT jobs_timeout CHECK (timeout > interval '0' AND timeout <= interval '365 days')
 ) WITH (
     fillfactor = 85,
     autovacuum_vacuum_scale_factor = 0.01,
@@ -151,13 +154,22 @@ CREATE TABLE finished_jobs (
     task         text        NOT NULL,
     lock         text,
     args         jsonb       NOT NULL,
-    errors       jsonb       NOT NULL
+    errors       jsonb       NOT NULL,
+    result       jsonb,      -- what the task returned; NULL: nothing
+    timeout      interval
 ) PARTITION BY RANGE (finished_at);
 
 CREATE INDEX finished_jobs_id ON finished_jobs (id);
 
 -- The net under the daily partitions: a job that finishes on a day without one is kept, not lost.
 CREATE TABLE finished_jobs_default PARTITION OF finished_jobs DEFAULT;
+
+-- The highest fence that a resource of the user's has seen: see check_fence.
+CREATE TABLE fences_seen (
+    resource text   PRIMARY KEY,
+    token    bigint NOT NULL,
+    CONSTRAINT fences_seen_resource_length CHECK (octet_length(resource) BETWEEN 1 AND 1024)
+) WITH (fillfactor = 50);
 
 -- Which functions and views were applied, so that a worker can tell whether they are the ones it knows.
 CREATE TABLE applied_code (

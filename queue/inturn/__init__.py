@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from inturn.app import App
     from inturn.connectors import PsycopgConnector
     from inturn.context import JobContext
+    from inturn.fences import check_fence, check_fence_async
     from inturn.model import Job, Status
     from inturn.retry import BaseRetryStrategy, RetryDecision, RetryStrategy
     from inturn.tasks import Blueprint, Deferrer, Task
@@ -42,6 +43,8 @@ __all__ = [
     "RetryStrategy",
     "Status",
     "Task",
+    "check_fence",
+    "check_fence_async",
 ]
 
 _HOMES = {
@@ -56,6 +59,8 @@ _HOMES = {
     "RetryStrategy": "retry",
     "Status": "model",
     "Task": "tasks",
+    "check_fence": "fences",
+    "check_fence_async": "fences",
 }
 
 

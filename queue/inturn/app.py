@@ -12,6 +12,7 @@ from typing import Any, Self
 import anyio
 
 from inturn import arguments
+from inturn.builtin_tasks import remove_old_jobs
 from inturn.connectors import PsycopgConnector
 from inturn.errors import ConfigurationError
 from inturn.jobs import Jobs
@@ -45,6 +46,8 @@ class App(Blueprint):
         self.job_manager = Jobs(self.connector)
         self.import_paths = list(import_paths or ())
         self.worker_defaults = dict(worker_defaults or {})
+        name = f"builtin:{remove_old_jobs.name}"
+        self.task(name=name, pass_context=True, queue="builtin")(remove_old_jobs.func)
 
     @classmethod
     def from_path(cls, path: str) -> App:
@@ -79,6 +82,7 @@ class App(Blueprint):
         priority: int | None = None,
         on_retry: OnRetryName | None = None,
         on_failure: OnFailureName | None = None,
+        timeout: float | timedelta | None = None,
         connection: object = None,
     ) -> Deferrer[...]:
         """Like `task.configure`, for a task by its name, which may live in another program."""
@@ -90,6 +94,7 @@ class App(Blueprint):
             "priority": priority,
             "on_retry": on_retry,
             "on_failure": on_failure,
+            "timeout": timeout,
         }
         if name in self.tasks or not allow_unknown:
             return self.find_task(name).configure(task_kwargs=task_kwargs, connection=connection, **changes)

@@ -20,6 +20,8 @@ MAX_BYTES = 2**20
 MAX_DEPTH = 64
 MAX_LOCK_BYTES = 1024
 QUEUE = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
+LONGEST_TIMEOUT = timedelta(days=365)
+MAX_HOURS = 24 * 366 * 1000
 LATEST_YEAR = 9998  # in any zone: drivers read no time past 9999
 
 
@@ -59,12 +61,20 @@ def encode(kwargs: Mapping[str, Any]) -> str:
     for key, value in kwargs.items():
         _check_text("argument name", key)
         _check_value(key, value, 1)
-    text = json.dumps(kwargs, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _encode("arguments", kwargs, MAX_BYTES)
+
+
+def encode_value(name: str, value: object, max_bytes: int) -> str:
+    """JSON text of a single value that reads back as what was given."""
+    _check_value(name, value, 1)
+    return _encode(name, value, max_bytes)
+
+
+def _encode(name: str, value: object, max_bytes: int) -> str:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     size = len(text.encode())
-    if size > MAX_BYTES:
-        raise BadArgument(
-            "arguments", f"{size:,} bytes of JSON, at most {MAX_BYTES:,}; store the data, pass a reference"
-        )
+    if size > max_bytes:
+        raise BadArgument(name, f"{size:,} bytes of JSON, at most {max_bytes:,}; store the data, pass a reference")
     return text
 
 
@@ -137,6 +147,24 @@ def check_priority(priority: object) -> int:
     if isinstance(priority, bool) or not isinstance(priority, int) or not -(2**31) <= priority < 2**31:
         raise BadArgument("priority", f"{priority!r} is no whole number from -2147483648 to 2147483647")
     return priority
+
+
+def check_timeout(timeout: object) -> timedelta:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float | timedelta):
+        raise BadArgument("timeout", f"is a {type(timeout).__name__}; give seconds or a timedelta")
+    try:
+        span = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
+    except (ValueError, OverflowError) as error:  # NaN, infinity
+        raise BadArgument("timeout", f"{timeout}: {error}; leave it out for a run without a limit") from None
+    if not timedelta(milliseconds=1) <= span <= LONGEST_TIMEOUT:
+        raise BadArgument("timeout", f"{span} is not between a millisecond and a year; leave it out for no limit")
+    return span
+
+
+def check_hours(hours: object) -> timedelta:
+    if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 <= hours <= MAX_HOURS:
+        raise BadArgument("nb_hours", f"{hours!r} is no number of hours from 0 to {MAX_HOURS:,}")
+    return timedelta(hours=hours)
 
 
 def check_choice(name: str, choices: type[Choice], value: str) -> Choice:

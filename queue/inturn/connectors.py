@@ -4,7 +4,8 @@ A job deferred here without `connection=` is committed when the call returns.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -70,6 +71,20 @@ class PsycopgConnector:
         """A connection of its own, outside the pools: committing each statement, called `inturn role` on the server."""
         with drive.translated():
             return await psycopg.AsyncConnection.connect(self.dsn, autocommit=True, application_name=f"inturn {role}")
+
+    @contextmanager
+    def lend(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection of the pool, for a transaction of the caller's."""
+        with self._sync_pool().connection() as own:
+            yield own
+
+    @asynccontextmanager
+    async def lend_async(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        """A connection of the pool, for a transaction of the caller's."""
+        if self._async_pool is None:
+            raise AppNotOpen(NOT_OPEN)
+        async with self._async_pool.connection() as own:
+            yield own
 
     def open(self) -> None:
         self._opens += 1

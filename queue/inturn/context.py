@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from inturn.errors import ConfigurationError
 from inturn.model import Job
 
 if TYPE_CHECKING:
     from inturn.tasks import Blueprint, Task
+    from inturn.worker.transaction import Transaction
 
 
 @dataclass(slots=True)
@@ -24,11 +27,28 @@ class JobContext:
     start_timestamp: datetime
     additional_context: dict[str, Any] = field(default_factory=dict)
     abort_reason: str | None = None
+    begin: Callable[[], Transaction] | None = field(default=None, repr=False)  # the worker's; see transaction()
 
     @property
     def fence(self) -> int:
         """Rises with every start of a job: a store that refuses a lower one is safe from a paused former run."""
         return self.job.fence
+
+    def transaction(self) -> Transaction:
+        """A transaction in which the job ends: what is written on its connection, and the job's end, commit together.
+
+            @app.task(pass_context=True)
+            async def pay(context: JobContext, order: int) -> None:
+                async with context.transaction() as connection:  # in a sync task: with
+                    await connection.execute("UPDATE orders SET paid = true WHERE id = %s", [order])
+
+        So effects in this database happen exactly once. If the job was taken over meanwhile, all is rolled back and JobLost
+        raised; if the block raises, all is rolled back and the attempt has failed. After the block the job is over and its
+        lane goes on: an error is only logged, and what the task returns is not stored.
+        """
+        if self.begin is None:
+            raise ConfigurationError("No worker runs this job, so there is no end of it to commit")
+        return self.begin()
 
     def should_abort(self) -> bool:
         """Whether the run should end early; `abort_reason` says why. A sync task asks now and then."""

@@ -13,7 +13,7 @@ import psycopg
 from psycopg import errors as pg
 from psycopg.rows import tuple_row
 
-from inturn.errors import ConnectorException, DatabaseUnavailable, LaneBusy, SchemaMismatch, WorkerLost
+from inturn.errors import ConnectorException, DatabaseUnavailable, LaneBusy, SchemaMismatch, StaleFence, WorkerLost
 from inturn.operations import Operation
 from inturn.sql import named
 
@@ -54,6 +54,8 @@ def translated() -> Iterator[None]:
         ) from error
     except pg.ObjectInUse as error:
         raise LaneBusy(f"{_first_line(error)}. Abort the job, or wait until it ends") from error
+    except pg.ObjectNotInPrerequisiteState as error:
+        raise StaleFence(_first_line(error)) from error
     except pg.NoDataFound as error:
         raise WorkerLost(_first_line(error)) from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:

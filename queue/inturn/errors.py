@@ -37,12 +37,51 @@ class JobAborted(InturnError):
     """Raise it in a task to end as aborted: not succeeded, not failed, and not tried again."""
 
 
+class JobCancelled(InturnError):
+    """The job whose result is wanted has ended as `status`: cancelled or aborted."""
+
+    def __init__(self, job_id: int, status: str, error: str | None) -> None:
+        super().__init__(f"Job {job_id} was {status}, so it has no result" + (f":\n{error}" if error else "."))
+        self.job_id = job_id
+        self.status = status
+        self.error = error
+
+
+class JobFailed(InturnError):
+    """The job whose result is wanted has failed for good. `error`: the traceback of its last attempt, as text."""
+
+    def __init__(self, job_id: int, error: str | None) -> None:
+        super().__init__(f"Job {job_id} has failed, so it has no result:\n{error or 'no error was stored'}")
+        self.job_id = job_id
+        self.error = error
+
+
+class JobLost(InturnError):
+    """The job was taken over while its code ran here: what the code wrote in `context.transaction()` is rolled back."""
+
+
+class JobNotFound(InturnError, LookupError):
+    """There is no such job; perhaps its history was deleted."""
+
+
+class JobTimeout(InturnError, TimeoutError):
+    """A run of a job took longer than its `timeout`. It is a failure like any other: the retry strategy decides."""
+
+
 class LaneBusy(InturnError):
     """The head of a lane cannot be skipped, because it is being done."""
 
 
+class ResultTimeout(InturnError, TimeoutError):
+    """The job whose result is wanted has not ended in the time given. It goes on."""
+
+
 class SchemaMismatch(InturnError):
     """The database's schema is not the one this version works on."""
+
+
+class StaleFence(InturnError):
+    """The resource has seen a higher fence: whoever holds this one was taken over. The transaction cannot commit any more."""
 
 
 class TaskNotFound(InturnError, KeyError):

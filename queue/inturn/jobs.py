@@ -1,13 +1,19 @@
 """`app.job_manager`: what a person does with a single job."""
 
+from datetime import timedelta
+from typing import Any
+
+from inturn.arguments import check_hours
 from inturn.connectors import PsycopgConnector
 from inturn.model import Reason, Status
 from inturn.operations import Operation, jobs
+from inturn.waiting import Endings, Patience, wait, wait_async
 
 
 class Jobs:
     def __init__(self, connector: PsycopgConnector) -> None:
         self._connector = connector
+        self._endings = Endings(connector)
 
     def get_job_status(self, job_id: int) -> Status | None:
         """None: there is no such job."""
@@ -40,6 +46,53 @@ class Jobs:
     async def retry_job_by_id_async(self, job_id: int) -> bool:
         """Run a finished job again at its old place, or a scheduled one now. False: it waits already, or is being done."""
         return await self._connector.run_async(jobs.retry(job_id))
+
+    def result(self, job_id: int, timeout: float | timedelta | None = None) -> Any:
+        """Wait until the job has ended, at most so many seconds, and return what its task returned.
+
+            report_id = make_report.defer(month=5)
+            url = app.job_manager.result(report_id, timeout=60)
+
+        Raises JobFailed, JobCancelled (cancelled or aborted), JobNotFound, and ResultTimeout, which is a TimeoutError.
+        None: the task returned None, or something that cannot be stored (the worker's log says so).
+        """
+        return wait(self._connector, self._endings, job_id, Patience(job_id, timeout)).value()
+
+    async def result_async(self, job_id: int, timeout: float | timedelta | None = None) -> Any:  # noqa: ASYNC109 (as in result)
+        """Like `result`, in an event loop."""
+        return (await wait_async(self._connector, self._endings, job_id, Patience(job_id, timeout))).value()
+
+    def delete_old_jobs(
+        self,
+        nb_hours: float,
+        queue: str | None = None,
+        include_failed: bool = False,
+        include_cancelled: bool = False,
+        include_aborted: bool = False,
+    ) -> int:
+        """Delete jobs that ended longer ago than that: succeeded ones, others if asked. Returns how many.
+
+        A failed job that halts its lane stays. To drop whole days, which is much cheaper, see the worker's `keep_history`.
+        """
+        return self._connector.run(_delete_old(nb_hours, queue, include_failed, include_cancelled, include_aborted))
+
+    async def delete_old_jobs_async(
+        self,
+        nb_hours: float,
+        queue: str | None = None,
+        include_failed: bool = False,
+        include_cancelled: bool = False,
+        include_aborted: bool = False,
+    ) -> int:
+        """Like `delete_old_jobs`, in an event loop."""
+        return await self._connector.run_async(
+            _delete_old(nb_hours, queue, include_failed, include_cancelled, include_aborted)
+        )
+
+
+def _delete_old(nb_hours: float, queue: str | None, failed: bool, cancelled: bool, aborted: bool) -> Operation[int]:
+    asked = {Status.SUCCEEDED: True, Status.FAILED: failed, Status.CANCELLED: cancelled, Status.ABORTED: aborted}
+    return jobs.delete_old(check_hours(nb_hours), queue, [status for status, yes in asked.items() if yes])
 
 
 def _cancel(job_id: int, abort: bool, delete_job: bool) -> Operation[bool]:

@@ -19,6 +19,9 @@ class Status(StrEnum):
     ABORTED = "aborted"
 
 
+LIVE = frozenset({Status.TODO, Status.BLOCKED, Status.SCHEDULED, Status.DOING})
+
+
 class OnRetry(StrEnum):
     """What becomes of a lane while a job of it waits for its next attempt."""
 
@@ -45,6 +48,7 @@ class NewJob(NamedTuple):
     schedule_in: timedelta | None
     on_retry: OnRetry
     on_failure: OnFailure
+    timeout: timedelta | None = None  # of a single run
 
 
 class Job(NamedTuple):  # and not a dataclass: a worker makes one for each row, and this is several times cheaper
@@ -60,6 +64,7 @@ class Job(NamedTuple):  # and not a dataclass: a worker makes one for each row, 
     attempts: int
     scheduled_at: datetime | None
     task_kwargs: dict[str, Any]
+    timeout: timedelta | None = None
 
 
 class Ended(NamedTuple):
@@ -68,6 +73,7 @@ class Ended(NamedTuple):
     job: Job
     status: Status
     error: str | None = None
+    result: str | None = None  # JSON text of what it returned, None if that was None
 
 
 class Again(NamedTuple):
@@ -78,7 +84,14 @@ class Again(NamedTuple):
     error: str | None = None
 
 
-Outcome = Ended | Again
+class Committed(NamedTuple):
+    """A job that its own code has finished, in a transaction of `context.transaction()`."""
+
+    job: Job
+    error: str | None = None  # what the code raised afterwards
+
+
+Outcome = Ended | Again | Committed
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    Interval,
     MetaData,
     Table,
     Text,
@@ -45,6 +46,8 @@ jobs = Table(
     Column("on_retry", retry_policy, nullable=False, server_default="hold"),
     Column("on_failure", failure_policy, nullable=False, server_default="continue"),
     Column("abort", Boolean, nullable=False, server_default="false"),
+    Column("awaited", Boolean, nullable=False, server_default="false"),
+    Column("timeout", Interval),
     Column("priority", Integer, nullable=False, server_default="0"),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("queue", Text, nullable=False, server_default="default"),
@@ -128,8 +131,17 @@ finished_jobs = Table(
     Column("lock", Text),
     Column("args", JSONB, nullable=False),
     Column("errors", JSONB, nullable=False),
+    Column("result", JSONB),
+    Column("timeout", Interval),
 )
 Index("finished_jobs_id", finished_jobs.c.id)
+
+fences_seen = Table(
+    "fences_seen",
+    metadata,
+    Column("resource", Text, primary_key=True),
+    Column("token", BigInteger, nullable=False),
+)
 
 applied_code = Table(
     "applied_code",

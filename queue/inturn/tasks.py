@@ -36,6 +36,7 @@ class Options:
     schedule_in: timedelta | None = None
     on_retry: OnRetry = OnRetry.HOLD
     on_failure: OnFailure = OnFailure.CONTINUE
+    timeout: timedelta | None = None
 
     def changed(
         self,
@@ -47,6 +48,7 @@ class Options:
         schedule_in: timedelta | Mapping[str, float] | None = None,
         on_retry: str | None = None,
         on_failure: str | None = None,
+        timeout: float | timedelta | None = None,
     ) -> Options:
         at, delay = arguments.check_times(schedule_at, schedule_in)
         return replace(
@@ -60,6 +62,7 @@ class Options:
             on_failure=self.on_failure
             if on_failure is None
             else arguments.check_choice("on_failure", OnFailure, on_failure),
+            timeout=self.timeout if timeout is None else arguments.check_timeout(timeout),
         )
 
 
@@ -126,6 +129,7 @@ class Deferrer(Generic[P]):
             schedule_in=o.schedule_in,
             on_retry=o.on_retry,
             on_failure=o.on_failure,
+            timeout=o.timeout,
         )
 
 
@@ -176,6 +180,7 @@ class Task(Deferrer[P], Generic[P, R]):
         priority: int | None = None,
         on_retry: OnRetryName | None = None,
         on_failure: OnFailureName | None = None,
+        timeout: float | timedelta | None = None,
         connection: object = None,
     ) -> Deferrer[P]:
         """Options for the jobs deferred through what it returns; what is not given stays the task's own.
@@ -190,6 +195,7 @@ class Task(Deferrer[P], Generic[P, R]):
             schedule_in=schedule_in,
             on_retry=on_retry,
             on_failure=on_failure,
+            timeout=timeout,
         )
         return Deferrer(self._owner, self.name, self, options, task_kwargs, connection)
 
@@ -225,6 +231,7 @@ class Blueprint:
         lock: str | None = None,
         on_retry: OnRetryName = "hold",
         on_failure: OnFailureName = "continue",
+        timeout: float | timedelta | None = None,
     ) -> Callable[[Callable[Concatenate[JobContext, P], R]], Task[P, R]]: ...
     @overload
     def task(
@@ -239,6 +246,7 @@ class Blueprint:
         lock: str | None = None,
         on_retry: OnRetryName = "hold",
         on_failure: OnFailureName = "continue",
+        timeout: float | timedelta | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     def task(
         self,
@@ -253,13 +261,18 @@ class Blueprint:
         lock: str | None = None,
         on_retry: OnRetryName = "hold",
         on_failure: OnFailureName = "continue",
+        timeout: float | timedelta | None = None,
     ) -> Any:
         """Make a function a task. Its name is `module.function` unless given; workers find it by that name.
 
         on_retry: while a job waits for its next attempt its lane waits too ("hold"), or goes on ("release").
         on_failure: when it has failed for good its lane goes on ("continue"), or stops until a person acts ("halt").
+        timeout: a run that takes longer, in seconds, fails with JobTimeout: an async task is cancelled; a sync task is asked
+        (`context.should_abort()`), and keeps its slot for as long as it goes on regardless.
         """
-        options = Options().changed(queue=queue, priority=priority, lock=lock, on_retry=on_retry, on_failure=on_failure)
+        options = Options().changed(
+            queue=queue, priority=priority, lock=lock, on_retry=on_retry, on_failure=on_failure, timeout=timeout
+        )
 
         def declare(func: Callable[..., Any]) -> Task[..., Any]:
             task: Task[..., Any] = Task(

@@ -12,7 +12,8 @@ CREATE OR REPLACE FUNCTION defer_jobs(
     p_at         timestamptz[],   -- not before this time ...
     p_in         interval[],      -- ... or not before this much later, by the server's clock
     p_on_retry   retry_policy[] DEFAULT NULL,     -- of the lane: hold or release
-    p_on_failure failure_policy[] DEFAULT NULL    -- of the lane: continue or halt
+    p_on_failure failure_policy[] DEFAULT NULL,   -- of the lane: continue or halt
+    p_timeouts   interval[] DEFAULT NULL          -- how long a run may take
 ) RETURNS TABLE (id bigint)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -23,8 +24,9 @@ BEGIN
     RETURN QUERY
     WITH given AS (
         SELECT g.*, coalesce(g.at, v_now + g.delay) AS due_at
-        FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure)
-            WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure, position)
+        FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
+                    p_timeouts)
+            WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure, timeout, position)
     ), ranked AS (
         SELECT g.*, coalesce(g.due_at > v_now, false) AS later,
             row_number() OVER (
@@ -32,9 +34,9 @@ BEGIN
             ) AS place
         FROM given AS g
     )
-    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry, on_failure, status)
+    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry, on_failure, timeout, status)
     SELECT r.task, r.args, r.queue, r.lock, r.priority, r.due_at, v_now,
-        coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'),
+        coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
         CASE WHEN r.later THEN 'scheduled'::job_status
              WHEN r.lock IS NULL OR r.place = 1 THEN 'todo'
              ELSE 'blocked' END

@@ -10,7 +10,9 @@ CREATE OR REPLACE FUNCTION finish(
     p_ids      bigint[],
     p_claims   uuid[],        -- the claims that the jobs were started with
     p_statuses job_status[],  -- succeeded, failed, ...
-    p_errors   jsonb[]        -- what went wrong, or NULL
+    p_errors   jsonb[],       -- what went wrong, or NULL
+    p_results  jsonb[] DEFAULT NULL,      -- what they returned; NULL: nothing
+    p_forget   job_status[] DEFAULT '{}'  -- what ends so leaves no trace in the history
 ) RETURNS TABLE (finished_id bigint, next jobs)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -33,7 +35,7 @@ BEGIN
     SELECT array_agg(b.id) AS ids,
            array_agg(b.lock) FILTER (WHERE b.lock IS NOT NULL) AS lanes,
            array_agg(b.id) FILTER (WHERE b.lock IS NOT NULL AND b.status = 'failed' AND b.on_failure = 'halt') AS halts
-    INTO v_done FROM bury(p_ids, p_claims, p_statuses, p_errors) AS b;
+    INTO v_done FROM bury(p_ids, p_claims, p_statuses, p_errors, p_results, p_forget) AS b;
 
     RETURN QUERY SELECT id, NULL::jobs FROM unnest(v_done.ids) AS id;
     IF v_done.lanes IS NULL THEN
@@ -54,9 +56,7 @@ BEGIN
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
         v_tokens := release_lanes(ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes)));
         -- This worker claims next, unless it stops or does not serve a token's queue: then somebody else must wake.
-        IF p_want = 0 THEN
-            PERFORM wake(NULL);
-        ELSIF NOT v_tokens <@ p_queues THEN
+        IF p_want = 0 OR NOT v_tokens <@ p_queues THEN
             PERFORM wake(v_tokens);
         END IF;
     END IF;

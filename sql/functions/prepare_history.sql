@@ -14,9 +14,10 @@ BEGIN
     FOR v_day IN SELECT clock()::date + n FROM generate_series(0, p_days) AS n LOOP
         v_name := 'finished_jobs_' || to_char(v_day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;
-        -- A finish that has chosen the default partition and then waits for it would break its new constraint. So
-        -- writers are shut out of the whole history, for a moment, before they choose. Readers go on.
-        LOCK TABLE finished_jobs IN EXCLUSIVE MODE;
+        -- Everybody is shut out of the whole history for a moment, before they look which partitions there are. A finish that
+        -- has chosen the default one and then waits for it would break its new constraint; a reader who knows of no other
+        -- would not find the rows that have moved out of it.
+        LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;   -- somebody was faster
         EXECUTE format('CREATE TABLE %I (LIKE finished_jobs)', v_name);
         EXECUTE format(

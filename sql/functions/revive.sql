@@ -4,10 +4,11 @@ LANGUAGE sql AS $$
     WITH found AS (
         DELETE FROM finished_jobs WHERE id = p_id RETURNING *
     ), back AS (
-        INSERT INTO jobs (id, scheduled_at, created_at, status, on_retry, on_failure, priority, attempts,
+        INSERT INTO jobs (id, scheduled_at, created_at, status, on_retry, on_failure, timeout, priority, attempts,
                           queue, task, lock, args, errors)
         OVERRIDING SYSTEM VALUE
-        SELECT id, clock(), created_at, 'todo', on_retry, on_failure, priority, attempts, queue, task, lock, args, errors
+        SELECT id, clock(), created_at, 'todo', on_retry, on_failure, timeout, priority, attempts,
+               queue, task, lock, args, errors
         FROM found
         RETURNING queue
     )

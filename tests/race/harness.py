@@ -221,6 +221,15 @@ class Session:
     def reasons(self, job: int) -> list[str]:
         return [reason for (reason,) in self.run("SELECT reason FROM explain(%s)", job)]
 
+    def await_end(self, job: int) -> str | None:
+        """How it stands; whoever asks is told of its end from then on."""
+        rows = self.run("SELECT status::text FROM await_end(%s)", job)
+        return cast(str, rows[0][0]) if rows else None
+
+    def has_ended(self, job: "Job", fence: int) -> bool:
+        """Whether this attempt was the last."""
+        return bool(self._one("SELECT has_ended(%s, %s, %s)", job.id, job.claim_id, fence))
+
     def hasten(self, delay: str) -> None:
         """For this session it is so much later."""
         self.run("SELECT set_config('inturn.clock', (now() + %s::interval)::text, false)", delay)
@@ -342,6 +351,10 @@ class Stage:
         )
         self._replace(Mutation("gate", file, condition, f"{condition} AND gate()"))
 
+    def take_time(self, file: str, setting: str) -> None:
+        """Without its lock timeout a function waits as long as the story wants."""
+        self._replace(Mutation("take time", file, setting, "SET lock_timeout = '0'"))
+
     def _replace(self, mutation: Mutation) -> None:
         name, file, old, new = mutation
         text = self._texts.get(file) or (shipped("sql") / "functions" / file).read_text(encoding="utf-8")
@@ -396,12 +409,12 @@ class Stage:
         )
 
     @contextmanager
-    def notifications(self) -> Iterator[list[str]]:
-        """The queues named by the wake-ups that are sent meanwhile; complete at the end."""
+    def notifications(self, channel: str = SCHEMA) -> Iterator[list[str]]:
+        """The queues named by the wake-ups that are sent meanwhile, or what is sent elsewhere; complete at the end."""
         heard: list[str] = []
         with psycopg.connect(self.dsn, autocommit=True) as listener:
             listener.add_notify_handler(lambda notify: heard.extend(notify.payload.split(",")))
-            listener.execute(SQL("LISTEN {}").format(Identifier(SCHEMA)))
+            listener.execute(SQL("LISTEN {}").format(Identifier(channel)))
             yield heard
             listener.execute("SELECT")  # what was sent by now arrives with the answer
 

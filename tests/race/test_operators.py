@@ -208,7 +208,7 @@ def test_a_failed_job_cannot_be_cancelled_in_the_moment_in_which_it_is_brought_b
     )
 )
 def test_a_new_day_of_the_history_is_prepared_while_somebody_deletes_a_job_of_it(stage: Stage) -> None:
-    """prepare_history.sql shuts writers out of the whole, then also readers out of the default partition."""
+    """As by hand: writers are shut out of the whole, then also readers out of the default partition."""
     producer, worker, operator, upkeep = stage.session(), stage.worker(), stage.session(), stage.session()
     [first] = producer.defer("a")
     worker.finish(worker.claim_one())

@@ -10,7 +10,7 @@ from inturn.operations import Operation, Statement
 DEFER = """
 SELECT id FROM {schema}.defer_jobs(
     %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[], %s::interval[],
-    %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[]
+    %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[], %s::interval[]
 )
 """
 
@@ -31,6 +31,7 @@ def defer_jobs(jobs: Sequence[NewJob]) -> Operation[list[int]]:
             _unless_all(None, (job.schedule_in for job in jobs)),
             _unless_all(OnRetry.HOLD, (job.on_retry for job in jobs)),
             _unless_all(OnFailure.CONTINUE, (job.on_failure for job in jobs)),
+            _unless_all(None, (job.timeout for job in jobs)),
         ],
     )
     return [id for (id,) in rows]

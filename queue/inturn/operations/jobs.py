@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from inturn.model import Reason, Status
+from inturn.errors import JobCancelled, JobFailed, JobNotFound
+from inturn.model import LIVE, Reason, Status
 from inturn.operations import Operation, Statement
 
 STATUS = "SELECT status::text FROM {schema}.all_jobs WHERE id = %s"
@@ -14,6 +15,8 @@ EXPLAIN = "SELECT reason, detail, unblock FROM {schema}.explain(%s)"
 CANCEL = "SELECT {schema}.cancel_job(%s, %s)::text"
 DELETE = "SELECT {schema}.delete_job(%s)"
 RETRY = "SELECT {schema}.retry_job(%s)"
+AWAIT_END = "SELECT status::text, result, error FROM {schema}.await_end(%s)"
+DELETE_OLD = "SELECT {schema}.delete_old_jobs(%s, %s, %s::text[]::{schema}.job_status[])"
 SHOW = """
 SELECT id, status::text, queue, task, lock, priority, attempts, args, errors,
        created_at, scheduled_at, started_at, finished_at, worker_id, fence
@@ -95,6 +98,23 @@ class Record:
     fence: int | None
 
 
+class End(NamedTuple):
+    """How a job ended."""
+
+    job_id: int
+    status: Status
+    result: Any
+    error: str | None
+
+    def value(self) -> Any:
+        """What it returned, or raises why it returned nothing."""
+        if self.status is Status.SUCCEEDED:
+            return self.result
+        if self.status is Status.FAILED:
+            raise JobFailed(self.job_id, self.error)
+        raise JobCancelled(self.job_id, self.status, self.error)
+
+
 def status(job_id: int) -> Operation[Status | None]:
     rows = yield Statement(STATUS, [job_id])
     return Status(rows[0][0]) if rows else None
@@ -126,6 +146,24 @@ def cancel(job_id: int, abort: bool) -> Operation[Status | None]:
     """Where the job is then; None: there is none."""
     ((result,),) = yield Statement(CANCEL, [job_id, abort])
     return None if result is None else Status(result)
+
+
+def await_end(job_id: int) -> Operation[End | None]:
+    """None: it has not ended; from now on its end is told."""
+    rows = yield Statement(AWAIT_END, [job_id])
+    if not rows:
+        raise JobNotFound(
+            f"There is no job {job_id}: it was never deferred, is not committed yet, or has ended and left no history"
+        )
+    ((status, result, error),) = rows
+    end = End(job_id, Status(status), result, error)
+    return None if end.status in LIVE else end
+
+
+def delete_old(older_than: timedelta, queue: str | None, statuses: Sequence[Status]) -> Operation[int]:
+    """How many were deleted."""
+    ((count,),) = yield Statement(DELETE_OLD, [older_than, queue, [status.value for status in statuses]])
+    return int(count)
 
 
 def delete(job_id: int) -> Operation[bool]:

@@ -14,6 +14,7 @@ RESCUE = "SELECT id, worker_id FROM {schema}.rescue(%s)"
 LEAVE = "SELECT {schema}.leave(%s)"
 RECONCILE = "SELECT {schema}.reconcile(%s, %s)"
 PREPARE_HISTORY = "SELECT {schema}.prepare_history(%s)"
+PRUNE_HISTORY = "SELECT {schema}.prune_history(%s)"
 # to_regclass: asking must not fail on a database that was never migrated.
 IS_MIGRATED = "SELECT to_regclass(quote_ident(%s) || '.applied_code') IS NOT NULL"
 APPLIED = "SELECT (SELECT version_num FROM {schema}.schema_version), (SELECT checksum FROM {schema}.applied_code)"
@@ -56,6 +57,12 @@ def prepare_history(days: int) -> Operation[int]:
     """How many daily partitions were created."""
     ((created,),) = yield Statement(PREPARE_HISTORY, [days])
     return int(created)
+
+
+def prune_history(keep: timedelta) -> Operation[int | None]:
+    """How many days were dropped, perhaps not all; None: the history is being read, so none."""
+    ((dropped,),) = yield Statement(PRUNE_HISTORY, [keep])
+    return None if dropped is None else int(dropped)
 
 
 def check_schema(schema: str) -> Operation[None]:

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from inturn.model import Again, Ended, Job
+from inturn.model import Again, Ended, Job, Status
 from inturn.operations import Operation, Rows, Statement
 
 # The database counts the attempts that were started, people those before this one: hence `attempts - 1`.
 CLAIM = """
-SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args
+SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args, timeout
 FROM {schema}.claim(%s, %s::text[], %s) ORDER BY priority DESC, id
 """
 CLAIM_FURTHER = """
@@ -20,15 +20,17 @@ SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, sch
 FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s) ORDER BY priority DESC, id
 """
 OWNED = """
-SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args FROM {schema}.owned(%s)
+SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args, timeout FROM {schema}.owned(%s)
 """
 FINISH = """
 SELECT finished_id, (next).id, (next).claim_id::text, (next).fence, (next).task, (next).queue, (next).lock, (next).priority,
-       (next).attempts - 1, (next).scheduled_at, (next).args
-FROM {schema}.finish(%s, %s::text[], %s, %s::bigint[], %s::text[]::uuid[], %s::text[]::{schema}.job_status[], %s::jsonb[])
+       (next).attempts - 1, (next).scheduled_at, (next).args, (next).timeout
+FROM {schema}.finish(%s, %s::text[], %s, %s::bigint[], %s::text[]::uuid[], %s::text[]::{schema}.job_status[], %s::jsonb[],
+                     %b::text[]::jsonb[], %s::text[]::{schema}.job_status[])
 """
 RETRY = "SELECT id FROM {schema}.retry(%s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[])"
 PUT_BACK = "SELECT {schema}.put_back(%s::bigint[], %s::text[]::uuid[])"
+HAS_ENDED = "SELECT {schema}.has_ended(%s, %s::uuid, %s)"
 ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
 NEXT_WAKE = "SELECT delay, told, horizon::text FROM {schema}.next_wake(%s::text[], %s::text::xid8)"
 SET_AWAKE = "SELECT {schema}.set_awake(%s, %s)"
@@ -64,7 +66,10 @@ def owned(worker_id: UUID) -> Operation[list[Job]]:
     return _jobs((yield Statement(OWNED, [worker_id])))
 
 
-def finish(worker_id: UUID, queues: Queues, want: int, ended: Sequence[Ended]) -> Operation[Finished]:
+def finish(
+    worker_id: UUID | None, queues: Queues, want: int, ended: Sequence[Ended], forget: Sequence[Status] = ()
+) -> Operation[Finished]:
+    """What ends with a status of `forget` leaves no trace in the history."""
     rows = yield Statement(
         FINISH,
         [
@@ -75,6 +80,8 @@ def finish(worker_id: UUID, queues: Queues, want: int, ended: Sequence[Ended]) -
             [outcome.job.claim_id for outcome in ended],
             [outcome.status.value for outcome in ended],
             [_error(outcome) for outcome in ended],
+            _results(ended),
+            [status.value for status in forget],
         ],
     )
     return Finished({row[0] for row in rows if row[0] is not None}, _jobs([row[1:] for row in rows if row[0] is None]))
@@ -92,6 +99,12 @@ def retry(again: Sequence[Again]) -> Operation[set[int]]:
         ],
     )
     return {id for (id,) in rows}
+
+
+def has_ended(job: Job) -> Operation[bool]:
+    """Whether this attempt has ended the job itself."""
+    ((ended,),) = yield Statement(HAS_ENDED, [job.id, job.claim_id, job.fence])
+    return bool(ended)
 
 
 def put_back(jobs: Sequence[Job]) -> Operation[None]:
@@ -117,6 +130,12 @@ def set_awake(worker_id: UUID, awake: bool) -> Operation[None]:
 
 def _jobs(rows: Rows) -> list[Job]:
     return list(map(Job._make, rows))
+
+
+def _results(ended: Sequence[Ended]) -> list[str | None] | None:
+    """None if nothing was returned, as most often."""
+    results = [outcome.result for outcome in ended]
+    return results if any(results) else None
 
 
 def _error(outcome: Ended | Again) -> Any:

@@ -1,5 +1,6 @@
 """One attempt at a job: from the claim to how it ended. It never raises what user code raised."""
 
+import asyncio
 import math
 import time
 import traceback
@@ -10,9 +11,10 @@ import anyio
 import anyio.to_thread
 
 from inturn.context import JobContext
-from inturn.errors import JobAborted
-from inturn.model import Again, Ended, Job, Outcome, Status
+from inturn.errors import JobAborted, JobTimeout
+from inturn.model import Again, Committed, Ended, Job, Outcome, Status
 from inturn.tasks import Task
+from inturn.worker import returned
 
 MAX_ERROR = 8192
 
@@ -20,7 +22,7 @@ MAX_ERROR = 8192
 class Attempt:
     """A job in the hands of a worker."""
 
-    __slots__ = ("_aborted", "_scope", "claimed_at", "context", "job", "task")
+    __slots__ = ("_aborted", "_scope", "_timed_out", "claimed_at", "committed", "context", "job", "task")
 
     def __init__(self, job: Job, task: Task[..., Any], context: JobContext | None) -> None:
         self.job = job
@@ -29,6 +31,8 @@ class Attempt:
         self.claimed_at = time.monotonic()
         self._scope = anyio.CancelScope()
         self._aborted: str | None = None
+        self._timed_out = False
+        self.committed = False  # by the task itself: the job has ended, whatever its code does from there on
 
     def give_back(self, reason: str) -> None:
         """End the run, not the job: it goes back to its lane. An async task is cancelled; a sync one can only be asked."""
@@ -41,28 +45,65 @@ class Attempt:
         self._aborted = reason
         self.give_back(reason)
 
-    async def perform(self, limiter: anyio.CapacityLimiter) -> Outcome | None:
+    async def perform(self, limiter: anyio.CapacityLimiter, max_result: int) -> Outcome | None:
         """How it ended, or None if it was given back: then the job has not ended."""
+        timer = None if self.job.timeout is None else self._wind_up(self.job.timeout.total_seconds())
         try:
             with self._scope:
-                await self._call(limiter)
-                return Ended(self.job, Status.SUCCEEDED)
-            return Ended(self.job, Status.ABORTED, self._aborted) if self._aborted else None
+                value = await self._call(limiter)
+                return self._returned(value, max_result)
+            return self._interrupted()
         except BaseException as error:  # SystemExit, a stray CancelledError: user code must not end the worker
             if anyio.current_effective_deadline() == -math.inf:
                 raise  # the worker itself is being cancelled
             return self._failed(error)
+        finally:
+            if timer is not None:
+                timer.cancel()
 
-    async def _call(self, limiter: anyio.CapacityLimiter) -> None:
+    def _wind_up(self, seconds: float) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(seconds, self._time_out)
+
+    def _time_out(self) -> None:
+        self._timed_out = True
+        self.give_back(str(self._overrun()))
+
+    def _overrun(self) -> JobTimeout:
+        return JobTimeout(f"the run took longer than its timeout of {self.job.timeout}")
+
+    async def _call(self, limiter: anyio.CapacityLimiter) -> Any:
         args = () if self.context is None else (self.context,)
         if self.task.is_async:
-            await self.task.func(*args, **self.job.task_kwargs)
-        else:
-            error = await anyio.to_thread.run_sync(_caught, self.task.func, args, self.job.task_kwargs, limiter=limiter)
-            if error is not None:
-                raise error
+            return await self.task.func(*args, **self.job.task_kwargs)
+        error, value = await anyio.to_thread.run_sync(
+            _caught, self.task.func, args, self.job.task_kwargs, limiter=limiter
+        )
+        if error is not None:
+            raise error
+        return value
+
+    def _returned(self, value: object, max_result: int) -> Outcome:
+        if self.committed:
+            return Committed(self.job)
+        if self._timed_out:  # a sync task; whether it did all of its work or gave up cannot be told
+            return self._failed(self._overrun())
+        result = None if value is None else returned.encode(self.job, value, max_result)
+        return Ended(self.job, Status.SUCCEEDED, None, result)
+
+    def _interrupted(self) -> Outcome | None:
+        """The task was cancelled."""
+        if self.committed:
+            return Committed(self.job)
+        if self._aborted:
+            return Ended(self.job, Status.ABORTED, self._aborted)
+        return self._failed(self._overrun()) if self._timed_out else None
 
     def _failed(self, error: BaseException) -> Outcome:
+        if self.committed:
+            return Committed(self.job, describe(error))
+        if self._timed_out and not self._aborted and not isinstance(error, JobTimeout):
+            error, cause = self._overrun(), error  # whatever it raised, it did so because it was stopped, or too late
+            error.__cause__ = cause
         text = describe(error)
         if isinstance(error, JobAborted):
             return Ended(self.job, Status.ABORTED, text)
@@ -90,10 +131,11 @@ def describe(error: BaseException) -> str:
     return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()[-MAX_ERROR:].strip()
 
 
-def _caught(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> BaseException | None:
-    """As a value: StopIteration and SystemExit do not survive the way out of a thread."""
+def _caught(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[BaseException | None, Any]:
+    """What it raised, as a value (StopIteration and SystemExit do not survive the way out of a thread), and returned."""
     try:
-        function(*args, **kwargs)
+        return None, function(*args, **kwargs)
     except BaseException as error:
-        return error
-    return None
+        return error, None

@@ -2,7 +2,7 @@
 
 import logging
 
-from inturn.model import Again, Ended, Job, Outcome, Status
+from inturn.model import Again, Committed, Ended, Job, Outcome, Status
 
 logger = logging.getLogger("inturn.jobs")
 
@@ -26,15 +26,33 @@ def note_start(job: Job) -> None:
 def note_outcome(outcome: Outcome) -> None:
     job = outcome.job
     match outcome:
-        case Ended(status=Status.SUCCEEDED):
+        case Ended(status=Status.SUCCEEDED) | Committed(error=None):
             if logger.isEnabledFor(logging.INFO):
                 logger.info("job.succeeded: %s %s", job.id, job.task_name, extra=fields(job))
+        case Committed(error=error):
+            logger.error(
+                "job.error_after_commit: %s %s had finished already, in its own transaction\n%s",
+                job.id,
+                job.task_name,
+                error,
+                extra=fields(job),
+            )
         case Ended(status=status, error=error):
             logger.error("job.%s: %s %s\n%s", status, job.id, job.task_name, error, extra=fields(job))
         case Again(delay=delay, error=error):
             logger.warning(
                 "job.retry_scheduled: %s %s in %s\n%s", job.id, job.task_name, delay, error, extra=fields(job)
             )
+
+
+def note_not_stored(job: Job, why: object) -> None:
+    logger.warning(
+        "job.result_not_stored: %s %s succeeded, but what it returned cannot be stored: %s",
+        job.id,
+        job.task_name,
+        why,
+        extra=fields(job),
+    )
 
 
 def note_lost(job: Job) -> None:

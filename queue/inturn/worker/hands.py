@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import anyio
 
+from inturn.connectors import PsycopgConnector
 from inturn.context import JobContext
 from inturn.errors import TaskNotFound
 from inturn.model import Again, Job, Outcome
@@ -13,15 +15,19 @@ from inturn.worker import events
 from inturn.worker.attempt import Attempt
 from inturn.worker.options import Options
 from inturn.worker.slots import Slots
+from inturn.worker.transaction import Transaction
 
 UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy, may know it
 
 
 class Hands:
-    def __init__(self, app: Blueprint, options: Options, ended: Callable[[], None]) -> None:
+    def __init__(
+        self, app: Blueprint, connector: PsycopgConnector, options: Options, ended: Callable[[], None]
+    ) -> None:
         self.ended: list[Outcome] = []
         self.slots = Slots(options.concurrency, self._perform)
         self._app = app
+        self._connector = connector
         self._options = options
         self._note_ended = ended
         self._limiter = anyio.CapacityLimiter(options.concurrency)
@@ -43,7 +49,16 @@ class Hands:
             o = self._options
             queues = None if o.queues is None else tuple(o.queues)
             now = datetime.now(UTC)
-            attempt.context = JobContext(self._app, task, job, o.name, queues, now, dict(o.additional_context))
+            attempt.context = JobContext(
+                self._app,
+                task,
+                job,
+                o.name,
+                queues,
+                now,
+                dict(o.additional_context),
+                begin=partial(Transaction, self._connector, attempt, o.forget),
+            )
         self._attempts[job.id, job.claim_id] = attempt
         self.slots.add(attempt)
 
@@ -71,7 +86,7 @@ class Hands:
     async def _perform(self, attempt: Attempt) -> None:
         events.note_start(attempt.job)
         try:
-            outcome = await attempt.perform(self._limiter)
+            outcome = await attempt.perform(self._limiter, self._options.max_result_size)
             if outcome is not None:
                 self.ended.append(outcome)
         finally:

@@ -2,10 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from typing import Any
 
 from inturn.arguments import check_queue
 from inturn.errors import BadArgument
+from inturn.model import Status
+
+MOST_DAYS = 366 * 1000
+FORGET = {
+    "never": (),
+    "successful": (Status.SUCCEEDED,),
+    "always": (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.ABORTED),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +23,10 @@ class Options:
 
     queues: which to serve, None for all. concurrency: how many jobs at once. wait: False ends the worker when nothing
     is left to do. shutdown_graceful_timeout: how long running jobs may go on after the first signal, None for as long as
-    they need; then async tasks are cancelled, sync tasks are asked (`context.should_abort()`).
+    they need; then async tasks are cancelled, sync tasks are asked (`context.should_abort()`). max_result_size: bytes of JSON
+    that a task may return to be stored; what is larger is not. delete_jobs: "never", "successful" or "always": jobs that end so
+    leave no trace in the history, which is cheaper; their results cannot be read (one that halts its lane stays in any case).
+    keep_history: how long ended jobs are kept, a timedelta or days, None for ever; whole days are dropped.
     """
 
     queues: Sequence[str] | None = None
@@ -27,6 +39,9 @@ class Options:
     install_signal_handlers: bool = True
     update_heartbeat_interval: float = 10.0
     stalled_worker_timeout: float = 30.0
+    max_result_size: int = 2**16
+    delete_jobs: str = "never"
+    keep_history: timedelta | float | None = None
     additional_context: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -35,6 +50,10 @@ class Options:
                 raise BadArgument("queues", f"{self.queues!r}: give a list of names, or None for all")
             for queue in self.queues:
                 check_queue(queue)
+        if self.delete_jobs not in FORGET:
+            raise BadArgument("delete_jobs", f"{self.delete_jobs!r} is none of {', '.join(map(repr, FORGET))}")
+        if not _is_span(self.keep_history):
+            raise BadArgument("keep_history", f"{self.keep_history!r}: give a timedelta or days, or None to keep all")
         if self.concurrency < 1:
             raise BadArgument("concurrency", f"{self.concurrency}: a worker runs at least 1 job at a time")
         for name in ("fetch_job_polling_interval", "update_heartbeat_interval"):
@@ -46,6 +65,21 @@ class Options:
                 f"{self.stalled_worker_timeout} seconds: must be at least three heartbeats "
                 f"({self.update_heartbeat_interval} seconds each), or a busy worker is taken for dead",
             )
+
+    @property
+    def forget(self) -> tuple[Status, ...]:
+        return FORGET[self.delete_jobs]
+
+    @property
+    def history(self) -> timedelta | None:
+        keep = self.keep_history
+        return keep if keep is None or isinstance(keep, timedelta) else timedelta(days=keep)
+
+
+def _is_span(keep: object) -> bool:
+    if isinstance(keep, timedelta):
+        return keep > timedelta(0)
+    return keep is None or (isinstance(keep, int | float) and 0 < keep <= MOST_DAYS)
 
 
 def options(given: Mapping[str, Any]) -> Options:

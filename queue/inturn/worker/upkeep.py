@@ -1,4 +1,4 @@
-"""Heartbeat, rescue of dead workers' jobs, the net under the lanes, partitions of the history: needs no leader and no job.
+"""Heartbeat, rescue of dead workers' jobs, the net under the lanes, days of the history: needs no leader and no job.
 
 A thread with a connection of its own, so that a task that blocks the event loop does not make the worker look dead.
 """
@@ -20,7 +20,7 @@ from inturn.operations import upkeep
 from inturn.worker.options import Options
 
 logger = logging.getLogger(__name__)
-HOUR = 3600.0
+HOUR, MINUTE = 3600.0, 60.0
 DAYS_AHEAD = 3
 LANES_A_BEAT = 500  # the reconciler goes round little by little; it is only the net
 
@@ -41,6 +41,7 @@ class Upkeep:
         self._connector = connector
         self._interval = options.update_heartbeat_interval
         self._patience = timedelta(seconds=options.stalled_worker_timeout)
+        self._keep = options.history
         self._lost = lost
         self._look_for_aborts = look_for_aborts
         self._end = Event()
@@ -78,4 +79,11 @@ class Upkeep:
         self._reconciled = drive.run(upkeep.reconcile(self._reconciled, LANES_A_BEAT), connection, schema)
         if time.monotonic() >= self._history_at:
             drive.run(upkeep.prepare_history(DAYS_AHEAD), connection, schema)
-            self._history_at = time.monotonic() + HOUR
+            is_pruned = self._keep is None or self._prune(self._keep, connection)
+            self._history_at = time.monotonic() + (HOUR if is_pruned else MINUTE)
+
+    def _prune(self, keep: timedelta, connection: psycopg.Connection) -> bool:
+        """A few days at a time, so that whoever finishes jobs gets a turn in between. False: somebody is reading."""
+        while dropped := drive.run(upkeep.prune_history(keep), connection, self._connector.schema):
+            logger.info("history.pruned: %d days", dropped)
+        return dropped is not None

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from inturn.connectors import PsycopgConnector
 from inturn.errors import DatabaseUnavailable, WorkerLost
-from inturn.model import Again, Ended, Job
+from inturn.model import Again, Committed, Ended, Job
 from inturn.operations import upkeep, work
 from inturn.tasks import Blueprint
 from inturn.worker import events, signals
@@ -47,7 +47,7 @@ class Worker:
         self._options = options
         self._link = Link(connector)
         self._appetite = Appetite(options.fetch_job_polling_interval)
-        self._hands = Hands(app, options, self._appetite.ring)
+        self._hands = Hands(app, connector, options, self._appetite.ring)
         self._pace = Pace(options.concurrency)
         self._vigil = Vigil(self._link)
         self._trail = Trail()
@@ -206,14 +206,16 @@ class Worker:
         outcomes, self._hands.ended = self._hands.ended, []
         ended = [outcome for outcome in outcomes if isinstance(outcome, Ended)]
         again = [outcome for outcome in outcomes if isinstance(outcome, Again)]
-        accepted: set[int] = set()
+        accepted = {outcome.job.id for outcome in outcomes if isinstance(outcome, Committed)}
         handed: list[Job] = []
         try:
             if again:
                 accepted |= await self._link.run(work.retry(again))
             if ended:
                 want = 0 if self._stopping else len(ended)
-                done, handed = await self._link.run(work.finish(self._id, self._options.queues, want, ended))
+                done, handed = await self._link.run(
+                    work.finish(self._id, self._options.queues, want, ended, self._options.forget)
+                )
                 accepted |= done
         except DatabaseUnavailable:
             self._hands.ended[:0] = outcomes  # finish is idempotent: what took effect is not accepted twice

@@ -1,0 +1,33 @@
+"""Tasks that every app has, under the namespace `builtin`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from inturn.context import JobContext
+from inturn.tasks import Blueprint
+
+if TYPE_CHECKING:
+    from inturn.app import App
+
+builtin = Blueprint()
+
+
+@builtin.task(pass_context=True, queue="builtin")
+async def remove_old_jobs(
+    context: JobContext,
+    *,
+    max_hours: float,
+    queue: str | None = None,
+    remove_failed: bool = False,
+    remove_cancelled: bool = False,
+    remove_aborted: bool = False,
+) -> None:
+    """Delete jobs that ended more than `max_hours` ago: succeeded ones, others if asked.
+
+        app.configure_task("builtin:inturn.builtin_tasks.remove_old_jobs").defer(max_hours=72)
+
+    A worker's option `keep_history` needs no job, and drops whole days, which is much cheaper.
+    """
+    app = cast("App", context.app)
+    await app.job_manager.delete_old_jobs_async(max_hours, queue, remove_failed, remove_cancelled, remove_aborted)

@@ -1,0 +1,129 @@
+"""Waits for the end of jobs.
+
+A waiter marks the job and looks at it (`await_end.sql`); the end of a marked job is notified. All waiters of an app share one
+thread with one connection that listens, and only while there are any. What it misses, a look every few seconds finds.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from threading import Event, Lock, Thread
+
+import anyio
+import psycopg
+
+from inturn.connectors import PsycopgConnector
+from inturn.errors import ConnectorException, ResultTimeout
+from inturn.operations import jobs
+from inturn.operations.jobs import End
+
+logger = logging.getLogger(__name__)
+LISTEN = 'LISTEN "inturn ended"'  # the channel of tell_ended.sql
+POLL = 5.0  # seconds
+GLANCE = 0.2  # how long the thread outlives the last waiter, in seconds
+Ring = Callable[[], object]
+
+
+class Endings:
+    """Rings those who wait."""
+
+    def __init__(self, connector: PsycopgConnector) -> None:
+        self._connector = connector
+        self._lock = Lock()
+        self._bells: dict[str, list[Ring]] = {}  # by job id, as notifications spell it
+        self._listens = False
+
+    @contextmanager
+    def told(self, job_id: int, ring: Ring) -> Iterator[None]:
+        """Meanwhile `ring` is called, in another thread, when the job has perhaps ended."""
+        with self._lock:
+            self._bells.setdefault(str(job_id), []).append(ring)
+            starts, self._listens = not self._listens, True
+        if starts:
+            Thread(target=self._listen, name="inturn results", daemon=True).start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._bells[str(job_id)].remove(ring)
+                if not self._bells[str(job_id)]:
+                    del self._bells[str(job_id)]
+
+    def _listen(self) -> None:
+        while self._has_waiters():
+            try:
+                with contextlib.closing(self._connector.connect("results")) as connection:
+                    connection.execute(LISTEN)
+                    self._ring(None)  # for what was told before we listened
+                    while self._has_waiters():
+                        for notification in connection.notifies(timeout=GLANCE):
+                            self._ring(notification.payload)
+            except (ConnectorException, psycopg.Error) as error:
+                if self._bells:
+                    logger.warning("results.lost: %s; looking every %g s meanwhile", error, POLL)
+                    time.sleep(1)
+
+    def _has_waiters(self) -> bool:
+        with self._lock:
+            self._listens = bool(self._bells)
+            return self._listens
+
+    def _ring(self, job_id: str | None) -> None:
+        with self._lock:
+            bells = [ring for id, rings in self._bells.items() if job_id in (None, id) for ring in rings]
+        for ring in bells:
+            ring()
+
+
+class Patience:
+    """How long one may wait between two looks."""
+
+    def __init__(self, job_id: int, timeout: float | timedelta | None) -> None:
+        self._job_id = job_id
+        self._timeout = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        self._end = None if self._timeout is None else time.monotonic() + self._timeout
+
+    def nap(self) -> float:
+        if self._end is None:
+            return POLL
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise ResultTimeout(
+                f"Job {self._job_id} has not ended within {self._timeout:g} s; it goes on. "
+                f"Why it is not done says: queue jobs explain {self._job_id}"
+            )
+        return min(POLL, left)
+
+
+def wait(connector: PsycopgConnector, endings: Endings, job_id: int, patience: Patience) -> End:
+    bell = Event()
+    end = connector.run(jobs.await_end(job_id))
+    if end is None:
+        with endings.told(job_id, bell.set):
+            while end is None:
+                bell.wait(patience.nap())
+                bell.clear()
+                end = connector.run(jobs.await_end(job_id))
+    return end
+
+
+async def wait_async(connector: PsycopgConnector, endings: Endings, job_id: int, patience: Patience) -> End:
+    bell, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def ring() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed in this moment
+            loop.call_soon_threadsafe(bell.set)
+
+    end = await connector.run_async(jobs.await_end(job_id))
+    if end is None:
+        with endings.told(job_id, ring):
+            while end is None:
+                with anyio.move_on_after(patience.nap()):
+                    await bell.wait()
+                bell.clear()
+                end = await connector.run_async(jobs.await_end(job_id))
+    return end

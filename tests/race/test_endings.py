@@ -1,0 +1,298 @@
+"""What becomes of a job that has ended: who waits for its end, and the days of the history. Told as in test_interleavings."""
+
+from typing import cast
+
+import psycopg
+
+from tests.race.harness import Job, Mutation, PromiseBroken, Session, Stage, Worker, promise, story
+
+TOLD = "inturn ended"
+
+NOT_MARKED = Mutation(
+    "who waits leaves no mark",
+    "await_end.sql",
+    "UPDATE jobs SET awaited = true WHERE id = p_id AND NOT awaited;",
+    "PERFORM FROM jobs WHERE id = p_id FOR UPDATE;",
+)
+
+
+@story(
+    NOT_MARKED,
+    Mutation("nobody is told", "tell_ended.sql", "PERFORM pg_notify('inturn ended', p_id::text);", ""),
+    Mutation(
+        "whether somebody waits is read from before the finish could lock the job",
+        "bury.sql",
+        "NOT gone.awaited OR",
+        "NOT (SELECT j.awaited FROM jobs AS j WHERE j.id = gone.id) OR",
+    ),
+)
+def test_who_begins_to_wait_just_before_a_finish_is_told(stage: Stage) -> None:
+    producer, worker, waiter = stage.session(), stage.worker(), stage.session()
+    [first] = producer.defer("a")
+    running = worker.claim_one()
+    with stage.notifications(TOLD) as heard:
+        waiter.begin()
+        promise(waiter.await_end(first) == "doing", "it runs")
+        worker.start(worker.finish, running)
+        waiter.commit()
+        promise(worker.result().accepted == [first], "it ends")
+    promise(heard == [str(first)], f"who waits is told, once: {heard}")
+    promise(waiter.await_end(first) == "succeeded", "and sees it")
+
+
+@story(
+    Mutation(
+        "who waits looks without waiting for a finish",
+        "await_end.sql",
+        "UPDATE jobs SET awaited = true WHERE id = p_id AND NOT awaited;",
+        "UPDATE jobs SET awaited = true WHERE id = (SELECT id FROM jobs WHERE id = p_id FOR UPDATE SKIP LOCKED);",
+    ),
+    Mutation(
+        "who waits looks in the statement that marks",
+        "await_end.sql",
+        "UPDATE jobs SET awaited = true WHERE id = p_id AND NOT awaited;\n"
+        "    -- One statement for both tables: a job that is just brought back to life is in one of them.\n"
+        "    RETURN QUERY\n",
+        "RETURN QUERY WITH marked AS (UPDATE jobs SET awaited = true WHERE id = p_id AND NOT awaited)\n",
+    ),
+)
+def test_who_begins_to_wait_during_a_finish_sees_the_end(stage: Stage) -> None:
+    producer, worker, waiter = stage.session(), stage.worker(), stage.session()
+    [first] = producer.defer("a")
+    running = worker.claim_one()
+    worker.begin()
+    worker.finish(running)
+    waiter.start(waiter.await_end, first)
+    worker.commit()
+    promise(waiter.result() == "succeeded", "nobody would tell it any more")
+
+
+@story(NOT_MARKED)
+def test_a_mark_outlives_a_retry(stage: Stage) -> None:
+    producer, worker, waiter = stage.session(), stage.worker(), stage.session()
+    [first] = producer.defer("a")
+    promise(waiter.await_end(first) == "todo", "it waits")
+    worker.retry(worker.claim_one())
+    with stage.notifications(TOLD) as heard:
+        worker.finish(worker.claim_one())
+    promise(heard == [str(first)], f"who waits is told: {heard}")
+
+
+# ---------------------------------------------------------------- the reply to a task's own COMMIT was lost
+
+
+HURRY = Mutation("what is still being committed is not waited for", "has_ended.sql", " FOR UPDATE;", ";")
+ANYBODY = Mutation(
+    "a job that anybody has finished counts as finished by this attempt", "has_ended.sql", " AND fence = p_fence", ""
+)
+
+
+@story(HURRY)
+def test_a_commit_that_is_still_under_way_is_waited_for(stage: Stage) -> None:
+    producer, worker, asking = stage.session(), stage.worker(), stage.session()
+    [first] = producer.defer("a")
+    running = worker.claim_one()
+    fence = fence_of(stage, first)
+    worker.begin()
+    worker.finish(running, want=0)
+    asking.start(asking.has_ended, running, fence)
+    worker.commit()
+    promise(asking.result(), "it has committed, so nothing is to be done again")
+
+
+@story(HURRY)
+def test_a_commit_that_did_not_come_through_is_no_end(stage: Stage) -> None:
+    producer, worker, asking = stage.session(), stage.worker(), stage.session()
+    [first] = producer.defer("a")
+    running = worker.claim_one()
+    fence = fence_of(stage, first)
+    worker.begin()
+    worker.finish(running, want=0)
+    asking.start(asking.has_ended, running, fence)
+    waited = bool(stage.waits_of(asking))
+    worker.rollback()
+    promise(waited and not asking.result(), "it was not known before, and then it had not ended")
+    promise(stage.drain() == [first], "it is done again")
+
+
+@story(ANYBODY)
+def test_the_end_of_the_next_attempt_is_not_taken_for_ones_own(stage: Stage) -> None:
+    producer, zombie, other, rescuer = stage.session(), stage.worker(), stage.worker(), stage.session()
+    [first] = producer.defer("a")
+    lost = zombie.claim_one()
+    fence = fence_of(stage, first)
+    stage.forget(zombie)
+    rescuer.rescue()
+    promise(not zombie.has_ended(lost, fence), "it waits for its next attempt")
+    again = other.claim_one()
+    promise(not zombie.has_ended(lost, fence), "it is done by somebody else")
+    theirs = fence_of(stage, first)
+    other.finish(again)
+    promise(not zombie.has_ended(lost, fence), "and was finished by them")
+    promise(other.has_ended(again, theirs), "as they know")
+
+
+def fence_of(stage: Stage, job: int) -> int:
+    [(fence,)] = stage.control.execute("SELECT fence FROM jobs WHERE id = %s", [job]).fetchall()
+    return int(fence)
+
+
+# ---------------------------------------------------------------- the days of the history
+
+READERS_GO_ON = Mutation(
+    "only writers are shut out while a day is prepared",
+    "prepare_history.sql",
+    "IN ACCESS EXCLUSIVE MODE",
+    "IN EXCLUSIVE MODE",
+)
+
+
+@story(READERS_GO_ON)
+def test_a_job_is_found_in_the_history_while_its_day_is_prepared(stage: Stage) -> None:
+    """It moves from the default partition to its own, which a reader may not know of yet."""
+    producer, worker, reader, upkeep = stage.session(), stage.worker(), stage.session(), stage.session()
+    [first] = producer.defer("a")
+    worker.finish(worker.claim_one())
+    upkeep.begin()
+    upkeep.run("SELECT prepare_history(1)")
+    reader.start(reader.await_end, first)
+    upkeep.commit()
+    promise(reader.result() == "succeeded", "it is there")
+
+
+@story(
+    Mutation(
+        "nobody is shut out while a day is prepared",
+        "prepare_history.sql",
+        "LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;",
+        "",
+    )
+)
+def test_a_job_ends_while_its_day_is_prepared(stage: Stage) -> None:
+    producer, worker, upkeep = stage.session(), stage.worker(), stage.session()
+    [first] = producer.defer("a")
+    running = worker.claim_one()
+    upkeep.begin()
+    upkeep.run("SELECT prepare_history(1)")
+    worker.start(finished, worker, running)
+    upkeep.commit()
+    promise(worker.result(), "it ends, in its day")
+    promise(stage.control.execute("SELECT count(*) FROM finished_jobs_default").fetchall() == [(0,)], "not beside it")
+    promise(stage.drain() == [] and first == running.id, "nothing is left")
+
+
+OLD = "-40 days"
+
+
+def prepare_an_old_day(stage: Stage, *, halted: bool = False) -> int:
+    """A job that failed long ago, in the history of its day; perhaps it halts its lane."""
+    then, worker = stage.session(), stage.worker()
+    for session in (then, worker):
+        session.hasten(OLD)
+    then.run("SELECT prepare_history(0)")
+    stage.control.execute("SELECT prepare_history(1)")
+    [old] = then.defer("old", on_failure="halt" if halted else "continue")
+    worker.finish(worker.claim_one(), status="failed")
+    promise(days(stage) == 3, "its day, today and tomorrow")
+    return old
+
+
+def days(stage: Stage) -> int:
+    [(count,)] = stage.control.execute(
+        "SELECT count(*) FROM pg_inherits WHERE inhparent = 'finished_jobs'::regclass"
+        " AND inhrelid <> 'finished_jobs_default'::regclass"
+    ).fetchall()
+    return int(count)
+
+
+def prune(session: Session) -> int | None:
+    try:
+        [(dropped,)] = session.run("SELECT prune_history('10 days')")
+    except psycopg.errors.UndefinedTable as error:
+        raise PromiseBroken(f"a day is dropped twice: {error}") from error
+    return cast(int | None, dropped)
+
+
+@story(
+    Mutation("today is dropped as well", "prune_history.sql", "date := clock() - p_keep", "date := 'tomorrow'::date"),
+)
+def test_a_job_ends_while_old_days_are_dropped(stage: Stage) -> None:
+    old = prepare_an_old_day(stage)
+    producer, worker, upkeep = stage.session(), stage.worker(), stage.session()
+    [first] = producer.defer("a")
+    running = worker.claim_one()
+    upkeep.begin()
+    upkeep.run("SELECT prune_history('10 days')")
+    worker.start(finished, worker, running)
+    upkeep.commit()
+    promise(worker.result(), "it ends")
+    promise(days(stage) == 2, "the old day is gone")
+    rows = stage.control.execute("SELECT id FROM finished_jobs").fetchall()
+    promise(rows == [(first,)], f"and {old} with it, but nothing else")
+    promise(stage.control.execute("SELECT FROM finished_jobs_default").fetchall() == [], "it lies in its day")
+
+
+@story(
+    Mutation(
+        "which days go is decided before anybody is shut out",
+        "prune_history.sql",
+        "    LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;\n    FOREACH v_day IN ARRAY history_days(v_before) LOOP",
+        "    FOREACH v_day IN ARRAY history_days(v_before) LOOP LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;",
+    )
+)
+def test_two_workers_may_drop_old_days_at_once(stage: Stage) -> None:
+    prepare_an_old_day(stage)
+    one, two, reader = stage.session(), stage.session(), stage.session()
+    stage.take_time("prune_history.sql", "SET lock_timeout = '200ms'")
+    reader.begin()
+    reader.run("SELECT FROM finished_jobs")
+    for session in (one, two):
+        session.start(prune, session)
+    reader.commit()
+    promise(one.result() == 1 and two.result() == 0, "the first one drops the day, and nothing is left to the second")
+    promise(days(stage) == 2, "only the old day")
+
+
+@story(
+    Mutation("who reads the history makes it fail", "prune_history.sql", "lock_not_available", "division_by_zero"),
+)
+def test_while_somebody_reads_the_history_nothing_is_dropped(stage: Stage) -> None:
+    prepare_an_old_day(stage)
+    reader, upkeep, worker = stage.session(), stage.session(), stage.worker()
+    worker.defer(None)
+    running = worker.claim_one()
+    reader.begin()
+    reader.run("SELECT FROM finished_jobs")
+    promise(prune(upkeep) is None and days(stage) == 3, "it comes back later")
+    promise(finished(worker, running), "and holds up nobody")
+    reader.commit()
+    promise(prune(upkeep) == 1 and days(stage) == 2, "now it is gone")
+
+
+@story(
+    Mutation(
+        "a failed job that halts its lane is dropped with its day",
+        "prune_history.sql",
+        "WHERE id IN (SELECT failed_job_id",
+        "WHERE false AND id IN (SELECT failed_job_id",
+    ),
+    Mutation(
+        "a failed job that halts its lane is deleted beside the days",
+        "prune_history.sql",
+        " AND NOT EXISTS (SELECT FROM lanes WHERE failed_job_id = old.id)",
+        "",
+    ),
+)
+def test_a_job_that_halts_its_lane_outlives_its_day(stage: Stage) -> None:
+    old = prepare_an_old_day(stage, halted=True)
+    upkeep, operator = stage.session(), stage.session()
+    promise(prune(upkeep) == 1 and prune(upkeep) == 0, "its day is gone")
+    promise(operator.retry_head("old") == old, "it can still be tried again")
+    promise(stage.drain() == [old], "and is done")
+
+
+def finished(worker: Worker, job: Job) -> bool:
+    try:
+        return worker.finish(job).accepted == [job.id]
+    except psycopg.errors.CheckViolation:
+        return False
