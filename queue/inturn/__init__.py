@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from inturn.app import App
+    from inturn.blueprint import Blueprint
     from inturn.connectors import PsycopgConnector
     from inturn.context import JobContext
     from inturn.model import Job, Status
     from inturn.retry import BaseRetryStrategy, RetryDecision, RetryStrategy
-    from inturn.tasks import Blueprint, Deferrer, Task
+    from inturn.tasks import Deferrer, Task
 
 __all__ = [
     "App",
@@ -47,7 +48,7 @@ __all__ = [
 _HOMES = {
     "App": "app",
     "BaseRetryStrategy": "retry",
-    "Blueprint": "tasks",
+    "Blueprint": "blueprint",
     "Deferrer": "tasks",
     "Job": "model",
     "JobContext": "context",

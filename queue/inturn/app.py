@@ -12,6 +12,7 @@ from typing import Any, Self
 import anyio
 
 from inturn import arguments
+from inturn.blueprint import Blueprint
 from inturn.connectors import PsycopgConnector
 from inturn.errors import ConfigurationError
 from inturn.jobs import Jobs
@@ -19,7 +20,7 @@ from inturn.lanes import Lanes
 from inturn.model import NewJob
 from inturn.operations import enqueue
 from inturn.operations.upkeep import check_schema
-from inturn.tasks import Blueprint, Deferrer, OnFailureName, OnRetryName, Options
+from inturn.tasks import Deferrer, OnFailureName, OnRetryName, Options
 
 
 class App(Blueprint):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from inturn.model import Job
 
 if TYPE_CHECKING:
-    from inturn.tasks import Blueprint, Task
+    from inturn.blueprint import Blueprint
+    from inturn.tasks import Task
 
 
 @dataclass(slots=True)

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import anyio
 
+from inturn.blueprint import Blueprint
 from inturn.context import JobContext
 from inturn.errors import TaskNotFound
 from inturn.model import Again, Job, Outcome
-from inturn.tasks import Blueprint
 from inturn.worker import events
 from inturn.worker.attempt import Attempt
 from inturn.worker.options import Options

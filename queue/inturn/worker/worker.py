@@ -13,11 +13,11 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from inturn.blueprint import Blueprint
 from inturn.connectors import PsycopgConnector
 from inturn.errors import DatabaseUnavailable, WorkerLost
 from inturn.model import Again, Ended, Job
 from inturn.operations import upkeep, work
-from inturn.tasks import Blueprint
 from inturn.worker import events, signals
 from inturn.worker.appetite import Appetite
 from inturn.worker.hands import Hands
