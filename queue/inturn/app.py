@@ -14,7 +14,7 @@ import anyio
 from inturn import arguments
 from inturn.blueprint import Blueprint
 from inturn.connectors import PsycopgConnector
-from inturn.errors import ConfigurationError
+from inturn.errors import ConfigurationError, LoadFromPathError
 from inturn.jobs import Jobs
 from inturn.lanes import Lanes
 from inturn.model import NewJob
@@ -52,19 +52,19 @@ class App(Blueprint):
         """The app at `package.module:attribute` (or `package.module.attribute`)."""
         module_name, _, attribute = path.rpartition(":" if ":" in path else ".")
         if not module_name or not attribute:
-            raise ConfigurationError(f"{path!r} is no path of an app. Write package.module:app")
+            raise LoadFromPathError(f"{path!r} is no path of an app. Write package.module:app")
         try:
             module = importlib.import_module(module_name)
         except ModuleNotFoundError as error:
             if error.name is None or not module_name.startswith(error.name):
                 raise  # a missing import inside the user's module is the user's to see
-            raise ConfigurationError(
+            raise LoadFromPathError(
                 f"There is no module {error.name!r} to import {path!r} from. Run from the folder that holds it, or check the name."
             ) from None
         app = getattr(module, attribute, None)
         if not isinstance(app, App):
             found = "nothing" if app is None else f"a {type(app).__name__}"
-            raise ConfigurationError(f"{path!r} names {found}, not an inturn.App.")
+            raise LoadFromPathError(f"{path!r} names {found}, not an inturn.App.")
         return app
 
     def configure_task(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, Literal, overload
 
 from inturn import arguments
 from inturn.context import JobContext
-from inturn.errors import AppNotOpen, TaskDefinitionError, TaskNotFound
+from inturn.errors import TaskAlreadyRegistered, TaskDefinitionError, TaskNotFound, UnboundTaskError
 from inturn.model import NewJob
 from inturn.tasks import OnFailureName, OnRetryName, Options, P, R, Retry, Task
 
-NO_APP = "These tasks belong to no App, which alone has a database to enqueue them in. Declare them with @app.task."
+NO_APP = (
+    "These tasks belong to no App, which alone has a database to enqueue them in. Add their blueprint to one: "
+    "app.add_tasks_from(blueprint, namespace=…), or declare them with @app.task."
+)
 
 
 def default_name(func: Callable[..., Any]) -> str:
@@ -27,10 +30,69 @@ def default_name(func: Callable[..., Any]) -> str:
 
 
 class Blueprint:
-    """A collection of tasks. An `App` is one that can also enqueue them."""
+    """A collection of tasks, for an app to take over. An `App` is one that can also enqueue them.
+
+    mail = Blueprint()
+
+    @mail.task(lock="smtp")
+    def send(to: str) -> None: ...
+
+    app.add_tasks_from(mail, namespace="mail")   # as `mail:package.module.send`
+    """
 
     def __init__(self) -> None:
         self.tasks: dict[str, Task[..., Any]] = {}
+        self._homes: list[tuple[Blueprint, str]] = []  # where these tasks were added, and under which namespace
+
+    def add_task_alias(self, task: Task[..., Any], alias: str) -> None:
+        """Find the task by this name too, so that jobs deferred under it still run: `add_task_alias(send, "old.send")`."""
+        if task not in self.tasks.values():
+            raise TaskNotFound(
+                f"{task} is not in this collection. Give it the alias where it is declared, or in its app."
+            )
+        self._take({alias: task})
+
+    def add_tasks_from(self, blueprint: Blueprint, *, namespace: str) -> None:
+        """Take over its tasks, those declared on it later too: each as `namespace:name`, its aliases likewise.
+
+        They are deferred through the app that they were added to last. Blueprints may be added to blueprints.
+        """
+        if blueprint in self._above():
+            raise TaskDefinitionError("A blueprint cannot be added to itself, nor to one that it holds.")
+        self._take(blueprint.tasks, namespace)
+        blueprint._homes.append((self, namespace))
+
+    def _above(self) -> Iterator[Blueprint]:
+        yield self
+        for home, _ in self._homes:
+            yield from home._above()
+
+    def _take(self, tasks: Mapping[str, Task[..., Any]], namespace: str = "") -> None:
+        """All or none, here and wherever these tasks were added."""
+        places = list(self._placed(tasks, namespace))
+        for blueprint, named in places:
+            blueprint._check_free(named)
+        for blueprint, named in places:
+            blueprint.tasks |= named
+            for task in named.values():
+                names = [name for name, known in blueprint.tasks.items() if known is task]
+                task.name, task.aliases = names[0], tuple(names[1:])
+
+    def _placed(
+        self, tasks: Mapping[str, Task[..., Any]], namespace: str
+    ) -> Iterator[tuple[Blueprint, dict[str, Task[..., Any]]]]:
+        named = {arguments.check_task_name(_within(namespace, name)): task for name, task in tasks.items()}
+        yield self, named
+        for home, their_namespace in self._homes:
+            yield from home._placed(named, their_namespace)
+
+    def _check_free(self, names: Iterable[str]) -> None:
+        taken = [name for name in names if name in self.tasks]
+        if taken:
+            raise TaskAlreadyRegistered(
+                f"Two tasks are named {', '.join(map(repr, taken[:3]))}{' …' if len(taken) > 3 else ''}. "
+                "Give one of them another name=, or add its blueprint under another namespace."
+            )
 
     @overload
     def task(self, _func: Callable[P, R], /) -> Task[P, R]: ...
@@ -40,7 +102,7 @@ class Blueprint:
         *,
         pass_context: Literal[True],
         name: str | None = None,
-        aliases: Sequence[str] = (),
+        aliases: Sequence[str] | None = None,
         retry: Retry = False,
         queue: str = "default",
         priority: int = 0,
@@ -54,7 +116,7 @@ class Blueprint:
         *,
         pass_context: Literal[False] = False,
         name: str | None = None,
-        aliases: Sequence[str] = (),
+        aliases: Sequence[str] | None = None,
         retry: Retry = False,
         queue: str = "default",
         priority: int = 0,
@@ -67,7 +129,7 @@ class Blueprint:
         _func: Callable[..., Any] | None = None,
         *,
         name: str | None = None,
-        aliases: Sequence[str] = (),
+        aliases: Sequence[str] | None = None,
         retry: Retry = False,
         pass_context: bool = False,
         queue: str = "default",
@@ -82,18 +144,24 @@ class Blueprint:
         on_failure: when it has failed for good its lane goes on ("continue"), or stops until a person acts ("halt").
         """
         options = Options().changed(queue=queue, priority=priority, lock=lock, on_retry=on_retry, on_failure=on_failure)
+        names = arguments.check_aliases(aliases)
 
         def declare(func: Callable[..., Any]) -> Task[..., Any]:
+            own_name = arguments.check_task_name(name or default_name(func))
             task: Task[..., Any] = Task(
                 self,
                 func,
-                name=arguments.check_task_name(name or default_name(func)),
-                aliases=[arguments.check_task_name(alias) for alias in aliases],
+                name=own_name,
+                aliases=names,
                 retry=retry,
                 pass_context=pass_context,
                 options=options,
             )
-            self._register(task)
+            if own_name in names:
+                raise TaskAlreadyRegistered(
+                    f"Two tasks are named {own_name!r}: it is its own alias. Leave the alias out."
+                )
+            self._take(dict.fromkeys((own_name, *names), task))
             return task
 
         return declare if _func is None else declare(_func)
@@ -107,13 +175,16 @@ class Blueprint:
             ) from None
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
-        raise AppNotOpen(NO_APP)
+        return self._home().enqueue(jobs, connection)
 
     async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
-        raise AppNotOpen(NO_APP)
+        return await self._home().enqueue_async(jobs, connection)
 
-    def _register(self, task: Task[..., Any]) -> None:
-        for name in (task.name, *task.aliases):
-            if name in self.tasks:
-                raise TaskDefinitionError(f"Two tasks are named {name!r}. Give one of them another name=.")
-            self.tasks[name] = task
+    def _home(self) -> Blueprint:
+        if not self._homes:
+            raise UnboundTaskError(NO_APP)
+        return self._homes[-1][0]
+
+
+def _within(namespace: str, name: str) -> str:
+    return f"{namespace}:{name}" if namespace else name

@@ -115,7 +115,7 @@ class Deferrer(Generic[P]):
             raise BadArgument(f"task {self._name}", "is not known here, so its arguments must be given by name")
         o = self._options
         return NewJob(
-            task_name=self._name,
+            task_name=self._name if self._task is None else self._task.name,  # a blueprint may be added later
             args=arguments.encode(given),
             queue=o.queue,
             priority=o.priority,

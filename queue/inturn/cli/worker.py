@@ -7,7 +7,7 @@ import click
 
 from inturn.cli import logs
 from inturn.cli.settings import Settings, app_option, dsn_option, load_app, pass_settings, verbose_option
-from inturn.errors import ConfigurationError, SchemaMismatch
+from inturn.errors import MissingApp, SchemaMismatch
 
 MIGRATE = "queue migrate"  # what SchemaMismatch advises
 
@@ -45,7 +45,7 @@ def command(settings: Settings, /, dsn: str | None, **given: Any) -> None:
     logs.configure(verbose=settings.verbose)
     path = settings.app_path()
     if path is None:
-        raise ConfigurationError("No app is named. Say where yours is: queue -a package.module:app worker")
+        raise MissingApp("No app is named. Say where yours is: queue -a package.module:app worker")
     app = load_app(path, dsn)
     try:
         aborted_by = app.run_worker(**options(**given))
