@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from inturn.app import App
     from inturn.blueprint import Blueprint
-    from inturn.connectors import PsycopgConnector
+    from inturn.connectors import PsycopgConnector, SyncPsycopgConnector
     from inturn.context import JobContext
     from inturn.model import Job, Status
     from inturn.retry import BaseRetryStrategy, RetryDecision, RetryStrategy
@@ -42,6 +42,7 @@ __all__ = [
     "RetryDecision",
     "RetryStrategy",
     "Status",
+    "SyncPsycopgConnector",
     "Task",
 ]
 
@@ -56,6 +57,7 @@ _HOMES = {
     "RetryDecision": "retry",
     "RetryStrategy": "retry",
     "Status": "model",
+    "SyncPsycopgConnector": "connectors",
     "Task": "tasks",
 }
 

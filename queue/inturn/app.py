@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -13,13 +13,15 @@ import anyio
 
 from inturn import arguments
 from inturn.blueprint import Blueprint
-from inturn.connectors import PsycopgConnector
+from inturn.connectors import AsyncPool, Pool, PsycopgConnector
 from inturn.errors import ConfigurationError, LoadFromPathError
 from inturn.jobs import Jobs
 from inturn.lanes import Lanes
 from inturn.model import NewJob
+from inturn.opening import Opening
 from inturn.operations import enqueue
-from inturn.operations.upkeep import check_schema
+from inturn.operations.upkeep import check_connection
+from inturn.schema import SchemaManager
 from inturn.tasks import Deferrer, OnFailureName, OnRetryName, Options
 
 
@@ -42,10 +44,31 @@ class App(Blueprint):
         if dsn is not None and connector is not None:
             raise ConfigurationError("Give the App either a DSN or a connector, not both.")
         self.connector = connector or PsycopgConnector(dsn)
-        self.lanes = Lanes(self.connector)
-        self.job_manager = Jobs(self.connector)
         self.import_paths = list(import_paths or ())
         self.worker_defaults = dict(worker_defaults or {})
+
+    @property
+    def connector(self) -> PsycopgConnector:
+        return self._connector
+
+    @connector.setter
+    def connector(self, connector: PsycopgConnector) -> None:
+        self._connector = connector
+        self.lanes = Lanes(connector)
+        self.job_manager = Jobs(connector)
+        self.schema_manager = SchemaManager(connector)
+
+    @contextmanager
+    def replace_connector(self, connector: PsycopgConnector) -> Iterator[Self]:
+        """Within it everything goes through another connector: to another database in a test, say.
+
+        with app.replace_connector(PsycopgConnector(test_dsn)), app.open(): ...
+        """
+        before, self.connector = self.connector, connector
+        try:
+            yield self
+        finally:
+            self.connector = before
 
     @classmethod
     def from_path(cls, path: str) -> App:
@@ -98,14 +121,14 @@ class App(Blueprint):
         return Deferrer(self, arguments.check_task_name(name), None, options, task_kwargs, connection)
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
-        return self.connector.run(enqueue.defer_jobs(jobs), connection)
+        return self._connector.run(enqueue.defer_jobs(jobs), connection)
 
     async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
-        return await self.connector.run_async(enqueue.defer_jobs(jobs), connection)
+        return await self._connector.run_async(enqueue.defer_jobs(jobs), connection)
 
-    def open(self) -> Self:
-        """Open the connections; in `with app.open():` they close at its end."""
-        self.connector.open()
+    def open(self, pool: Pool | None = None) -> Self:
+        """Open the connections; in `with app.open():` they close at its end. A `pool` of yours is used and left open."""
+        self.connector.open(pool)
         return self
 
     def __enter__(self) -> Self:
@@ -117,20 +140,20 @@ class App(Blueprint):
     def close(self) -> None:
         self.connector.close()
 
-    def open_async(self) -> Opening:
-        """`await app.open_async()` opens; `async with app.open_async():` closes again too."""
-        return Opening(self)
+    def open_async(self, pool: AsyncPool | None = None) -> Opening[Self]:
+        """`await app.open_async()` opens; `async with app.open_async():` closes again too. A `pool` of yours is left open."""
+        return Opening(self, self.connector, pool)
 
     async def close_async(self) -> None:
         await self.connector.close_async()
 
-    def check_connection(self) -> None:
-        """Raise what is wrong with the connection or the schema, if anything is."""
-        self.connector.run(check_schema(self.connector.schema))
+    def check_connection(self) -> bool:
+        """Whether the queue can be used: False before the first `queue migrate`; raises what else is wrong."""
+        return self.connector.run(check_connection(self.connector.schema))
 
-    async def check_connection_async(self) -> None:
-        """Raise what is wrong with the connection or the schema, if anything is."""
-        await self.connector.run_async(check_schema(self.connector.schema))
+    async def check_connection_async(self) -> bool:
+        """Whether the queue can be used: False before the first `queue migrate`; raises what else is wrong."""
+        return await self.connector.run_async(check_connection(self.connector.schema))
 
     def perform_import_paths(self) -> None:
         for path in self.import_paths:
@@ -150,22 +173,3 @@ class App(Blueprint):
         self.perform_import_paths()
         async with nullcontext() if self.connector.is_open_async else self.open_async():
             return await run(self, self.connector, {**self.worker_defaults, **options})
-
-
-class Opening:
-    """An app about to be opened: awaited, or entered."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-
-    def __await__(self) -> Generator[Any, None, App]:
-        return self.__aenter__().__await__()
-
-    async def __aenter__(self) -> App:
-        await self._app.connector.open_async()
-        return self._app
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await self._app.close_async()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from inturn.model import Job
@@ -22,7 +21,7 @@ class JobContext:
     job: Job
     worker_name: str
     worker_queues: tuple[str, ...] | None
-    start_timestamp: datetime
+    start_timestamp: float  # seconds since 1970
     additional_context: dict[str, Any] = field(default_factory=dict)
     abort_reason: str | None = None
 

@@ -64,7 +64,7 @@ def test_names_that_are_taken_are_refused_and_nothing_is_changed(app: App, mail:
     first = declare(app, "mail:send")
     send = declare(mail)
     declare(mail, "receive")
-    with pytest.raises(TaskAlreadyRegistered, match="Two tasks are named 'mail:send'.*another namespace"):
+    with pytest.raises(TaskAlreadyRegistered, match=r"Two tasks are named 'mail:send'.*another namespace"):
         app.add_tasks_from(mail, namespace="mail")
     assert app.tasks == {"mail:send": first}
     assert send.name == "send"

@@ -1,7 +1,8 @@
 """What a worker has in hand: attempts that run or wait for a slot, and what has ended and is not reported yet."""
 
+import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import anyio
 
@@ -42,8 +43,7 @@ class Hands:
         if task.pass_context:
             o = self._options
             queues = None if o.queues is None else tuple(o.queues)
-            now = datetime.now(UTC)
-            attempt.context = JobContext(self._app, task, job, o.name, queues, now, dict(o.additional_context))
+            attempt.context = JobContext(self._app, task, job, o.name, queues, time.time(), dict(o.additional_context))
         self._attempts[job.id, job.claim_id] = attempt
         self.slots.add(attempt)
 
