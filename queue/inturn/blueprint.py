@@ -10,6 +10,7 @@ from typing import Any, Concatenate, Literal, overload
 from inturn import arguments
 from inturn.context import JobContext
 from inturn.errors import TaskAlreadyRegistered, TaskDefinitionError, TaskNotFound, UnboundTaskError
+from inturn.middleware import TaskMiddleware
 from inturn.model import NewJob
 from inturn.tasks import OnFailureName, OnRetryName, Options, P, R, Retry, Task
 
@@ -109,6 +110,7 @@ class Blueprint:
         lock: str | None = None,
         on_retry: OnRetryName = "hold",
         on_failure: OnFailureName = "continue",
+        task_middleware: Sequence[TaskMiddleware] | None = None,
     ) -> Callable[[Callable[Concatenate[JobContext, P], R]], Task[P, R]]: ...
     @overload
     def task(
@@ -123,6 +125,7 @@ class Blueprint:
         lock: str | None = None,
         on_retry: OnRetryName = "hold",
         on_failure: OnFailureName = "continue",
+        task_middleware: Sequence[TaskMiddleware] | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     def task(
         self,
@@ -137,11 +140,13 @@ class Blueprint:
         lock: str | None = None,
         on_retry: OnRetryName = "hold",
         on_failure: OnFailureName = "continue",
+        task_middleware: Sequence[TaskMiddleware] | None = None,
     ) -> Any:
         """Make a function a task. Its name is `module.function` unless given; workers find it by that name.
 
         on_retry: while a job waits for its next attempt its lane waits too ("hold"), or goes on ("release").
         on_failure: when it has failed for good its lane goes on ("continue"), or stops until a person acts ("halt").
+        task_middleware: what runs around it, see `inturn.middleware`.
         """
         options = Options().changed(queue=queue, priority=priority, lock=lock, on_retry=on_retry, on_failure=on_failure)
         names = arguments.check_aliases(aliases)
@@ -156,6 +161,7 @@ class Blueprint:
                 retry=retry,
                 pass_context=pass_context,
                 options=options,
+                task_middleware=task_middleware,
             )
             if own_name in names:
                 raise TaskAlreadyRegistered(

@@ -61,6 +61,16 @@ class Job(NamedTuple):  # and not a dataclass: a worker makes one for each row, 
     scheduled_at: datetime | None
     task_kwargs: dict[str, Any]
 
+    @property
+    def status(self) -> Status:
+        """As it was claimed."""
+        return Status.DOING
+
+    @property
+    def abort_requested(self) -> bool:
+        """As it was claimed; what came later `context.should_abort()` says."""
+        return False
+
 
 class Ended(NamedTuple):
     """A job whose code has ended for good."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from inturn import arguments
 from inturn.errors import BadArgument, TaskDefinitionError
+from inturn.middleware import TaskMiddleware, check_task_middleware
 from inturn.model import NewJob, OnFailure, OnRetry
 from inturn.retry import BaseRetryStrategy, strategy
 
@@ -140,6 +141,7 @@ class Task(Deferrer[P], Generic[P, R]):
         retry: Retry,
         pass_context: bool,
         options: Options,
+        task_middleware: Sequence[TaskMiddleware] | None = None,
     ) -> None:
         super().__init__(owner, name, self, options)
         parameters = list(inspect.signature(func).parameters.values())
@@ -156,6 +158,7 @@ class Task(Deferrer[P], Generic[P, R]):
         self.signature = inspect.Signature(parameters[1:] if pass_context else parameters)
         arguments.check_signature(name, self.signature)
         self.names = arguments.names(self.signature)
+        self.task_middleware = check_task_middleware(name, task_middleware, is_async_task=self.is_async)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.func(*args, **kwargs)

@@ -4,6 +4,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -11,6 +12,7 @@ import anyio.to_thread
 
 from inturn.context import JobContext
 from inturn.errors import JobAborted
+from inturn.middleware import Around
 from inturn.model import Again, Ended, Job, Outcome, Status
 from inturn.tasks import Task
 
@@ -20,12 +22,13 @@ MAX_ERROR = 8192
 class Attempt:
     """A job in the hands of a worker."""
 
-    __slots__ = ("_aborted", "_scope", "claimed_at", "context", "job", "task")
+    __slots__ = ("_aborted", "_scope", "around", "claimed_at", "context", "job", "task")
 
     def __init__(self, job: Job, task: Task[..., Any], context: JobContext | None) -> None:
         self.job = job
         self.task = task
-        self.context = context  # only for a task that asked for it
+        self.context = context  # only if the task, or a middleware, asks for it
+        self.around: Around | None = None
         self.claimed_at = time.monotonic()
         self._scope = anyio.CancelScope()
         self._aborted: str | None = None
@@ -53,14 +56,19 @@ class Attempt:
                 raise  # the worker itself is being cancelled
             return self._failed(error)
 
-    async def _call(self, limiter: anyio.CapacityLimiter) -> None:
-        args = () if self.context is None else (self.context,)
+    async def _call(self, limiter: anyio.CapacityLimiter) -> object:
+        if self.around is None or self.context is None:
+            return await self._run(limiter, self.task.func)
+        return await self.around.call(self.task, self.context, partial(self._run, limiter))
+
+    async def _run(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> object:
+        args = (self.context,) if self.task.pass_context else ()
         if self.task.is_async:
-            await self.task.func(*args, **self.job.task_kwargs)
-        else:
-            error = await anyio.to_thread.run_sync(_caught, self.task.func, args, self.job.task_kwargs, limiter=limiter)
-            if error is not None:
-                raise error
+            return await function(*args, **self.job.task_kwargs)
+        value, error = await anyio.to_thread.run_sync(_caught, function, args, self.job.task_kwargs, limiter=limiter)
+        if error is not None:
+            raise error
+        return value
 
     def _failed(self, error: BaseException) -> Outcome:
         text = describe(error)
@@ -90,10 +98,11 @@ def describe(error: BaseException) -> str:
     return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()[-MAX_ERROR:].strip()
 
 
-def _caught(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> BaseException | None:
-    """As a value: StopIteration and SystemExit do not survive the way out of a thread."""
+def _caught(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[object, BaseException | None]:
+    """The error as a value: StopIteration and SystemExit do not survive the way out of a thread."""
     try:
-        function(*args, **kwargs)
+        return function(*args, **kwargs), None
     except BaseException as error:
-        return error
-    return None
+        return None, error

@@ -9,6 +9,7 @@ import anyio
 from inturn.blueprint import Blueprint
 from inturn.context import JobContext
 from inturn.errors import TaskNotFound
+from inturn.middleware import Around
 from inturn.model import Again, Job, Outcome
 from inturn.worker import events
 from inturn.worker.attempt import Attempt
@@ -19,11 +20,12 @@ UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy
 
 
 class Hands:
-    def __init__(self, app: Blueprint, options: Options, ended: Callable[[], None]) -> None:
+    def __init__(self, app: Blueprint, options: Options, ended: Callable[[], None], around: Around) -> None:
         self.ended: list[Outcome] = []
         self.slots = Slots(options.concurrency, self._perform)
         self._app = app
         self._options = options
+        self._around = around
         self._note_ended = ended
         self._limiter = anyio.CapacityLimiter(options.concurrency)
         # By job and claim: a worker that was taken for dead may get a job again that it still runs.
@@ -40,10 +42,14 @@ class Hands:
             self.ended.append(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
             return
         attempt = Attempt(job, task, None)
-        if task.pass_context:
+        if task.task_middleware or self._around.is_something:
+            attempt.around = self._around
+        if task.pass_context or attempt.around is not None:
             o = self._options
             queues = None if o.queues is None else tuple(o.queues)
-            attempt.context = JobContext(self._app, task, job, o.name, queues, time.time(), dict(o.additional_context))
+            attempt.context = JobContext(
+                self._app, task, job, o.name, queues, time.time(), dict(o.additional_context or {})
+            )
         self._attempts[job.id, job.claim_id] = attempt
         self.slots.add(attempt)
 

@@ -1,11 +1,12 @@
 """A worker's options, checked before it starts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from inturn.arguments import check_queue
 from inturn.errors import BadArgument
+from inturn.middleware import TaskMiddleware, WorkerMiddleware, check_worker_middleware
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,9 @@ class Options:
 
     queues: which to serve, None for all. concurrency: how many jobs at once. wait: False ends the worker when nothing
     is left to do. shutdown_graceful_timeout: how long running jobs may go on after the first signal, None for as long as
-    they need; then async tasks are cancelled, sync tasks are asked (`context.should_abort()`).
+    they need; then async tasks are cancelled, sync tasks are asked (`context.should_abort()`). abort_job_polling_interval: how
+    often to look for jobs that somebody wants aborted, should the notification be lost. additional_context: what tasks find in
+    `context.additional_context`. task_middleware, worker_middleware: what runs around tasks, see `inturn.middleware`.
     """
 
     queues: Sequence[str] | None = None
@@ -22,12 +25,15 @@ class Options:
     concurrency: int = 1
     wait: bool = True
     fetch_job_polling_interval: float = 5.0
+    abort_job_polling_interval: float = 5.0
     shutdown_graceful_timeout: float | None = None
     listen_notify: bool = True
     install_signal_handlers: bool = True
     update_heartbeat_interval: float = 10.0
     stalled_worker_timeout: float = 30.0
-    additional_context: Mapping[str, Any] = field(default_factory=dict)
+    additional_context: Mapping[str, Any] | None = None
+    task_middleware: Sequence[TaskMiddleware] | None = None
+    worker_middleware: Sequence[WorkerMiddleware] | None = None
 
     def __post_init__(self) -> None:
         if self.queues is not None:
@@ -37,7 +43,7 @@ class Options:
                 check_queue(queue)
         if self.concurrency < 1:
             raise BadArgument("concurrency", f"{self.concurrency}: a worker runs at least 1 job at a time")
-        for name in ("fetch_job_polling_interval", "update_heartbeat_interval"):
+        for name in ("fetch_job_polling_interval", "abort_job_polling_interval", "update_heartbeat_interval"):
             if getattr(self, name) <= 0:
                 raise BadArgument(name, f"{getattr(self, name)} seconds: must be more than 0")
         if self.stalled_worker_timeout < 3 * self.update_heartbeat_interval:
@@ -46,6 +52,7 @@ class Options:
                 f"{self.stalled_worker_timeout} seconds: must be at least three heartbeats "
                 f"({self.update_heartbeat_interval} seconds each), or a busy worker is taken for dead",
             )
+        check_worker_middleware(self.task_middleware, self.worker_middleware)
 
 
 def options(given: Mapping[str, Any]) -> Options:
