@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from inturn.connectors import PsycopgConnector, SyncPsycopgConnector
     from inturn.context import JobContext
     from inturn.model import Job, Status
+    from inturn.options import JobOptions
     from inturn.retry import BaseRetryStrategy, RetryDecision, RetryStrategy
     from inturn.tasks import Deferrer, Task
 
@@ -38,6 +39,7 @@ __all__ = [
     "Deferrer",
     "Job",
     "JobContext",
+    "JobOptions",
     "PsycopgConnector",
     "RetryDecision",
     "RetryStrategy",
@@ -53,6 +55,7 @@ _HOMES = {
     "Deferrer": "tasks",
     "Job": "model",
     "JobContext": "context",
+    "JobOptions": "options",
     "PsycopgConnector": "connectors",
     "RetryDecision": "retry",
     "RetryStrategy": "retry",

@@ -21,8 +21,9 @@ from inturn.model import NewJob
 from inturn.opening import Opening
 from inturn.operations import enqueue
 from inturn.operations.upkeep import check_connection
+from inturn.options import OnFailureName, OnRetryName
 from inturn.schema import SchemaManager
-from inturn.tasks import Deferrer, OnFailureName, OnRetryName, Options
+from inturn.tasks import Deferrer, Options
 
 
 class App(Blueprint):

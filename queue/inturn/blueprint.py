@@ -12,7 +12,8 @@ from inturn.context import JobContext
 from inturn.errors import TaskAlreadyRegistered, TaskDefinitionError, TaskNotFound, UnboundTaskError
 from inturn.middleware import TaskMiddleware
 from inturn.model import NewJob
-from inturn.tasks import OnFailureName, OnRetryName, Options, P, R, Retry, Task
+from inturn.options import OnFailureName, OnRetryName
+from inturn.tasks import Options, P, R, Retry, Task
 
 NO_APP = (
     "These tasks belong to no App, which alone has a database to enqueue them in. Add their blueprint to one: "

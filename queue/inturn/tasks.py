@@ -6,12 +6,13 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from inturn import arguments
 from inturn.errors import BadArgument, TaskDefinitionError
 from inturn.middleware import TaskMiddleware, check_task_middleware
 from inturn.model import NewJob, OnFailure, OnRetry
+from inturn.options import JobOptions, OnFailureName, OnRetryName
 from inturn.retry import BaseRetryStrategy, strategy
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Retry = bool | int | BaseRetryStrategy
-OnRetryName = Literal["hold", "release"]
-OnFailureName = Literal["continue", "halt"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +165,10 @@ class Task(Deferrer[P], Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
 
+    @overload
+    def configure(self, *, task_kwargs: None = None, **options: Unpack[JobOptions]) -> Deferrer[P]: ...
+    @overload
+    def configure(self, *, task_kwargs: Mapping[str, Any], **options: Unpack[JobOptions]) -> Deferrer[...]: ...
     def configure(
         self,
         *,
@@ -178,7 +181,7 @@ class Task(Deferrer[P], Generic[P, R]):
         on_retry: OnRetryName | None = None,
         on_failure: OnFailureName | None = None,
         connection: object = None,
-    ) -> Deferrer[P]:
+    ) -> Deferrer[Any]:
         """Options for the jobs deferred through what it returns; what is not given stays the task's own.
 
         `connection` is a psycopg or SQLAlchemy connection or session of yours: the job then exists if and only if you commit.
