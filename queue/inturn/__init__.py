@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from inturn.blueprint import Blueprint
     from inturn.connectors import PsycopgConnector, SyncPsycopgConnector
     from inturn.context import JobContext
-    from inturn.model import Job, Status
+    from inturn.model import Job, Status, StoredJob
     from inturn.options import JobOptions
     from inturn.retry import BaseRetryStrategy, RetryDecision, RetryStrategy
     from inturn.tasks import Deferrer, Task
@@ -44,6 +44,7 @@ __all__ = [
     "RetryDecision",
     "RetryStrategy",
     "Status",
+    "StoredJob",
     "SyncPsycopgConnector",
     "Task",
 ]
@@ -60,6 +61,7 @@ _HOMES = {
     "RetryDecision": "retry",
     "RetryStrategy": "retry",
     "Status": "model",
+    "StoredJob": "model",
     "SyncPsycopgConnector": "connectors",
     "Task": "tasks",
 }

@@ -96,6 +96,10 @@ class Deferrer(Generic[P]):
         """Enqueue a job for each mapping of arguments, in this order, all or none."""
         return await self._owner.enqueue_async(self._jobs(task_kwargs), self._connection)
 
+    def make_new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """A job that is not enqueued yet: `app.job_manager.batch_defer_jobs` takes several, of any tasks and locks."""
+        return self._job(args, kwargs)
+
     def _jobs(self, task_kwargs: Sequence[Mapping[str, Any]]) -> list[NewJob]:
         jobs = []
         for index, kwargs in enumerate(task_kwargs):

@@ -14,6 +14,7 @@ EXPLAIN = "SELECT reason, detail, unblock FROM {schema}.explain(%s)"
 CANCEL = "SELECT {schema}.cancel_job(%s, %s)::text"
 DELETE = "SELECT {schema}.delete_job(%s)"
 RETRY = "SELECT {schema}.retry_job(%s)"
+RETRY_CHANGED = "SELECT {schema}.retry_job_changed(%s, %s, %s, %s, %s)"
 SHOW = """
 SELECT id, status::text, queue, task, lock, priority, attempts, args, errors,
        created_at, scheduled_at, started_at, finished_at, worker_id, fence
@@ -135,4 +136,11 @@ def delete(job_id: int) -> Operation[bool]:
 
 def retry(job_id: int) -> Operation[bool]:
     ((done,),) = yield Statement(RETRY, [job_id])
+    return bool(done)
+
+
+def retry_changed(
+    job_id: int, at: datetime | None, priority: int | None, queue: str | None, lock: str | None
+) -> Operation[bool]:
+    ((done,),) = yield Statement(RETRY_CHANGED, [job_id, at, priority, queue, lock])
     return bool(done)

@@ -56,16 +56,16 @@ class Attempt:
                 raise  # the worker itself is being cancelled
             return self._failed(error)
 
-    async def _call(self, limiter: anyio.CapacityLimiter) -> object:
+    async def _call(self, limiter: anyio.CapacityLimiter) -> Any:
         if self.around is None or self.context is None:
             return await self._run(limiter, self.task.func)
         return await self.around.call(self.task, self.context, partial(self._run, limiter))
 
-    async def _run(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> object:
+    async def _run(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> Any:
         args = (self.context,) if self.task.pass_context else ()
         if self.task.is_async:
             return await function(*args, **self.job.task_kwargs)
-        value, error = await anyio.to_thread.run_sync(_caught, function, args, self.job.task_kwargs, limiter=limiter)
+        error, value = await anyio.to_thread.run_sync(_caught, function, args, self.job.task_kwargs, limiter=limiter)
         if error is not None:
             raise error
         return value
@@ -100,9 +100,9 @@ def describe(error: BaseException) -> str:
 
 def _caught(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[object, BaseException | None]:
-    """The error as a value: StopIteration and SystemExit do not survive the way out of a thread."""
+) -> tuple[BaseException | None, Any]:
+    """What it raised, as a value (StopIteration and SystemExit do not survive the way out of a thread), and returned."""
     try:
-        return function(*args, **kwargs), None
+        return None, function(*args, **kwargs)
     except BaseException as error:
-        return None, error
+        return error, None
