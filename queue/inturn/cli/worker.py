@@ -1,7 +1,8 @@
 """Run a worker until it is told to stop."""
 
 import signal
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
@@ -9,7 +10,12 @@ from inturn.cli import logs
 from inturn.cli.settings import Settings, app_option, dsn_option, load_app, pass_settings, verbose_option
 from inturn.errors import MissingApp, SchemaMismatch
 
+F = TypeVar("F", bound=Callable[..., Any])
 MIGRATE = "queue migrate"  # what SchemaMismatch advises
+
+
+def seconds(*names: str, help: str) -> Callable[[F], F]:
+    return click.option(*names, type=float, metavar="SECONDS", help=help)
 
 
 @click.command(
@@ -24,13 +30,20 @@ Examples:
 @click.option("-q", "--queues", metavar="A,B", multiple=True, help="Serve only these queues.  [default: all]")
 @click.option("-c", "--concurrency", type=int, metavar="N", help="How many jobs at once.  [default: 1]")
 @click.option("-n", "--name", help="What to call this worker in logs and tables.")
-@click.option("--one-shot", is_flag=True, help="End when nothing is left to do.")
-@click.option("--grace", type=float, metavar="SECONDS", help="Abort what still runs so long after the first signal.")
-@click.option("--poll", type=float, metavar="SECONDS", help="Look for jobs at least this often.  [default: 5]")
-@click.option("--no-listen-notify", is_flag=True, help="Do not listen for notifications, only poll.")
-@click.option("--heartbeat", type=float, metavar="SECONDS", help="How often to sign that it lives.  [default: 10]")
+@click.option("--one-shot/--wait", "-1/-w", "--no-wait", default=None, help="End when nothing is left to do, or wait.")
+@seconds("--grace", "--shutdown-graceful-timeout", help="Abort what still runs so long after the first signal.")
+@seconds("-p", "--poll", "--fetch-job-polling-interval", help="Look for jobs at least this often.  [default: 5]")
+@seconds("--abort-job-polling-interval", help="Look for jobs to abort at least this often.  [default: 5]")
+@click.option("--listen-notify/--no-listen-notify", "-l", default=None, help="Listen for notifications, or only poll.")
+@click.option(
+    "--delete-jobs",
+    type=click.Choice(["never", "successful", "always"]),
+    help="Keep no history of these.  [default: never]",
+)
+@seconds("--heartbeat", "--update-heartbeat-interval", help="How often to sign that it lives.  [default: 10]")
 @click.option(
     "--stalled-after",
+    "--stalled-worker-timeout",
     type=float,
     metavar="SECONDS",
     help="Take over the jobs of workers silent for this long.  [default: 30]",
@@ -61,8 +74,7 @@ def command(settings: Settings, /, dsn: str | None, **given: Any) -> None:
 def options(
     *,
     queues: tuple[str, ...],
-    one_shot: bool,
-    no_listen_notify: bool,
+    one_shot: bool | None,
     grace: float | None,
     poll: float | None,
     heartbeat: float | None,
@@ -72,9 +84,8 @@ def options(
     """Only what was said: the rest is left to the app's worker_defaults."""
     said = {
         **same_name,
-        "queues": [name.strip() for names in queues for name in names.split(",")] or None,
-        "wait": False if one_shot else None,
-        "listen_notify": False if no_listen_notify else None,
+        "queues": [name for names in queues for part in names.split(",") if (name := part.strip())] or None,
+        "wait": None if one_shot is None else not one_shot,
         "shutdown_graceful_timeout": grace,
         "fetch_job_polling_interval": poll,
         "update_heartbeat_interval": heartbeat,
