@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from inturn.app import App
     from inturn.blueprint import Blueprint
-    from inturn.connectors import PsycopgConnector, SyncPsycopgConnector
+    from inturn.connectors import BaseConnector, PsycopgConnector, SyncPsycopgConnector
     from inturn.context import JobContext
     from inturn.model import Job, Status, StoredJob
     from inturn.options import JobOptions
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App",
+    "BaseConnector",
     "BaseRetryStrategy",
     "Blueprint",
     "Deferrer",
@@ -51,6 +52,7 @@ __all__ = [
 
 _HOMES = {
     "App": "app",
+    "BaseConnector": "connectors",
     "BaseRetryStrategy": "retry",
     "Blueprint": "blueprint",
     "Deferrer": "tasks",

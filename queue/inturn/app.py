@@ -72,23 +72,24 @@ class App(Blueprint):
             self.connector = before
 
     @classmethod
-    def from_path(cls, path: str) -> App:
+    def from_path(cls, dotted_path: str) -> App:
         """The app at `package.module:attribute` (or `package.module.attribute`)."""
-        module_name, _, attribute = path.rpartition(":" if ":" in path else ".")
+        module_name, _, attribute = dotted_path.rpartition(":" if ":" in dotted_path else ".")
         if not module_name or not attribute:
-            raise LoadFromPathError(f"{path!r} is no path of an app. Write package.module:app")
+            raise LoadFromPathError(f"{dotted_path!r} is no path of an app. Write package.module:app")
         try:
             module = importlib.import_module(module_name)
         except ModuleNotFoundError as error:
             if error.name is None or not module_name.startswith(error.name):
                 raise  # a missing import inside the user's module is the user's to see
             raise LoadFromPathError(
-                f"There is no module {error.name!r} to import {path!r} from. Run from the folder that holds it, or check the name."
+                f"There is no module {error.name!r} to import {dotted_path!r} from. "
+                "Run from the folder that holds it, or check the name."
             ) from None
         app = getattr(module, attribute, None)
         if not isinstance(app, App):
             found = "nothing" if app is None else f"a {type(app).__name__}"
-            raise LoadFromPathError(f"{path!r} names {found}, not an inturn.App.")
+            raise LoadFromPathError(f"{dotted_path!r} names {found}, not an inturn.App.")
         return app
 
     def configure_task(

@@ -150,6 +150,9 @@ class PsycopgConnector:
             return self._pool
 
 
+BaseConnector = PsycopgConnector  # there is one driver; the name is for annotations
+
+
 class SyncPsycopgConnector(PsycopgConnector):
     """The same for a program that only defers, and never from async code: a script, a Django site.
 

@@ -3,7 +3,7 @@
 import math
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -56,10 +56,10 @@ class Attempt:
                 raise  # the worker itself is being cancelled
             return self._failed(error)
 
-    async def _call(self, limiter: anyio.CapacityLimiter) -> Any:
+    def _call(self, limiter: anyio.CapacityLimiter) -> Awaitable[Any]:
         if self.around is None or self.context is None:
-            return await self._run(limiter, self.task.func)
-        return await self.around.call(self.task, self.context, partial(self._run, limiter))
+            return self._run(limiter, self.task.func)
+        return self.around.call(self.task, self.context, partial(self._run, limiter))
 
     async def _run(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> Any:
         args = (self.context,) if self.task.pass_context else ()
