@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from inturn.connectors import BaseConnector, PsycopgConnector, SyncPsycopgConnector
     from inturn.context import JobContext
     from inturn.model import Job, Status, StoredJob
-    from inturn.options import JobOptions
+    from inturn.options import JobOptions, TaskOptions
     from inturn.retry import BaseRetryStrategy, RetryDecision, RetryStrategy
     from inturn.tasks import Deferrer, Task
 
@@ -48,6 +48,7 @@ __all__ = [
     "StoredJob",
     "SyncPsycopgConnector",
     "Task",
+    "TaskOptions",
 ]
 
 _HOMES = {
@@ -66,6 +67,7 @@ _HOMES = {
     "StoredJob": "model",
     "SyncPsycopgConnector": "connectors",
     "Task": "tasks",
+    "TaskOptions": "options",
 }
 
 

@@ -5,23 +5,22 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import anyio
 
 from inturn import arguments
 from inturn.blueprint import Blueprint
 from inturn.connectors import AsyncPool, Pool, PsycopgConnector
-from inturn.errors import ConfigurationError, LoadFromPathError
+from inturn.errors import BadArgument, ConfigurationError, LoadFromPathError
 from inturn.jobs import Jobs
 from inturn.lanes import Lanes
 from inturn.model import NewJob
 from inturn.opening import Opening
 from inturn.operations import enqueue
 from inturn.operations.upkeep import check_connection
-from inturn.options import OnFailureName, OnRetryName
+from inturn.options import JobOptions
 from inturn.schema import SchemaManager
 from inturn.tasks import Deferrer, Options
 
@@ -97,30 +96,19 @@ class App(Blueprint):
         name: str,
         *,
         allow_unknown: bool = True,
-        lock: str | None = None,
         task_kwargs: Mapping[str, Any] | None = None,
-        schedule_at: datetime | None = None,
-        schedule_in: timedelta | Mapping[str, float] | None = None,
-        queue: str | None = None,
-        priority: int | None = None,
-        on_retry: OnRetryName | None = None,
-        on_failure: OnFailureName | None = None,
-        connection: object = None,
+        **options: Unpack[JobOptions],
     ) -> Deferrer[...]:
         """Like `task.configure`, for a task by its name, which may live in another program."""
-        changes: dict[str, Any] = {
-            "lock": lock,
-            "schedule_at": schedule_at,
-            "schedule_in": schedule_in,
-            "queue": queue,
-            "priority": priority,
-            "on_retry": on_retry,
-            "on_failure": on_failure,
-        }
         if name in self.tasks or not allow_unknown:
-            return self.find_task(name).configure(task_kwargs=task_kwargs, connection=connection, **changes)
-        options = Options().changed(**changes)
-        return Deferrer(self, arguments.check_task_name(name), None, options, task_kwargs, connection)
+            return self.find_task(name).configure(task_kwargs=task_kwargs, **options)
+        known = JobOptions.__annotations__
+        for option in options.keys() - known.keys():
+            raise BadArgument(option, f"no such option of a job; there are {', '.join(known)}")
+        changes: dict[str, Any] = {**options}
+        connection = changes.pop("connection", None)
+        task_options = Options().changed(**changes)
+        return Deferrer(self, arguments.check_task_name(name), None, task_options, task_kwargs, connection)
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
         return self._connector.run(enqueue.defer_jobs(jobs), connection)

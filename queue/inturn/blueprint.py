@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Concatenate, Literal, overload
+from typing import Any, Concatenate, Literal, Unpack, overload
 
 from inturn import arguments
 from inturn.context import JobContext
 from inturn.errors import TaskAlreadyRegistered, TaskDefinitionError, TaskNotFound, UnboundTaskError
 from inturn.middleware import TaskMiddleware
 from inturn.model import NewJob
-from inturn.options import OnFailureName, OnRetryName
-from inturn.tasks import Options, P, R, Retry, Task
+from inturn.options import OnFailureName, OnRetryName, Retry, TaskOptions
+from inturn.tasks import Options, P, R, Task
 
 NO_APP = (
     "These tasks belong to no App, which alone has a database to enqueue them in. Add their blueprint to one: "
@@ -100,33 +100,11 @@ class Blueprint:
     def task(self, _func: Callable[P, R], /) -> Task[P, R]: ...
     @overload
     def task(
-        self,
-        *,
-        pass_context: Literal[True],
-        name: str | None = None,
-        aliases: Sequence[str] | None = None,
-        retry: Retry = False,
-        queue: str = "default",
-        priority: int = 0,
-        lock: str | None = None,
-        on_retry: OnRetryName = "hold",
-        on_failure: OnFailureName = "continue",
-        task_middleware: Sequence[TaskMiddleware] | None = None,
+        self, *, pass_context: Literal[True], **options: Unpack[TaskOptions]
     ) -> Callable[[Callable[Concatenate[JobContext, P], R]], Task[P, R]]: ...
     @overload
     def task(
-        self,
-        *,
-        pass_context: Literal[False] = False,
-        name: str | None = None,
-        aliases: Sequence[str] | None = None,
-        retry: Retry = False,
-        queue: str = "default",
-        priority: int = 0,
-        lock: str | None = None,
-        on_retry: OnRetryName = "hold",
-        on_failure: OnFailureName = "continue",
-        task_middleware: Sequence[TaskMiddleware] | None = None,
+        self, *, pass_context: Literal[False] = False, **options: Unpack[TaskOptions]
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     def task(
         self,

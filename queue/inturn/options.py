@@ -1,11 +1,29 @@
-"""What a type checker knows of the options of a job: the one list of them for `configure`."""
+"""What a type checker knows of the options of tasks and jobs: the one list of each, for `task` and for `configure`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, TypedDict
 
+from inturn.middleware import TaskMiddleware
+from inturn.retry import BaseRetryStrategy
+
+Retry = bool | int | BaseRetryStrategy
 OnRetryName = Literal["hold", "release"]
 OnFailureName = Literal["continue", "halt"]
+
+
+class TaskOptions(TypedDict, total=False):
+    """For decorators of your own, as JobOptions."""
+
+    name: str | None
+    aliases: Sequence[str] | None
+    retry: Retry
+    queue: str
+    priority: int
+    lock: str | None
+    on_retry: OnRetryName
+    on_failure: OnFailureName
+    task_middleware: Sequence[TaskMiddleware] | None
 
 
 class JobOptions(TypedDict, total=False):

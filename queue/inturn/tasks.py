@@ -12,15 +12,14 @@ from inturn import arguments
 from inturn.errors import BadArgument, TaskDefinitionError
 from inturn.middleware import TaskMiddleware, check_task_middleware
 from inturn.model import NewJob, OnFailure, OnRetry
-from inturn.options import JobOptions, OnFailureName, OnRetryName
-from inturn.retry import BaseRetryStrategy, strategy
+from inturn.options import JobOptions, OnFailureName, OnRetryName, Retry
+from inturn.retry import strategy
 
 if TYPE_CHECKING:
     from inturn.blueprint import Blueprint
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Retry = bool | int | BaseRetryStrategy
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from inturn import JobOptions, Task
+from inturn import Blueprint, JobOptions, Task, TaskOptions
 from inturn.tasks import Options
 
 ROOT = Path(__file__).parents[2]
@@ -109,4 +109,9 @@ def test_basedpyright_knows_the_types(basedpyright: Verdict) -> None:
 def test_the_checkers_know_every_option_that_there_is() -> None:
     taken = inspect.signature(Task.configure).parameters.keys() - {"self", "task_kwargs"}
     assert set(JobOptions.__annotations__) == taken
+    assert set(TaskOptions.__annotations__) == inspect.signature(Blueprint.task).parameters.keys() - {
+        "self",
+        "_func",
+        "pass_context",
+    }
     assert taken == inspect.signature(Options.changed).parameters.keys() - {"self"} | {"connection"}
