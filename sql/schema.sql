@@ -1122,6 +1122,38 @@ BEGIN
     END IF;
     RETURN false;
 END $$;
+CREATE FUNCTION inturn.retry_job_changed(p_id bigint, p_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_priority integer DEFAULT NULL::integer, p_queue text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+DECLARE
+    v_halted text := (SELECT lock FROM lanes WHERE failed_job_id = p_id AND lock <> p_lock);
+BEGIN
+    -- To another lane it goes by way of the history: it leaves the old one as if it had been cancelled or skipped.
+    IF v_halted IS NOT NULL THEN
+        IF (take_lane(v_halted)).failed_job_id = p_id THEN
+            PERFORM unstop_lane(v_halted);
+            PERFORM audit('retry-head', v_halted, 1, NULL, 'job ' || p_id || ' moves to another lane');
+        ELSE
+            PERFORM settle_lane(v_halted);
+        END IF;
+    END IF;
+    IF p_lock IS NOT NULL THEN
+        PERFORM cancel_job(id) FROM jobs WHERE id = p_id AND status = 'scheduled' AND lock IS DISTINCT FROM p_lock;
+        UPDATE finished_jobs SET lock = p_lock WHERE id = p_id;
+    END IF;
+    IF NOT retry_job(p_id) THEN
+        RETURN false;
+    END IF;
+    -- Nobody sees the job before this commits.
+    UPDATE jobs
+    SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE status END,
+        scheduled_at = coalesce(p_at, scheduled_at),
+        priority = coalesce(p_priority, priority),
+        queue = coalesce(p_queue, queue)
+    WHERE id = p_id;
+    RETURN true;
+END $$;
 CREATE FUNCTION inturn.revive(p_id bigint) RETURNS bigint
     LANGUAGE sql
     AS $$

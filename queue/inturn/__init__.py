@@ -24,43 +24,55 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from inturn.app import App
-    from inturn.connectors import PsycopgConnector
+    from inturn.blueprint import Blueprint
+    from inturn.connectors import BaseConnector, PsycopgConnector, SyncPsycopgConnector
     from inturn.context import JobContext
     from inturn.fences import check_fence, check_fence_async
-    from inturn.model import Job, Status
+    from inturn.model import Job, Status, StoredJob
+    from inturn.options import JobOptions, TaskOptions
     from inturn.retry import BaseRetryStrategy, RetryDecision, RetryStrategy
-    from inturn.tasks import Blueprint, Deferrer, Task
+    from inturn.tasks import Deferrer, Task
 
 __all__ = [
     "App",
+    "BaseConnector",
     "BaseRetryStrategy",
     "Blueprint",
     "Deferrer",
     "Job",
     "JobContext",
+    "JobOptions",
     "PsycopgConnector",
     "RetryDecision",
     "RetryStrategy",
     "Status",
+    "StoredJob",
+    "SyncPsycopgConnector",
     "Task",
+    "TaskOptions",
     "check_fence",
     "check_fence_async",
 ]
 
 _HOMES = {
     "App": "app",
+    "BaseConnector": "connectors",
     "BaseRetryStrategy": "retry",
-    "Blueprint": "tasks",
+    "Blueprint": "blueprint",
     "Deferrer": "tasks",
     "Job": "model",
     "JobContext": "context",
+    "JobOptions": "options",
     "PsycopgConnector": "connectors",
     "RetryDecision": "retry",
     "RetryStrategy": "retry",
     "Status": "model",
+    "StoredJob": "model",
+    "SyncPsycopgConnector": "connectors",
     "Task": "tasks",
     "check_fence": "fences",
     "check_fence_async": "fences",
+    "TaskOptions": "options",
 }
 
 

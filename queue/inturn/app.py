@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import anyio
 
 from inturn import arguments
+from inturn.blueprint import Blueprint
 from inturn.builtin_tasks import remove_old_jobs
-from inturn.connectors import PsycopgConnector
-from inturn.errors import ConfigurationError
+from inturn.connectors import AsyncPool, Pool, PsycopgConnector
+from inturn.errors import BadArgument, ConfigurationError, LoadFromPathError
 from inturn.jobs import Jobs
 from inturn.lanes import Lanes
 from inturn.model import NewJob
+from inturn.opening import Opening
 from inturn.operations import enqueue
-from inturn.operations.upkeep import check_schema
-from inturn.tasks import Blueprint, Deferrer, OnFailureName, OnRetryName, Options
+from inturn.operations.upkeep import check_connection
+from inturn.options import JobOptions
+from inturn.schema import SchemaManager
+from inturn.tasks import Deferrer, Options
 
 
 class App(Blueprint):
@@ -42,31 +45,53 @@ class App(Blueprint):
         if dsn is not None and connector is not None:
             raise ConfigurationError("Give the App either a DSN or a connector, not both.")
         self.connector = connector or PsycopgConnector(dsn)
-        self.lanes = Lanes(self.connector)
-        self.job_manager = Jobs(self.connector)
         self.import_paths = list(import_paths or ())
         self.worker_defaults = dict(worker_defaults or {})
         name = f"builtin:{remove_old_jobs.name}"
         self.task(name=name, pass_context=True, queue="builtin")(remove_old_jobs.func)
 
+    @property
+    def connector(self) -> PsycopgConnector:
+        return self._connector
+
+    @connector.setter
+    def connector(self, connector: PsycopgConnector) -> None:
+        self._connector = connector
+        self.lanes = Lanes(connector)
+        self.job_manager = Jobs(connector)
+        self.schema_manager = SchemaManager(connector)
+
+    @contextmanager
+    def replace_connector(self, connector: PsycopgConnector) -> Iterator[Self]:
+        """Within it everything goes through another connector: to another database in a test, say.
+
+        with app.replace_connector(PsycopgConnector(test_dsn)), app.open(): ...
+        """
+        before, self.connector = self.connector, connector
+        try:
+            yield self
+        finally:
+            self.connector = before
+
     @classmethod
-    def from_path(cls, path: str) -> App:
+    def from_path(cls, dotted_path: str) -> App:
         """The app at `package.module:attribute` (or `package.module.attribute`)."""
-        module_name, _, attribute = path.rpartition(":" if ":" in path else ".")
+        module_name, _, attribute = dotted_path.rpartition(":" if ":" in dotted_path else ".")
         if not module_name or not attribute:
-            raise ConfigurationError(f"{path!r} is no path of an app. Write package.module:app")
+            raise LoadFromPathError(f"{dotted_path!r} is no path of an app. Write package.module:app")
         try:
             module = importlib.import_module(module_name)
         except ModuleNotFoundError as error:
             if error.name is None or not module_name.startswith(error.name):
                 raise  # a missing import inside the user's module is the user's to see
-            raise ConfigurationError(
-                f"There is no module {error.name!r} to import {path!r} from. Run from the folder that holds it, or check the name."
+            raise LoadFromPathError(
+                f"There is no module {error.name!r} to import {dotted_path!r} from. "
+                "Run from the folder that holds it, or check the name."
             ) from None
         app = getattr(module, attribute, None)
         if not isinstance(app, App):
             found = "nothing" if app is None else f"a {type(app).__name__}"
-            raise ConfigurationError(f"{path!r} names {found}, not an inturn.App.")
+            raise LoadFromPathError(f"{dotted_path!r} names {found}, not an inturn.App.")
         return app
 
     def configure_task(
@@ -74,42 +99,29 @@ class App(Blueprint):
         name: str,
         *,
         allow_unknown: bool = True,
-        lock: str | None = None,
         task_kwargs: Mapping[str, Any] | None = None,
-        schedule_at: datetime | None = None,
-        schedule_in: timedelta | Mapping[str, float] | None = None,
-        queue: str | None = None,
-        priority: int | None = None,
-        on_retry: OnRetryName | None = None,
-        on_failure: OnFailureName | None = None,
-        timeout: float | timedelta | None = None,
-        connection: object = None,
+        **options: Unpack[JobOptions],
     ) -> Deferrer[...]:
         """Like `task.configure`, for a task by its name, which may live in another program."""
-        changes: dict[str, Any] = {
-            "lock": lock,
-            "schedule_at": schedule_at,
-            "schedule_in": schedule_in,
-            "queue": queue,
-            "priority": priority,
-            "on_retry": on_retry,
-            "on_failure": on_failure,
-            "timeout": timeout,
-        }
         if name in self.tasks or not allow_unknown:
-            return self.find_task(name).configure(task_kwargs=task_kwargs, connection=connection, **changes)
-        options = Options().changed(**changes)
-        return Deferrer(self, arguments.check_task_name(name), None, options, task_kwargs, connection)
+            return self.find_task(name).configure(task_kwargs=task_kwargs, **options)
+        known = JobOptions.__annotations__
+        for option in options.keys() - known.keys():
+            raise BadArgument(option, f"no such option of a job; there are {', '.join(known)}")
+        changes: dict[str, Any] = {**options}
+        connection = changes.pop("connection", None)
+        task_options = Options().changed(**changes)
+        return Deferrer(self, arguments.check_task_name(name), None, task_options, task_kwargs, connection)
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
-        return self.connector.run(enqueue.defer_jobs(jobs), connection)
+        return self._connector.run(enqueue.defer_jobs(jobs), connection)
 
     async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
-        return await self.connector.run_async(enqueue.defer_jobs(jobs), connection)
+        return await self._connector.run_async(enqueue.defer_jobs(jobs), connection)
 
-    def open(self) -> Self:
-        """Open the connections; in `with app.open():` they close at its end."""
-        self.connector.open()
+    def open(self, pool: Pool | None = None) -> Self:
+        """Open the connections; in `with app.open():` they close at its end. A `pool` of yours is used and left open."""
+        self.connector.open(pool)
         return self
 
     def __enter__(self) -> Self:
@@ -121,20 +133,20 @@ class App(Blueprint):
     def close(self) -> None:
         self.connector.close()
 
-    def open_async(self) -> Opening:
-        """`await app.open_async()` opens; `async with app.open_async():` closes again too."""
-        return Opening(self)
+    def open_async(self, pool: AsyncPool | None = None) -> Opening[Self]:
+        """`await app.open_async()` opens; `async with app.open_async():` closes again too. A `pool` of yours is left open."""
+        return Opening(self, self.connector, pool)
 
     async def close_async(self) -> None:
         await self.connector.close_async()
 
-    def check_connection(self) -> None:
-        """Raise what is wrong with the connection or the schema, if anything is."""
-        self.connector.run(check_schema(self.connector.schema))
+    def check_connection(self) -> bool:
+        """Whether the queue can be used: False before the first `queue migrate`; raises what else is wrong."""
+        return self.connector.run(check_connection(self.connector.schema))
 
-    async def check_connection_async(self) -> None:
-        """Raise what is wrong with the connection or the schema, if anything is."""
-        await self.connector.run_async(check_schema(self.connector.schema))
+    async def check_connection_async(self) -> bool:
+        """Whether the queue can be used: False before the first `queue migrate`; raises what else is wrong."""
+        return await self.connector.run_async(check_connection(self.connector.schema))
 
     def perform_import_paths(self) -> None:
         for path in self.import_paths:
@@ -154,22 +166,3 @@ class App(Blueprint):
         self.perform_import_paths()
         async with nullcontext() if self.connector.is_open_async else self.open_async():
             return await run(self, self.connector, {**self.worker_defaults, **options})
-
-
-class Opening:
-    """An app about to be opened: awaited, or entered."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-
-    def __await__(self) -> Generator[Any, None, App]:
-        return self.__aenter__().__await__()
-
-    async def __aenter__(self) -> App:
-        await self._app.connector.open_async()
-        return self._app
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await self._app.close_async()

@@ -6,7 +6,7 @@ Arguments are bound by the task's signature, stored by name, as JSON that reads 
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from inspect import Parameter, Signature
@@ -141,6 +141,12 @@ def check_task_name(name: object) -> str:
         raise BadArgument("task name", f"{str(name)[:80]!r}: give 1 to 512 bytes of text")
     _check_text("task name", name)
     return name
+
+
+def check_aliases(aliases: Sequence[str] | None) -> tuple[str, ...]:
+    if isinstance(aliases, str):
+        raise BadArgument("aliases", f"is the text {aliases!r}; give a list of names")
+    return tuple(check_task_name(alias) for alias in aliases or ())
 
 
 def check_priority(priority: object) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from inturn.blueprint import Blueprint
 from inturn.context import JobContext
-from inturn.tasks import Blueprint
 
 if TYPE_CHECKING:
     from inturn.app import App

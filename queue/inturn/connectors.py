@@ -3,45 +3,70 @@
 A job deferred here without `connection=` is committed when the call returns.
 """
 
-import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from threading import Lock
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from inturn import drive, guests
-from inturn.errors import AppNotOpen, ConfigurationError
+from inturn.address import find_dsn
+from inturn.errors import AppNotOpen, ConfigurationError, SyncConnectorConfigurationError
 from inturn.operations import Operation
 from inturn.sql import SCHEMA
 
 T = TypeVar("T")
+Pool = ConnectionPool[psycopg.Connection[Any]]
+AsyncPool = AsyncConnectionPool[psycopg.AsyncConnection[Any]]
 AUTOCOMMIT = {"autocommit": True}
+SYNC_ONLY = (
+    "SyncPsycopgConnector does nothing async: no defer_async, no open_async, no worker. "
+    "Give the App a PsycopgConnector, which is sync as well."
+)
 NOT_OPEN = "The app is not open. Defer inside `with app.open():` or `async with app.open_async():`."
 
 
 class PsycopgConnector:
-    """Where the queue lives: a DSN (default: INTURN_DSN, DATABASE_URL, or libpq's PG variables) and a schema."""
+    """Where the queue lives: a DSN (default: INTURN_DSN, DATABASE_URL, or libpq's PG variables) and a schema.
+
+    PsycopgConnector("postgresql://user@host/database", schema="jobs", max_size=20)
+
+    `min_size` and `max_size` are of the pool that defers; further options, or `kwargs`, are libpq's: `connect_timeout=5`.
+    """
 
     def __init__(
-        self, dsn: str | None = None, *, schema: str = SCHEMA, min_size: int = 1, max_size: int = 10, **options: Any
+        self,
+        dsn: str | None = None,
+        *,
+        conninfo: str | None = None,
+        schema: str = SCHEMA,
+        min_size: int = 1,
+        max_size: int = 10,
+        kwargs: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> None:
-        self._dsn = dsn
+        if dsn and conninfo:
+            raise ConfigurationError("Give the connector either a DSN or conninfo: they are two names for one thing.")
+        self._dsn = dsn or conninfo
         self.schema = schema
-        self._options = options
+        self._options = {**(kwargs or {}), **options}
         self._min_size = min_size
         self._max_size = max_size
         self._opens = 0  # how often it was opened and not closed
         self._opening = Lock()
-        self._pool: ConnectionPool[psycopg.Connection[Any]] | None = None
-        self._async_pool: AsyncConnectionPool[psycopg.AsyncConnection[Any]] | None = None
+        self._pool: Pool | None = None
+        self._async_pool: AsyncPool | None = None
+        self._lent: list[Pool | AsyncPool] = []  # pools of the caller's, who closes them
 
     @property
     def dsn(self) -> str:
-        return make_conninfo(find_dsn(self._dsn), **self._options)
+        try:
+            return make_conninfo(find_dsn(self._dsn, options=self._options), **self._options)
+        except psycopg.ProgrammingError as error:
+            raise ConfigurationError(f"The connector has an option that libpq does not know: {error}".strip()) from None
 
     @property
     def is_open_async(self) -> bool:
@@ -86,21 +111,27 @@ class PsycopgConnector:
         async with self._async_pool.connection() as own:
             yield own
 
-    def open(self) -> None:
+    def open(self, pool: Pool | None = None) -> None:
         self._opens += 1
+        if pool is not None:
+            self._pool = pool
+            self._lent.append(pool)
         self._sync_pool()
 
     def close(self) -> None:
         self._opens = max(0, self._opens - 1)
         if not self._opens:
             pool, self._pool = self._pool, None
-            if pool is not None:
+            if pool is not None and not self._was_lent(pool):
                 pool.close()
 
-    async def open_async(self) -> None:
+    async def open_async(self, pool: AsyncPool | None = None) -> None:
         self._opens += 1
-        if self._async_pool is None:
-            pool: AsyncConnectionPool[psycopg.AsyncConnection[Any]] = AsyncConnectionPool(
+        if pool is not None:
+            self._async_pool = pool
+            self._lent.append(pool)
+        elif self._async_pool is None:
+            pool = AsyncConnectionPool(
                 self.dsn, open=False, kwargs=AUTOCOMMIT, min_size=self._min_size, max_size=self._max_size
             )
             with drive.translated():
@@ -109,17 +140,23 @@ class PsycopgConnector:
 
     async def close_async(self) -> None:
         pool, self._async_pool = self._async_pool, None
-        if pool is not None:
+        if pool is not None and not self._was_lent(pool):
             await pool.close()
         self.close()
 
-    def _sync_pool(self) -> ConnectionPool[psycopg.Connection[Any]]:
+    def _was_lent(self, pool: Pool | AsyncPool) -> bool:
+        if pool not in self._lent:
+            return False
+        self._lent.remove(pool)
+        return True
+
+    def _sync_pool(self) -> Pool:
         """Opened on the first sync call: sync tasks of an async worker may defer too."""
         with self._opening:
             if not self._opens:
                 raise AppNotOpen(NOT_OPEN)
             if self._pool is None:
-                pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
+                pool: Pool = ConnectionPool(
                     self.dsn, open=False, kwargs=AUTOCOMMIT, min_size=self._min_size, max_size=self._max_size
                 )
                 with drive.translated():
@@ -128,25 +165,20 @@ class PsycopgConnector:
             return self._pool
 
 
-def find_dsn(given: str | None = None, environment: Mapping[str, str] = os.environ) -> str:
-    """The given one, else INTURN_DSN, else DATABASE_URL, else what libpq reads from PG variables."""
-    sources = [("the DSN", given), *((name, environment.get(name)) for name in ("INTURN_DSN", "DATABASE_URL"))]
-    for source, dsn in sources:
-        if dsn:
-            return _checked(source, dsn)
-    if any(environment.get(name) for name in ("PGHOST", "PGDATABASE", "PGSERVICE", "PGUSER")):
-        return ""
-    raise ConfigurationError("No database is named. Pass a DSN, or set INTURN_DSN=postgresql://user@host/database")
+BaseConnector = PsycopgConnector  # there is one driver; the name is for annotations
 
 
-def _checked(source: str, dsn: str) -> str:
-    # SQLAlchemy's spelling of the same address.
-    plain = dsn.replace("postgresql+psycopg://", "postgresql://", 1)
-    try:
-        conninfo_to_dict(plain)
-    except psycopg.ProgrammingError:
-        # Not the driver's message: it repeats the text, and with it the password.
-        raise ConfigurationError(
-            f"{source} is no PostgreSQL address. Write postgresql://user@host:5432/database"
-        ) from None
-    return plain
+class SyncPsycopgConnector(PsycopgConnector):
+    """The same for a program that only defers, and never from async code: a script, a Django site.
+
+    What is async raises SyncConnectorConfigurationError, a worker too.
+    """
+
+    async def connect_async(self, role: str) -> psycopg.AsyncConnection[Any]:
+        raise SyncConnectorConfigurationError(SYNC_ONLY)
+
+    async def open_async(self, pool: AsyncPool | None = None) -> None:
+        raise SyncConnectorConfigurationError(SYNC_ONLY)
+
+    async def run_async(self, operation: Operation[T], connection: object = None) -> T:
+        raise SyncConnectorConfigurationError(SYNC_ONLY)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from inturn.errors import ConfigurationError
 from inturn.model import Job
 
 if TYPE_CHECKING:
-    from inturn.tasks import Blueprint, Task
+    from inturn.blueprint import Blueprint
+    from inturn.tasks import Task
     from inturn.worker.transaction import Transaction
 
 
@@ -24,7 +24,7 @@ class JobContext:
     job: Job
     worker_name: str
     worker_queues: tuple[str, ...] | None
-    start_timestamp: datetime
+    start_timestamp: float  # seconds since 1970
     additional_context: dict[str, Any] = field(default_factory=dict)
     abort_reason: str | None = None
     begin: Callable[[], Transaction] | None = field(default=None, repr=False)  # the worker's; see transaction()

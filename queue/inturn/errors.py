@@ -95,5 +95,29 @@ class TaskDefinitionError(InturnError, TypeError):
     """A function that cannot be a task as it was declared."""
 
 
+class TaskAlreadyRegistered(TaskDefinitionError):
+    """Another task has this name or alias already."""
+
+
+class MiddlewareKindMismatch(TaskDefinitionError):
+    """A middleware that cannot wrap this task: `def` wraps `def`, `async def` wraps `async def`."""
+
+
+class UnboundTaskError(AppNotOpen):
+    """A task was deferred whose blueprint belongs to no App."""
+
+
+class LoadFromPathError(ConfigurationError, ImportError):
+    """There is no App at a path like `package.module:app`."""
+
+
+class MissingApp(ConfigurationError):
+    """A command needs your App, and none was named."""
+
+
+class SyncConnectorConfigurationError(ConfigurationError):
+    """Something async was asked of a connector that is sync only."""
+
+
 class WorkerLost(InturnError):
     """The worker was taken for dead and its jobs taken over: it has to register again."""

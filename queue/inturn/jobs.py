@@ -1,27 +1,47 @@
 """`app.job_manager`: what a person does with a single job."""
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
-from inturn.arguments import check_hours
+from inturn import arguments
 from inturn.connectors import PsycopgConnector
-from inturn.model import Reason, Status
-from inturn.operations import Operation, jobs
+from inturn.job_lists import JobLists
+from inturn.model import NewJob, Reason, Status
+from inturn.operations import Operation, enqueue, jobs
 from inturn.waiting import Endings, Patience, wait, wait_async
 
 
-class Jobs:
+class Jobs(JobLists):
+    """Jobs by their ids. With `connection=` a change is part of the caller's transaction, as in `task.configure`."""
+
     def __init__(self, connector: PsycopgConnector) -> None:
-        self._connector = connector
+        super().__init__(connector)
         self._endings = Endings(connector)
 
-    def get_job_status(self, job_id: int) -> Status | None:
-        """None: there is no such job."""
-        return self._connector.run(jobs.status(job_id))
+    def defer_job(self, job: NewJob, connection: object = None) -> int:
+        """Enqueue a job that a deferrer has made: `write.configure(lock="a").make_new_job("b")`."""
+        return self.batch_defer_jobs([job], connection)[0]
 
-    async def get_job_status_async(self, job_id: int) -> Status | None:
+    async def defer_job_async(self, job: NewJob, connection: object = None) -> int:
+        """Like `defer_job`, in an event loop."""
+        return (await self.batch_defer_jobs_async([job], connection))[0]
+
+    def batch_defer_jobs(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
+        """Enqueue jobs of any tasks and locks in one statement, in this order, all or none."""
+        return self._connector.run(enqueue.defer_jobs(jobs), connection)
+
+    async def batch_defer_jobs_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
+        """Like `batch_defer_jobs`, in an event loop."""
+        return await self._connector.run_async(enqueue.defer_jobs(jobs), connection)
+
+    def get_job_status(self, job_id: int, connection: object = None) -> Status | None:
         """None: there is no such job."""
-        return await self._connector.run_async(jobs.status(job_id))
+        return self._connector.run(jobs.status(job_id), connection)
+
+    async def get_job_status_async(self, job_id: int, connection: object = None) -> Status | None:
+        """None: there is no such job."""
+        return await self._connector.run_async(jobs.status(job_id), connection)
 
     def explain(self, job_id: int) -> list[Reason]:
         """Why it is not running, in order; `ready` alone: nothing is in its way."""
@@ -31,21 +51,44 @@ class Jobs:
         """Why it is not running, in order; `ready` alone: nothing is in its way."""
         return await self._connector.run_async(jobs.explain(job_id))
 
-    def cancel_job_by_id(self, job_id: int, abort: bool = False, delete_job: bool = False) -> bool:
+    def cancel_job_by_id(
+        self, job_id: int, abort: bool = False, delete_job: bool = False, connection: object = None
+    ) -> bool:
         """Cancel a job that is not being done; with `abort` ask its worker to end one that is. False: nothing was to do."""
-        return self._connector.run(_cancel(job_id, abort, delete_job))
+        return self._connector.run(_cancel(job_id, abort, delete_job), connection)
 
-    async def cancel_job_by_id_async(self, job_id: int, abort: bool = False, delete_job: bool = False) -> bool:
+    async def cancel_job_by_id_async(
+        self, job_id: int, abort: bool = False, delete_job: bool = False, connection: object = None
+    ) -> bool:
         """Cancel a job that is not being done; with `abort` ask its worker to end one that is. False: nothing was to do."""
-        return await self._connector.run_async(_cancel(job_id, abort, delete_job))
+        return await self._connector.run_async(_cancel(job_id, abort, delete_job), connection)
 
-    def retry_job_by_id(self, job_id: int) -> bool:
-        """Run a finished job again at its old place, or a scheduled one now. False: it waits already, or is being done."""
-        return self._connector.run(jobs.retry(job_id))
+    def retry_job_by_id(
+        self,
+        job_id: int,
+        retry_at: datetime | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        lock: str | None = None,
+        connection: object = None,
+    ) -> bool:
+        """Run a finished job again at its old place, or a scheduled one now. False: it waits already, or is being done.
 
-    async def retry_job_by_id_async(self, job_id: int) -> bool:
-        """Run a finished job again at its old place, or a scheduled one now. False: it waits already, or is being done."""
-        return await self._connector.run_async(jobs.retry(job_id))
+        With `retry_at` not before then; with `priority`, `queue` or `lock`, in another place.
+        """
+        return self._connector.run(_retry(job_id, retry_at, priority, queue, lock), connection)
+
+    async def retry_job_by_id_async(
+        self,
+        job_id: int,
+        retry_at: datetime | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        lock: str | None = None,
+        connection: object = None,
+    ) -> bool:
+        """Like `retry_job_by_id`, in an event loop."""
+        return await self._connector.run_async(_retry(job_id, retry_at, priority, queue, lock), connection)
 
     def result(self, job_id: int, timeout: float | timedelta | None = None) -> Any:
         """Wait until the job has ended, at most so many seconds, and return what its task returned.
@@ -90,9 +133,20 @@ class Jobs:
         )
 
 
+def _retry(
+    job_id: int, at: datetime | None, priority: int | None, queue: str | None, lock: str | None
+) -> Operation[bool]:
+    arguments.check_moment("retry_at", at)
+    if priority is not None:
+        arguments.check_priority(priority)
+    if queue is not None:
+        arguments.check_queue(queue)
+    return jobs.retry_changed(job_id, at, priority, queue, arguments.check_lock(lock))
+
+
 def _delete_old(nb_hours: float, queue: str | None, failed: bool, cancelled: bool, aborted: bool) -> Operation[int]:
     asked = {Status.SUCCEEDED: True, Status.FAILED: failed, Status.CANCELLED: cancelled, Status.ABORTED: aborted}
-    return jobs.delete_old(check_hours(nb_hours), queue, [status for status, yes in asked.items() if yes])
+    return jobs.delete_old(arguments.check_hours(nb_hours), queue, [status for status, yes in asked.items() if yes])
 
 
 def _cancel(job_id: int, abort: bool, delete_job: bool) -> Operation[bool]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
+from uuid import UUID
 
 
 class Status(StrEnum):
@@ -65,6 +66,33 @@ class Job(NamedTuple):  # and not a dataclass: a worker makes one for each row, 
     scheduled_at: datetime | None
     task_kwargs: dict[str, Any]
     timeout: timedelta | None = None
+
+    @property
+    def status(self) -> Status:
+        """As it was claimed."""
+        return Status.DOING
+
+    @property
+    def abort_requested(self) -> bool:
+        """As it was claimed; what came later `context.should_abort()` says."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """A job as it stands in the database. `attempts` as in `Job`: a running one is not counted."""
+
+    id: int
+    status: str
+    queue: str
+    priority: int
+    lock: str | None
+    task_name: str
+    task_kwargs: dict[str, Any]
+    scheduled_at: datetime | None
+    attempts: int
+    abort_requested: bool
+    worker_id: UUID | None
 
 
 class Ended(NamedTuple):

@@ -46,3 +46,24 @@ def named(text: LiteralString, schema: str) -> bytes:
     """The statement with its `{schema}` filled in, quoted as an identifier. As bytes, and once: a driver composes anew in
     each call what it is given as a composition."""
     return SQL(text).format(schema=Identifier(schema)).as_bytes(None)
+
+
+def script(schema: str = SCHEMA) -> str:
+    """What creates everything in a database that has none of it."""
+    revisions = sorted((shipped("migrations") / "versions").glob("[0-9]*.up.sql"))
+    applied = SQL("INSERT INTO schema_version VALUES ({});\nINSERT INTO applied_code VALUES ({}, now());")
+    name = Identifier(schema).as_string()
+    return "\n".join(
+        [
+            f"CREATE SCHEMA IF NOT EXISTS {name};",
+            f"SET search_path = {name}, pg_temp;",
+            "SET check_function_bodies = off;  -- they call each other, and stand in no order",
+            *(file.read_text(encoding="utf-8") for file in revisions),
+            *code(),
+            "CREATE TABLE schema_version (version_num varchar(32) CONSTRAINT schema_version_pkc PRIMARY KEY);",
+            applied.format(revision(), checksum()).as_string(),
+            "RESET search_path;",
+            "RESET check_function_bodies;",
+            "",
+        ]
+    )

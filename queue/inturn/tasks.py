@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from inturn import arguments
-from inturn.context import JobContext
-from inturn.errors import AppNotOpen, BadArgument, TaskDefinitionError, TaskNotFound
+from inturn.errors import BadArgument, TaskDefinitionError
+from inturn.middleware import TaskMiddleware, check_task_middleware
 from inturn.model import NewJob, OnFailure, OnRetry
-from inturn.retry import BaseRetryStrategy, strategy
+from inturn.options import JobOptions, OnFailureName, OnRetryName, Retry
+from inturn.retry import strategy
+
+if TYPE_CHECKING:
+    from inturn.blueprint import Blueprint
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Retry = bool | int | BaseRetryStrategy
-OnRetryName = Literal["hold", "release"]
-OnFailureName = Literal["continue", "halt"]
-
-NO_APP = "These tasks belong to no App, which alone has a database to enqueue them in. Declare them with @app.task."
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +98,10 @@ class Deferrer(Generic[P]):
         """Enqueue a job for each mapping of arguments, in this order, all or none."""
         return await self._owner.enqueue_async(self._jobs(task_kwargs), self._connection)
 
+    def make_new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """A job that is not enqueued yet: `app.job_manager.batch_defer_jobs` takes several, of any tasks and locks."""
+        return self._job(args, kwargs)
+
     def _jobs(self, task_kwargs: Sequence[Mapping[str, Any]]) -> list[NewJob]:
         jobs = []
         for index, kwargs in enumerate(task_kwargs):
@@ -120,7 +121,7 @@ class Deferrer(Generic[P]):
             raise BadArgument(f"task {self._name}", "is not known here, so its arguments must be given by name")
         o = self._options
         return NewJob(
-            task_name=self._name,
+            task_name=self._name if self._task is None else self._task.name,  # a blueprint may be added later
             args=arguments.encode(given),
             queue=o.queue,
             priority=o.priority,
@@ -146,6 +147,7 @@ class Task(Deferrer[P], Generic[P, R]):
         retry: Retry,
         pass_context: bool,
         options: Options,
+        task_middleware: Sequence[TaskMiddleware] | None = None,
     ) -> None:
         super().__init__(owner, name, self, options)
         parameters = list(inspect.signature(func).parameters.values())
@@ -162,6 +164,7 @@ class Task(Deferrer[P], Generic[P, R]):
         self.signature = inspect.Signature(parameters[1:] if pass_context else parameters)
         arguments.check_signature(name, self.signature)
         self.names = arguments.names(self.signature)
+        self.task_middleware = check_task_middleware(name, task_middleware, is_async_task=self.is_async)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.func(*args, **kwargs)
@@ -169,6 +172,10 @@ class Task(Deferrer[P], Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
 
+    @overload
+    def configure(self, *, task_kwargs: None = None, **options: Unpack[JobOptions]) -> Deferrer[P]: ...
+    @overload
+    def configure(self, *, task_kwargs: Mapping[str, Any], **options: Unpack[JobOptions]) -> Deferrer[...]: ...
     def configure(
         self,
         *,
@@ -182,7 +189,7 @@ class Task(Deferrer[P], Generic[P, R]):
         on_failure: OnFailureName | None = None,
         timeout: float | timedelta | None = None,
         connection: object = None,
-    ) -> Deferrer[P]:
+    ) -> Deferrer[Any]:
         """Options for the jobs deferred through what it returns; what is not given stays the task's own.
 
         `connection` is a psycopg or SQLAlchemy connection or session of yours: the job then exists if and only if you commit.
@@ -198,113 +205,3 @@ class Task(Deferrer[P], Generic[P, R]):
             timeout=timeout,
         )
         return Deferrer(self._owner, self.name, self, options, task_kwargs, connection)
-
-
-def default_name(func: Callable[..., Any]) -> str:
-    """`module.function`; of a program run as a script, the name under which a worker will import it."""
-    module = func.__module__
-    if module == "__main__":
-        main = sys.modules["__main__"]
-        spec = getattr(main, "__spec__", None)
-        module = spec.name if spec else Path(getattr(main, "__file__", module)).stem
-    return f"{module}.{func.__qualname__}"
-
-
-class Blueprint:
-    """A collection of tasks. An `App` is one that can also enqueue them."""
-
-    def __init__(self) -> None:
-        self.tasks: dict[str, Task[..., Any]] = {}
-
-    @overload
-    def task(self, _func: Callable[P, R], /) -> Task[P, R]: ...
-    @overload
-    def task(
-        self,
-        *,
-        pass_context: Literal[True],
-        name: str | None = None,
-        aliases: Sequence[str] = (),
-        retry: Retry = False,
-        queue: str = "default",
-        priority: int = 0,
-        lock: str | None = None,
-        on_retry: OnRetryName = "hold",
-        on_failure: OnFailureName = "continue",
-        timeout: float | timedelta | None = None,
-    ) -> Callable[[Callable[Concatenate[JobContext, P], R]], Task[P, R]]: ...
-    @overload
-    def task(
-        self,
-        *,
-        pass_context: Literal[False] = False,
-        name: str | None = None,
-        aliases: Sequence[str] = (),
-        retry: Retry = False,
-        queue: str = "default",
-        priority: int = 0,
-        lock: str | None = None,
-        on_retry: OnRetryName = "hold",
-        on_failure: OnFailureName = "continue",
-        timeout: float | timedelta | None = None,
-    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
-    def task(
-        self,
-        _func: Callable[..., Any] | None = None,
-        *,
-        name: str | None = None,
-        aliases: Sequence[str] = (),
-        retry: Retry = False,
-        pass_context: bool = False,
-        queue: str = "default",
-        priority: int = 0,
-        lock: str | None = None,
-        on_retry: OnRetryName = "hold",
-        on_failure: OnFailureName = "continue",
-        timeout: float | timedelta | None = None,
-    ) -> Any:
-        """Make a function a task. Its name is `module.function` unless given; workers find it by that name.
-
-        on_retry: while a job waits for its next attempt its lane waits too ("hold"), or goes on ("release").
-        on_failure: when it has failed for good its lane goes on ("continue"), or stops until a person acts ("halt").
-        timeout: a run that takes longer, in seconds, fails with JobTimeout: an async task is cancelled; a sync task is asked
-        (`context.should_abort()`), and keeps its slot for as long as it goes on regardless.
-        """
-        options = Options().changed(
-            queue=queue, priority=priority, lock=lock, on_retry=on_retry, on_failure=on_failure, timeout=timeout
-        )
-
-        def declare(func: Callable[..., Any]) -> Task[..., Any]:
-            task: Task[..., Any] = Task(
-                self,
-                func,
-                name=arguments.check_task_name(name or default_name(func)),
-                aliases=[arguments.check_task_name(alias) for alias in aliases],
-                retry=retry,
-                pass_context=pass_context,
-                options=options,
-            )
-            self._register(task)
-            return task
-
-        return declare if _func is None else declare(_func)
-
-    def find_task(self, name: str) -> Task[..., Any]:
-        try:
-            return self.tasks[name]
-        except KeyError:
-            raise TaskNotFound(
-                f"No task is named {name!r} here. Import the module that declares it, or keep its old name in aliases=[…]."
-            ) from None
-
-    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
-        raise AppNotOpen(NO_APP)
-
-    async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
-        raise AppNotOpen(NO_APP)
-
-    def _register(self, task: Task[..., Any]) -> None:
-        for name in (task.name, *task.aliases):
-            if name in self.tasks:
-                raise TaskDefinitionError(f"Two tasks are named {name!r}. Give one of them another name=.")
-            self.tasks[name] = task

@@ -113,3 +113,11 @@ def test_times_need_a_zone() -> None:
     for text in ("2030-01-31T12:00:00", "2030-01-31", "tomorrow", ""):
         with pytest.raises(click.BadParameter):
             moment(CONTEXT, PARAMETER, text)
+
+
+def test_a_task_that_the_app_does_not_know_is_deferred_on_request(run: Run, dsn: str) -> None:
+    words = ["-a", "tasks:app", "defer", "far.away", "a=1", "--dsn", dsn]
+    assert run(*words).returncode == 3
+    ended = run(*words, "--unknown")
+    assert ended.returncode == 0, ended.stderr
+    assert job(dsn, ended.stdout)["task"] == "far.away"

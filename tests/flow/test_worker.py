@@ -480,3 +480,21 @@ async def test_an_idle_worker_without_jobs_ends_at_once_when_it_need_not_wait(
 async def test_a_bad_worker_option_is_refused_before_it_starts(app: App, options: Any, message: str) -> None:
     with pytest.raises(BadArgument, match=message):
         await app.run_worker_async(**options)
+
+
+async def test_a_lost_abort_request_is_found_by_polling(app: App, query: Query) -> None:
+    started = anyio.Event()
+
+    @app.task
+    async def endless() -> None:
+        started.set()
+        await anyio.sleep(3600)
+
+    job_id = endless.defer()
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            options = {"listen_notify": False, "abort_job_polling_interval": 0.02, "update_heartbeat_interval": 10.0}
+            group.start_soon(partial(app.run_worker_async, **options))
+            await started.wait()
+            assert app.job_manager.cancel_job_by_id(job_id, abort=True)
+    assert query("SELECT status::text FROM all_jobs") == [("aborted",)]

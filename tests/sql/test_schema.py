@@ -2,10 +2,11 @@
 
 import threading
 
+import anyio
 import psycopg
 import pytest
 
-from inturn import App, sql
+from inturn import App, PsycopgConnector, sql
 from inturn.errors import ConnectorException, SchemaMismatch
 from inturn.migrate import check_models, downgrade, migrate
 from tests.snapshot import SNAPSHOT, snapshot
@@ -123,3 +124,25 @@ def test_a_worker_refuses_a_schema_that_does_not_fit_and_says_what_to_do(dsn: st
 def test_deferring_into_a_database_without_a_schema_says_what_to_do(empty_dsn: str) -> None:
     with App(empty_dsn).open() as app, pytest.raises(SchemaMismatch, match="queue migrate"):
         app.configure_task("anything").defer()
+
+
+@pytest.mark.parametrize("schema", ["inturn", "Other Schema"])
+def test_the_script_leaves_what_a_migration_leaves(empty_dsn: str, schema: str) -> None:
+    app = App(connector=PsycopgConnector(empty_dsn, schema=schema))
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:
+        connection.execute(app.schema_manager.get_schema().encode())
+    assert str(migrate(empty_dsn, schema)) == f"revision {sql.revision()}, up to date"
+    with app.open():
+        assert app.check_connection()
+    if schema == "inturn":
+        assert snapshot(empty_dsn) == SNAPSHOT.read_text(encoding="utf-8"), "run `make schema` and look"
+
+
+def test_an_app_brings_its_schema_up_to_date(empty_dsn: str) -> None:
+    app = App(empty_dsn)
+    with app.open():
+        assert not app.check_connection()
+        app.schema_manager.apply_schema()
+        assert app.check_connection()
+        anyio.run(app.schema_manager.apply_schema_async)
+        assert app.check_connection()

@@ -33,6 +33,7 @@ Examples:
 @click.option("--priority", type=int, metavar="N", help="Higher runs earlier.  [default: the task's]")
 @click.option("--at", "schedule_at", callback=moment, metavar="TIME", help="Not before, e.g. 2030-01-31T12:00:00Z.")
 @click.option("--in", "schedule_in", callback=duration, metavar="TIME", help="Not before so long from now, e.g. 10m.")
+@click.option("--unknown", is_flag=True, help="Defer it although the app does not know the task.")
 @app_option
 @dsn_option
 @schema_option
@@ -47,12 +48,13 @@ def command(
     schema: str | None,
     schedule_at: datetime | None,
     schedule_in: timedelta | None,
+    unknown: bool,
     **options: Any,
 ) -> None:
     """Defer one job of TASK and print its id.
 
     A VALUE is read as JSON where it is JSON (2, true, [1], "text"), and else as text. With an app the task must exist there
-    and accept the arguments; without one both are taken as they are.
+    (unless --unknown) and accept the arguments; without one both are taken as they are.
     """
     if schedule_at is not None and schedule_in is not None:
         raise click.UsageError("--at and --in exclude each other. Give one of them.")
@@ -65,7 +67,7 @@ def command(
     with closing(app.connector.connect()) as connection:
         deferrer = app.configure_task(
             task,
-            allow_unknown=path is None,
+            allow_unknown=unknown or path is None,
             task_kwargs=given,
             schedule_at=schedule_at,
             schedule_in=schedule_in,

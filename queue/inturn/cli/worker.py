@@ -2,15 +2,21 @@
 
 import signal
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from inturn.cli import logs
 from inturn.cli.settings import Settings, app_option, dsn_option, load_app, pass_settings, verbose_option
-from inturn.errors import ConfigurationError, SchemaMismatch
+from inturn.errors import MissingApp, SchemaMismatch
 
+F = TypeVar("F", bound=Callable[..., Any])
 MIGRATE = "queue migrate"  # what SchemaMismatch advises
+
+
+def seconds(*names: str, help: str) -> Callable[[F], F]:
+    return click.option(*names, type=float, metavar="SECONDS", help=help)
 
 
 @click.command(
@@ -26,13 +32,20 @@ Examples:
 @click.option("-c", "--concurrency", type=int, metavar="N", help="How many jobs at once.  [default: 1]")
 @click.option("-p", "--processes", type=click.IntRange(1, 256), default=1, help="How many such workers.  [default: 1]")
 @click.option("-n", "--name", help="What to call this worker in logs and tables.")
-@click.option("--one-shot", is_flag=True, help="End when nothing is left to do.")
-@click.option("--grace", type=float, metavar="SECONDS", help="Abort what still runs so long after the first signal.")
-@click.option("--poll", type=float, metavar="SECONDS", help="Look for jobs at least this often.  [default: 5]")
-@click.option("--no-listen-notify", is_flag=True, help="Do not listen for notifications, only poll.")
-@click.option("--heartbeat", type=float, metavar="SECONDS", help="How often to sign that it lives.  [default: 10]")
+@click.option("--one-shot/--wait", "-1/-w", "--no-wait", default=None, help="End when nothing is left to do, or wait.")
+@seconds("--grace", "--shutdown-graceful-timeout", help="Abort what still runs so long after the first signal.")
+@seconds("-p", "--poll", "--fetch-job-polling-interval", help="Look for jobs at least this often.  [default: 5]")
+@seconds("--abort-job-polling-interval", help="Look for jobs to abort at least this often.  [default: 5]")
+@click.option("--listen-notify/--no-listen-notify", "-l", default=None, help="Listen for notifications, or only poll.")
+@click.option(
+    "--delete-jobs",
+    type=click.Choice(["never", "successful", "always"]),
+    help="Keep no history of these.  [default: never]",
+)
+@seconds("--heartbeat", "--update-heartbeat-interval", help="How often to sign that it lives.  [default: 10]")
 @click.option(
     "--stalled-after",
+    "--stalled-worker-timeout",
     type=float,
     metavar="SECONDS",
     help="Take over the jobs of workers silent for this long.  [default: 30]",
@@ -52,7 +65,7 @@ def command(settings: Settings, /, dsn: str | None, processes: int, **given: Any
         raise SystemExit(crew.run(sys.argv[1:], given["name"] or "worker", processes))
     path = settings.app_path()
     if path is None:
-        raise ConfigurationError("No app is named. Say where yours is: queue -a package.module:app worker")
+        raise MissingApp("No app is named. Say where yours is: queue -a package.module:app worker")
     app = load_app(path, dsn)
     try:
         aborted_by = app.run_worker(**options(**given))
@@ -68,8 +81,7 @@ def command(settings: Settings, /, dsn: str | None, processes: int, **given: Any
 def options(
     *,
     queues: tuple[str, ...],
-    one_shot: bool,
-    no_listen_notify: bool,
+    one_shot: bool | None,
     grace: float | None,
     poll: float | None,
     heartbeat: float | None,
@@ -79,9 +91,8 @@ def options(
     """Only what was said: the rest is left to the app's worker_defaults."""
     said = {
         **same_name,
-        "queues": [name.strip() for names in queues for name in names.split(",")] or None,
-        "wait": False if one_shot else None,
-        "listen_notify": False if no_listen_notify else None,
+        "queues": [name for names in queues for part in names.split(",") if (name := part.strip())] or None,
+        "wait": None if one_shot is None else not one_shot,
         "shutdown_graceful_timeout": grace,
         "fetch_job_polling_interval": poll,
         "update_heartbeat_interval": heartbeat,

@@ -17,6 +17,7 @@ DELETE = "SELECT {schema}.delete_job(%s)"
 RETRY = "SELECT {schema}.retry_job(%s)"
 AWAIT_END = "SELECT status::text, result, error FROM {schema}.await_end(%s)"
 DELETE_OLD = "SELECT {schema}.delete_old_jobs(%s, %s, %s::text[]::{schema}.job_status[])"
+RETRY_CHANGED = "SELECT {schema}.retry_job_changed(%s, %s, %s, %s, %s)"
 SHOW = """
 SELECT id, status::text, queue, task, lock, priority, attempts, args, errors,
        created_at, scheduled_at, started_at, finished_at, worker_id, fence
@@ -173,4 +174,11 @@ def delete(job_id: int) -> Operation[bool]:
 
 def retry(job_id: int) -> Operation[bool]:
     ((done,),) = yield Statement(RETRY, [job_id])
+    return bool(done)
+
+
+def retry_changed(
+    job_id: int, at: datetime | None, priority: int | None, queue: str | None, lock: str | None
+) -> Operation[bool]:
+    ((done,),) = yield Statement(RETRY_CHANGED, [job_id, at, priority, queue, lock])
     return bool(done)

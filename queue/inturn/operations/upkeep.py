@@ -65,6 +65,14 @@ def prune_history(keep: timedelta) -> Operation[int | None]:
     return None if dropped is None else int(dropped)
 
 
+def check_connection(schema: str) -> Operation[bool]:
+    """False: nothing was ever migrated here."""
+    ((migrated,),) = yield Statement(IS_MIGRATED, [schema])
+    if migrated:
+        yield from check_schema(schema)
+    return bool(migrated)
+
+
 def check_schema(schema: str) -> Operation[None]:
     """Raise SchemaMismatch unless the database has the tables and functions of this version."""
     ((migrated,),) = yield Statement(IS_MIGRATED, [schema])

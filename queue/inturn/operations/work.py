@@ -10,18 +10,13 @@ from psycopg.types.json import Jsonb
 from inturn.model import Again, Ended, Job, Status
 from inturn.operations import Operation, Rows, Statement
 
-# The database counts the attempts that were started, people those before this one: hence `attempts - 1`.
-CLAIM = """
-SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args, timeout
-FROM {schema}.claim(%s, %s::text[], %s) ORDER BY priority DESC, id
-"""
-CLAIM_FURTHER = """
-SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args
-FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s) ORDER BY priority DESC, id
-"""
-OWNED = """
-SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args, timeout FROM {schema}.owned(%s)
-"""
+# A `Job`, of a row of `jobs`. The database counts the attempts that were started, people those before this one: `attempts - 1`.
+_JOB = "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args, timeout "
+CLAIM = _JOB + "FROM {schema}.claim(%s, %s::text[], %s) ORDER BY priority DESC, id"
+CLAIM_FURTHER = (
+    _JOB + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s) ORDER BY priority DESC, id"
+)
+OWNED = _JOB + "FROM {schema}.owned(%s)"
 FINISH = """
 SELECT finished_id, (next).id, (next).claim_id::text, (next).fence, (next).task, (next).queue, (next).lock, (next).priority,
        (next).attempts - 1, (next).scheduled_at, (next).args, (next).timeout

@@ -13,6 +13,6 @@ taken for dead, it registers anew; what it still runs is fenced off, and told to
 """
 
 from inturn.worker.options import Options
-from inturn.worker.worker import run
+from inturn.worker.worker import Worker, run
 
-__all__ = ["Options", "run"]
+__all__ = ["Options", "Worker", "run"]

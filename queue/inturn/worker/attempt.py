@@ -4,7 +4,8 @@ import asyncio
 import math
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -12,6 +13,7 @@ import anyio.to_thread
 
 from inturn.context import JobContext
 from inturn.errors import JobAborted, JobTimeout
+from inturn.middleware import Around
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
 from inturn.tasks import Task
 from inturn.worker import returned
@@ -22,12 +24,13 @@ MAX_ERROR = 8192
 class Attempt:
     """A job in the hands of a worker."""
 
-    __slots__ = ("_aborted", "_scope", "_timed_out", "claimed_at", "committed", "context", "job", "task")
+    __slots__ = ("_aborted", "_scope", "_timed_out", "around", "claimed_at", "committed", "context", "job", "task")
 
     def __init__(self, job: Job, task: Task[..., Any], context: JobContext | None) -> None:
         self.job = job
         self.task = task
-        self.context = context  # only for a task that asked for it
+        self.context = context  # only if the task, or a middleware, asks for it
+        self.around: Around | None = None
         self.claimed_at = time.monotonic()
         self._scope = anyio.CancelScope()
         self._aborted: str | None = None
@@ -71,13 +74,16 @@ class Attempt:
     def _overrun(self) -> JobTimeout:
         return JobTimeout(f"the run took longer than its timeout of {self.job.timeout}")
 
-    async def _call(self, limiter: anyio.CapacityLimiter) -> Any:
-        args = () if self.context is None else (self.context,)
+    def _call(self, limiter: anyio.CapacityLimiter) -> Awaitable[Any]:
+        if self.around is None or self.context is None:
+            return self._run(limiter, self.task.func)
+        return self.around.call(self.task, self.context, partial(self._run, limiter))
+
+    async def _run(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> Any:
+        args = (self.context,) if self.task.pass_context else ()
         if self.task.is_async:
-            return await self.task.func(*args, **self.job.task_kwargs)
-        error, value = await anyio.to_thread.run_sync(
-            _caught, self.task.func, args, self.job.task_kwargs, limiter=limiter
-        )
+            return await function(*args, **self.job.task_kwargs)
+        error, value = await anyio.to_thread.run_sync(_caught, function, args, self.job.task_kwargs, limiter=limiter)
         if error is not None:
             raise error
         return value

@@ -1,16 +1,18 @@
 """What a worker has in hand: attempts that run or wait for a slot, and what has ended and is not reported yet."""
 
+import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 import anyio
 
+from inturn.blueprint import Blueprint
 from inturn.connectors import PsycopgConnector
 from inturn.context import JobContext
 from inturn.errors import TaskNotFound
+from inturn.middleware import Around
 from inturn.model import Again, Job, Outcome
-from inturn.tasks import Blueprint
 from inturn.worker import events
 from inturn.worker.attempt import Attempt
 from inturn.worker.options import Options
@@ -22,13 +24,19 @@ UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy
 
 class Hands:
     def __init__(
-        self, app: Blueprint, connector: PsycopgConnector, options: Options, ended: Callable[[], None]
+        self,
+        app: Blueprint,
+        connector: PsycopgConnector,
+        options: Options,
+        ended: Callable[[], None],
+        around: Around,
     ) -> None:
         self.ended: list[Outcome] = []
         self.slots = Slots(options.concurrency, self._perform)
         self._app = app
         self._connector = connector
         self._options = options
+        self._around = around
         self._note_ended = ended
         self._limiter = anyio.CapacityLimiter(options.concurrency)
         # By job and claim: a worker that was taken for dead may get a job again that it still runs.
@@ -45,18 +53,19 @@ class Hands:
             self.ended.append(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
             return
         attempt = Attempt(job, task, None)
-        if task.pass_context:
+        if task.task_middleware or self._around.is_something:
+            attempt.around = self._around
+        if task.pass_context or attempt.around is not None:
             o = self._options
             queues = None if o.queues is None else tuple(o.queues)
-            now = datetime.now(UTC)
             attempt.context = JobContext(
                 self._app,
                 task,
                 job,
                 o.name,
                 queues,
-                now,
-                dict(o.additional_context),
+                time.time(),
+                dict(o.additional_context or {}),
                 begin=partial(Transaction, self._connector, attempt, o.forget),
             )
         self._attempts[job.id, job.claim_id] = attempt

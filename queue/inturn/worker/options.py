@@ -1,12 +1,13 @@
 """A worker's options, checked before it starts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any
 
 from inturn.arguments import check_queue
 from inturn.errors import BadArgument
+from inturn.middleware import TaskMiddleware, WorkerMiddleware, check_worker_middleware
 from inturn.model import Status
 
 MOST_DAYS = 366 * 1000
@@ -27,6 +28,9 @@ class Options:
     that a task may return to be stored; what is larger is not. delete_jobs: "never", "successful" or "always": jobs that end so
     leave no trace in the history, which is cheaper; their results cannot be read (one that halts its lane stays in any case).
     keep_history: how long ended jobs are kept, a timedelta or days, None for ever; whole days are dropped.
+    they need; then async tasks are cancelled, sync tasks are asked (`context.should_abort()`). abort_job_polling_interval: how
+    often to look for jobs that somebody wants aborted, should the notification be lost. additional_context: what tasks find in
+    `context.additional_context`. task_middleware, worker_middleware: what runs around tasks, see `inturn.middleware`.
     """
 
     queues: Sequence[str] | None = None
@@ -34,6 +38,7 @@ class Options:
     concurrency: int = 1
     wait: bool = True
     fetch_job_polling_interval: float = 5.0
+    abort_job_polling_interval: float = 5.0
     shutdown_graceful_timeout: float | None = None
     listen_notify: bool = True
     install_signal_handlers: bool = True
@@ -42,7 +47,9 @@ class Options:
     max_result_size: int = 2**16
     delete_jobs: str = "never"
     keep_history: timedelta | float | None = None
-    additional_context: Mapping[str, Any] = field(default_factory=dict)
+    additional_context: Mapping[str, Any] | None = None
+    task_middleware: Sequence[TaskMiddleware] | None = None
+    worker_middleware: Sequence[WorkerMiddleware] | None = None
 
     def __post_init__(self) -> None:
         if self.queues is not None:
@@ -56,7 +63,7 @@ class Options:
             raise BadArgument("keep_history", f"{self.keep_history!r}: give a timedelta or days, or None to keep all")
         if self.concurrency < 1:
             raise BadArgument("concurrency", f"{self.concurrency}: a worker runs at least 1 job at a time")
-        for name in ("fetch_job_polling_interval", "update_heartbeat_interval"):
+        for name in ("fetch_job_polling_interval", "abort_job_polling_interval", "update_heartbeat_interval"):
             if getattr(self, name) <= 0:
                 raise BadArgument(name, f"{getattr(self, name)} seconds: must be more than 0")
         if self.stalled_worker_timeout < 3 * self.update_heartbeat_interval:
@@ -65,6 +72,7 @@ class Options:
                 f"{self.stalled_worker_timeout} seconds: must be at least three heartbeats "
                 f"({self.update_heartbeat_interval} seconds each), or a busy worker is taken for dead",
             )
+        check_worker_middleware(self.task_middleware, self.worker_middleware)
 
     @property
     def forget(self) -> tuple[Status, ...]:

@@ -26,8 +26,7 @@ LANES_A_BEAT = 500  # the reconciler goes round little by little; it is only the
 
 
 class Upkeep:
-    """Goes on until `stop`. In its thread it calls `lost` when the worker was taken for dead, and `look_for_aborts`
-    with each beat, in case the notification got lost."""
+    """Goes on until `stop`. In its thread it calls `lost` when the worker was taken for dead."""
 
     def __init__(
         self,
@@ -35,7 +34,6 @@ class Upkeep:
         options: Options,
         worker_id: UUID,
         lost: Callable[[], object],
-        look_for_aborts: Callable[[], object],
     ) -> None:
         self.worker_id = worker_id
         self._connector = connector
@@ -43,7 +41,6 @@ class Upkeep:
         self._patience = timedelta(seconds=options.stalled_worker_timeout)
         self._keep = options.history
         self._lost = lost
-        self._look_for_aborts = look_for_aborts
         self._end = Event()
         self._history_at = 0.0
         self._reconciled = ""  # the last lane that was looked at
@@ -71,7 +68,6 @@ class Upkeep:
         schema = self._connector.schema
         if not drive.run(upkeep.heartbeat(self.worker_id), connection, schema):
             self._lost()
-        self._look_for_aborts()
         for job_id, worker_id in drive.run(upkeep.rescue(self._patience), connection, schema):
             logger.warning(
                 "job.rescued: job %s of worker %s, which is gone, waits for its next attempt", job_id, worker_id

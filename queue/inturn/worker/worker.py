@@ -4,8 +4,9 @@ import asyncio
 import logging
 import os
 import socket
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -14,11 +15,12 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from inturn.blueprint import Blueprint
 from inturn.connectors import PsycopgConnector
 from inturn.errors import DatabaseUnavailable, WorkerLost
+from inturn.middleware import Around
 from inturn.model import Again, Committed, Ended, Job
 from inturn.operations import upkeep, work
-from inturn.tasks import Blueprint
 from inturn.worker import events, signals
 from inturn.worker.appetite import Appetite
 from inturn.worker.hands import Hands
@@ -47,13 +49,16 @@ class Worker:
         self._options = options
         self._link = Link(connector)
         self._appetite = Appetite(options.fetch_job_polling_interval)
-        self._hands = Hands(app, connector, options, self._appetite.ring)
+        around = Around(self, options.task_middleware, options.worker_middleware)
+        self._hands = Hands(app, connector, options, self._appetite.ring, around)
         self._pace = Pace(options.concurrency)
         self._vigil = Vigil(self._link)
         self._trail = Trail()
         self._id: UUID
         self._upkeep: Upkeep
         self._helpers: TaskGroup
+        self._thread: int
+        self._in_loop: Callable[..., object]
         self._stopping = False
         self._aborting: str | None = None  # why
         self._abort_asked = False  # perhaps a job of ours is to end
@@ -73,7 +78,10 @@ class Worker:
                 await self._link.close()
 
     def stop(self, reason: str = "stop") -> None:
-        """Claim no more; end when what runs has ended, or has been aborted after the grace."""
+        """Claim no more; end when what runs has ended, or has been aborted after the grace. May be called in any thread."""
+        if threading.get_ident() != self._thread:
+            self._in_loop(self.stop, reason)
+            return
         if self._stopping:
             return
         logger.info("worker.stopping: %s; waiting for %d running jobs", reason, len(self._hands))
@@ -94,13 +102,12 @@ class Worker:
         self.abort(f"still running {grace:g} s after the first signal")
 
     async def _serve(self) -> None:
-        in_loop = asyncio.get_running_loop().call_soon_threadsafe
+        self._thread, self._in_loop = threading.get_ident(), asyncio.get_running_loop().call_soon_threadsafe
         self._upkeep = Upkeep(
             self._connector,
             self._options,
             self._id,
-            partial(in_loop, self._note_lost),
-            partial(in_loop, self._note_abort),
+            partial(self._in_loop, self._note_lost),
         )
         self._upkeep.start()
         try:
@@ -109,6 +116,7 @@ class Worker:
                     self._helpers.start_soon(
                         listen, self._connector, self._options.queues, self._appetite.wake, self._note_abort
                     )
+                self._helpers.start_soon(self._look_for_aborts)
                 if self._options.install_signal_handlers:
                     self._helpers.start_soon(signals.obey, self.stop, self.abort)
                 await self._hands.slots.run(self._work)
@@ -252,6 +260,12 @@ class Worker:
         if self._hands:
             self._abort_asked = True
             self._appetite.ring()
+
+    async def _look_for_aborts(self) -> None:
+        """In case the notification got lost."""
+        while True:
+            await anyio.sleep(self._options.abort_job_polling_interval)
+            self._note_abort()
 
     async def _abort_jobs(self) -> None:
         self._abort_asked = False

@@ -1,0 +1,181 @@
+"""A collection of tasks, by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Concatenate, Literal, Unpack, overload
+
+from inturn import arguments
+from inturn.context import JobContext
+from inturn.errors import TaskAlreadyRegistered, TaskDefinitionError, TaskNotFound, UnboundTaskError
+from inturn.middleware import TaskMiddleware
+from inturn.model import NewJob
+from inturn.options import OnFailureName, OnRetryName, Retry, TaskOptions
+from inturn.tasks import Options, P, R, Task
+
+NO_APP = (
+    "These tasks belong to no App, which alone has a database to enqueue them in. Add their blueprint to one: "
+    "app.add_tasks_from(blueprint, namespace=…), or declare them with @app.task."
+)
+
+
+def default_name(func: Callable[..., Any]) -> str:
+    """`module.function`; of a program run as a script, the name under which a worker will import it."""
+    module = func.__module__
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        spec = getattr(main, "__spec__", None)
+        module = spec.name if spec else Path(getattr(main, "__file__", module)).stem
+    return f"{module}.{func.__qualname__}"
+
+
+class Blueprint:
+    """A collection of tasks, for an app to take over. An `App` is one that can also enqueue them.
+
+    mail = Blueprint()
+
+    @mail.task(lock="smtp")
+    def send(to: str) -> None: ...
+
+    app.add_tasks_from(mail, namespace="mail")   # as `mail:package.module.send`
+    """
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, Task[..., Any]] = {}
+        self._homes: list[tuple[Blueprint, str]] = []  # where these tasks were added, and under which namespace
+
+    def add_task_alias(self, task: Task[..., Any], alias: str) -> None:
+        """Find the task by this name too, so that jobs deferred under it still run: `add_task_alias(send, "old.send")`."""
+        if task not in self.tasks.values():
+            raise TaskNotFound(
+                f"{task} is not in this collection. Give it the alias where it is declared, or in its app."
+            )
+        self._take({alias: task})
+
+    def add_tasks_from(self, blueprint: Blueprint, *, namespace: str) -> None:
+        """Take over its tasks, those declared on it later too: each as `namespace:name`, its aliases likewise.
+
+        They are deferred through the app that they were added to last. Blueprints may be added to blueprints.
+        """
+        if blueprint in self._above():
+            raise TaskDefinitionError("A blueprint cannot be added to itself, nor to one that it holds.")
+        self._take(blueprint.tasks, namespace)
+        blueprint._homes.append((self, namespace))
+
+    def _above(self) -> Iterator[Blueprint]:
+        yield self
+        for home, _ in self._homes:
+            yield from home._above()
+
+    def _take(self, tasks: Mapping[str, Task[..., Any]], namespace: str = "") -> None:
+        """All or none, here and wherever these tasks were added."""
+        places = list(self._placed(tasks, namespace))
+        for blueprint, named in places:
+            blueprint._check_free(named)
+        for blueprint, named in places:
+            blueprint.tasks |= named
+            for task in named.values():
+                names = [name for name, known in blueprint.tasks.items() if known is task]
+                task.name, task.aliases = names[0], tuple(names[1:])
+
+    def _placed(
+        self, tasks: Mapping[str, Task[..., Any]], namespace: str
+    ) -> Iterator[tuple[Blueprint, dict[str, Task[..., Any]]]]:
+        named = {arguments.check_task_name(_within(namespace, name)): task for name, task in tasks.items()}
+        yield self, named
+        for home, their_namespace in self._homes:
+            yield from home._placed(named, their_namespace)
+
+    def _check_free(self, names: Iterable[str]) -> None:
+        taken = [name for name in names if name in self.tasks]
+        if taken:
+            raise TaskAlreadyRegistered(
+                f"Two tasks are named {', '.join(map(repr, taken[:3]))}{' …' if len(taken) > 3 else ''}. "
+                "Give one of them another name=, or add its blueprint under another namespace."
+            )
+
+    @overload
+    def task(self, _func: Callable[P, R], /) -> Task[P, R]: ...
+    @overload
+    def task(
+        self, *, pass_context: Literal[True], **options: Unpack[TaskOptions]
+    ) -> Callable[[Callable[Concatenate[JobContext, P], R]], Task[P, R]]: ...
+    @overload
+    def task(
+        self, *, pass_context: Literal[False] = False, **options: Unpack[TaskOptions]
+    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    def task(
+        self,
+        _func: Callable[..., Any] | None = None,
+        *,
+        name: str | None = None,
+        aliases: Sequence[str] | None = None,
+        retry: Retry = False,
+        pass_context: bool = False,
+        queue: str = "default",
+        priority: int = 0,
+        lock: str | None = None,
+        on_retry: OnRetryName = "hold",
+        on_failure: OnFailureName = "continue",
+        timeout: float | timedelta | None = None,
+        task_middleware: Sequence[TaskMiddleware] | None = None,
+    ) -> Any:
+        """Make a function a task. Its name is `module.function` unless given; workers find it by that name.
+
+        on_retry: while a job waits for its next attempt its lane waits too ("hold"), or goes on ("release").
+        on_failure: when it has failed for good its lane goes on ("continue"), or stops until a person acts ("halt").
+        timeout: a run that takes longer, in seconds, fails with JobTimeout: an async task is cancelled; a sync task is asked
+        (`context.should_abort()`), and keeps its slot for as long as it goes on regardless.
+        task_middleware: what runs around it, see `inturn.middleware`.
+        """
+        options = Options().changed(
+            queue=queue, priority=priority, lock=lock, on_retry=on_retry, on_failure=on_failure, timeout=timeout
+        )
+        names = arguments.check_aliases(aliases)
+
+        def declare(func: Callable[..., Any]) -> Task[..., Any]:
+            own_name = arguments.check_task_name(name or default_name(func))
+            task: Task[..., Any] = Task(
+                self,
+                func,
+                name=own_name,
+                aliases=names,
+                retry=retry,
+                pass_context=pass_context,
+                options=options,
+                task_middleware=task_middleware,
+            )
+            if own_name in names:
+                raise TaskAlreadyRegistered(
+                    f"Two tasks are named {own_name!r}: it is its own alias. Leave the alias out."
+                )
+            self._take(dict.fromkeys((own_name, *names), task))
+            return task
+
+        return declare if _func is None else declare(_func)
+
+    def find_task(self, name: str) -> Task[..., Any]:
+        try:
+            return self.tasks[name]
+        except KeyError:
+            raise TaskNotFound(
+                f"No task is named {name!r} here. Import the module that declares it, or keep its old name in aliases=[…]."
+            ) from None
+
+    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
+        return self._home().enqueue(jobs, connection)
+
+    async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
+        return await self._home().enqueue_async(jobs, connection)
+
+    def _home(self) -> Blueprint:
+        if not self._homes:
+            raise UnboundTaskError(NO_APP)
+        return self._homes[-1][0]
+
+
+def _within(namespace: str, name: str) -> str:
+    return f"{namespace}:{name}" if namespace else name

@@ -1,0 +1,87 @@
+"""A Python prompt with the app at hand."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inturn.cli.settings import (
+    Settings,
+    app_option,
+    dsn_option,
+    find_connector,
+    load_app,
+    pass_settings,
+    schema_option,
+    verbose_option,
+)
+
+if TYPE_CHECKING:
+    from inturn.app import App
+
+HINTS = """\
+  app, tasks        your App and its tasks by name: tasks['shop.send'].defer(to='ann')
+  list_jobs, list_queues, list_tasks, list_locks       e.g. list_jobs(status='failed', lock='ann')
+  cancel, retry, explain                               e.g. cancel(9001, abort=True)
+  lanes, job_manager                                   all else: help(lanes)"""
+
+
+@click.command(
+    "shell",
+    epilog="""\b
+Examples:
+  queue -a shop.tasks:app shell
+  queue shell -c "print(list_jobs(status='failed'))"  """,
+)
+@click.option("-c", "code", metavar="CODE", help="Run this instead, and end.")
+@app_option
+@dsn_option
+@schema_option
+@verbose_option
+@pass_settings
+def command(settings: Settings, dsn: str | None, schema: str | None, code: str | None) -> None:
+    """Open a Python prompt with the app, its tasks, and what changes jobs and lanes.
+
+    Each change takes effect at once. Without an app there are no tasks, and everything else.
+    """
+    from inturn import drive
+    from inturn.app import App
+    from inturn.operations.upkeep import check_schema
+
+    path = settings.app_path()
+    app = App(connector=find_connector(settings, dsn, schema)) if path is None else load_app(path, dsn, schema)
+    # Before the prompt: the app's pool would try for half a minute when the database is away.
+    with closing(app.connector.connect()) as connection:
+        drive.run(check_schema(app.connector.schema), connection, app.connector.schema)
+    with app.open():
+        if code is not None:
+            exec(compile(code, "<-c>", "exec"), names(app))  # noqa: S102 (it is what was asked for)
+        else:
+            prompt(app)
+
+
+def names(app: App) -> dict[str, Any]:
+    jobs = app.job_manager
+    at_hand = {"app": app, "tasks": app.tasks, "job_manager": jobs, "lanes": app.lanes}
+    lists = {name: getattr(jobs, name) for name in ("list_jobs", "list_queues", "list_tasks", "list_locks")}
+    return {**at_hand, **lists, "cancel": jobs.cancel_job_by_id, "retry": jobs.retry_job_by_id, "explain": jobs.explain}
+
+
+def prompt(app: App) -> None:
+    import code
+    from importlib.metadata import version
+
+    at_hand = names(app)
+    try:
+        import readline
+        import rlcompleter
+    except ImportError:  # a Python without it
+        pass
+    else:
+        readline.set_completer(rlcompleter.Completer(at_hand).complete)
+        readline.parse_and_bind("tab: complete")
+    tasks = f"{len(app.tasks)} names of tasks" if app.tasks else "no tasks"
+    banner = f"inturn {version('inturn')}, schema {app.connector.schema}, {tasks}. At hand:\n{HINTS}"
+    code.interact(banner, local=at_hand, exitmsg="")

@@ -1,0 +1,30 @@
+"""`app.open_async()`: awaited, or entered."""
+
+from collections.abc import Generator
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from inturn.connectors import AsyncPool, PsycopgConnector
+
+T = TypeVar("T")
+
+
+class Opening(Generic[T]):
+    """An app about to be opened: awaited, or entered."""
+
+    def __init__(self, app: T, connector: PsycopgConnector, pool: AsyncPool | None) -> None:
+        self._app = app
+        self._connector = connector
+        self._pool = pool
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> T:
+        await self._connector.open_async(self._pool)
+        return self._app
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self._connector.close_async()

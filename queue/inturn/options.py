@@ -1,0 +1,41 @@
+"""What a type checker knows of the options of tasks and jobs: the one list of each, for `task` and for `configure`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal, TypedDict
+
+from inturn.middleware import TaskMiddleware
+from inturn.retry import BaseRetryStrategy
+
+Retry = bool | int | BaseRetryStrategy
+OnRetryName = Literal["hold", "release"]
+OnFailureName = Literal["continue", "halt"]
+
+
+class TaskOptions(TypedDict, total=False):
+    """For decorators of your own, as JobOptions."""
+
+    name: str | None
+    aliases: Sequence[str] | None
+    retry: Retry
+    queue: str
+    priority: int
+    lock: str | None
+    on_retry: OnRetryName
+    on_failure: OnFailureName
+    timeout: float | timedelta | None
+    task_middleware: Sequence[TaskMiddleware] | None
+
+
+class JobOptions(TypedDict, total=False):
+    """For wrappers of your own: `def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P]`."""
+
+    lock: str | None
+    schedule_at: datetime | None
+    schedule_in: timedelta | Mapping[str, float] | None
+    queue: str | None
+    priority: int | None
+    on_retry: OnRetryName | None
+    on_failure: OnFailureName | None
+    timeout: float | timedelta | None
+    connection: object

@@ -1,0 +1,52 @@
+"""Options of `queue worker`, under our names and those of the library that people come from, as the worker's own."""
+
+from typing import Any
+
+import click
+import pytest
+
+from inturn.cli.worker import command, options
+from inturn.worker import Options
+
+SPELLINGS: dict[str, dict[str, Any]] = {
+    "": {},
+    "-q a,b": {"queues": ["a", "b"]},
+    "--queues a --queues b": {"queues": ["a", "b"]},
+    "-q ''": {},
+    "-c 3": {"concurrency": 3},
+    "--concurrency 3": {"concurrency": 3},
+    "-n me": {"name": "me"},
+    "--name me": {"name": "me"},
+    "--one-shot": {"wait": False},
+    "-1": {"wait": False},
+    "--no-wait": {"wait": False},
+    "--wait": {"wait": True},
+    "-w": {"wait": True},
+    "--grace 3": {"shutdown_graceful_timeout": 3.0},
+    "--shutdown-graceful-timeout 3": {"shutdown_graceful_timeout": 3.0},
+    "-p 3": {"fetch_job_polling_interval": 3.0},
+    "--poll 3": {"fetch_job_polling_interval": 3.0},
+    "--fetch-job-polling-interval 3": {"fetch_job_polling_interval": 3.0},
+    "--abort-job-polling-interval 3": {"abort_job_polling_interval": 3.0},
+    "-l": {"listen_notify": True},
+    "--listen-notify": {"listen_notify": True},
+    "--no-listen-notify": {"listen_notify": False},
+    "--delete-jobs always": {"delete_jobs": "always"},
+    "--heartbeat 3": {"update_heartbeat_interval": 3.0},
+    "--update-heartbeat-interval 3": {"update_heartbeat_interval": 3.0},
+    "--stalled-after 40": {"stalled_worker_timeout": 40.0},
+    "--stalled-worker-timeout 40": {"stalled_worker_timeout": 40.0},
+}
+
+
+@pytest.mark.parametrize("words", SPELLINGS)
+def test_an_option_is_what_the_worker_calls_it_and_what_is_not_said_is_left_to_the_app(words: str) -> None:
+    context = click.Context(command)
+    command.parse_args(context, words.replace("''", "").split(" ") if words else [])
+    context.params.pop("dsn")
+    assert options(**context.params) == SPELLINGS[words]
+
+
+def test_the_worker_knows_the_options() -> None:
+    said = {name for spelling in SPELLINGS.values() for name in spelling}
+    assert said - {"delete_jobs"} <= set(Options.__dataclass_fields__)

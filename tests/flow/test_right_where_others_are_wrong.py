@@ -1,0 +1,157 @@
+"""What queues of this kind are known to get wrong, and which tests show that this one does not.
+
+ROWS names them; what no other test shows is shown here.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from inturn import App, JobContext
+from inturn.errors import BadArgument
+from inturn.worker import Worker
+from inturn.worker.appetite import Appetite
+from tests.flow.conftest import Query
+
+TESTS = Path(__file__).parents[1]
+HERE = "flow/test_right_where_others_are_wrong.py"
+
+ROWS = {
+    "a lane waits for the next poll when its job ends; retries wake nobody; a notification during a fetch is dropped": [
+        f"{HERE}::test_a_lane_goes_on_at_once_when_its_job_ends_and_when_it_is_tried_again",
+        f"{HERE}::test_a_wake_up_during_a_fetch_is_not_dropped",
+        "race/test_interleavings.py::test_a_job_that_commits_after_the_lane_was_given_back_wakes_it_itself",
+    ],
+    "fetch slows with the blocked backlog": [
+        "sql/test_cost.py::test_a_claim_costs_the_same_behind_a_hundred_and_a_million_jobs_of_a_busy_lane",
+        "sql/test_growth.py::test_what_a_claim_and_a_finish_cost_does_not_grow_with",
+    ],
+    "completion accepts any caller": [
+        "race/test_interleavings.py::test_a_worker_that_was_taken_for_dead_can_end_its_job_no_more",
+        "race/test_interleavings.py::test_an_old_claim_of_the_same_worker_is_refused",
+        "flow/test_worker.py::test_a_worker_that_was_taken_for_dead_registers_anew_and_its_result_is_refused",
+    ],
+    "stalled jobs are the user's business": [
+        "flow/test_crash.py::test_workers_killed_on_the_way_lose_nothing_and_keep_every_lane_in_order",
+    ],
+    "heartbeat and abort stop during drain": [
+        f"{HERE}::test_heartbeat_and_abort_go_on_until_the_last_job_of_a_stopping_worker_has_ended",
+        "flow/test_worker.py::test_a_task_that_blocks_the_event_loop_does_not_make_its_worker_look_dead",
+    ],
+    "a scheduled job stalls its lane": [
+        "flow/test_worker.py::test_a_scheduled_job_starts_when_it_is_due_and_holds_up_nobody",
+        "flow/test_lanes.py::test_a_lane_goes_on_while_a_released_job_waits_for_its_retry",
+    ],
+    "a wrong call passes the type checker and stores nothing; options after configure are unchecked": [
+        f"{HERE}::test_a_wrong_call_raises_where_it_is_made_also_after_configure",
+        "flow/test_bad_input.py::test_a_call_that_does_not_fit_the_function_is_refused",
+        "typing/test_typing.py::test_mypy_finds_the_mistakes_and_nothing_else",
+        "typing/test_typing.py::test_basedpyright_finds_the_mistakes_and_nothing_else",
+    ],
+    "no traceback is stored": [
+        "flow/test_worker.py::test_only_the_last_ten_errors_are_kept",
+    ],
+    "migrations are tracked by hand": [
+        "sql/test_schema.py::test_a_second_migration_changes_nothing",
+        "cli/test_schema.py::test_the_status_is_11_where_it_does_not",
+    ],
+    "rows of many workers: a deleted one scans the finished jobs": [
+        f"{HERE}::test_no_table_refers_to_another",
+    ],
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_others_get_wrong_is_shown_to_be_right(row: str) -> None:
+    for name in ROWS[row]:
+        file, _, test = name.partition("::")
+        assert re.search(rf"^(async )?def {test}\(", (TESTS / file).read_text(encoding="utf-8"), re.MULTILINE), name
+
+
+@pytest.mark.anyio
+async def test_a_lane_goes_on_at_once_when_its_job_ends_and_when_it_is_tried_again(app: App) -> None:
+    seen: list[tuple[str, int]] = []
+
+    @app.task(lock="lane", retry=1, pass_context=True)
+    async def step(context: JobContext, name: str) -> None:
+        seen.append((name, context.job.attempts))
+        if len(seen) == 6:
+            workers.cancel_scope.cancel()
+        if not context.job.attempts:
+            raise ValueError
+
+    step.batch_defer({"name": "a"}, {"name": "b"}, {"name": "c"})
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as workers:  # which poll never, and hear nothing
+            workers.start_soon(partial(app.run_worker_async, wait=True, listen_notify=False))
+    assert seen == [(name, attempt) for name in "abc" for attempt in (0, 1)]
+
+
+def test_a_wake_up_during_a_fetch_is_not_dropped() -> None:
+    appetite = Appetite(poll=600.0)
+    appetite.begin()
+    appetite.wake()  # while the claim is under way
+    appetite.found_less(None, told=True)  # it has seen nothing of that
+    assert appetite.hungry
+
+
+@pytest.mark.anyio
+async def test_heartbeat_and_abort_go_on_until_the_last_job_of_a_stopping_worker_has_ended(
+    app: App, query: Query, until: Callable[[Callable[[], object]], Awaitable[None]]
+) -> None:
+    stopping = anyio.Event()
+
+    async def stop(call_next: Callable[[], Awaitable[Any]], context: JobContext, worker: Worker) -> Any:
+        worker.stop()
+        stopping.set()
+        return await call_next()
+
+    @app.task
+    async def endless() -> None:
+        await anyio.sleep(3600)
+
+    def heartbeat() -> object:
+        return query("SELECT heartbeat_at FROM workers")
+
+    job_id = endless.defer()
+    quick = {"update_heartbeat_interval": 0.02, "stalled_worker_timeout": 30.0}
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(app.run_worker_async, wait=True, worker_middleware=[stop], **quick))
+            await stopping.wait()
+            last = heartbeat()
+            await until(lambda: heartbeat() != last)
+            assert app.job_manager.cancel_job_by_id(job_id, abort=True)
+    assert app.job_manager.get_job_status(job_id) == "aborted"
+
+
+def test_a_wrong_call_raises_where_it_is_made_also_after_configure(app: App, query: Query) -> None:
+    @app.task
+    def write(letter: str) -> None: ...
+
+    for wrong in (
+        lambda: write.defer(1, 2),  # type: ignore[arg-type, call-arg]
+        lambda: write.configure(lock="a").defer(1, 2),  # type: ignore[arg-type, call-arg]
+        lambda: write.configure(lock="a").defer(leter="a"),  # type: ignore[call-arg]
+        lambda: write.configure(lock="a").make_new_job(),  # type: ignore[call-arg]
+        lambda: write.configure(task_kwargs={"leter": "a"}).defer(),
+        lambda: write.batch_defer({}),
+    ):
+        with pytest.raises(BadArgument, match=r"it is .*write\(letter: str\)"):
+            wrong()
+    with pytest.raises(TypeError, match="lok"):
+        write.configure(lok="a")  # type: ignore[call-overload]
+    with pytest.raises(BadArgument, match="lok: no such option of a job; there are lock, "):
+        app.configure_task("elsewhere", lok="a")  # type: ignore[call-arg]
+    assert query("SELECT count(*) FROM jobs") == [(0,)]
+
+
+def test_no_table_refers_to_another(query: Query) -> None:
+    assert (
+        query("SELECT conname FROM pg_constraint WHERE contype = 'f' AND connamespace = 'inturn'::regnamespace") == []
+    )

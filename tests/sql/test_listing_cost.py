@@ -1,0 +1,52 @@
+"""What a list or a count costs does not grow with the history: in pages touched, which repeat on a noisy machine."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from inturn.operations import Operation, Statement
+from inturn.operations.listing import COUNTED, Asked, counted, listed
+from inturn.sql import named
+
+FILL = """
+INSERT INTO finished_jobs (id, created_at, finished_at, status, on_retry, on_failure, priority, attempts, queue, task, lock,
+                           args, errors)
+SELECT n, now(), now() - n %% 3 * interval '1 day', 'succeeded', 'hold', 'continue', 0, 1, 'q', 't', 'l' || n, '{}', '[]'
+FROM generate_series(%s::int, %s) AS n
+"""
+
+
+@pytest.fixture
+def connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
+        connection.execute("SELECT prepare_history(3)")
+        yield connection
+
+
+def pages(connection: psycopg.Connection[Any], operation: Operation[Any]) -> int:
+    statement: Statement = next(operation)
+    explain = named("EXPLAIN (ANALYZE, BUFFERS, FORMAT json) " + statement.text, "inturn")
+    row = connection.execute(explain, statement.parameters).fetchone()
+    assert row is not None
+    plan = row[0][0]["Plan"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def cost(connection: psycopg.Connection[Any]) -> dict[str, int]:
+    connection.execute("VACUUM ANALYZE finished_jobs")
+    return {
+        "a list": pages(connection, listed(Asked(), 100)),
+        "a job": pages(connection, listed(Asked(id=7), 100)),
+        "queues": pages(connection, counted("queue", Asked())),
+        "locks": pages(connection, counted("lock", Asked())),
+    }
+
+
+def test_what_a_list_and_a_count_cost_does_not_grow_with_the_history(connection: psycopg.Connection[Any]) -> None:
+    connection.execute(FILL, [1, 3 * COUNTED])
+    before = cost(connection)
+    connection.execute(FILL, [3 * COUNTED + 1, 12 * COUNTED])
+    after = cost(connection)
+    assert {name: pages for name, pages in after.items() if pages > 1.5 * before[name] + 20} == {}, before

@@ -1,0 +1,115 @@
+"""What type checkers know of a task: each line that is a mistake says so, each reveal says what it shows."""
+
+from datetime import UTC, datetime
+from typing import ParamSpec, TypeVar, Unpack, reveal_type
+
+from inturn import App, Blueprint, Deferrer, JobContext, JobOptions, Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+app = App("postgresql://")
+blueprint = Blueprint()
+kwargs: dict[str, object] = {"letter": "a"}
+
+
+@app.task
+def plain(letter: str, copies: int = 1) -> int:
+    return copies * len(letter)
+
+
+@app.task(queue="letters", retry=3, aliases=["old"], lock="alphabet", on_retry="release")
+async def asynchronous(letter: str, *, copies: int) -> str:
+    return letter * copies
+
+
+@app.task(pass_context=True)
+def knowing(context: JobContext, letter: str) -> bool:
+    return context.should_abort() or bool(letter)
+
+
+@blueprint.task(pass_context=True, priority=2)
+async def knowing_too(context: JobContext, /, **counts: int) -> None: ...
+
+
+# ---- the task itself
+
+reveal_type(plain)  # reveals: Task[[letter: str, copies: int =], int] || Task[(letter: str, copies: int = 1), int]
+reveal_type(asynchronous)  # reveals: Task[[letter: str, *, copies: int], Coroutine[Any, Any, str]] || Task[(letter: str, *, copies: int), CoroutineType[Any, Any, str]]
+reveal_type(knowing)  # reveals: Task[[letter: str], bool] || Task[(letter: str), bool]
+reveal_type(knowing_too)  # reveals: Task[[**counts: int], Coroutine[Any, Any, None]] || Task[(**counts: int), CoroutineType[Any, Any, None]]
+
+# ---- called, it runs here and now
+
+reveal_type(plain("a"))  # reveals: int
+plain(1)  # error
+plain("a", 2, 3)  # error
+knowing("a")  # at run time it lacks the context: as in the library that people come from
+
+# ---- deferred
+
+reveal_type(plain.defer("a", copies=2))  # reveals: int
+plain.defer(letter="a")
+plain.defer()  # error
+plain.defer(1)  # error
+plain.defer("a", "b")  # error
+plain.defer("a", 2, 3)  # error
+plain.defer("a", colour="red")  # error
+asynchronous.defer("a", copies=1)
+asynchronous.defer("a", 1)  # error
+asynchronous.defer("a")  # error
+knowing.defer("a")
+knowing.defer(None, "a")  # error
+knowing_too.defer(apples=1)
+knowing_too.defer(apples="one")  # error
+
+
+async def in_async_code() -> None:
+    reveal_type(await plain.defer_async("a"))  # reveals: int
+    await plain.defer_async(2)  # error
+    reveal_type(await asynchronous("a", copies=1))  # reveals: str
+    reveal_type(await plain.configure(lock="a").defer_async("a"))  # reveals: int
+    await plain.configure(lock="a").defer_async("a", copies="b")  # error
+    reveal_type(await plain.batch_defer_async({"letter": "a"}))  # reveals: list[int]
+    await plain.batch_defer_async("a")  # error
+
+
+# ---- with options
+
+reveal_type(plain.configure(lock="a"))  # reveals: Deferrer[[letter: str, copies: int =]] || Deferrer[(letter: str, copies: int = 1)]
+reveal_type(plain.configure(lock="a", priority=1, schedule_at=datetime.now(UTC)).defer("a"))  # reveals: int
+plain.configure(schedule_in={"minutes": 5}, queue="q", on_failure="halt").defer("a")
+plain.configure(lock="a").defer(1)  # error
+plain.configure(lock="a").defer()  # error
+plain.configure(lok="a")  # error
+plain.configure(lock=1)  # error
+plain.configure(priority="high")  # error
+plain.configure(on_retry="forget")  # error
+plain.configure(schedule_at="tomorrow")  # error
+reveal_type(plain.configure(task_kwargs=kwargs))  # reveals: Deferrer[[*Any, **Any]] || Deferrer[...]
+plain.configure(task_kwargs=kwargs).defer()
+plain.configure(task_kwargs=kwargs, lock="a").defer(copies=2)
+plain.configure(task_kwargs=kwargs, lok="a")  # error
+
+# ---- many at once
+
+reveal_type(plain.batch_defer({"letter": "a"}, {"letter": "b"}))  # reveals: list[int]
+plain.batch_defer("a")  # error
+plain.batch_defer({1: "a"})  # error
+plain.batch_defer([{"letter": "a"}])  # error
+
+# ---- by name
+
+reveal_type(app.configure_task("elsewhere", lock="a"))  # reveals: Deferrer[[*Any, **Any]] || Deferrer[...]
+app.configure_task("elsewhere").defer(anything="goes")
+app.configure_task("elsewhere", lok="a")  # error
+
+# ---- in wrappers of one's own
+
+
+def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P]:
+    return task.configure(**options)
+
+
+reveal_type(urgent(plain, lock="a"))  # reveals: Deferrer[[letter: str, copies: int =]] || Deferrer[(letter: str, copies: int = 1)]
+urgent(plain, lok="a")  # error
+urgent(plain).defer(1)  # error

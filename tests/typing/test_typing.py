@@ -1,0 +1,117 @@
+"""Users' calls under two type checkers: what is right passes, what is wrong fails under both, and what is shown is exact.
+
+In `cases`, a line with a mistake ends in `# error`, and `# reveals: X` follows a reveal_type; `X || Y` if mypy says X where
+basedpyright says Y. Every other line has neither.
+"""
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from inturn import Blueprint, JobOptions, Task, TaskOptions
+from inturn.tasks import Options
+
+ROOT = Path(__file__).parents[2]
+CASES = sorted(Path(__file__).with_name("cases").glob("*.py"))
+MODULE = re.compile(r"\b(?:\w+\.)+(?=[A-Z])")  # mypy names classes in full
+
+Line = tuple[str, int]
+
+
+@dataclass
+class Verdict:
+    errors: set[Line] = field(default_factory=set)
+    revealed: dict[Line, str] = field(default_factory=dict)
+
+
+def expected(which: int) -> Verdict:
+    verdict = Verdict()
+    for path in CASES:
+        for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if text.endswith("  # error"):
+                verdict.errors.add((path.name, number))
+            _, marker, shown = text.partition("  # reveals: ")
+            if marker:
+                verdict.revealed[path.name, number] = shown.split(" || ")[-which:][0]
+    return verdict
+
+
+@pytest.fixture(scope="module")
+def mypy() -> Verdict:
+    verdict = Verdict()
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--hide-error-context", "--no-error-summary", *CASES],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.stderr
+    for path, number, kind, message in re.findall(r"(?m)^(.+?):(\d+): (error|note): (.*)$", done.stdout):
+        line = (Path(path).name, int(number))
+        if kind == "error":
+            verdict.errors.add(line)
+        elif message.startswith("Revealed type is"):
+            verdict.revealed[line] = MODULE.sub("", message.split('"')[1])
+    return verdict
+
+
+@pytest.fixture(scope="module")
+def basedpyright(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
+    verdict = Verdict()
+    config = tmp_path_factory.mktemp("basedpyright") / "pyrightconfig.json"
+    config.write_text(
+        json.dumps(
+            {
+                "include": [str(path) for path in CASES],
+                "extraPaths": [str(ROOT / "queue")],
+                "typeCheckingMode": "standard",
+            }
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, "--project", config],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    for said in json.loads(done.stdout)["generalDiagnostics"]:
+        line = (Path(said["file"]).name, said["range"]["start"]["line"] + 1)
+        if said["severity"] == "error":
+            verdict.errors.add(line)
+        elif said["message"].startswith("Type of "):
+            verdict.revealed[line] = said["message"].rpartition(' is "')[2].removesuffix('"')
+    return verdict
+
+
+def test_mypy_finds_the_mistakes_and_nothing_else(mypy: Verdict) -> None:
+    assert mypy.errors == expected(2).errors
+
+
+def test_basedpyright_finds_the_mistakes_and_nothing_else(basedpyright: Verdict) -> None:
+    assert basedpyright.errors == expected(1).errors
+
+
+def test_mypy_knows_the_types(mypy: Verdict) -> None:
+    assert mypy.revealed == expected(2).revealed
+
+
+def test_basedpyright_knows_the_types(basedpyright: Verdict) -> None:
+    assert basedpyright.revealed == expected(1).revealed
+
+
+def test_the_checkers_know_every_option_that_there_is() -> None:
+    taken = inspect.signature(Task.configure).parameters.keys() - {"self", "task_kwargs"}
+    assert set(JobOptions.__annotations__) == taken
+    assert set(TaskOptions.__annotations__) == inspect.signature(Blueprint.task).parameters.keys() - {
+        "self",
+        "_func",
+        "pass_context",
+    }
+    assert taken == inspect.signature(Options.changed).parameters.keys() - {"self"} | {"connection"}
