@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from inturn.app import App
     from inturn.connectors import PsycopgConnector
     from inturn.context import JobContext
+    from inturn.deferred import DeferredJob
     from inturn.model import Job, Status
     from inturn.retry import BaseRetryStrategy, RetryDecision, RetryStrategy
     from inturn.tasks import Blueprint, Deferrer, Task
@@ -34,6 +35,7 @@ __all__ = [
     "App",
     "BaseRetryStrategy",
     "Blueprint",
+    "DeferredJob",
     "Deferrer",
     "Job",
     "JobContext",
@@ -48,6 +50,7 @@ _HOMES = {
     "App": "app",
     "BaseRetryStrategy": "retry",
     "Blueprint": "tasks",
+    "DeferredJob": "deferred",
     "Deferrer": "tasks",
     "Job": "model",
     "JobContext": "context",

@@ -13,13 +13,14 @@ import anyio
 
 from inturn import arguments
 from inturn.connectors import PsycopgConnector
+from inturn.deferred import DeferredJob
 from inturn.errors import ConfigurationError
 from inturn.jobs import Jobs
 from inturn.lanes import Lanes
 from inturn.model import NewJob
 from inturn.operations import enqueue
 from inturn.operations.upkeep import check_schema
-from inturn.tasks import Blueprint, Deferrer, OnFailureName, OnRetryName, Options
+from inturn.tasks import Blueprint, Deferrer, OnConflictName, OnFailureName, OnRetryName, Options
 
 
 class App(Blueprint):
@@ -72,6 +73,8 @@ class App(Blueprint):
         *,
         allow_unknown: bool = True,
         lock: str | None = None,
+        queueing_lock: str | None = None,
+        on_conflict: OnConflictName | None = None,
         task_kwargs: Mapping[str, Any] | None = None,
         schedule_at: datetime | None = None,
         schedule_in: timedelta | Mapping[str, float] | None = None,
@@ -84,6 +87,8 @@ class App(Blueprint):
         """Like `task.configure`, for a task by its name, which may live in another program."""
         changes: dict[str, Any] = {
             "lock": lock,
+            "queueing_lock": queueing_lock,
+            "on_conflict": on_conflict,
             "schedule_at": schedule_at,
             "schedule_in": schedule_in,
             "queue": queue,
@@ -96,11 +101,11 @@ class App(Blueprint):
         options = Options().changed(**changes)
         return Deferrer(self, arguments.check_task_name(name), None, options, task_kwargs, connection)
 
-    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
-        return self.connector.run(enqueue.defer_jobs(jobs), connection)
+    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+        return self.connector.run(enqueue.defer_jobs(jobs, self), connection)
 
-    async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
-        return await self.connector.run_async(enqueue.defer_jobs(jobs), connection)
+    async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+        return await self.connector.run_async(enqueue.defer_jobs(jobs, self), connection)
 
     def open(self) -> Self:
         """Open the connections; in `with app.open():` they close at its end."""

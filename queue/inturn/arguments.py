@@ -20,7 +20,7 @@ MAX_BYTES = 2**20
 MAX_DEPTH = 64
 MAX_LOCK_BYTES = 1024
 QUEUE = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
-LATEST_YEAR = 9998  # in any zone: drivers read no time past 9999
+EARLIEST_YEAR, LATEST_YEAR = 3, 9998  # in any zone: drivers read no time outside 1 to 9999
 
 
 def check_signature(name: str, signature: Signature) -> None:
@@ -106,17 +106,18 @@ def _check_text(path: str, text: str) -> None:
         raise BadArgument(ascii(path), "contains half a surrogate pair, which is no character") from None
 
 
-def check_lock(lock: object) -> str | None:
+def check_lock(lock: object, name: str = "lock") -> str | None:
+    """Also for queueing locks."""
     if lock is None:
         return None
     if not isinstance(lock, str):
-        raise BadArgument("lock", f"is a {type(lock).__name__}, not text; write lock=str(…)")
-    _check_text("lock", lock)
+        raise BadArgument(name, f"is a {type(lock).__name__}, not text; write {name}=str(…)")
+    _check_text(name, lock)
     size = len(lock.encode())
     if not size:
-        raise BadArgument("lock", "is empty; leave it out for a job without a lane")
+        raise BadArgument(name, f"is empty; leave it out for a job without a {name}")
     if size > MAX_LOCK_BYTES:
-        raise BadArgument("lock", f"{size:,} bytes, at most {MAX_LOCK_BYTES:,}; hash what makes it long")
+        raise BadArgument(name, f"{size:,} bytes, at most {MAX_LOCK_BYTES:,}; hash what makes it long")
     return lock
 
 
@@ -151,7 +152,7 @@ def check_times(
 ) -> tuple[datetime | None, timedelta | None]:
     if schedule_at is not None and schedule_in is not None:
         raise BadArgument("schedule_at", "give either schedule_at or schedule_in, not both")
-    return check_moment("schedule_at", schedule_at), _check_in(schedule_in)
+    return check_moment("schedule_at", schedule_at), check_span("schedule_in", schedule_in)
 
 
 def check_moment(name: str, at: object) -> datetime | None:
@@ -163,18 +164,28 @@ def check_moment(name: str, at: object) -> datetime | None:
         raise BadArgument(name, f"{at} has no zone; write e.g. datetime.now(timezone.utc) + …")
     if at.year > LATEST_YEAR:
         raise BadArgument(name, f"{at} is past the year {LATEST_YEAR}")
+    if at.year < EARLIEST_YEAR:
+        raise BadArgument(name, f"{at} is before the year {EARLIEST_YEAR}")
     return at
 
 
-def _check_in(delay: timedelta | Mapping[str, float] | None) -> timedelta | None:
+def check_span(name: str, delay: timedelta | Mapping[str, float] | None) -> timedelta | None:
     if delay is None:
         return None
+    span = check_wait(name, delay)
+    if span < timedelta(0):
+        raise BadArgument(name, f"{span} is not between now and a thousand years from now")
+    return span
+
+
+def check_wait(name: str, delay: timedelta | Mapping[str, float]) -> timedelta:
+    """One that may be over already: it is often the rest until some time."""
     try:
         span = timedelta(**delay) if isinstance(delay, Mapping) else delay
-    except (TypeError, OverflowError) as error:
-        raise BadArgument("schedule_in", f"{delay!r}: {error}; give a timedelta or e.g. {{'hours': 1}}") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadArgument(name, f"{delay!r}: {error}; give a timedelta or e.g. {{'hours': 1}}") from None
     if not isinstance(span, timedelta):
-        raise BadArgument("schedule_in", f"is a {type(span).__name__}; give a timedelta or e.g. {{'hours': 1}}")
-    if not timedelta(0) <= span <= timedelta(days=365 * 1000):
-        raise BadArgument("schedule_in", f"{span} is not between now and a thousand years from now")
+        raise BadArgument(name, f"is a {type(span).__name__}; give a timedelta or e.g. {{'hours': 1}}")
+    if span > timedelta(days=365 * 1000):
+        raise BadArgument(name, f"{span} is not between now and a thousand years from now")
     return span

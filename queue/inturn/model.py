@@ -33,6 +33,14 @@ class OnFailure(StrEnum):
     HALT = "halt"  # it stops until a person acts
 
 
+class OnConflict(StrEnum):
+    """What becomes of a new job while another one waits under its queueing lock."""
+
+    RAISE = "raise"  # AlreadyEnqueued
+    SKIP = "skip"  # the job that waits stands for it
+    REPLACE = "replace"  # the job that waits takes on its work
+
+
 class NewJob(NamedTuple):
     """A job about to be deferred; its arguments are JSON text already, checked."""
 
@@ -45,6 +53,8 @@ class NewJob(NamedTuple):
     schedule_in: timedelta | None
     on_retry: OnRetry
     on_failure: OnFailure
+    queueing_lock: str | None = None
+    on_conflict: OnConflict = OnConflict.RAISE
 
 
 class Job(NamedTuple):  # and not a dataclass: a worker makes one for each row, and this is several times cheaper
@@ -71,11 +81,16 @@ class Ended(NamedTuple):
 
 
 class Again(NamedTuple):
-    """A job whose code has ended and that waits for its next attempt."""
+    """A job whose code has ended and that waits for its next attempt. What is None stays as it was."""
 
     job: Job
     delay: timedelta
     error: str | None = None
+    at: datetime | None = None  # instead of the delay
+    priority: int | None = None
+    queue: str | None = None
+    lock: str | None = None
+    uncharged: bool = False  # the attempt does not count
 
 
 Outcome = Ended | Again

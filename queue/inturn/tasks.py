@@ -12,8 +12,9 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overl
 
 from inturn import arguments
 from inturn.context import JobContext
+from inturn.deferred import DeferredJob
 from inturn.errors import AppNotOpen, BadArgument, TaskDefinitionError, TaskNotFound
-from inturn.model import NewJob, OnFailure, OnRetry
+from inturn.model import NewJob, OnConflict, OnFailure, OnRetry
 from inturn.retry import BaseRetryStrategy, strategy
 
 P = ParamSpec("P")
@@ -21,6 +22,7 @@ R = TypeVar("R")
 Retry = bool | int | BaseRetryStrategy
 OnRetryName = Literal["hold", "release"]
 OnFailureName = Literal["continue", "halt"]
+OnConflictName = Literal["raise", "skip", "replace"]
 
 NO_APP = "These tasks belong to no App, which alone has a database to enqueue them in. Declare them with @app.task."
 
@@ -36,6 +38,8 @@ class Options:
     schedule_in: timedelta | None = None
     on_retry: OnRetry = OnRetry.HOLD
     on_failure: OnFailure = OnFailure.CONTINUE
+    queueing_lock: str | None = None
+    on_conflict: OnConflict = OnConflict.RAISE
 
     def changed(
         self,
@@ -47,6 +51,8 @@ class Options:
         schedule_in: timedelta | Mapping[str, float] | None = None,
         on_retry: str | None = None,
         on_failure: str | None = None,
+        queueing_lock: str | None = None,
+        on_conflict: str | None = None,
     ) -> Options:
         at, delay = arguments.check_times(schedule_at, schedule_in)
         return replace(
@@ -60,6 +66,12 @@ class Options:
             on_failure=self.on_failure
             if on_failure is None
             else arguments.check_choice("on_failure", OnFailure, on_failure),
+            queueing_lock=self.queueing_lock
+            if queueing_lock is None
+            else arguments.check_lock(queueing_lock, "queueing_lock"),
+            on_conflict=self.on_conflict
+            if on_conflict is None
+            else arguments.check_choice("on_conflict", OnConflict, on_conflict),
         )
 
 
@@ -82,19 +94,19 @@ class Deferrer(Generic[P]):
         self._kwargs = dict(task_kwargs or {})
         self._connection = connection
 
-    def defer(self, *args: P.args, **kwargs: P.kwargs) -> int:
-        """Enqueue one job and return its id."""
+    def defer(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob:
+        """Enqueue one job and return its id (`.is_new`: whether it is a new one, see `queueing_lock`)."""
         return self._owner.enqueue([self._job(args, kwargs)], self._connection)[0]
 
-    async def defer_async(self, *args: P.args, **kwargs: P.kwargs) -> int:
-        """Enqueue one job and return its id."""
+    async def defer_async(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob:
+        """Enqueue one job and return its id (`.is_new`: whether it is a new one, see `queueing_lock`)."""
         return (await self._owner.enqueue_async([self._job(args, kwargs)], self._connection))[0]
 
-    def batch_defer(self, *task_kwargs: Mapping[str, Any]) -> list[int]:
+    def batch_defer(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
         """Enqueue a job for each mapping of arguments, in this order, all or none."""
         return self._owner.enqueue(self._jobs(task_kwargs), self._connection)
 
-    async def batch_defer_async(self, *task_kwargs: Mapping[str, Any]) -> list[int]:
+    async def batch_defer_async(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
         """Enqueue a job for each mapping of arguments, in this order, all or none."""
         return await self._owner.enqueue_async(self._jobs(task_kwargs), self._connection)
 
@@ -126,6 +138,8 @@ class Deferrer(Generic[P]):
             schedule_in=o.schedule_in,
             on_retry=o.on_retry,
             on_failure=o.on_failure,
+            queueing_lock=o.queueing_lock,
+            on_conflict=o.on_conflict,
         )
 
 
@@ -169,6 +183,8 @@ class Task(Deferrer[P], Generic[P, R]):
         self,
         *,
         lock: str | None = None,
+        queueing_lock: str | None = None,
+        on_conflict: OnConflictName | None = None,
         task_kwargs: Mapping[str, Any] | None = None,
         schedule_at: datetime | None = None,
         schedule_in: timedelta | Mapping[str, float] | None = None,
@@ -180,6 +196,14 @@ class Task(Deferrer[P], Generic[P, R]):
     ) -> Deferrer[P]:
         """Options for the jobs deferred through what it returns; what is not given stays the task's own.
 
+        `queueing_lock`: at most one job waits under it (one that runs does not count). `on_conflict` says what becomes of a
+        new job while another one waits: "raise" AlreadyEnqueued, which leaves your transaction intact; "skip": the id
+        returned is the other's, and its `is_new` False; "replace": so too, and the other takes on the task and arguments
+        of this one, and as long as it is scheduled (not between two attempts at it, with its lane waiting) also its time, queue,
+        priority, on_retry and on_failure. Its id, lock, and place in its lane stay, and it stays locked until you commit.
+
+            report.configure(queueing_lock=f"report:{day}", on_conflict="skip").defer(day=day)
+
         `connection` is a psycopg or SQLAlchemy connection or session of yours: the job then exists if and only if you commit.
         """
         options = self._options.changed(
@@ -190,6 +214,8 @@ class Task(Deferrer[P], Generic[P, R]):
             schedule_in=schedule_in,
             on_retry=on_retry,
             on_failure=on_failure,
+            queueing_lock=queueing_lock,
+            on_conflict=on_conflict,
         )
         return Deferrer(self._owner, self.name, self, options, task_kwargs, connection)
 
@@ -223,6 +249,8 @@ class Blueprint:
         queue: str = "default",
         priority: int = 0,
         lock: str | None = None,
+        queueing_lock: str | None = None,
+        on_conflict: OnConflictName = "raise",
         on_retry: OnRetryName = "hold",
         on_failure: OnFailureName = "continue",
     ) -> Callable[[Callable[Concatenate[JobContext, P], R]], Task[P, R]]: ...
@@ -237,6 +265,8 @@ class Blueprint:
         queue: str = "default",
         priority: int = 0,
         lock: str | None = None,
+        queueing_lock: str | None = None,
+        on_conflict: OnConflictName = "raise",
         on_retry: OnRetryName = "hold",
         on_failure: OnFailureName = "continue",
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
@@ -251,6 +281,8 @@ class Blueprint:
         queue: str = "default",
         priority: int = 0,
         lock: str | None = None,
+        queueing_lock: str | None = None,
+        on_conflict: OnConflictName = "raise",
         on_retry: OnRetryName = "hold",
         on_failure: OnFailureName = "continue",
     ) -> Any:
@@ -258,8 +290,17 @@ class Blueprint:
 
         on_retry: while a job waits for its next attempt its lane waits too ("hold"), or goes on ("release").
         on_failure: when it has failed for good its lane goes on ("continue"), or stops until a person acts ("halt").
+        queueing_lock, on_conflict: at most one job waits under it, see `configure`.
         """
-        options = Options().changed(queue=queue, priority=priority, lock=lock, on_retry=on_retry, on_failure=on_failure)
+        options = Options().changed(
+            queue=queue,
+            priority=priority,
+            lock=lock,
+            on_retry=on_retry,
+            on_failure=on_failure,
+            queueing_lock=queueing_lock,
+            on_conflict=on_conflict,
+        )
 
         def declare(func: Callable[..., Any]) -> Task[..., Any]:
             task: Task[..., Any] = Task(
@@ -284,10 +325,10 @@ class Blueprint:
                 f"No task is named {name!r} here. Import the module that declares it, or keep its old name in aliases=[…]."
             ) from None
 
-    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
+    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
         raise AppNotOpen(NO_APP)
 
-    async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
+    async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
         raise AppNotOpen(NO_APP)
 
     def _register(self, task: Task[..., Any]) -> None:

@@ -17,9 +17,9 @@ BEGIN
         RETURNING jobs.*, ended.status AS outcome, ended.error
     ), kept AS (
         INSERT INTO finished_jobs (id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
-                                   on_retry, on_failure, priority, attempts, queue, task, lock, args, errors)
+                                   on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, errors)
         SELECT id, fence, worker_id, scheduled_at, created_at, started_at, clock(), outcome,
-               on_retry, on_failure, priority, attempts, queue, task, lock, args, add_error(errors, error)
+               on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, add_error(errors, error)
         FROM gone
     )
     SELECT gone.id, gone.lock, gone.outcome, gone.on_failure FROM gone;

@@ -34,8 +34,8 @@ UNFENCED_FINISH = Mutation(
 RETRY_GIVES_THE_LANE_UP = Mutation(
     "a retry gives the lane up",
     "retry.sql",
-    "RETURNING jobs.id, jobs.lock, jobs.queue, jobs.on_retry",
-    "RETURNING jobs.id, jobs.lock, jobs.queue, 'release'::retry_policy AS on_retry",
+    "CASE WHEN jobs.lock = ended.lane THEN jobs.on_retry ELSE 'release' END AS on_retry",
+    "'release'::retry_policy AS on_retry",
 )
 LOST_IS_WON = Mutation(
     "a lane that was lost counts as won",

@@ -8,7 +8,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from inturn.model import Again, Ended, Job
-from inturn.operations import Operation, Rows, Statement
+from inturn.operations import Operation, Rows, Statement, unless_all
 
 # The database counts the attempts that were started, people those before this one: hence `attempts - 1`.
 CLAIM = """
@@ -23,7 +23,10 @@ SELECT finished_id, (next).id, (next).claim_id::text, (next).fence, (next).task,
        (next).attempts - 1, (next).scheduled_at, (next).args
 FROM {schema}.finish(%s, %s::text[], %s, %s::bigint[], %s::text[]::uuid[], %s::text[]::{schema}.job_status[], %s::jsonb[])
 """
-RETRY = "SELECT id FROM {schema}.retry(%s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[])"
+RETRY = """
+SELECT id FROM {schema}.retry(%s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[],
+                              %s::timestamptz[], %s::int[], %s::text[], %s::text[], %s::boolean[])
+"""
 PUT_BACK = "SELECT {schema}.put_back(%s::bigint[], %s::text[]::uuid[])"
 ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
 NEXT_WAKE = "SELECT {schema}.next_wake(%s::text[])"
@@ -69,6 +72,11 @@ def retry(again: Sequence[Again]) -> Operation[set[int]]:
             [outcome.job.claim_id for outcome in again],
             [outcome.delay for outcome in again],
             [_error(outcome) for outcome in again],
+            unless_all(None, (outcome.at for outcome in again)),
+            unless_all(None, (outcome.priority for outcome in again)),
+            unless_all(None, (outcome.queue for outcome in again)),
+            unless_all(None, (outcome.lock for outcome in again)),
+            unless_all(False, (outcome.uncharged for outcome in again)),
         ],
     )
     return {id for (id,) in rows}
