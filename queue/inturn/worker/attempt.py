@@ -4,13 +4,14 @@ import math
 import time
 import traceback
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import anyio
 import anyio.to_thread
 
 from inturn.context import JobContext
-from inturn.errors import JobAborted
+from inturn.errors import JobAborted, Snoozed
 from inturn.model import Again, Ended, Job, Outcome, Status
 from inturn.tasks import Task
 
@@ -63,19 +64,21 @@ class Attempt:
                 raise error
 
     def _failed(self, error: BaseException) -> Outcome:
+        if isinstance(error, Snoozed):
+            return Again(self.job, error.delay, uncharged=True)
         text = describe(error)
         if isinstance(error, JobAborted):
             return Ended(self.job, Status.ABORTED, text)
         strategy = self.task.retry_strategy
         try:
-            decision = strategy.get_retry_decision(exception=error, job=self.job) if strategy else None
+            d = strategy.get_retry_decision(exception=error, job=self.job) if strategy else None
+            if d is None:
+                return Ended(self.job, Status.FAILED, text)
+            return Again(self.job, d.retry_in or timedelta(0), text, d.retry_at, d.priority, d.queue, d.lock)
         except Exception as mistake:
             return Ended(
                 self.job, Status.FAILED, f"{text}\nand its retry strategy failed:\n{describe(mistake)}"[-MAX_ERROR:]
             )
-        if decision is None:
-            return Ended(self.job, Status.FAILED, text)
-        return Again(self.job, decision.retry_in, text)
 
 
 def describe(error: BaseException) -> str:
