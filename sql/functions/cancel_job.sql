@@ -18,7 +18,7 @@ BEGIN
         END IF;
         -- A retry may have taken it to another lane before we had this one; from here on it stays in it.
         PERFORM FROM jobs WHERE id = p_id AND lock IS NOT DISTINCT FROM v_lock FOR UPDATE;
-        EXIT WHEN FOUND OR v_ids IS NULL;
+        EXIT WHEN FOUND OR NOT EXISTS (SELECT FROM jobs WHERE id = p_id);
         PERFORM settle_lane(v_lock) WHERE v_lock IS NOT NULL;
     END LOOP;
     SELECT status INTO v_status FROM bury(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
