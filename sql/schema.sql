@@ -101,10 +101,16 @@ DECLARE
     v_status job_status;
 BEGIN
     -- The history is read only after bury has locked it for writing: prepare_history waits for readers and keeps writers out.
-    SELECT array_agg(id), max(lock) INTO v_ids, v_lock FROM jobs WHERE id = p_id;
-    IF v_lock IS NOT NULL THEN
-        PERFORM take_lane(v_lock);
-    END IF;
+    LOOP
+        SELECT array_agg(id), max(lock) INTO v_ids, v_lock FROM jobs WHERE id = p_id;
+        IF v_lock IS NOT NULL THEN
+            PERFORM take_lane(v_lock);
+        END IF;
+        -- A retry may have taken it to another lane before we had this one; from here on it stays in it.
+        PERFORM FROM jobs WHERE id = p_id AND lock IS NOT DISTINCT FROM v_lock FOR UPDATE;
+        EXIT WHEN FOUND OR NOT EXISTS (SELECT FROM jobs WHERE id = p_id);
+        PERFORM settle_lane(v_lock) WHERE v_lock IS NOT NULL;
+    END LOOP;
     SELECT status INTO v_status FROM bury(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
     IF v_lock IS NOT NULL THEN
         UPDATE lanes SET job_id = NULL WHERE lock = v_lock AND job_id = p_id AND v_status IS NOT NULL;
@@ -302,6 +308,43 @@ CREATE FUNCTION inturn.clock() RETURNS timestamp with time zone
     AS $$
     SELECT coalesce(nullif(current_setting('inturn.clock', true), '')::timestamptz, statement_timestamp())
 $$;
+CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $_$
+DECLARE
+    v_problem text := CASE
+        WHEN (octet_length(task) BETWEEN 1 AND 512) IS NOT TRUE
+            THEN 'task: give its name, 1 to 512 bytes'
+        WHEN (jsonb_typeof(args) = 'object') IS NOT TRUE
+            THEN 'args: give a JSON object of arguments by name, like {"letter": "a"}'
+        WHEN octet_length(lock) NOT BETWEEN 1 AND 1024
+            THEN 'lock: give 1 to 1,024 bytes, or NULL for a job without a lane'
+        WHEN octet_length(queueing_lock) NOT BETWEEN 1 AND 1024
+            THEN 'queueing_lock: give 1 to 1,024 bytes, or NULL'
+        WHEN (queue ~ '^[A-Za-z0-9_.:-]{1,63}$') IS NOT TRUE
+            THEN 'queue: give 1 to 63 letters, digits, and _ . : -'
+        WHEN priority IS NULL
+            THEN 'priority: give a whole number'
+        WHEN scheduled_at < timestamptz '0002-01-01 00:00:00+00' OR scheduled_at >= timestamptz '9999-01-01 00:00:00+00'
+            THEN 'scheduled_at: give a time between the years 2 and 9998, or NULL for at once'
+        END;
+    v_job record;
+BEGIN
+    IF v_problem IS NOT NULL THEN
+        RAISE EXCEPTION '%', v_problem USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT * INTO v_job FROM defer_jobs(
+        ARRAY[task], ARRAY[args], ARRAY[queue], ARRAY[lock], ARRAY[priority], ARRAY[scheduled_at], NULL,
+        ARRAY[on_retry::retry_policy], ARRAY[on_failure::failure_policy],
+        CASE WHEN queueing_lock IS NOT NULL THEN ARRAY[queueing_lock] END, on_conflict::conflict_policy
+    );
+    IF NOT v_job.is_new AND on_conflict = 'raise' THEN
+        RAISE EXCEPTION 'job % with queueing_lock % waits already', v_job.id, quote_literal(queueing_lock)
+            USING ERRCODE = 'unique_violation', HINT = 'Pass on_conflict => ''skip'' or ''replace''.';
+    END IF;
+    RETURN v_job.id;
+END $_$;
 CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy) RETURNS TABLE(id bigint, is_new boolean)
     LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
