@@ -112,7 +112,7 @@ class RetryStrategy(BaseRetryStrategy):
         if self.max_wait is not None:
             longest = min(longest, self.max_wait)
         try:
-            grown = self.exponential_wait ** (attempts + 1) if self.exponential_wait else 0
+            grown = float(self.exponential_wait) ** (attempts + 1) if self.exponential_wait else 0
             seconds = min(longest, self.wait + self.linear_wait * attempts + grown)
         except OverflowError:
             seconds = longest
