@@ -20,7 +20,8 @@ MAX_BYTES = 2**20
 MAX_DEPTH = 64
 MAX_LOCK_BYTES = 1024
 QUEUE = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
-EARLIEST_YEAR, LATEST_YEAR = 3, 9998  # in any zone: drivers read no time outside 1 to 9999
+EARLIEST_YEAR, LATEST_YEAR = 3, 9997  # in any zone: drivers read no time outside 1 to 9999
+MAX_INTEGER_BITS = 14_000  # Python reads no more than 4,300 digits
 
 
 def check_signature(name: str, signature: Signature) -> None:
@@ -54,9 +55,17 @@ def bind(name: str, signature: Signature, args: tuple[Any, ...], kwargs: Mapping
     return given
 
 
+def check_mapping(kwargs: object) -> Mapping[str, Any]:
+    if isinstance(kwargs, dict) or isinstance(kwargs, Mapping):  # noqa: SIM101 (asking for both at once is slower)
+        return kwargs
+    raise BadArgument("arguments", f"are a {type(kwargs).__name__}; give a mapping of names to values")
+
+
 def encode(kwargs: Mapping[str, Any]) -> str:
     """JSON text of the arguments, a snapshot of now."""
     for key, value in kwargs.items():
+        if not isinstance(key, str):
+            raise BadArgument("argument name", f"{key!r} is a {type(key).__name__}, not text")
         _check_text("argument name", key)
         _check_value(key, value, 1)
     text = json.dumps(kwargs, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -79,7 +88,10 @@ def _check_value(path: str, value: object, depth: int) -> None:
             raise BadArgument(path[:80] + " …", f"nested deeper than {MAX_DEPTH} levels")
         for step, item in _items(path, value):
             _check_value(step, item, depth + 1)
-    elif not (value is None or isinstance(value, bool | int)):
+    elif isinstance(value, int):
+        if value.bit_length() > MAX_INTEGER_BITS:
+            raise BadArgument(path, "an integer of more than 4,200 digits; pass text")
+    elif value is not None:
         raise BadArgument(path, f"JSON cannot carry a {type(value).__name__}; pass text, numbers, lists or dicts")
 
 

@@ -91,7 +91,7 @@ class Deferrer(Generic[P]):
         self._name = name
         self._task = task
         self._options = options
-        self._kwargs = dict(task_kwargs or {})
+        self._kwargs = dict(arguments.check_mapping(task_kwargs or {}))
         self._connection = connection
 
     def defer(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob:
@@ -114,6 +114,7 @@ class Deferrer(Generic[P]):
         jobs = []
         for index, kwargs in enumerate(task_kwargs):
             try:
+                arguments.check_mapping(kwargs)
                 jobs.append(self._job((), kwargs))
             except BadArgument as error:
                 raise BadArgument(
