@@ -13,7 +13,7 @@ import anyio
 
 from inturn import arguments
 from inturn.connectors import PsycopgConnector
-from inturn.deferred import DeferredJob
+from inturn.deferred import DeferredJob, deferred_by
 from inturn.errors import ConfigurationError
 from inturn.jobs import Jobs
 from inturn.lanes import Lanes
@@ -42,6 +42,7 @@ class App(Blueprint):
         if dsn is not None and connector is not None:
             raise ConfigurationError("Give the App either a DSN or a connector, not both.")
         self.connector = connector or PsycopgConnector(dsn)
+        self._deferred = deferred_by(self)
         self.lanes = Lanes(self.connector)
         self.job_manager = Jobs(self.connector)
         self.import_paths = list(import_paths or ())
@@ -102,10 +103,10 @@ class App(Blueprint):
         return Deferrer(self, arguments.check_task_name(name), None, options, task_kwargs, connection)
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
-        return self.connector.run(enqueue.defer_jobs(jobs, self), connection)
+        return self.connector.run(enqueue.defer_jobs(jobs, self._deferred), connection)
 
     async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
-        return await self.connector.run_async(enqueue.defer_jobs(jobs, self), connection)
+        return await self.connector.run_async(enqueue.defer_jobs(jobs, self._deferred), connection)
 
     def open(self) -> Self:
         """Open the connections; in `with app.open():` they close at its end."""

@@ -20,9 +20,6 @@ class DeferredJob(int):
         return int, (int(self),)
 
 
-def deferred(id: int, is_new: bool, owner: object) -> DeferredJob:
-    job = DeferredJob(id)
-    job.owner = owner
-    if not is_new:
-        job.is_new = False
-    return job
+def deferred_by(owner: object) -> type[DeferredJob]:
+    """The class of what is deferred through one app. It knows the app, so that not each job of a large batch need to."""
+    return type("DeferredJob", (DeferredJob,), {"owner": owner, "__module__": __name__})

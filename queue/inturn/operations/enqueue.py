@@ -1,23 +1,25 @@
 """Jobs come into being."""
 
 from collections.abc import Sequence
+from typing import LiteralString
 
-from inturn.deferred import DeferredJob, deferred
+from inturn.deferred import DeferredJob
 from inturn.errors import AlreadyEnqueued, BadArgument
 from inturn.model import NewJob, OnConflict, OnFailure, OnRetry
 from inturn.operations import Operation, Rows, Statement, unless_all
 
 # Text in binary (%b): as text, each element of an array would be searched for quotes.
-DEFER = """
-SELECT id, is_new FROM {schema}.defer_jobs(
+_call: LiteralString = """ FROM {schema}.defer_jobs(
     %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[], %s::interval[],
     %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[],
     %b::text[], %s::text::{schema}.conflict_policy
 )
 """
+DEFER = "SELECT id" + _call
+DEFER_UNLESS_WAITING = "SELECT id, is_new" + _call
 
 
-def defer_jobs(jobs: Sequence[NewJob], owner: object = None) -> Operation[list[DeferredJob]]:
+def defer_jobs(jobs: Sequence[NewJob], kind: type[DeferredJob] = DeferredJob) -> Operation[list[DeferredJob]]:
     """The jobs that stand, in the order given. No statement for no jobs.
 
     A conflict is told by the server as a row, and raised here: the caller's transaction is not aborted.
@@ -27,7 +29,7 @@ def defer_jobs(jobs: Sequence[NewJob], owner: object = None) -> Operation[list[D
     queueing_locks = unless_all(None, (job.queueing_lock for job in jobs))
     on_conflict = _policy(jobs) if queueing_locks else OnConflict.RAISE
     rows = yield Statement(
-        DEFER,
+        DEFER_UNLESS_WAITING if queueing_locks else DEFER,
         [
             [job.task_name for job in jobs],
             [job.args for job in jobs],
@@ -44,7 +46,11 @@ def defer_jobs(jobs: Sequence[NewJob], owner: object = None) -> Operation[list[D
     )
     if queueing_locks and on_conflict is OnConflict.RAISE:
         _refuse_conflict(queueing_locks, rows)
-    return [deferred(id, is_new, owner) for id, is_new in rows]
+    stand = [kind(row[0]) for row in rows]
+    if queueing_locks:
+        for job, (_, is_new) in zip(stand, rows, strict=True):
+            job.is_new = is_new
+    return stand
 
 
 def _policy(jobs: Sequence[NewJob]) -> OnConflict:
