@@ -211,6 +211,7 @@ CREATE TABLE inturn.jobs (
     on_retry inturn.retry_policy DEFAULT 'hold'::inturn.retry_policy NOT NULL,
     on_failure inturn.failure_policy DEFAULT 'continue'::inturn.failure_policy NOT NULL,
     abort boolean DEFAULT false NOT NULL,
+    yields boolean DEFAULT false NOT NULL,
     priority integer DEFAULT 0 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     queue text DEFAULT 'default'::text NOT NULL,
@@ -408,7 +409,7 @@ BEGIN
         FROM given ORDER BY queueing_lock, position
     LOOP
         LOOP   -- until one answer is true: what waits can start, and a rival can roll back, between two looks
-            SELECT jobs.id INTO v_id FROM jobs WHERE queueing_lock = v_job.queueing_lock AND status <> 'doing';
+            SELECT jobs.id INTO v_id FROM jobs WHERE queueing_lock = v_job.queueing_lock AND status <> 'doing' AND NOT yields;
             EXIT WHEN v_id IS NOT NULL AND (p_on_conflict <> 'replace' OR replace_waiting(
                 v_id, v_job.queueing_lock, v_job.task, v_job.args, v_job.queue, v_job.priority,
                 coalesce(v_job.due_at, v_now), v_job.on_retry, v_job.on_failure));
@@ -419,7 +420,7 @@ BEGIN
             VALUES (v_job.id, v_job.task, v_job.args, v_job.queue, v_job.lock, v_job.queueing_lock, v_job.priority,
                     v_job.due_at, v_now, v_job.on_retry, v_job.on_failure,
                     CASE WHEN v_job.due_at > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
-            ON CONFLICT (queueing_lock) WHERE queueing_lock IS NOT NULL AND status <> 'doing' DO NOTHING
+            ON CONFLICT (queueing_lock) WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT yields DO NOTHING
             RETURNING jobs.id INTO v_id;
             EXIT WHEN v_id IS NOT NULL;
         END LOOP;
@@ -850,25 +851,21 @@ BEGIN
     PERFORM require_read_committed();
     v_stopped := hold_lanes(p_ids, p_claims);
     WITH back AS (
-        UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = jobs.attempts - 1,
-            queueing_lock = NULL   -- until we know, below, that no other job waits under it
-        FROM (
-            SELECT o.*, was.queueing_lock
-            FROM unnest(p_ids, p_claims) AS o(id, claim_id) JOIN jobs AS was ON was.id = o.id ORDER BY o.id
-        ) AS ours
+        UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1,
+            yields = jobs.queueing_lock IS NOT NULL   -- until we know, below, that no other job waits under it
+        FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-        RETURNING jobs.id, jobs.lock, jobs.queue, ours.queueing_lock, jobs.attempts > 0 AND jobs.on_retry = 'hold' AS begun
+        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.yields, jobs.attempts > 0 AND jobs.on_retry = 'hold' AS begun
     ), let_go AS (
         UPDATE lanes SET worker_id = NULL, job_id = CASE WHEN back.begun THEN back.id END, since = clock()
         FROM back WHERE lanes.lock = back.lock
     )
     SELECT array_agg(queue) AS queues,
            array_agg(lock) FILTER (WHERE NOT begun AND lock <> ALL (v_stopped)) AS lanes,
-           array_agg(id) FILTER (WHERE queueing_lock IS NOT NULL) AS unique_ids,
-           array_agg(queueing_lock) FILTER (WHERE queueing_lock IS NOT NULL) AS queueing_locks
+           array_agg(id) FILTER (WHERE yields) AS yielding
     INTO v_back FROM back;
-    IF v_back.unique_ids IS NOT NULL THEN
-        PERFORM retake_queueing_locks(v_back.unique_ids, v_back.queueing_locks);
+    IF v_back.yielding IS NOT NULL THEN
+        PERFORM retake_queueing_locks(v_back.yielding);
     END IF;
     IF v_back.queues IS NOT NULL THEN
         PERFORM wake(v_back.queues || release_lanes(v_back.lanes));
@@ -960,7 +957,7 @@ DECLARE
     v_lock   text;
 BEGIN
     SELECT status, lock INTO v_status, v_lock
-    FROM jobs WHERE id = p_id AND queueing_lock = p_queueing_lock AND status <> 'doing' FOR UPDATE;
+    FROM jobs WHERE id = p_id AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT yields FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
@@ -1039,7 +1036,7 @@ BEGIN
     END IF;
     RETURN v_lane.stopped IS NOT NULL;
 END $$;
-CREATE FUNCTION inturn.retake_queueing_locks(p_ids bigint[], p_queueing_locks text[]) RETURNS void
+CREATE FUNCTION inturn.retake_queueing_locks(p_ids bigint[]) RETURNS void
     LANGUAGE plpgsql
     SET lock_timeout TO '10ms'
     SET enable_seqscan TO 'off'
@@ -1048,13 +1045,12 @@ CREATE FUNCTION inturn.retake_queueing_locks(p_ids bigint[], p_queueing_locks te
 DECLARE
     v_job record;
 BEGIN
-    FOR v_job IN
-        SELECT * FROM unnest(p_ids, p_queueing_locks) AS j(id, queueing_lock) ORDER BY j.queueing_lock, j.id
-    LOOP
+    FOR v_job IN SELECT id, queueing_lock FROM jobs WHERE id = ANY (p_ids) ORDER BY queueing_lock, id LOOP
         BEGIN
-            UPDATE jobs SET queueing_lock = v_job.queueing_lock
+            UPDATE jobs SET yields = false
             WHERE jobs.id = v_job.id AND NOT EXISTS (
-                SELECT FROM jobs AS rival WHERE rival.queueing_lock = v_job.queueing_lock AND rival.status <> 'doing'
+                SELECT FROM jobs AS rival
+                WHERE rival.queueing_lock = v_job.queueing_lock AND rival.status <> 'doing' AND NOT rival.yields
             );
         EXCEPTION WHEN unique_violation OR lock_not_available THEN   -- one that we could not see when we looked
             NULL;
@@ -1073,10 +1069,17 @@ CREATE FUNCTION inturn.retry(p_ids bigint[], p_claims uuid[], p_delays interval[
     AS $$
 DECLARE
     v_stopped text[];
+    v_left    text[];   -- the lanes that jobs leave for others: those that they are in now
     v_again   record;
 BEGIN
     PERFORM require_read_committed();
     v_stopped := hold_lanes(p_ids, p_claims);
+    IF p_locks IS NOT NULL THEN
+        v_left := ARRAY(
+            SELECT jobs.lock FROM unnest(p_ids) WITH ORDINALITY AS o(id, position)
+            LEFT JOIN jobs ON jobs.id = o.id ORDER BY o.position
+        );
+    END IF;
     WITH again AS (
         UPDATE jobs
         SET status = CASE WHEN ended.due_at > clock() THEN 'scheduled'::job_status ELSE 'todo' END,
@@ -1086,19 +1089,19 @@ BEGIN
             priority = coalesce(ended.priority, jobs.priority),
             queue = coalesce(ended.queue, jobs.queue),
             lock = coalesce(ended.lock, jobs.lock),
-            queueing_lock = NULL,   -- until we know, below, that no other job waits under it
+            yields = jobs.queueing_lock IS NOT NULL,   -- until we know, below, that no other job waits under it
             attempts = jobs.attempts - coalesce(ended.uncharged, false)::integer,
             errors = add_error(jobs.errors, ended.error)
         FROM (
-            SELECT e.*, coalesce(e.at, clock() + e.delay) AS due_at, was.lock AS lane, was.queueing_lock
-            FROM unnest(p_ids, p_claims, p_delays, p_errors, p_at, p_priorities, p_queues, p_locks, p_uncharged)
-                AS e(id, claim_id, delay, error, at, priority, queue, lock, uncharged)
-            JOIN jobs AS was ON was.id = e.id   -- what only the next attempt changes
+            SELECT e.*, coalesce(e.at, clock() + e.delay) AS due_at
+            FROM unnest(p_ids, p_claims, p_delays, p_errors, p_at, p_priorities, p_queues, p_locks, v_left, p_uncharged)
+                AS e(id, claim_id, delay, error, at, priority, queue, lock, left_lock, uncharged)
             ORDER BY e.id
         ) AS ended
         WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id
-        RETURNING jobs.id, ended.lane AS lock, jobs.queue, ended.queueing_lock,
-                  CASE WHEN jobs.lock = ended.lane THEN jobs.on_retry ELSE 'release' END AS on_retry
+        RETURNING jobs.id, jobs.queue, jobs.yields,
+                  CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
+                  CASE WHEN ended.lock <> ended.left_lock THEN 'release' ELSE jobs.on_retry END AS on_retry
     ), let_go AS (
         UPDATE lanes
         SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END, worker_id = NULL, since = clock()
@@ -1108,11 +1111,10 @@ BEGIN
            array_agg(again.lock) FILTER (
                WHERE again.lock IS NOT NULL AND again.on_retry = 'release' AND again.lock <> ALL (v_stopped)
            ) AS released,
-           array_agg(again.id) FILTER (WHERE again.queueing_lock IS NOT NULL) AS unique_ids,
-           array_agg(again.queueing_lock) FILTER (WHERE again.queueing_lock IS NOT NULL) AS queueing_locks
+           array_agg(again.id) FILTER (WHERE again.yields) AS yielding
     INTO v_again FROM again;
-    IF v_again.unique_ids IS NOT NULL THEN
-        PERFORM retake_queueing_locks(v_again.unique_ids, v_again.queueing_locks);
+    IF v_again.yielding IS NOT NULL THEN
+        PERFORM retake_queueing_locks(v_again.yielding);
     END IF;
     IF v_again.ids IS NOT NULL THEN
         PERFORM wake(v_again.queues || release_lanes(v_again.released));
@@ -1171,14 +1173,16 @@ BEGIN
         DELETE FROM finished_jobs WHERE id = p_id RETURNING *
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, status, on_retry, on_failure, priority, attempts,
-                          queue, task, lock, args, errors)
+                          queue, task, lock, queueing_lock, yields, args, errors)
         OVERRIDING SYSTEM VALUE
-        SELECT id, clock(), created_at, 'todo', on_retry, on_failure, priority, attempts, queue, task, lock, args, errors
+        SELECT id, clock(), created_at, 'todo', on_retry, on_failure, priority, attempts,
+               queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
         FROM found
+        RETURNING yields
     )
-    SELECT count(*) AS count, max(queueing_lock) AS queueing_lock INTO v_back FROM found;
-    IF v_back.queueing_lock IS NOT NULL THEN
-        PERFORM retake_queueing_locks(ARRAY[p_id], ARRAY[v_back.queueing_lock]);
+    SELECT count(*) AS count, bool_or(yields) AS yields INTO v_back FROM back;
+    IF v_back.yields THEN
+        PERFORM retake_queueing_locks(ARRAY[p_id]);
     END IF;
     RETURN v_back.count;
 END $$;
@@ -1491,6 +1495,7 @@ CREATE VIEW inturn.lane_status AS
             jobs.on_retry,
             jobs.on_failure,
             jobs.abort,
+            jobs.yields,
             jobs.priority,
             jobs.attempts,
             jobs.queue,
@@ -1513,6 +1518,7 @@ CREATE VIEW inturn.lane_status AS
             jobs.on_retry,
             jobs.on_failure,
             jobs.abort,
+            jobs.yields,
             jobs.priority,
             jobs.attempts,
             jobs.queue,
@@ -1742,7 +1748,7 @@ CREATE INDEX jobs_due ON inturn.jobs USING btree (scheduled_at) WHERE (status = 
 CREATE INDEX jobs_free ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NULL));
 CREATE INDEX jobs_heads ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL));
 CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (lock IS NOT NULL));
-CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status));
+CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT yields));
 CREATE INDEX jobs_running ON inturn.jobs USING btree (worker_id) WHERE (status = 'doing'::inturn.job_status);
 CREATE INDEX lane_audit_lock ON inturn.lane_audit USING btree (lock, id);
 CREATE INDEX lanes_resume ON inturn.lanes USING btree (stopped_until) WHERE (stopped_until IS NOT NULL);

@@ -40,6 +40,7 @@ CREATE TABLE jobs (
     on_retry     retry_policy   NOT NULL DEFAULT 'hold',
     on_failure   failure_policy NOT NULL DEFAULT 'continue',
     abort        boolean     NOT NULL DEFAULT false,   -- asked to end early; its worker sees to it
+    yields       boolean     NOT NULL DEFAULT false,   -- came back to the queue without its queueing lock: another job waited under it
     priority     integer     NOT NULL DEFAULT 0,
     attempts     integer     NOT NULL DEFAULT 0,
     queue        text        NOT NULL DEFAULT 'default',
@@ -79,7 +80,8 @@ CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id) WHERE status = 'todo'
 CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id) WHERE status IN ('todo', 'blocked') AND lock IS NOT NULL;
 CREATE INDEX jobs_running ON jobs (worker_id) WHERE status = 'doing';
 CREATE INDEX jobs_due ON jobs (scheduled_at) WHERE status = 'scheduled';
-CREATE UNIQUE INDEX jobs_queueing ON jobs (queueing_lock) WHERE queueing_lock IS NOT NULL AND status <> 'doing';
+CREATE UNIQUE INDEX jobs_queueing ON jobs (queueing_lock)
+    WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT yields;
 
 -- A row exists only while something keeps others out of a lane: somebody holds it, a job goes before all others, or it
 -- is stopped. Its primary key is the one and only mutex.

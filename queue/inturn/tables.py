@@ -45,6 +45,7 @@ jobs = Table(
     Column("on_retry", retry_policy, nullable=False, server_default="hold"),
     Column("on_failure", failure_policy, nullable=False, server_default="continue"),
     Column("abort", Boolean, nullable=False, server_default="false"),
+    Column("yields", Boolean, nullable=False, server_default="false"),
     Column("priority", Integer, nullable=False, server_default="0"),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("queue", Text, nullable=False, server_default="default"),
@@ -63,7 +64,7 @@ Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
 Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=_lane)
 Index("jobs_running", jobs.c.worker_id, postgresql_where=text("status = 'doing'"))
 Index("jobs_due", jobs.c.scheduled_at, postgresql_where=text("status = 'scheduled'"))
-_queueing = text("queueing_lock IS NOT NULL AND status <> 'doing'")
+_queueing = text("queueing_lock IS NOT NULL AND status <> 'doing' AND NOT yields")
 Index("jobs_queueing", jobs.c.queueing_lock, unique=True, postgresql_where=_queueing)
 
 lanes = Table(

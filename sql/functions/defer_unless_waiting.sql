@@ -39,7 +39,7 @@ BEGIN
         FROM given ORDER BY queueing_lock, position
     LOOP
         LOOP   -- until one answer is true: what waits can start, and a rival can roll back, between two looks
-            SELECT jobs.id INTO v_id FROM jobs WHERE queueing_lock = v_job.queueing_lock AND status <> 'doing';
+            SELECT jobs.id INTO v_id FROM jobs WHERE queueing_lock = v_job.queueing_lock AND status <> 'doing' AND NOT yields;
             EXIT WHEN v_id IS NOT NULL AND (p_on_conflict <> 'replace' OR replace_waiting(
                 v_id, v_job.queueing_lock, v_job.task, v_job.args, v_job.queue, v_job.priority,
                 coalesce(v_job.due_at, v_now), v_job.on_retry, v_job.on_failure));
@@ -51,7 +51,7 @@ BEGIN
             VALUES (v_job.id, v_job.task, v_job.args, v_job.queue, v_job.lock, v_job.queueing_lock, v_job.priority,
                     v_job.due_at, v_now, v_job.on_retry, v_job.on_failure,
                     CASE WHEN v_job.due_at > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
-            ON CONFLICT (queueing_lock) WHERE queueing_lock IS NOT NULL AND status <> 'doing' DO NOTHING
+            ON CONFLICT (queueing_lock) WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT yields DO NOTHING
             RETURNING jobs.id INTO v_id;
             EXIT WHEN v_id IS NOT NULL;
         END LOOP;

@@ -13,7 +13,7 @@ DECLARE
     v_lock   text;
 BEGIN
     SELECT status, lock INTO v_status, v_lock
-    FROM jobs WHERE id = p_id AND queueing_lock = p_queueing_lock AND status <> 'doing' FOR UPDATE;
+    FROM jobs WHERE id = p_id AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT yields FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;

@@ -26,10 +26,17 @@ SET jit = off
 AS $$
 DECLARE
     v_stopped text[];
+    v_left    text[];   -- the lanes that jobs leave for others: those that they are in now
     v_again   record;
 BEGIN
     PERFORM require_read_committed();
     v_stopped := hold_lanes(p_ids, p_claims);
+    IF p_locks IS NOT NULL THEN
+        v_left := ARRAY(
+            SELECT jobs.lock FROM unnest(p_ids) WITH ORDINALITY AS o(id, position)
+            LEFT JOIN jobs ON jobs.id = o.id ORDER BY o.position
+        );
+    END IF;
 
     WITH again AS (
         UPDATE jobs
@@ -40,19 +47,19 @@ BEGIN
             priority = coalesce(ended.priority, jobs.priority),
             queue = coalesce(ended.queue, jobs.queue),
             lock = coalesce(ended.lock, jobs.lock),
-            queueing_lock = NULL,   -- until we know, below, that no other job waits under it
+            yields = jobs.queueing_lock IS NOT NULL,   -- until we know, below, that no other job waits under it
             attempts = jobs.attempts - coalesce(ended.uncharged, false)::integer,
             errors = add_error(jobs.errors, ended.error)
         FROM (
-            SELECT e.*, coalesce(e.at, clock() + e.delay) AS due_at, was.lock AS lane, was.queueing_lock
-            FROM unnest(p_ids, p_claims, p_delays, p_errors, p_at, p_priorities, p_queues, p_locks, p_uncharged)
-                AS e(id, claim_id, delay, error, at, priority, queue, lock, uncharged)
-            JOIN jobs AS was ON was.id = e.id   -- what only the next attempt changes
+            SELECT e.*, coalesce(e.at, clock() + e.delay) AS due_at
+            FROM unnest(p_ids, p_claims, p_delays, p_errors, p_at, p_priorities, p_queues, p_locks, v_left, p_uncharged)
+                AS e(id, claim_id, delay, error, at, priority, queue, lock, left_lock, uncharged)
             ORDER BY e.id
         ) AS ended
         WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id
-        RETURNING jobs.id, ended.lane AS lock, jobs.queue, ended.queueing_lock,
-                  CASE WHEN jobs.lock = ended.lane THEN jobs.on_retry ELSE 'release' END AS on_retry
+        RETURNING jobs.id, jobs.queue, jobs.yields,
+                  CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
+                  CASE WHEN ended.lock <> ended.left_lock THEN 'release' ELSE jobs.on_retry END AS on_retry
     ), let_go AS (
         UPDATE lanes
         SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END, worker_id = NULL, since = clock()
@@ -62,12 +69,11 @@ BEGIN
            array_agg(again.lock) FILTER (
                WHERE again.lock IS NOT NULL AND again.on_retry = 'release' AND again.lock <> ALL (v_stopped)
            ) AS released,
-           array_agg(again.id) FILTER (WHERE again.queueing_lock IS NOT NULL) AS unique_ids,
-           array_agg(again.queueing_lock) FILTER (WHERE again.queueing_lock IS NOT NULL) AS queueing_locks
+           array_agg(again.id) FILTER (WHERE again.yields) AS yielding
     INTO v_again FROM again;
 
-    IF v_again.unique_ids IS NOT NULL THEN
-        PERFORM retake_queueing_locks(v_again.unique_ids, v_again.queueing_locks);
+    IF v_again.yielding IS NOT NULL THEN
+        PERFORM retake_queueing_locks(v_again.yielding);
     END IF;
     IF v_again.ids IS NOT NULL THEN
         PERFORM wake(v_again.queues || release_lanes(v_again.released));

@@ -8,15 +8,17 @@ BEGIN
         DELETE FROM finished_jobs WHERE id = p_id RETURNING *
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, status, on_retry, on_failure, priority, attempts,
-                          queue, task, lock, args, errors)
+                          queue, task, lock, queueing_lock, yields, args, errors)
         OVERRIDING SYSTEM VALUE
-        SELECT id, clock(), created_at, 'todo', on_retry, on_failure, priority, attempts, queue, task, lock, args, errors
+        SELECT id, clock(), created_at, 'todo', on_retry, on_failure, priority, attempts,
+               queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
         FROM found
+        RETURNING yields
     )
-    SELECT count(*) AS count, max(queueing_lock) AS queueing_lock INTO v_back FROM found;
+    SELECT count(*) AS count, bool_or(yields) AS yields INTO v_back FROM back;
 
-    IF v_back.queueing_lock IS NOT NULL THEN
-        PERFORM retake_queueing_locks(ARRAY[p_id], ARRAY[v_back.queueing_lock]);
+    IF v_back.yields THEN
+        PERFORM retake_queueing_locks(ARRAY[p_id]);
     END IF;
     RETURN v_back.count;
 END $$;

@@ -128,7 +128,7 @@ def test_a_running_job_is_no_obstacle_and_nothing_is_lost_when_it_then_fails(app
     app.run_worker()
     assert runs == [1, 1, 2]
     rows = query("SELECT id, status::text, queueing_lock FROM finished_jobs ORDER BY fence")
-    assert rows == [(first, "succeeded", None), (first + 1, "succeeded", "k")]
+    assert rows == [(first, "succeeded", "k"), (first + 1, "succeeded", "k")]
 
 
 def test_the_options_of_a_task_are_the_defaults_of_its_jobs(app: App, query: Query) -> None:

@@ -34,7 +34,7 @@ UNFENCED_FINISH = Mutation(
 RETRY_GIVES_THE_LANE_UP = Mutation(
     "a retry gives the lane up",
     "retry.sql",
-    "CASE WHEN jobs.lock = ended.lane THEN jobs.on_retry ELSE 'release' END AS on_retry",
+    "CASE WHEN ended.lock <> ended.left_lock THEN 'release' ELSE jobs.on_retry END AS on_retry",
     "'release'::retry_policy AS on_retry",
 )
 LOST_IS_WON = Mutation(

@@ -474,7 +474,7 @@ def test_of_two_operators_one_skips_what_the_other_wants_to_retry_and_both_know(
     Mutation(
         "every retry holds the lane",
         "retry.sql",
-        "CASE WHEN jobs.lock = ended.lane THEN jobs.on_retry ELSE 'release' END AS on_retry",
+        "CASE WHEN ended.lock <> ended.left_lock THEN 'release' ELSE jobs.on_retry END AS on_retry",
         "'hold'::retry_policy AS on_retry",
     ),
     Mutation(
@@ -512,7 +512,7 @@ def test_a_retry_that_releases_a_paused_lane_leaves_it_paused(stage: Stage) -> N
     Mutation("a lane is not given back", "put_back.sql", "|| release_lanes(v_back.lanes)", ""),
     Mutation("a lane forgets that it waited for a retry", "put_back.sql",
              "jobs.attempts > 0 AND jobs.on_retry = 'hold' AS begun", "false AS begun"),
-    Mutation("an attempt is charged", "put_back.sql", ", attempts = jobs.attempts - 1", ""),
+    Mutation("an attempt is charged", "put_back.sql", ", attempts = attempts - 1", ""),
     Mutation("a pause ends", "put_back.sql", "NOT begun AND lock <> ALL (v_stopped)", "NOT begun"),
 )  # fmt: skip
 def test_what_is_put_back_is_as_if_it_had_not_been_claimed(stage: Stage) -> None:

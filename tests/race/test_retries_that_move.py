@@ -5,13 +5,13 @@ from tests.race.harness import Job, Mutation, Stage, Worker, promise, story
 GIVES_BACK_THE_WRONG_LANE = Mutation(
     "the lane that it joins is given up instead of the one that it leaves",
     "retry.sql",
-    "ended.lane AS lock",
+    "CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock",
     "jobs.lock",
 )
 STILL_AWAITED = Mutation(
     "the lane that it leaves waits for it",
     "retry.sql",
-    "CASE WHEN jobs.lock = ended.lane THEN jobs.on_retry ELSE 'release' END AS on_retry",
+    "CASE WHEN ended.lock <> ended.left_lock THEN 'release' ELSE jobs.on_retry END AS on_retry",
     "jobs.on_retry",
 )
 
@@ -102,7 +102,7 @@ def test_a_cancel_follows_a_job_that_is_moved_to_another_lane_meanwhile(stage: S
 @story(
     Mutation("a snooze is charged", "retry.sql", "attempts = jobs.attempts - coalesce(ended.uncharged, false)::integer,", ""),
     Mutation("a snooze gives the lane up", "retry.sql",
-             "CASE WHEN jobs.lock = ended.lane THEN jobs.on_retry ELSE 'release' END AS on_retry",
+             "CASE WHEN ended.lock <> ended.left_lock THEN 'release' ELSE jobs.on_retry END AS on_retry",
              "'release'::retry_policy AS on_retry"),
 )  # fmt: skip
 def test_a_snoozed_job_keeps_its_place_and_its_attempts(stage: Stage) -> None:
