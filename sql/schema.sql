@@ -338,7 +338,8 @@ BEGIN
     SELECT * INTO v_job FROM defer_jobs(
         ARRAY[task], ARRAY[args], ARRAY[queue], ARRAY[lock], ARRAY[priority], ARRAY[scheduled_at], NULL,
         ARRAY[on_retry::retry_policy], ARRAY[on_failure::failure_policy],
-        CASE WHEN queueing_lock IS NOT NULL THEN ARRAY[queueing_lock] END, on_conflict::conflict_policy
+        p_queueing_locks => CASE WHEN queueing_lock IS NOT NULL THEN ARRAY[queueing_lock] END,
+        p_on_conflict => on_conflict::conflict_policy
     );
     IF NOT v_job.is_new AND on_conflict = 'raise' THEN
         RAISE EXCEPTION 'job % with queueing_lock % waits already', v_job.id, quote_literal(queueing_lock)

@@ -37,7 +37,7 @@ def enqueue(
     answer: Answer = unbroken(
         session.run,
         "SELECT id, is_new FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], NULL, %s::interval[], NULL, NULL, "
-        "%s::text[], %s::conflict_policy)",
+        "p_queueing_locks => %s, p_on_conflict => %s)",
         ["task"] * n, [args] * n, ["default"] * n, [lock] * n, [priority] * n, [delay] * n, list(keys), on_conflict,
     )  # fmt: skip
     return answer
