@@ -20,6 +20,8 @@ CREATE TYPE lane_state AS ENUM (
 -- What becomes of the lane while a job of it waits for its next attempt, and when one has failed for good.
 CREATE TYPE retry_policy AS ENUM ('hold', 'release');
 CREATE TYPE failure_policy AS ENUM ('continue', 'halt');
+-- What becomes of a new job while another one waits under its queueing lock.
+CREATE TYPE conflict_policy AS ENUM ('raise', 'skip', 'replace');
 
 -- Rises with every start of a job, for user code to compare. CACHE 1: a number handed out later is a later start.
 CREATE SEQUENCE fences AS bigint CACHE 1;
@@ -40,11 +42,13 @@ CREATE TABLE jobs (
     abort        boolean     NOT NULL DEFAULT false,   -- asked to end early; its worker sees to it
     awaited      boolean     NOT NULL DEFAULT false,   -- somebody waits for its end, and is told
     timeout      interval,                             -- how long a run may take
+    yields       boolean     NOT NULL DEFAULT false,   -- came back to the queue without its queueing lock: another job waited under it
     priority     integer     NOT NULL DEFAULT 0,
     attempts     integer     NOT NULL DEFAULT 0,
     queue        text        NOT NULL DEFAULT 'default',
     task         text        NOT NULL,
     lock         text,
+    queueing_lock text,      -- at most one job waits under it
     args         jsonb       NOT NULL DEFAULT '{}',
     errors       jsonb       NOT NULL DEFAULT '[]',
     CONSTRAINT jobs_live CHECK (status IN ('todo', 'blocked', 'scheduled', 'doing')),
@@ -53,10 +57,13 @@ CREATE TABLE jobs (
     CONSTRAINT jobs_owned CHECK ((status = 'doing') = (worker_id IS NOT NULL)),
     CONSTRAINT jobs_blocked_in_a_lane CHECK (status <> 'blocked' OR lock IS NOT NULL),
     CONSTRAINT jobs_scheduled_when CHECK (status <> 'scheduled' OR scheduled_at IS NOT NULL),
-    -- Drivers cannot read times past year 9999, and one such row would poison every reader.
-    CONSTRAINT jobs_scheduled_within CHECK (scheduled_at < timestamptz '9999-01-01 00:00:00+00'),
+    -- Drivers read no times before year 1 and past 9999, in any zone, and one such row would poison every reader.
+    CONSTRAINT jobs_scheduled_within CHECK (
+        scheduled_at >= timestamptz '0002-01-01 00:00:00+00' AND scheduled_at < timestamptz '9999-01-01 00:00:00+00'
+    ),
     -- 1,024 bytes keep the lane index below the 2,704 bytes that a btree entry may have, compressed or not.
     CONSTRAINT jobs_lock_length CHECK (octet_length(lock) BETWEEN 1 AND 1024),
+    CONSTRAINT jobs_queueing_lock_length CHECK (octet_length(queueing_lock) BETWEEN 1 AND 1024),
     -- No comma: queue names travel as a list in notifications and on the command line.
     CONSTRAINT jobs_queue_name CHECK (octet_length(queue) BETWEEN 1 AND 63 AND strpos(queue, ',') = 0),
     CONSTRAINT jobs_task_length CHECK (octet_length(task) BETWEEN 1 AND 512),
@@ -76,6 +83,8 @@ CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id) WHERE status = 'todo'
 CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id) WHERE status IN ('todo', 'blocked') AND lock IS NOT NULL;
 CREATE INDEX jobs_running ON jobs (worker_id) WHERE status = 'doing';
 CREATE INDEX jobs_due ON jobs (scheduled_at) WHERE status = 'scheduled';
+CREATE UNIQUE INDEX jobs_queueing ON jobs (queueing_lock)
+    WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT yields;
 
 -- A row exists only while something keeps others out of a lane: somebody holds it, a job goes before all others, or it
 -- is stopped. Its primary key is the one and only mutex.
@@ -153,6 +162,7 @@ CREATE TABLE finished_jobs (
     queue        text        NOT NULL,
     task         text        NOT NULL,
     lock         text,
+    queueing_lock text,
     args         jsonb       NOT NULL,
     errors       jsonb       NOT NULL,
     result       jsonb,      -- what the task returned; NULL: nothing

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from inturn.blueprint import Blueprint
     from inturn.connectors import BaseConnector, PsycopgConnector, SyncPsycopgConnector
     from inturn.context import JobContext
+    from inturn.deferred import DeferredJob
     from inturn.fences import check_fence, check_fence_async
     from inturn.model import Job, Status, StoredJob
     from inturn.options import JobOptions, TaskOptions
@@ -38,6 +39,7 @@ __all__ = [
     "BaseConnector",
     "BaseRetryStrategy",
     "Blueprint",
+    "DeferredJob",
     "Deferrer",
     "Job",
     "JobContext",
@@ -59,6 +61,7 @@ _HOMES = {
     "BaseConnector": "connectors",
     "BaseRetryStrategy": "retry",
     "Blueprint": "blueprint",
+    "DeferredJob": "deferred",
     "Deferrer": "tasks",
     "Job": "model",
     "JobContext": "context",

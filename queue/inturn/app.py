@@ -14,6 +14,7 @@ from inturn import arguments
 from inturn.blueprint import Blueprint
 from inturn.builtin_tasks import remove_old_jobs
 from inturn.connectors import AsyncPool, Pool, PsycopgConnector
+from inturn.deferred import DeferredJob
 from inturn.errors import BadArgument, ConfigurationError, LoadFromPathError
 from inturn.jobs import Jobs
 from inturn.lanes import Lanes
@@ -113,11 +114,11 @@ class App(Blueprint):
         task_options = Options().changed(**changes)
         return Deferrer(self, arguments.check_task_name(name), None, task_options, task_kwargs, connection)
 
-    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
-        return self._connector.run(enqueue.defer_jobs(jobs), connection)
+    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+        return self._connector.run(enqueue.defer_jobs(jobs, self.job_manager.deferred), connection)
 
-    async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
-        return await self._connector.run_async(enqueue.defer_jobs(jobs), connection)
+    async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+        return await self._connector.run_async(enqueue.defer_jobs(jobs, self.job_manager.deferred), connection)
 
     def open(self, pool: Pool | None = None) -> Self:
         """Open the connections; in `with app.open():` they close at its end. A `pool` of yours is used and left open."""

@@ -22,7 +22,8 @@ MAX_LOCK_BYTES = 1024
 QUEUE = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
 LONGEST_TIMEOUT = timedelta(days=365)
 MAX_HOURS = 24 * 366 * 1000
-LATEST_YEAR = 9998  # in any zone: drivers read no time past 9999
+EARLIEST_YEAR, LATEST_YEAR = 3, 9997  # in any zone: drivers read no time outside 1 to 9999
+MAX_INTEGER_BITS = 14_000  # Python reads no more than 4,300 digits
 
 
 def check_signature(name: str, signature: Signature) -> None:
@@ -56,9 +57,17 @@ def bind(name: str, signature: Signature, args: tuple[Any, ...], kwargs: Mapping
     return given
 
 
+def check_mapping(kwargs: object) -> Mapping[str, Any]:
+    if isinstance(kwargs, Mapping):
+        return kwargs
+    raise BadArgument("arguments", f"are a {type(kwargs).__name__}; give a mapping of names to values")
+
+
 def encode(kwargs: Mapping[str, Any]) -> str:
     """JSON text of the arguments, a snapshot of now."""
     for key, value in kwargs.items():
+        if not isinstance(key, str):
+            raise BadArgument("argument name", f"{key!r} is a {type(key).__name__}, not text")
         _check_text("argument name", key)
         _check_value(key, value, 1)
     return _encode("arguments", kwargs, MAX_BYTES)
@@ -89,7 +98,10 @@ def _check_value(path: str, value: object, depth: int) -> None:
             raise BadArgument(path[:80] + " …", f"nested deeper than {MAX_DEPTH} levels")
         for step, item in _items(path, value):
             _check_value(step, item, depth + 1)
-    elif not (value is None or isinstance(value, bool | int)):
+    elif isinstance(value, int):
+        if value.bit_length() > MAX_INTEGER_BITS:
+            raise BadArgument(path, "an integer of more than 4,200 digits; pass text")
+    elif value is not None:
         raise BadArgument(path, f"JSON cannot carry a {type(value).__name__}; pass text, numbers, lists or dicts")
 
 
@@ -116,17 +128,18 @@ def _check_text(path: str, text: str) -> None:
         raise BadArgument(ascii(path), "contains half a surrogate pair, which is no character") from None
 
 
-def check_lock(lock: object) -> str | None:
+def check_lock(lock: object, name: str = "lock") -> str | None:
+    """Also for queueing locks."""
     if lock is None:
         return None
     if not isinstance(lock, str):
-        raise BadArgument("lock", f"is a {type(lock).__name__}, not text; write lock=str(…)")
-    _check_text("lock", lock)
+        raise BadArgument(name, f"is a {type(lock).__name__}, not text; write {name}=str(…)")
+    _check_text(name, lock)
     size = len(lock.encode())
     if not size:
-        raise BadArgument("lock", "is empty; leave it out for a job without a lane")
+        raise BadArgument(name, f"is empty; leave it out for a job without a {name}")
     if size > MAX_LOCK_BYTES:
-        raise BadArgument("lock", f"{size:,} bytes, at most {MAX_LOCK_BYTES:,}; hash what makes it long")
+        raise BadArgument(name, f"{size:,} bytes, at most {MAX_LOCK_BYTES:,}; hash what makes it long")
     return lock
 
 
@@ -185,7 +198,7 @@ def check_times(
 ) -> tuple[datetime | None, timedelta | None]:
     if schedule_at is not None and schedule_in is not None:
         raise BadArgument("schedule_at", "give either schedule_at or schedule_in, not both")
-    return check_moment("schedule_at", schedule_at), _check_in(schedule_in)
+    return check_moment("schedule_at", schedule_at), check_span("schedule_in", schedule_in)
 
 
 def check_moment(name: str, at: object) -> datetime | None:
@@ -197,18 +210,28 @@ def check_moment(name: str, at: object) -> datetime | None:
         raise BadArgument(name, f"{at} has no zone; write e.g. datetime.now(timezone.utc) + …")
     if at.year > LATEST_YEAR:
         raise BadArgument(name, f"{at} is past the year {LATEST_YEAR}")
+    if at.year < EARLIEST_YEAR:
+        raise BadArgument(name, f"{at} is before the year {EARLIEST_YEAR}")
     return at
 
 
-def _check_in(delay: timedelta | Mapping[str, float] | None) -> timedelta | None:
+def check_span(name: str, delay: timedelta | Mapping[str, float] | None) -> timedelta | None:
     if delay is None:
         return None
+    span = check_wait(name, delay)
+    if span < timedelta(0):
+        raise BadArgument(name, f"{span} is not between now and a thousand years from now")
+    return span
+
+
+def check_wait(name: str, delay: timedelta | Mapping[str, float]) -> timedelta:
+    """One that may be over already: it is often the rest until some time."""
     try:
         span = timedelta(**delay) if isinstance(delay, Mapping) else delay
-    except (TypeError, OverflowError) as error:
-        raise BadArgument("schedule_in", f"{delay!r}: {error}; give a timedelta or e.g. {{'hours': 1}}") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadArgument(name, f"{delay!r}: {error}; give a timedelta or e.g. {{'hours': 1}}") from None
     if not isinstance(span, timedelta):
-        raise BadArgument("schedule_in", f"is a {type(span).__name__}; give a timedelta or e.g. {{'hours': 1}}")
-    if not timedelta(0) <= span <= timedelta(days=365 * 1000):
-        raise BadArgument("schedule_in", f"{span} is not between now and a thousand years from now")
+        raise BadArgument(name, f"is a {type(span).__name__}; give a timedelta or e.g. {{'hours': 1}}")
+    if span > timedelta(days=365 * 1000):
+        raise BadArgument(name, f"{span} is not between now and a thousand years from now")
     return span

@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, Literal, Unpack, overload
 
 from inturn import arguments
 from inturn.context import JobContext
+from inturn.deferred import DeferredJob
 from inturn.errors import TaskAlreadyRegistered, TaskDefinitionError, TaskNotFound, UnboundTaskError
 from inturn.middleware import TaskMiddleware
 from inturn.model import NewJob
-from inturn.options import OnFailureName, OnRetryName, Retry, TaskOptions
+from inturn.options import OnConflictName, OnFailureName, OnRetryName, Retry, TaskOptions
 from inturn.tasks import Options, P, R, Task
 
 NO_APP = (
@@ -118,6 +120,8 @@ class Blueprint:
         queue: str = "default",
         priority: int = 0,
         lock: str | None = None,
+        queueing_lock: str | None = None,
+        on_conflict: OnConflictName = "raise",
         on_retry: OnRetryName = "hold",
         on_failure: OnFailureName = "continue",
         timeout: float | timedelta | None = None,
@@ -127,35 +131,41 @@ class Blueprint:
 
         on_retry: while a job waits for its next attempt its lane waits too ("hold"), or goes on ("release").
         on_failure: when it has failed for good its lane goes on ("continue"), or stops until a person acts ("halt").
+        queueing_lock, on_conflict: at most one job waits under it, see `configure`.
         timeout: a run that takes longer, in seconds, fails with JobTimeout: an async task is cancelled; a sync task is asked
         (`context.should_abort()`), and keeps its slot for as long as it goes on regardless.
         task_middleware: what runs around it, see `inturn.middleware`.
         """
         options = Options().changed(
-            queue=queue, priority=priority, lock=lock, on_retry=on_retry, on_failure=on_failure, timeout=timeout
+            queue=queue,
+            priority=priority,
+            lock=lock,
+            queueing_lock=queueing_lock,
+            on_conflict=on_conflict,
+            on_retry=on_retry,
+            on_failure=on_failure,
+            timeout=timeout,
         )
-        names = arguments.check_aliases(aliases)
-
-        def declare(func: Callable[..., Any]) -> Task[..., Any]:
-            own_name = arguments.check_task_name(name or default_name(func))
-            task: Task[..., Any] = Task(
-                self,
-                func,
-                name=own_name,
-                aliases=names,
-                retry=retry,
-                pass_context=pass_context,
-                options=options,
-                task_middleware=task_middleware,
-            )
-            if own_name in names:
-                raise TaskAlreadyRegistered(
-                    f"Two tasks are named {own_name!r}: it is its own alias. Leave the alias out."
-                )
-            self._take(dict.fromkeys((own_name, *names), task))
-            return task
-
+        declare = partial(
+            self._declare,
+            name=name,
+            aliases=arguments.check_aliases(aliases),
+            retry=retry,
+            pass_context=pass_context,
+            options=options,
+            task_middleware=task_middleware,
+        )
         return declare if _func is None else declare(_func)
+
+    def _declare(
+        self, func: Callable[..., Any], *, name: str | None, aliases: Sequence[str], **task_options: Any
+    ) -> Task[..., Any]:
+        own_name = arguments.check_task_name(name or default_name(func))
+        if own_name in aliases:
+            raise TaskAlreadyRegistered(f"Two tasks are named {own_name!r}: it is its own alias. Leave the alias out.")
+        task: Task[..., Any] = Task(self, func, name=own_name, aliases=aliases, **task_options)
+        self._take(dict.fromkeys((own_name, *aliases), task))
+        return task
 
     def find_task(self, name: str) -> Task[..., Any]:
         try:
@@ -165,10 +175,10 @@ class Blueprint:
                 f"No task is named {name!r} here. Import the module that declares it, or keep its old name in aliases=[…]."
             ) from None
 
-    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
+    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
         return self._home().enqueue(jobs, connection)
 
-    async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
+    async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
         return await self._home().enqueue_async(jobs, connection)
 
     def _home(self) -> Blueprint:

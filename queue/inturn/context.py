@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from inturn.errors import ConfigurationError
+from inturn import arguments
+from inturn.errors import ConfigurationError, Snoozed
 from inturn.model import Job
 
 if TYPE_CHECKING:
@@ -53,3 +55,13 @@ class JobContext:
     def should_abort(self) -> bool:
         """Whether the run should end early; `abort_reason` says why. A sync task asks now and then."""
         return self.abort_reason is not None
+
+    def snooze(self, schedule_in: timedelta | Mapping[str, float]) -> NoReturn:
+        """End this run here; the job runs again so much later, and this attempt does not count.
+
+        Until then its lane waits or goes on, as `on_retry` says. It raises `Snoozed`, which is no `Exception`: do not catch it.
+
+            if not await supplier.is_open():
+                context.snooze({"minutes": 30})
+        """
+        raise Snoozed(max(timedelta(0), arguments.check_wait("schedule_in", schedule_in)))

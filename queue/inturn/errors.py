@@ -1,8 +1,26 @@
 """Every exception that inturn raises on its own account. Each message says what, why, and what to do."""
 
+from datetime import timedelta
+
 
 class InturnError(Exception):
     """The base of them all."""
+
+
+class AlreadyEnqueued(InturnError):
+    """A job waits already under this queueing lock; `job_id` is its id. Nothing was written, your transaction goes on.
+
+    `job_id` is None if the other job is one of the same batch.
+    """
+
+    def __init__(self, queueing_lock: str, job_id: int | None) -> None:
+        other = "Another job of the same batch" if job_id is None else f"Job {job_id}, which waits already,"
+        super().__init__(
+            f"{other} has the queueing_lock {queueing_lock!r}. "
+            "Catch AlreadyEnqueued, or choose on_conflict='skip' or 'replace'."
+        )
+        self.queueing_lock = queueing_lock
+        self.job_id = job_id
 
 
 class AppNotOpen(InturnError):
@@ -78,6 +96,14 @@ class ResultTimeout(InturnError, TimeoutError):
 
 class SchemaMismatch(InturnError):
     """The database's schema is not the one this version works on."""
+
+
+class Snoozed(BaseException):
+    """Raised by `context.snooze` to end a run. No Exception, so that a task's `except Exception` lets it through."""
+
+    def __init__(self, delay: timedelta) -> None:
+        super().__init__(f"again in {delay}")
+        self.delay = delay
 
 
 class StaleFence(InturnError):

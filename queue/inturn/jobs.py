@@ -6,6 +6,7 @@ from typing import Any
 
 from inturn import arguments
 from inturn.connectors import PsycopgConnector
+from inturn.deferred import DeferredJob, deferred_through
 from inturn.job_lists import JobLists
 from inturn.model import NewJob, Reason, Status
 from inturn.operations import Operation, enqueue, jobs
@@ -18,6 +19,7 @@ class Jobs(JobLists):
     def __init__(self, connector: PsycopgConnector) -> None:
         super().__init__(connector)
         self._endings = Endings(connector)
+        self.deferred = deferred_through(self)
 
     def defer_job(self, job: NewJob, connection: object = None) -> int:
         """Enqueue a job that a deferrer has made: `write.configure(lock="a").make_new_job("b")`."""
@@ -27,13 +29,13 @@ class Jobs(JobLists):
         """Like `defer_job`, in an event loop."""
         return (await self.batch_defer_jobs_async([job], connection))[0]
 
-    def batch_defer_jobs(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
+    def batch_defer_jobs(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
         """Enqueue jobs of any tasks and locks in one statement, in this order, all or none."""
-        return self._connector.run(enqueue.defer_jobs(jobs), connection)
+        return self._connector.run(enqueue.defer_jobs(jobs, self.deferred), connection)
 
-    async def batch_defer_jobs_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[int]:
+    async def batch_defer_jobs_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
         """Like `batch_defer_jobs`, in an event loop."""
-        return await self._connector.run_async(enqueue.defer_jobs(jobs), connection)
+        return await self._connector.run_async(enqueue.defer_jobs(jobs, self.deferred), connection)
 
     def get_job_status(self, job_id: int, connection: object = None) -> Status | None:
         """None: there is no such job."""

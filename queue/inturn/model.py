@@ -37,6 +37,14 @@ class OnFailure(StrEnum):
     HALT = "halt"  # it stops until a person acts
 
 
+class OnConflict(StrEnum):
+    """What becomes of a new job while another one waits under its queueing lock."""
+
+    RAISE = "raise"  # AlreadyEnqueued
+    SKIP = "skip"  # the job that waits stands for it
+    REPLACE = "replace"  # the job that waits takes on its work
+
+
 class NewJob(NamedTuple):
     """A job about to be deferred; its arguments are JSON text already, checked."""
 
@@ -49,6 +57,8 @@ class NewJob(NamedTuple):
     schedule_in: timedelta | None
     on_retry: OnRetry
     on_failure: OnFailure
+    queueing_lock: str | None = None
+    on_conflict: OnConflict = OnConflict.RAISE
     timeout: timedelta | None = None  # of a single run
 
 
@@ -105,11 +115,16 @@ class Ended(NamedTuple):
 
 
 class Again(NamedTuple):
-    """A job whose code has ended and that waits for its next attempt."""
+    """A job whose code has ended and that waits for its next attempt. What is None stays as it was."""
 
     job: Job
     delay: timedelta
     error: str | None = None
+    at: datetime | None = None  # instead of the delay
+    priority: int | None = None
+    queue: str | None = None
+    lock: str | None = None
+    uncharged: bool = False  # the attempt does not count
 
 
 class Committed(NamedTuple):

@@ -10,6 +10,7 @@ from inturn.retry import BaseRetryStrategy
 Retry = bool | int | BaseRetryStrategy
 OnRetryName = Literal["hold", "release"]
 OnFailureName = Literal["continue", "halt"]
+OnConflictName = Literal["raise", "skip", "replace"]
 
 
 class TaskOptions(TypedDict, total=False):
@@ -21,6 +22,8 @@ class TaskOptions(TypedDict, total=False):
     queue: str
     priority: int
     lock: str | None
+    queueing_lock: str | None
+    on_conflict: OnConflictName
     on_retry: OnRetryName
     on_failure: OnFailureName
     timeout: float | timedelta | None
@@ -31,6 +34,8 @@ class JobOptions(TypedDict, total=False):
     """For wrappers of your own: `def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P]`."""
 
     lock: str | None
+    queueing_lock: str | None
+    on_conflict: OnConflictName | None
     schedule_at: datetime | None
     schedule_in: timedelta | Mapping[str, float] | None
     queue: str | None

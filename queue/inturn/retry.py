@@ -1,21 +1,55 @@
-"""Whether and when a failed job is tried again. Pure: no clock, no database."""
+"""Whether, when and how a failed job is tried again. Pure: no clock, no database."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from random import Random
 
+from inturn import arguments
 from inturn.errors import BadArgument
 from inturn.model import Job
 
 LONGEST = timedelta(days=365)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class RetryDecision:
-    """Try again, this much later."""
+    """Try again: at once, at a time, or so much later; what else is given is changed for this job.
 
-    retry_in: timedelta = timedelta(0)
+        RetryDecision(retry_in={"minutes": 5}, queue="patient", priority=-1)
+
+    A job that goes to another lock leaves its lane, which goes on without it, and joins the other as if it were deferred
+    there now, with its id.
+    """
+
+    retry_at: datetime | None
+    retry_in: timedelta | None
+    priority: int | None
+    queue: str | None
+    lock: str | None
+
+    def __init__(
+        self,
+        *,
+        retry_at: datetime | None = None,
+        retry_in: timedelta | Mapping[str, float] | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        lock: str | None = None,
+    ) -> None:
+        if retry_at is not None and retry_in is not None:
+            raise BadArgument("retry_at", "give either retry_at or retry_in, not both")
+        put = object.__setattr__  # it is frozen from here on
+        put(self, "retry_at", arguments.check_moment("retry_at", retry_at))
+        put(
+            self,
+            "retry_in",
+            None if retry_in is None else max(timedelta(0), arguments.check_wait("retry_in", retry_in)),
+        )
+        put(self, "priority", None if priority is None else arguments.check_priority(priority))
+        put(self, "queue", None if queue is None else arguments.check_queue(queue))
+        put(self, "lock", arguments.check_lock(lock))
 
 
 class BaseRetryStrategy(ABC):
@@ -26,7 +60,13 @@ class BaseRetryStrategy(ABC):
 
 
 class RetryStrategy(BaseRetryStrategy):
-    """Wait `wait + linear_wait × n + exponential_wait ** (n + 1)` seconds before the retry after n earlier attempts."""
+    """Wait `wait + linear_wait × n + exponential_wait ** (n + 1)` seconds before the retry after n earlier attempts.
+
+    `max_wait` (seconds) caps that; then `jitter`, a fraction from 0 to 1, takes off a random part of up to so much of it, so that
+    jobs that failed together do not come back together. `retry_exceptions`: only these are tried again.
+
+        RetryStrategy(max_attempts=8, exponential_wait=2, max_wait=60, jitter=0.5)
+    """
 
     def __init__(
         self,
@@ -36,29 +76,47 @@ class RetryStrategy(BaseRetryStrategy):
         linear_wait: float = 0,
         exponential_wait: float = 0,
         retry_exceptions: Iterable[type[BaseException]] | None = None,
+        max_wait: float | None = None,
+        jitter: float = 0,
+        random: Random | None = None,
     ) -> None:
-        for name, value in [("wait", wait), ("linear_wait", linear_wait), ("exponential_wait", exponential_wait)]:
-            if value < 0:
-                raise BadArgument(name, f"{value} is negative; give the seconds to wait")
+        waits = {
+            "wait": wait,
+            "linear_wait": linear_wait,
+            "exponential_wait": exponential_wait,
+            "max_wait": max_wait or 0,
+        }
+        for name, value in waits.items():
+            if not value >= 0:  # so that it catches NaN
+                raise BadArgument(name, f"{value} is negative or no number; give the seconds to wait")
+        if not 0 <= jitter <= 1:
+            raise BadArgument("jitter", f"{jitter} is no fraction; give a number from 0 to 1")
         self.max_attempts = max_attempts
         self.wait = wait
         self.linear_wait = linear_wait
         self.exponential_wait = exponential_wait
         self.retry_exceptions = tuple(retry_exceptions) if retry_exceptions is not None else None
+        self.max_wait = max_wait
+        self.jitter = jitter
+        self._random = random or Random()  # noqa: S311 (it keeps no secret)
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
         if self.max_attempts is not None and job.attempts >= self.max_attempts:
             return None
         if self.retry_exceptions is not None and not isinstance(exception, self.retry_exceptions):
             return None
-        return RetryDecision(self.delay(job.attempts))
+        return RetryDecision(retry_in=self.delay(job.attempts))
 
     def delay(self, attempts: int) -> timedelta:
+        longest = LONGEST.total_seconds()
+        if self.max_wait is not None:
+            longest = min(longest, self.max_wait)
         try:
-            grown = self.exponential_wait ** (attempts + 1) if self.exponential_wait else 0
-            return min(LONGEST, timedelta(seconds=self.wait + self.linear_wait * attempts + grown))
+            grown = float(self.exponential_wait) ** (attempts + 1) if self.exponential_wait else 0
+            seconds = min(longest, self.wait + self.linear_wait * attempts + grown)
         except OverflowError:
-            return LONGEST
+            seconds = longest
+        return timedelta(seconds=seconds * (1 - self.jitter * self._random.random()))
 
 
 def strategy(retry: bool | int | BaseRetryStrategy) -> BaseRetryStrategy | None:

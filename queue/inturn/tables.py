@@ -48,11 +48,13 @@ jobs = Table(
     Column("abort", Boolean, nullable=False, server_default="false"),
     Column("awaited", Boolean, nullable=False, server_default="false"),
     Column("timeout", Interval),
+    Column("yields", Boolean, nullable=False, server_default="false"),
     Column("priority", Integer, nullable=False, server_default="0"),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("queue", Text, nullable=False, server_default="default"),
     Column("task", Text, nullable=False),
     Column("lock", Text),
+    Column("queueing_lock", Text),
     Column("args", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("errors", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
 )
@@ -65,6 +67,8 @@ Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
 Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=_lane)
 Index("jobs_running", jobs.c.worker_id, postgresql_where=text("status = 'doing'"))
 Index("jobs_due", jobs.c.scheduled_at, postgresql_where=text("status = 'scheduled'"))
+_queueing = text("queueing_lock IS NOT NULL AND status <> 'doing' AND NOT yields")
+Index("jobs_queueing", jobs.c.queueing_lock, unique=True, postgresql_where=_queueing)
 
 lanes = Table(
     "lanes",
@@ -129,6 +133,7 @@ finished_jobs = Table(
     Column("queue", Text, nullable=False),
     Column("task", Text, nullable=False),
     Column("lock", Text),
+    Column("queueing_lock", Text),
     Column("args", JSONB, nullable=False),
     Column("errors", JSONB, nullable=False),
     Column("result", JSONB),

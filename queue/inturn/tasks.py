@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from inturn import arguments
+from inturn.deferred import DeferredJob
 from inturn.errors import BadArgument, TaskDefinitionError
 from inturn.middleware import TaskMiddleware, check_task_middleware
-from inturn.model import NewJob, OnFailure, OnRetry
-from inturn.options import JobOptions, OnFailureName, OnRetryName, Retry
+from inturn.model import NewJob, OnConflict, OnFailure, OnRetry
+from inturn.options import JobOptions, OnConflictName, OnFailureName, OnRetryName, Retry
 from inturn.retry import strategy
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Options:
     schedule_in: timedelta | None = None
     on_retry: OnRetry = OnRetry.HOLD
     on_failure: OnFailure = OnFailure.CONTINUE
+    queueing_lock: str | None = None
+    on_conflict: OnConflict = OnConflict.RAISE
     timeout: timedelta | None = None
 
     def changed(
@@ -45,6 +48,8 @@ class Options:
         schedule_in: timedelta | Mapping[str, float] | None = None,
         on_retry: str | None = None,
         on_failure: str | None = None,
+        queueing_lock: str | None = None,
+        on_conflict: str | None = None,
         timeout: float | timedelta | None = None,
     ) -> Options:
         at, delay = arguments.check_times(schedule_at, schedule_in)
@@ -59,6 +64,12 @@ class Options:
             on_failure=self.on_failure
             if on_failure is None
             else arguments.check_choice("on_failure", OnFailure, on_failure),
+            queueing_lock=self.queueing_lock
+            if queueing_lock is None
+            else arguments.check_lock(queueing_lock, "queueing_lock"),
+            on_conflict=self.on_conflict
+            if on_conflict is None
+            else arguments.check_choice("on_conflict", OnConflict, on_conflict),
             timeout=self.timeout if timeout is None else arguments.check_timeout(timeout),
         )
 
@@ -79,22 +90,22 @@ class Deferrer(Generic[P]):
         self._name = name
         self._task = task
         self._options = options
-        self._kwargs = dict(task_kwargs or {})
+        self._kwargs = dict(arguments.check_mapping(task_kwargs or {}))
         self._connection = connection
 
-    def defer(self, *args: P.args, **kwargs: P.kwargs) -> int:
-        """Enqueue one job and return its id."""
+    def defer(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob:
+        """Enqueue one job and return its id (`.is_new`: whether it is a new one, see `queueing_lock`)."""
         return self._owner.enqueue([self._job(args, kwargs)], self._connection)[0]
 
-    async def defer_async(self, *args: P.args, **kwargs: P.kwargs) -> int:
-        """Enqueue one job and return its id."""
+    async def defer_async(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob:
+        """Enqueue one job and return its id (`.is_new`: whether it is a new one, see `queueing_lock`)."""
         return (await self._owner.enqueue_async([self._job(args, kwargs)], self._connection))[0]
 
-    def batch_defer(self, *task_kwargs: Mapping[str, Any]) -> list[int]:
+    def batch_defer(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
         """Enqueue a job for each mapping of arguments, in this order, all or none."""
         return self._owner.enqueue(self._jobs(task_kwargs), self._connection)
 
-    async def batch_defer_async(self, *task_kwargs: Mapping[str, Any]) -> list[int]:
+    async def batch_defer_async(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
         """Enqueue a job for each mapping of arguments, in this order, all or none."""
         return await self._owner.enqueue_async(self._jobs(task_kwargs), self._connection)
 
@@ -106,6 +117,8 @@ class Deferrer(Generic[P]):
         jobs = []
         for index, kwargs in enumerate(task_kwargs):
             try:
+                if type(kwargs) is not dict:  # most are
+                    arguments.check_mapping(kwargs)
                 jobs.append(self._job((), kwargs))
             except BadArgument as error:
                 raise BadArgument(
@@ -120,17 +133,19 @@ class Deferrer(Generic[P]):
         elif args:
             raise BadArgument(f"task {self._name}", "is not known here, so its arguments must be given by name")
         o = self._options
-        return NewJob(
-            task_name=self._name if self._task is None else self._task.name,  # a blueprint may be added later
-            args=arguments.encode(given),
-            queue=o.queue,
-            priority=o.priority,
-            lock=o.lock,
-            schedule_at=o.schedule_at,
-            schedule_in=o.schedule_in,
-            on_retry=o.on_retry,
-            on_failure=o.on_failure,
-            timeout=o.timeout,
+        return NewJob(  # by place: by name it takes longer than all the checks
+            self._name if self._task is None else self._task.name,  # a blueprint may be added later
+            arguments.encode(given),
+            o.queue,
+            o.priority,
+            o.lock,
+            o.schedule_at,
+            o.schedule_in,
+            o.on_retry,
+            o.on_failure,
+            o.queueing_lock,
+            o.on_conflict,
+            o.timeout,
         )
 
 
@@ -180,6 +195,8 @@ class Task(Deferrer[P], Generic[P, R]):
         self,
         *,
         lock: str | None = None,
+        queueing_lock: str | None = None,
+        on_conflict: OnConflictName | None = None,
         task_kwargs: Mapping[str, Any] | None = None,
         schedule_at: datetime | None = None,
         schedule_in: timedelta | Mapping[str, float] | None = None,
@@ -192,6 +209,14 @@ class Task(Deferrer[P], Generic[P, R]):
     ) -> Deferrer[Any]:
         """Options for the jobs deferred through what it returns; what is not given stays the task's own.
 
+        `queueing_lock`: at most one job waits under it (one that runs does not count). `on_conflict` says what becomes of a
+        new job while another one waits: "raise" AlreadyEnqueued, which leaves your transaction intact; "skip": the id
+        returned is the other's, and its `is_new` False; "replace": so too, and the other takes on the task and arguments
+        of this one, and as long as it is scheduled (not between two attempts at it, with its lane waiting) also its time, queue,
+        priority, on_retry and on_failure. Its id, lock, and place in its lane stay, and it stays locked until you commit.
+
+            report.configure(queueing_lock=f"report:{day}", on_conflict="skip").defer(day=day)
+
         `connection` is a psycopg or SQLAlchemy connection or session of yours: the job then exists if and only if you commit.
         """
         options = self._options.changed(
@@ -202,6 +227,8 @@ class Task(Deferrer[P], Generic[P, R]):
             schedule_in=schedule_in,
             on_retry=on_retry,
             on_failure=on_failure,
+            queueing_lock=queueing_lock,
+            on_conflict=on_conflict,
             timeout=timeout,
         )
         return Deferrer(self._owner, self.name, self, options, task_kwargs, connection)

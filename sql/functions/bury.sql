@@ -26,9 +26,11 @@ BEGIN
         RETURNING jobs.*, ended.status AS outcome, ended.error, ended.result
     ), kept AS (
         INSERT INTO finished_jobs (id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
-                                   on_retry, on_failure, priority, attempts, queue, task, lock, args, errors, result, timeout)
+                                   on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, errors,
+                                   result, timeout)
         SELECT id, fence, worker_id, scheduled_at, created_at, started_at, clock(), outcome,
-               on_retry, on_failure, priority, attempts, queue, task, lock, args, add_error(errors, error), result, timeout
+               on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, add_error(errors, error),
+               result, timeout
         FROM gone
         WHERE outcome <> ALL (p_forget) OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
     )

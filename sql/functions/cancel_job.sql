@@ -11,10 +11,16 @@ DECLARE
     v_status job_status;
 BEGIN
     -- The history is read only after bury has locked it for writing: prepare_history waits for readers and keeps writers out.
-    SELECT array_agg(id), max(lock) INTO v_ids, v_lock FROM jobs WHERE id = p_id;
-    IF v_lock IS NOT NULL THEN
-        PERFORM take_lane(v_lock);
-    END IF;
+    LOOP
+        SELECT array_agg(id), max(lock) INTO v_ids, v_lock FROM jobs WHERE id = p_id;
+        IF v_lock IS NOT NULL THEN
+            PERFORM take_lane(v_lock);
+        END IF;
+        -- A retry may have taken it to another lane before we had this one; from here on it stays in it.
+        PERFORM FROM jobs WHERE id = p_id AND lock IS NOT DISTINCT FROM v_lock FOR UPDATE;
+        EXIT WHEN FOUND OR NOT EXISTS (SELECT FROM jobs WHERE id = p_id);
+        PERFORM settle_lane(v_lock) WHERE v_lock IS NOT NULL;
+    END LOOP;
     SELECT status INTO v_status FROM bury(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
     IF v_lock IS NOT NULL THEN
         UPDATE lanes SET job_id = NULL WHERE lock = v_lock AND job_id = p_id AND v_status IS NOT NULL;

@@ -1,5 +1,6 @@
 -- defer: jobs come into being, in the order of the arrays. A plain INSERT in the caller's transaction: it takes no
--- lane row, no advisory lock, and waits for nobody.
+-- lane row, no advisory lock, and waits for nobody. Jobs with a queueing lock may turn out to wait already: see
+-- defer_unless_waiting.
 --
 -- A job is born `scheduled` if its time is in the future, else `todo`. Of the due jobs of one lane in *one* call only the best
 -- is `todo`, its siblings are born `blocked`: they commit together with the sibling that is their wake-up token.
@@ -13,14 +14,23 @@ CREATE OR REPLACE FUNCTION defer_jobs(
     p_in         interval[],      -- ... or not before this much later, by the server's clock
     p_on_retry   retry_policy[] DEFAULT NULL,     -- of the lane: hold or release
     p_on_failure failure_policy[] DEFAULT NULL,   -- of the lane: continue or halt
+    p_queueing_locks text[] DEFAULT NULL,         -- at most one job waits under each ...
+    p_on_conflict    conflict_policy DEFAULT 'raise',  -- ... and if one does already: this
     p_timeouts   interval[] DEFAULT NULL          -- how long a run may take
-) RETURNS TABLE (id bigint)
+) RETURNS TABLE (id bigint, is_new boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
     v_now timestamptz := clock();
 BEGIN
+    IF p_queueing_locks IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM defer_unless_waiting(
+            p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
+            p_queueing_locks, p_on_conflict, p_timeouts);
+        RETURN;
+    END IF;
+
     RETURN QUERY
     WITH given AS (
         SELECT g.*, coalesce(g.at, v_now + g.delay) AS due_at
@@ -42,7 +52,7 @@ BEGIN
              ELSE 'blocked' END
     FROM ranked AS r
     ORDER BY r.position
-    RETURNING jobs.id;
+    RETURNING jobs.id, true;
 
     PERFORM wake(p_queues);
 END $$;

@@ -16,18 +16,23 @@ BEGIN
     v_stopped := hold_lanes(p_ids, p_claims);
 
     WITH back AS (
-        UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1
+        UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1,
+            yields = jobs.queueing_lock IS NOT NULL   -- until we know, below, that no other job waits under it
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.attempts > 0 AND jobs.on_retry = 'hold' AS begun
+        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.yields, jobs.attempts > 0 AND jobs.on_retry = 'hold' AS begun
     ), let_go AS (
         UPDATE lanes SET worker_id = NULL, job_id = CASE WHEN back.begun THEN back.id END, since = clock()
         FROM back WHERE lanes.lock = back.lock
     )
     SELECT array_agg(queue) AS queues,
-           array_agg(lock) FILTER (WHERE NOT begun AND lock <> ALL (v_stopped)) AS lanes
+           array_agg(lock) FILTER (WHERE NOT begun AND lock <> ALL (v_stopped)) AS lanes,
+           array_agg(id) FILTER (WHERE yields) AS yielding
     INTO v_back FROM back;
 
+    IF v_back.yielding IS NOT NULL THEN
+        PERFORM retake_queueing_locks(v_back.yielding);
+    END IF;
     IF v_back.queues IS NOT NULL THEN
         PERFORM wake(v_back.queues || release_lanes(v_back.lanes));
     END IF;

@@ -35,8 +35,8 @@ UNFENCED_FINISH = Mutation(
 RETRY_GIVES_THE_LANE_UP = Mutation(
     "a retry gives the lane up",
     "retry.sql",
-    "RETURNING jobs.id, jobs.lock, jobs.queue, jobs.on_retry",
-    "RETURNING jobs.id, jobs.lock, jobs.queue, 'release'::retry_policy AS on_retry",
+    "CASE WHEN ended.lock <> ended.left_lock THEN 'release' ELSE jobs.on_retry END AS on_retry",
+    "'release'::retry_policy AS on_retry",
 )
 LOST_IS_WON = Mutation(
     "a lane that was lost counts as won",

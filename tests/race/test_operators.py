@@ -474,8 +474,8 @@ def test_of_two_operators_one_skips_what_the_other_wants_to_retry_and_both_know(
     Mutation(
         "every retry holds the lane",
         "retry.sql",
-        "jobs.queue, jobs.on_retry",
-        "jobs.queue, 'hold'::retry_policy AS on_retry",
+        "CASE WHEN ended.lock <> ended.left_lock THEN 'release' ELSE jobs.on_retry END AS on_retry",
+        "'hold'::retry_policy AS on_retry",
     ),
     Mutation(
         "the lane that a retry leaves is not given back", "retry.sql", "again.on_retry = 'release' AND", "false AND"

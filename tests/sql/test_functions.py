@@ -15,7 +15,7 @@ STATEMENTS = {
     f"{module.__name__}.{name}": text
     for module in (enqueue, jobs, lanes, listing, upkeep, views, work)
     for name, text in vars(module).items()
-    if name.isupper() and isinstance(text, str)
+    if name.isupper() and not name.startswith("_") and isinstance(text, str)
 }
 
 

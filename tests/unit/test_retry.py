@@ -1,6 +1,7 @@
 """When a failed job is tried again."""
 
 from datetime import timedelta
+from random import Random
 from typing import Any
 from uuid import uuid4
 
@@ -60,3 +61,35 @@ def test_however_large_the_numbers_there_is_a_wait_within_bounds(
 ) -> None:
     strategy = RetryStrategy(wait=wait, linear_wait=linear, exponential_wait=exponential)
     assert timedelta(0) <= strategy.delay(attempts) <= LONGEST
+
+
+def test_a_wait_is_capped_before_it_is_spread() -> None:
+    capped = RetryStrategy(exponential_wait=10, max_wait=60)
+    assert [waits(capped, n) for n in range(3)] == [timedelta(seconds=s) for s in (10, 60, 60)]
+    assert waits(RetryStrategy(exponential_wait=10, max_wait=60), attempts=10**6) == timedelta(seconds=60)
+    assert waits(RetryStrategy(wait=float("inf"), max_wait=float("inf"))) == LONGEST
+
+
+class Always(Random):
+    def random(self) -> float:
+        return 0.5
+
+
+def test_jitter_takes_off_a_part_of_the_wait() -> None:
+    assert waits(RetryStrategy(wait=100, jitter=1, random=Always())) == timedelta(seconds=50)
+    assert waits(RetryStrategy(wait=100, jitter=0.2, max_wait=50, random=Always())) == timedelta(seconds=45)
+
+
+@given(wait=st.floats(0, 1e9), jitter=st.floats(0, 1), cap=st.floats(0, 1e9), seed=st.integers())
+def test_a_wait_stays_within_what_jitter_and_cap_allow(wait: float, jitter: float, cap: float, seed: int) -> None:
+    found = waits(RetryStrategy(wait=wait, jitter=jitter, max_wait=cap, random=Random(seed)))
+    longest = min(wait, cap, LONGEST.total_seconds())
+    assert found is not None
+    assert longest * (1 - jitter) - 1e-5 <= found.total_seconds() <= longest + 1e-5
+
+
+@pytest.mark.parametrize("option", [{"jitter": 1.5}, {"jitter": -0.1}, {"jitter": float("nan")}, {"max_wait": -1},
+                                    {"wait": float("nan")}])  # fmt: skip
+def test_a_jitter_or_cap_that_makes_no_sense_is_refused(option: dict[str, float]) -> None:
+    with pytest.raises(BadArgument, match=f"{next(iter(option))}: "):
+        RetryStrategy(**option)  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 connection. `drive` runs them, sync or async.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, LiteralString, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -17,3 +17,9 @@ class Statement(NamedTuple):
 
 
 Operation = Generator[Statement, Rows, T]
+
+
+def unless_all(default: object, values: Iterable[Any]) -> list[Any] | None:
+    """Nothing instead of a column that says nothing: the function fills in the default."""
+    column = list(values)
+    return column if any(value is not default for value in column) else None

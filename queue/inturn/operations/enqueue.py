@@ -1,43 +1,67 @@
 """Jobs come into being."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import LiteralString
 
-from inturn.model import NewJob, OnFailure, OnRetry
-from inturn.operations import Operation, Statement
+from inturn.deferred import DeferredJob
+from inturn.errors import AlreadyEnqueued, BadArgument
+from inturn.model import NewJob, OnConflict, OnFailure, OnRetry
+from inturn.operations import Operation, Rows, Statement, unless_all
 
 # Text in binary (%b): as text, each element of an array would be searched for quotes.
-DEFER = """
-SELECT id FROM {schema}.defer_jobs(
+_call: LiteralString = """ FROM {schema}.defer_jobs(
     %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[], %s::interval[],
-    %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[], %s::interval[]
+    %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[],
+    %b::text[], %s::text::{schema}.conflict_policy, %s::interval[]
 )
 """
+DEFER = "SELECT id" + _call
+DEFER_UNLESS_WAITING = "SELECT id, is_new" + _call
 
 
-def defer_jobs(jobs: Sequence[NewJob]) -> Operation[list[int]]:
-    """Their ids, in the order given. No statement for no jobs."""
+def defer_jobs(jobs: Sequence[NewJob], kind: type[DeferredJob] = DeferredJob) -> Operation[list[DeferredJob]]:
+    """The jobs that stand, in the order given. No statement for no jobs.
+
+    A conflict is told by the server as a row, and raised here: the caller's transaction is not aborted.
+    """
     if not jobs:
         return []
+    queueing_locks = unless_all(None, (job.queueing_lock for job in jobs))
+    on_conflict = _policy(jobs) if queueing_locks else OnConflict.RAISE
     rows = yield Statement(
-        DEFER,
+        DEFER_UNLESS_WAITING if queueing_locks else DEFER,
         [
             [job.task_name for job in jobs],
             [job.args for job in jobs],
             [job.queue for job in jobs],
-            _unless_all(None, (job.lock for job in jobs)),
+            unless_all(None, (job.lock for job in jobs)),
             [job.priority for job in jobs],
-            _unless_all(None, (job.schedule_at for job in jobs)),
-            _unless_all(None, (job.schedule_in for job in jobs)),
-            _unless_all(OnRetry.HOLD, (job.on_retry for job in jobs)),
-            _unless_all(OnFailure.CONTINUE, (job.on_failure for job in jobs)),
-            _unless_all(None, (job.timeout for job in jobs)),
+            unless_all(None, (job.schedule_at for job in jobs)),
+            unless_all(None, (job.schedule_in for job in jobs)),
+            unless_all(OnRetry.HOLD, (job.on_retry for job in jobs)),
+            unless_all(OnFailure.CONTINUE, (job.on_failure for job in jobs)),
+            queueing_locks,
+            on_conflict,
+            unless_all(None, (job.timeout for job in jobs)),
         ],
     )
-    return [id for (id,) in rows]
+    if queueing_locks and on_conflict is OnConflict.RAISE:
+        _refuse_conflict(queueing_locks, rows)
+    stand = [kind(row[0]) for row in rows]
+    if queueing_locks:
+        for job, (_, is_new) in zip(stand, rows, strict=True):
+            job.is_new = is_new
+    return stand
 
 
-def _unless_all(default: object, values: Iterable[Any]) -> list[Any] | None:
-    """Nothing instead of a column that says nothing: the function fills in the default."""
-    column = list(values)
-    return column if any(value is not default for value in column) else None
+def _policy(jobs: Sequence[NewJob]) -> OnConflict:
+    policies = {job.on_conflict for job in jobs}
+    if len(policies) > 1:
+        raise BadArgument("on_conflict", "the jobs of one call have one policy; defer them in several")
+    return policies.pop()
+
+
+def _refuse_conflict(queueing_locks: Sequence[str], rows: Rows) -> None:
+    for queueing_lock, (id, is_new) in zip(queueing_locks, rows, strict=True):
+        if is_new is False:
+            raise AlreadyEnqueued(queueing_lock, id)

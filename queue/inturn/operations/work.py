@@ -8,7 +8,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from inturn.model import Again, Ended, Job, Status
-from inturn.operations import Operation, Rows, Statement
+from inturn.operations import Operation, Rows, Statement, unless_all
 
 # A `Job`, of a row of `jobs`. The database counts the attempts that were started, people those before this one: `attempts - 1`.
 _JOB = "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args, timeout "
@@ -23,7 +23,10 @@ SELECT finished_id, (next).id, (next).claim_id::text, (next).fence, (next).task,
 FROM {schema}.finish(%s, %s::text[], %s, %s::bigint[], %s::text[]::uuid[], %s::text[]::{schema}.job_status[], %s::jsonb[],
                      %b::text[]::jsonb[], %s::text[]::{schema}.job_status[])
 """
-RETRY = "SELECT id FROM {schema}.retry(%s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[])"
+RETRY = """
+SELECT id FROM {schema}.retry(%s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[],
+                              %s::timestamptz[], %s::int[], %s::text[], %s::text[], %s::boolean[])
+"""
 PUT_BACK = "SELECT {schema}.put_back(%s::bigint[], %s::text[]::uuid[])"
 HAS_ENDED = "SELECT {schema}.has_ended(%s, %s::uuid, %s)"
 ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
@@ -91,6 +94,11 @@ def retry(again: Sequence[Again]) -> Operation[set[int]]:
             [outcome.job.claim_id for outcome in again],
             [outcome.delay for outcome in again],
             [_error(outcome) for outcome in again],
+            unless_all(None, (outcome.at for outcome in again)),
+            unless_all(None, (outcome.priority for outcome in again)),
+            unless_all(None, (outcome.queue for outcome in again)),
+            unless_all(None, (outcome.lock for outcome in again)),
+            unless_all(False, (outcome.uncharged for outcome in again)),
         ],
     )
     return {id for (id,) in rows}

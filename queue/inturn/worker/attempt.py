@@ -5,6 +5,7 @@ import math
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from inturn.context import JobContext
-from inturn.errors import JobAborted, JobTimeout
+from inturn.errors import JobAborted, JobTimeout, Snoozed
 from inturn.middleware import Around
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
 from inturn.tasks import Task
@@ -107,6 +108,8 @@ class Attempt:
     def _failed(self, error: BaseException) -> Outcome:
         if self.committed:
             return Committed(self.job, describe(error))
+        if isinstance(error, Snoozed) and not self._timed_out:
+            return Again(self.job, error.delay, uncharged=True)
         if self._timed_out and not self._aborted and not isinstance(error, JobTimeout):
             error, cause = self._overrun(), error  # whatever it raised, it did so because it was stopped, or too late
             error.__cause__ = cause
@@ -115,14 +118,14 @@ class Attempt:
             return Ended(self.job, Status.ABORTED, text)
         strategy = self.task.retry_strategy
         try:
-            decision = strategy.get_retry_decision(exception=error, job=self.job) if strategy else None
+            d = strategy.get_retry_decision(exception=error, job=self.job) if strategy else None
+            if d is None:
+                return Ended(self.job, Status.FAILED, text)
+            return Again(self.job, d.retry_in or timedelta(0), text, d.retry_at, d.priority, d.queue, d.lock)
         except Exception as mistake:
             return Ended(
                 self.job, Status.FAILED, f"{text}\nand its retry strategy failed:\n{describe(mistake)}"[-MAX_ERROR:]
             )
-        if decision is None:
-            return Ended(self.job, Status.FAILED, text)
-        return Again(self.job, decision.retry_in, text)
 
 
 def describe(error: BaseException) -> str:

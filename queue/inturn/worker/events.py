@@ -39,9 +39,17 @@ def note_outcome(outcome: Outcome) -> None:
             )
         case Ended(status=status, error=error):
             logger.error("job.%s: %s %s\n%s", status, job.id, job.task_name, error, extra=fields(job))
-        case Again(delay=delay, error=error):
+        case Again(delay=delay, uncharged=True):
+            if logger.isEnabledFor(logging.INFO):
+                logger.info("job.snoozed: %s %s for %s", job.id, job.task_name, delay, extra=fields(job))
+        case Again(delay=delay, at=at, error=error):
             logger.warning(
-                "job.retry_scheduled: %s %s in %s\n%s", job.id, job.task_name, delay, error, extra=fields(job)
+                "job.retry_scheduled: %s %s %s\n%s",
+                job.id,
+                job.task_name,
+                f"at {at}" if at else f"in {delay}",
+                error,
+                extra=fields(job),
             )
 
 

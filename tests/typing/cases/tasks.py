@@ -47,7 +47,7 @@ knowing("a")  # at run time it lacks the context: as in the library that people 
 
 # ---- deferred
 
-reveal_type(plain.defer("a", copies=2))  # reveals: int
+reveal_type(plain.defer("a", copies=2))  # reveals: DeferredJob
 plain.defer(letter="a")
 plain.defer()  # error
 plain.defer(1)  # error
@@ -64,19 +64,19 @@ knowing_too.defer(apples="one")  # error
 
 
 async def in_async_code() -> None:
-    reveal_type(await plain.defer_async("a"))  # reveals: int
+    reveal_type(await plain.defer_async("a"))  # reveals: DeferredJob
     await plain.defer_async(2)  # error
     reveal_type(await asynchronous("a", copies=1))  # reveals: str
-    reveal_type(await plain.configure(lock="a").defer_async("a"))  # reveals: int
+    reveal_type(await plain.configure(lock="a").defer_async("a"))  # reveals: DeferredJob
     await plain.configure(lock="a").defer_async("a", copies="b")  # error
-    reveal_type(await plain.batch_defer_async({"letter": "a"}))  # reveals: list[int]
+    reveal_type(await plain.batch_defer_async({"letter": "a"}))  # reveals: list[DeferredJob]
     await plain.batch_defer_async("a")  # error
 
 
 # ---- with options
 
 reveal_type(plain.configure(lock="a"))  # reveals: Deferrer[[letter: str, copies: int =]] || Deferrer[(letter: str, copies: int = 1)]
-reveal_type(plain.configure(lock="a", priority=1, schedule_at=datetime.now(UTC)).defer("a"))  # reveals: int
+reveal_type(plain.configure(lock="a", priority=1, schedule_at=datetime.now(UTC)).defer("a"))  # reveals: DeferredJob
 plain.configure(schedule_in={"minutes": 5}, queue="q", on_failure="halt").defer("a")
 plain.configure(lock="a").defer(1)  # error
 plain.configure(lock="a").defer()  # error
@@ -85,21 +85,21 @@ plain.configure(lock=1)  # error
 plain.configure(priority="high")  # error
 plain.configure(on_retry="forget")  # error
 plain.configure(schedule_at="tomorrow")  # error
-reveal_type(plain.configure(task_kwargs=kwargs))  # reveals: Deferrer[[*Any, **Any]] || Deferrer[...]
+reveal_type(plain.configure(task_kwargs=kwargs))  # reveals: Deferrer[...]
 plain.configure(task_kwargs=kwargs).defer()
 plain.configure(task_kwargs=kwargs, lock="a").defer(copies=2)
 plain.configure(task_kwargs=kwargs, lok="a")  # error
 
 # ---- many at once
 
-reveal_type(plain.batch_defer({"letter": "a"}, {"letter": "b"}))  # reveals: list[int]
+reveal_type(plain.batch_defer({"letter": "a"}, {"letter": "b"}))  # reveals: list[DeferredJob]
 plain.batch_defer("a")  # error
 plain.batch_defer({1: "a"})  # error
 plain.batch_defer([{"letter": "a"}])  # error
 
 # ---- by name
 
-reveal_type(app.configure_task("elsewhere", lock="a"))  # reveals: Deferrer[[*Any, **Any]] || Deferrer[...]
+reveal_type(app.configure_task("elsewhere", lock="a"))  # reveals: Deferrer[...]
 app.configure_task("elsewhere").defer(anything="goes")
 app.configure_task("elsewhere", lok="a")  # error
 

@@ -1,0 +1,117 @@
+"""A retry that changes its job: another lane, another queue, or an attempt that does not count."""
+
+from tests.race.harness import Job, Mutation, Stage, Worker, promise, story
+
+GIVES_BACK_THE_WRONG_LANE = Mutation(
+    "the lane that it joins is given up instead of the one that it leaves",
+    "retry.sql",
+    "CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock",
+    "jobs.lock",
+)
+STILL_AWAITED = Mutation(
+    "the lane that it leaves waits for it",
+    "retry.sql",
+    "CASE WHEN ended.lock <> ended.left_lock THEN 'release' ELSE jobs.on_retry END AS on_retry",
+    "jobs.on_retry",
+)
+
+
+def move(worker: Worker, job: Job, lock: str, delay: str = "0", queue: str | None = None) -> list[int]:
+    """Tried again in another lane."""
+    rows = worker.run(
+        "SELECT id FROM retry(%s, %s, %s::interval[], '{NULL}', NULL, NULL, %s::text[], %s::text[])",
+        [job.id], [job.claim_id], [delay], [queue], [lock],
+    )  # fmt: skip
+    return [id for (id,) in rows]
+
+
+def snooze(worker: Worker, job: Job, delay: str) -> None:
+    """The attempt does not count."""
+    worker.run(
+        "SELECT id FROM retry(%s, %s, %s::interval[], '{NULL}', NULL, NULL, NULL, NULL, '{true}')",
+        [job.id], [job.claim_id], [delay],
+    )  # fmt: skip
+
+
+@story(GIVES_BACK_THE_WRONG_LANE, STILL_AWAITED)
+def test_a_job_that_moves_into_a_busy_lane_waits_there_and_its_old_lane_goes_on(stage: Stage) -> None:
+    producer, one, two = stage.session(), stage.worker("a"), stage.worker("b")
+    [first], [second] = producer.defer("a", queue="a"), producer.defer("a", queue="a")
+    [holding], [behind] = producer.defer("b", queue="b"), producer.defer("b", queue="b")
+    running, other = one.claim_one(), two.claim_one()
+    promise(move(one, running, "b", queue="b") == [first], "it was ours")
+    promise(sorted(stage.doing()) == [holding], "the lane that it joins is held, and goes on so")
+    promise([job.id for job in one.claim()] == [second], "the lane that it left is free")
+    promise([job.id for job in two.finish(other).following] == [first], "by its id it goes next, in its new lane")
+    promise(stage.drain() == [first, second, behind], "nothing is lost")
+
+
+@story(GIVES_BACK_THE_WRONG_LANE)
+def test_a_job_moves_into_a_lane_that_somebody_is_just_giving_back(stage: Stage) -> None:
+    producer, one, two = stage.session(), stage.worker("a"), stage.worker("b")
+    [first], [holding] = producer.defer("a", queue="a"), producer.defer("b", queue="b")
+    running, other = one.claim_one(), two.claim_one()
+    one.begin()
+    move(one, running, "b", queue="b")
+    two.finish(other)
+    promise(stage.lanes() == {"a": "held"}, "nobody waits in it as far as its worker can see")
+    one.commit()
+    promise([job.id for job in two.claim()] == [first], f"it is its own token, {holding} is over")
+    promise(stage.lanes() == {"b": "held"} and stage.drain() == [first], "its old lane is gone")
+
+
+@story(
+    Mutation("a lane that is left goes on although it is paused", "retry.sql", " AND again.lock <> ALL (v_stopped)", "")
+)
+def test_a_job_that_leaves_a_paused_lane_leaves_it_paused(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    running = worker.claim_one()
+    producer.pause("a")
+    move(worker, running, "b", delay="1 hour")
+    promise(stage.lanes() == {"a": "paused"} and worker.claim() == [], "nothing of it starts")
+    worker.hasten("2 hours")
+    promise([job.id for job in worker.claim()] == [first], "the job that left is free of the pause")
+    promise(producer.resume_lane("a") and stage.drain() == [first, second], "the rest is when it is resumed")
+
+
+@story(
+    Mutation(
+        "cancel does not look whether the job is still in the lane that it took",
+        "cancel_job.sql",
+        "EXIT WHEN FOUND OR NOT EXISTS",
+        "EXIT WHEN true OR NOT EXISTS",
+    )
+)
+def test_a_cancel_follows_a_job_that_is_moved_to_another_lane_meanwhile(stage: Stage) -> None:
+    producer, worker, other, operator = stage.session(), stage.worker("a"), stage.worker("b"), stage.session()
+    [first] = producer.defer("a", queue="a")
+    running = worker.claim_one()
+    holding, behind = producer.defer("b", 0, 0, queue="b")
+    held = other.claim_one()
+    operator.start_until("take_lane", operator.cancel, first)
+    move(worker, running, "b", queue="b")
+    other.finish(held, want=0)
+    promise(
+        stage.statuses() == {first: "todo", behind: "blocked"}, f"it is the token of its new lane: {holding} is over"
+    )
+    promise(operator.resume() == "cancelled", "it waits, so it can be")
+    promise(stage.drain() == [behind], "the lane has another token")
+
+
+@story(
+    Mutation("a snooze is charged", "retry.sql", "attempts = jobs.attempts - coalesce(ended.uncharged, false)::integer,", ""),
+    Mutation("a snooze gives the lane up", "retry.sql",
+             "CASE WHEN ended.lock <> ended.left_lock THEN 'release' ELSE jobs.on_retry END AS on_retry",
+             "'release'::retry_policy AS on_retry"),
+)  # fmt: skip
+def test_a_snoozed_job_keeps_its_place_and_its_attempts(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [first] = producer.defer("a")
+    snooze(worker, worker.claim_one(), "5 minutes")
+    [urgent] = producer.defer("a", 9)
+    promise(worker.claim() == [] and stage.lanes() == {"a": "retrying"}, "its lane waits")
+    worker.hasten("10 minutes")
+    again = worker.claim_one()
+    promise((again.id, again.attempts) == (first, 1), f"it goes before {urgent}, and it is its first attempt: {again}")
+    promise(stage.drain() == [first, urgent], "in order")
