@@ -59,7 +59,9 @@ def mypy() -> Verdict:
             verdict.errors.add(line)
         elif message.startswith("Revealed type is"):
             shown = MODULE.sub("", message.split('"')[1])
-            verdict.revealed[line] = shown.replace("[[*Any, **Any]]", "[...]")  # one or the other, by the state of its cache
+            verdict.revealed[line] = shown.replace(
+                "[[*Any, **Any]]", "[...]"
+            )  # one or the other, by the state of its cache
     return verdict
 
 
