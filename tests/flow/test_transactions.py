@@ -241,6 +241,27 @@ async def test_a_commit_of_ones_own_in_the_block_is_refused(app: App, query: Que
     assert "Explicit commit() forbidden" in query("SELECT errors -> -1 ->> 'error' FROM finished_jobs")[0][0]
 
 
+async def test_a_block_that_is_cancelled_is_rolled_back_and_its_connection_used_again(
+    app: App, query: Query, written: Written
+) -> None:
+    servers: list[int] = []
+
+    @app.task(pass_context=True, timeout=0.2, retry=1)
+    async def write(context: JobContext) -> None:
+        async with context.transaction() as connection:
+            servers.append(connection.info.backend_pid)
+            await connection.execute(WRITE, [context.job.id])
+            if context.job.attempts == 0:
+                await anyio.sleep_forever()
+
+    id = write.defer()
+    await app.run_worker_async()
+    assert written() == [id]
+    assert query(ENDED) == [(id, "succeeded", 2)]
+    assert len(servers) == 2
+    assert len(set(servers)) == 1
+
+
 def test_outside_of_a_worker_there_is_no_transaction(app: App) -> None:
     job = Job(1, "claim", 1, "task", "default", None, 0, 0, None, {})
     now: Any = None

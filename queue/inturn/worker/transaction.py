@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
-    AsyncExitStack,
     asynccontextmanager,
     contextmanager,
 )
@@ -80,13 +79,11 @@ class Transaction:
         self._refuse_a_second()
         is_done = False  # the body
         try:
-            async with self._connector.lend_async() as connection, AsyncExitStack() as stack:
-                await stack.enter_async_context(connection.transaction())
+            async with self._connector.lend_async() as connection, _whole(connection.transaction()):
                 yield connection
                 is_done = True
                 with anyio.CancelScope(shield=True):
                     await drive.run_async(self._end(), connection, self._connector.schema)
-                    await stack.aclose()  # COMMIT
         except BaseException as error:
             if not is_done or isinstance(error, JobLost):
                 raise
@@ -124,3 +121,17 @@ class Transaction:
                 return await drive.run_async(work.has_ended(self._attempt.job), connection, self._connector.schema)
         except ConnectorException:
             raise error from None
+
+
+@asynccontextmanager
+async def _whole(transaction: AbstractAsyncContextManager[object]) -> AsyncIterator[None]:
+    """Its COMMIT or ROLLBACK is not cancelled: the one would leave it open whether it took effect, the other a connection."""
+    await transaction.__aenter__()
+    try:
+        yield
+    except BaseException as error:
+        with anyio.CancelScope(shield=True):
+            await transaction.__aexit__(type(error), error, error.__traceback__)
+        raise
+    with anyio.CancelScope(shield=True):
+        await transaction.__aexit__(None, None, None)
