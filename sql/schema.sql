@@ -89,6 +89,8 @@ CREATE FUNCTION inturn.bury(p_ids bigint[], p_claims uuid[], p_statuses inturn.j
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
+DECLARE
+    v_now timestamptz := clock();
 BEGIN
     RETURN QUERY
     WITH gone AS (
@@ -103,7 +105,7 @@ BEGIN
         INSERT INTO finished_jobs (id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
                                    on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, errors,
                                    result, timeout)
-        SELECT id, fence, worker_id, scheduled_at, created_at, started_at, clock(), outcome,
+        SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
                on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, add_error(errors, error),
                result, timeout
         FROM gone
@@ -412,6 +414,22 @@ BEGIN
     END IF;
     RETURN v_job.id;
 END $_$;
+CREATE FUNCTION inturn.defer_job(p_task text, p_args jsonb, p_queue text, p_lock text, p_priority integer, p_at timestamp with time zone, p_in interval, p_on_retry inturn.retry_policy, p_on_failure inturn.failure_policy, p_timeout interval) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+DECLARE
+    v_now timestamptz := clock();
+    v_due timestamptz := coalesce(p_at, v_now + p_in);
+    v_id  bigint;
+BEGIN
+    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry, on_failure, timeout, status)
+    VALUES (p_task, p_args, p_queue, p_lock, p_priority, v_due, v_now, p_on_retry, p_on_failure, p_timeout,
+            CASE WHEN v_due > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
+    RETURNING id INTO v_id;
+    PERFORM wake(ARRAY[p_queue]);
+    RETURN v_id;
+END $$;
 CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[]) RETURNS TABLE(id bigint, is_new boolean)
     LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
@@ -1417,6 +1435,7 @@ CREATE FUNCTION inturn.start_jobs(p_worker uuid, p_ids bigint[]) RETURNS SETOF i
 #variable_conflict use_column
 DECLARE
     v_claim uuid := gen_random_uuid();
+    v_now   timestamptz := clock();
 BEGIN
     RETURN QUERY
     UPDATE jobs
@@ -1424,7 +1443,7 @@ BEGIN
         claim_id = v_claim,
         fence = nextval('fences'),
         worker_id = p_worker,
-        started_at = clock(),
+        started_at = v_now,
         attempts = jobs.attempts + 1
     FROM unnest(p_ids) AS starting(id)
     WHERE jobs.id = starting.id AND jobs.status IN ('todo', 'blocked')

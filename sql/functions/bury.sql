@@ -14,6 +14,8 @@ CREATE OR REPLACE FUNCTION bury(
 RETURNS TABLE (id bigint, lock text, status job_status, on_failure failure_policy)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE
+    v_now timestamptz := clock();
 BEGIN
     RETURN QUERY
     WITH gone AS (
@@ -28,7 +30,7 @@ BEGIN
         INSERT INTO finished_jobs (id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
                                    on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, errors,
                                    result, timeout)
-        SELECT id, fence, worker_id, scheduled_at, created_at, started_at, clock(), outcome,
+        SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
                on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, add_error(errors, error),
                result, timeout
         FROM gone

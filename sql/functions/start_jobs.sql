@@ -6,6 +6,7 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_claim uuid := gen_random_uuid();
+    v_now   timestamptz := clock();
 BEGIN
     RETURN QUERY
     UPDATE jobs
@@ -13,7 +14,7 @@ BEGIN
         claim_id = v_claim,
         fence = nextval('fences'),
         worker_id = p_worker,
-        started_at = clock(),
+        started_at = v_now,
         attempts = jobs.attempts + 1
     FROM unnest(p_ids) AS starting(id)
     WHERE jobs.id = starting.id AND jobs.status IN ('todo', 'blocked')

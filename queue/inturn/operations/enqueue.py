@@ -1,13 +1,19 @@
 """Jobs come into being."""
 
 from collections.abc import Sequence
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from inturn.deferred import DeferredJob
 from inturn.errors import AlreadyEnqueued, BadArgument
 from inturn.model import NewJob, OnConflict, OnFailure, OnRetry
 from inturn.operations import Operation, Rows, Statement, unless_all
 
+DEFER_ONE = """
+SELECT {schema}.defer_job(
+    %s, %s::text::jsonb, %s, %s, %s, %s::timestamptz, %s::interval,
+    %s::text::{schema}.retry_policy, %s::text::{schema}.failure_policy, %s::interval
+)
+"""
 # Text in binary (%b): as text, each element of an array would be searched for quotes.
 _call: LiteralString = """ FROM {schema}.defer_jobs(
     %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[], %s::interval[],
@@ -26,6 +32,9 @@ def defer_jobs(jobs: Sequence[NewJob], kind: type[DeferredJob] = DeferredJob) ->
     """
     if not jobs:
         return []
+    if len(jobs) == 1 and jobs[0].queueing_lock is None:
+        ((id,),) = yield Statement(DEFER_ONE, _one(jobs[0]))
+        return [kind(id)]
     queueing_locks = unless_all(None, (job.queueing_lock for job in jobs))
     on_conflict = _policy(jobs) if queueing_locks else OnConflict.RAISE
     rows = yield Statement(
@@ -52,6 +61,12 @@ def defer_jobs(jobs: Sequence[NewJob], kind: type[DeferredJob] = DeferredJob) ->
         for job, (_, is_new) in zip(stand, rows, strict=True):
             job.is_new = is_new
     return stand
+
+
+def _one(j: NewJob) -> list[Any]:
+    return [
+        j.task_name, j.args, j.queue, j.lock, j.priority, j.schedule_at, j.schedule_in, j.on_retry, j.on_failure, j.timeout
+    ]  # fmt: skip
 
 
 def _policy(jobs: Sequence[NewJob]) -> OnConflict:
