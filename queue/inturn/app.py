@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import anyio
 
-from inturn import arguments
+from inturn import arguments, periodic
 from inturn.connectors import PsycopgConnector
 from inturn.errors import ConfigurationError
 from inturn.jobs import Jobs
@@ -26,7 +26,8 @@ class App(Blueprint):
     """Declare tasks on it, open it to defer them, run workers of it.
 
     `dsn` or `connector` says where the queue lives (default: INTURN_DSN, DATABASE_URL, PG variables); `import_paths`
-    names modules that declare tasks, imported before a worker starts; `worker_defaults` are options of its workers.
+    names modules that declare tasks, imported before a worker starts; `worker_defaults` are options of its workers;
+    `periodic_defaults` say what becomes of missed instants: `max_delay` and `catch_up` of `App.periodic`.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class App(Blueprint):
         connector: PsycopgConnector | None = None,
         import_paths: Iterable[str] | None = None,
         worker_defaults: Mapping[str, Any] | None = None,
+        periodic_defaults: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         if dsn is not None and connector is not None:
@@ -45,6 +47,7 @@ class App(Blueprint):
         self.job_manager = Jobs(self.connector)
         self.import_paths = list(import_paths or ())
         self.worker_defaults = dict(worker_defaults or {})
+        self.missed = periodic.defaults(periodic_defaults or {})
 
     @classmethod
     def from_path(cls, path: str) -> App:

@@ -14,6 +14,7 @@ from inturn import arguments
 from inturn.context import JobContext
 from inturn.errors import AppNotOpen, BadArgument, TaskDefinitionError, TaskNotFound
 from inturn.model import NewJob, OnFailure, OnRetry
+from inturn.periodic import Periodics, Schedule
 from inturn.retry import BaseRetryStrategy, strategy
 
 P = ParamSpec("P")
@@ -158,6 +159,7 @@ class Task(Deferrer[P], Generic[P, R]):
         self.signature = inspect.Signature(parameters[1:] if pass_context else parameters)
         arguments.check_signature(name, self.signature)
         self.names = arguments.names(self.signature)
+        self.schedules: dict[str, Schedule] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.func(*args, **kwargs)
@@ -204,7 +206,7 @@ def default_name(func: Callable[..., Any]) -> str:
     return f"{module}.{func.__qualname__}"
 
 
-class Blueprint:
+class Blueprint(Periodics):
     """A collection of tasks. An `App` is one that can also enqueue them."""
 
     def __init__(self) -> None:

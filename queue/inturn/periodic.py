@@ -1,0 +1,200 @@
+"""Tasks that run again and again: what `@app.periodic` declares, and which jobs are due at a moment.
+
+A schedule is a task with a cron expression; one task may have several, told apart by their `periodic_id`. Every worker
+knows the schedules of its app, and asks the database for the job of each instant when it has come; the first gets it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
+
+from inturn.arguments import check_choice
+from inturn.errors import BadArgument, TaskDefinitionError
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from inturn.cron import Cron
+    from inturn.model import NewJob
+    from inturn.tasks import OnFailureName, OnRetryName, Task
+
+AnyTask = TypeVar("AnyTask", bound="Task[..., Any]")
+Span = timedelta | float | Mapping[str, float]
+CatchUpName = Literal["last", "all"]
+MAX_ID_BYTES = 512
+AT_ONCE = 100  # of what is caught up in one go
+
+
+class CatchUp(StrEnum):
+    """What is deferred when instants were missed, because no worker ran or the database was away."""
+
+    LAST = "last"  # only the newest
+    ALL = "all"  # each, the oldest first
+
+
+class JobOptions(TypedDict, total=False):
+    """Options of the jobs, as `task.configure` takes them."""
+
+    lock: str | None
+    task_kwargs: Mapping[str, Any] | None
+    schedule_in: timedelta | Mapping[str, float] | None
+    queue: str | None
+    priority: int | None
+    on_retry: OnRetryName | None
+    on_failure: OnFailureName | None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What becomes of instants that were missed."""
+
+    max_delay: timedelta = timedelta(minutes=10)
+    catch_up: CatchUp = CatchUp.LAST
+
+    def changed(self, *, max_delay: Span | None = None, catch_up: CatchUpName | None = None) -> Policy:
+        return Policy(
+            self.max_delay if max_delay is None else _check_delay(max_delay),
+            self.catch_up if catch_up is None else check_choice("catch_up", CatchUp, catch_up),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule:
+    """When a task runs again and again, and the options of its jobs."""
+
+    task: Task[..., Any]
+    periodic_id: str
+    cron: Cron
+    options: JobOptions
+    said: Mapping[str, Any]  # of the policy, what this schedule says itself
+
+    def __str__(self) -> str:
+        return f"{self.task.name} {self.periodic_id!r}" if self.periodic_id else self.task.name
+
+    def job(self, instant: datetime) -> NewJob:
+        return self.task.configure(**self.options)._job((), {"timestamp": int(instant.timestamp())})
+
+    def due(self, after: datetime, now: datetime, policy: Policy) -> list[datetime]:
+        """The instants to defer now, in order; at most AT_ONCE. Those before are done with."""
+        start = max(after, now - policy.max_delay - timedelta(microseconds=1))
+        if policy.catch_up is CatchUp.ALL:
+            return list(islice(self.cron.between(start, now), AT_ONCE))
+        newest = self.cron.newest(start, now)
+        return [] if newest is None else [newest]
+
+
+class Periodics:
+    """What a collection of tasks has for those that run again and again."""
+
+    tasks: dict[str, Task[..., Any]]
+    missed = Policy()  # unless a schedule says otherwise
+
+    def periodic(
+        self,
+        *,
+        cron: str,
+        periodic_id: str = "",
+        tz: str | ZoneInfo = "UTC",
+        max_delay: Span | None = None,
+        catch_up: CatchUpName | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Callable[[AnyTask], AnyTask]:
+        """Defer a job of the task below it whenever the cron expression says so, once, however many workers run.
+
+            @app.periodic(cron="30 8 * * MON-FRI", tz="Europe/Berlin", lock="reports")
+            @app.task
+            def report(timestamp: int) -> None: ...
+
+        cron: `minute hour day month weekday`, a sixth field is the second; tz: in which zone. The task is given the instant
+        as `timestamp`, in seconds since 1970. Several schedules of one task differ in their periodic_id.
+
+        max_delay: an instant that could not be deferred in time, because no worker ran, may still be so much later (ten
+        minutes, or what the app's periodic_defaults say). catch_up: of several such instants the "last" only, or "all".
+        The other options are those of `task.configure`.
+        """
+        from inturn.cron import Cron  # here: most who import tasks have no use for it
+
+        clock = Cron(cron, tz)
+        if not clock.fires:
+            warnings.warn(f"cron: {cron!r} never fires, there is no such day; the task will not run", stacklevel=2)
+        said = {"max_delay": max_delay, "catch_up": catch_up}
+        Policy().changed(**said)
+
+        def declare(task: AnyTask) -> AnyTask:
+            _add(Schedule(_checked(task), _check_id(periodic_id), clock, options, said))
+            return task
+
+        return declare
+
+    def schedules(self) -> Iterator[Schedule]:
+        """Those of all tasks, in the order in which they were declared."""
+        for task in dict.fromkeys(self.tasks.values()):  # once each, whatever its aliases
+            yield from task.schedules.values()
+
+    def policy(self, schedule: Schedule) -> Policy:
+        return self.missed.changed(**schedule.said)
+
+
+def defaults(given: Mapping[str, Any]) -> Policy:
+    """The policy of an app."""
+    for name in given:
+        if name not in ("max_delay", "catch_up"):
+            raise BadArgument("periodic_defaults", f"there is no {name!r}; there are max_delay and catch_up")
+    return Policy().changed(**given)
+
+
+def _add(schedule: Schedule) -> None:
+    known = schedule.task.schedules
+    if schedule.periodic_id in known:
+        raise TaskDefinitionError(
+            f"{schedule.task.name} has two schedules with the periodic_id {schedule.periodic_id!r}. Give one of them another."
+        )
+    schedule.job(
+        datetime.fromtimestamp(0).astimezone()
+    )  # so that bad options and arguments are found now, not at night
+    known[schedule.periodic_id] = schedule
+
+
+def _checked(task: AnyTask) -> AnyTask:
+    if not hasattr(task, "schedules"):
+        raise TaskDefinitionError(
+            f"{getattr(task, '__qualname__', task)!r} is not a task yet. Write @app.periodic(…) above @app.task"
+        )
+    if task.names is not None and "timestamp" not in task.names:
+        raise TaskDefinitionError(
+            f"Task {task.name} is periodic but takes no `timestamp`, the instant that it runs for. Declare `timestamp: int`."
+        )
+    return task
+
+
+def _check_id(periodic_id: object) -> str:
+    try:
+        fits = isinstance(periodic_id, str) and "\0" not in periodic_id and len(periodic_id.encode()) <= MAX_ID_BYTES
+    except UnicodeEncodeError:
+        fits = False
+    if not fits:
+        raise BadArgument("periodic_id", f"{ascii(periodic_id)[:80]}: give text of at most {MAX_ID_BYTES} bytes")
+    return str(periodic_id)
+
+
+def _check_delay(span: Span) -> timedelta:
+    """Seconds, a timedelta, or e.g. {"hours": 1}."""
+    try:
+        if isinstance(span, Mapping):
+            delay = timedelta(**span)
+        elif isinstance(span, timedelta):
+            delay = span
+        else:
+            delay = timedelta(seconds=span) if not isinstance(span, bool) and math.isfinite(span) else -timedelta.max
+    except (TypeError, OverflowError) as error:
+        raise BadArgument("max_delay", f"{span!r}: {error}; give seconds, a timedelta or e.g. {{'hours': 1}}") from None
+    if not timedelta(seconds=1) <= delay <= timedelta(days=366):
+        raise BadArgument("max_delay", f"{span!r} is not between a second and a year")
+    return delay
