@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import anyio
 
-from inturn import arguments, periodic
+from inturn import arguments, missed
 from inturn.connectors import PsycopgConnector
 from inturn.errors import ConfigurationError
 from inturn.jobs import Jobs
@@ -47,7 +47,7 @@ class App(Blueprint):
         self.job_manager = Jobs(self.connector)
         self.import_paths = list(import_paths or ())
         self.worker_defaults = dict(worker_defaults or {})
-        self.missed = periodic.defaults(periodic_defaults or {})
+        self.missed = missed.defaults(periodic_defaults or {})
 
     @classmethod
     def from_path(cls, path: str) -> App:

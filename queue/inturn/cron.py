@@ -91,11 +91,9 @@ class Cron:
         width = MINUTE
         while True:
             start = max(after, until - width)
-            newest = None
-            for newest in self.between(start, until):
-                pass
-            if newest is not None or start == after:
-                return newest
+            newest = deque(self.between(start, until), maxlen=1)
+            if newest or start == after:
+                return newest.pop() if newest else None
             width *= 4
 
     def _start(self, moment: datetime) -> datetime:

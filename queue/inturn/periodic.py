@@ -6,17 +6,15 @@ knows the schedules of its app, and asks the database for the job of each instan
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
-from inturn.arguments import check_choice
 from inturn.errors import BadArgument, TaskDefinitionError
+from inturn.missed import CatchUp, CatchUpName, Policy, Span
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -26,17 +24,8 @@ if TYPE_CHECKING:
     from inturn.tasks import OnFailureName, OnRetryName, Task
 
 AnyTask = TypeVar("AnyTask", bound="Task[..., Any]")
-Span = timedelta | float | Mapping[str, float]
-CatchUpName = Literal["last", "all"]
 MAX_ID_BYTES = 512
 AT_ONCE = 100  # of what is caught up in one go
-
-
-class CatchUp(StrEnum):
-    """What is deferred when instants were missed, because no worker ran or the database was away."""
-
-    LAST = "last"  # only the newest
-    ALL = "all"  # each, the oldest first
 
 
 class JobOptions(TypedDict, total=False):
@@ -49,20 +38,6 @@ class JobOptions(TypedDict, total=False):
     priority: int | None
     on_retry: OnRetryName | None
     on_failure: OnFailureName | None
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What becomes of instants that were missed."""
-
-    max_delay: timedelta = timedelta(minutes=10)
-    catch_up: CatchUp = CatchUp.LAST
-
-    def changed(self, *, max_delay: Span | None = None, catch_up: CatchUpName | None = None) -> Policy:
-        return Policy(
-            self.max_delay if max_delay is None else _check_delay(max_delay),
-            self.catch_up if catch_up is None else check_choice("catch_up", CatchUp, catch_up),
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,7 +99,7 @@ class Periodics:
         clock = Cron(cron, tz)
         if not clock.fires:
             warnings.warn(f"cron: {cron!r} never fires, there is no such day; the task will not run", stacklevel=2)
-        said = {"max_delay": max_delay, "catch_up": catch_up}
+        said: dict[str, Any] = {"max_delay": max_delay, "catch_up": catch_up}
         Policy().changed(**said)
 
         def declare(task: AnyTask) -> AnyTask:
@@ -140,14 +115,6 @@ class Periodics:
 
     def policy(self, schedule: Schedule) -> Policy:
         return self.missed.changed(**schedule.said)
-
-
-def defaults(given: Mapping[str, Any]) -> Policy:
-    """The policy of an app."""
-    for name in given:
-        if name not in ("max_delay", "catch_up"):
-            raise BadArgument("periodic_defaults", f"there is no {name!r}; there are max_delay and catch_up")
-    return Policy().changed(**given)
 
 
 def _add(schedule: Schedule) -> None:
@@ -182,19 +149,3 @@ def _check_id(periodic_id: object) -> str:
     if not fits:
         raise BadArgument("periodic_id", f"{ascii(periodic_id)[:80]}: give text of at most {MAX_ID_BYTES} bytes")
     return str(periodic_id)
-
-
-def _check_delay(span: Span) -> timedelta:
-    """Seconds, a timedelta, or e.g. {"hours": 1}."""
-    try:
-        if isinstance(span, Mapping):
-            delay = timedelta(**span)
-        elif isinstance(span, timedelta):
-            delay = span
-        else:
-            delay = timedelta(seconds=span) if not isinstance(span, bool) and math.isfinite(span) else -timedelta.max
-    except (TypeError, OverflowError) as error:
-        raise BadArgument("max_delay", f"{span!r}: {error}; give seconds, a timedelta or e.g. {{'hours': 1}}") from None
-    if not timedelta(seconds=1) <= delay <= timedelta(days=366):
-        raise BadArgument("max_delay", f"{span!r} is not between a second and a year")
-    return delay

@@ -12,7 +12,7 @@ COLUMNS = """
     %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[], %s::interval[],
     %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[]
 """
-DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + COLUMNS + ")"
+DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + COLUMNS + ")"  # noqa: S608 (of constants)
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + COLUMNS + ")"
 
 
