@@ -97,9 +97,10 @@ class Cron:
             width *= 4
 
     def _start(self, moment: datetime) -> datetime:
-        """What a clock on the wall shows then, or so much less that no wall time is left out that is still to come."""
-        offsets = [_offset((moment + day).astimezone(self.zone)) for day in (-DAY, timedelta(0), DAY)]
-        return moment.astimezone(self.zone).replace(tzinfo=None) - (max(offsets) - min(offsets))
+        """What a clock on the wall shows then; less if it will soon be turned back and show the same times again."""
+        local = moment.astimezone(self.zone)
+        turned_back = _offset(local) - _offset((moment + DAY).astimezone(self.zone))
+        return local.replace(tzinfo=None) - max(turned_back, timedelta(0))
 
     def _instants(self, wall: datetime) -> tuple[datetime | None, datetime | None]:
         """When a clock on the wall shows that: once, or twice if it is turned back, or never if it jumps over it."""
