@@ -9,13 +9,13 @@ import psycopg
 import pytest
 
 from inturn import sql
-from inturn.operations import enqueue, jobs, lanes, upkeep, views, work
+from inturn.operations import enqueue, jobs, lanes, schedules, upkeep, views, work
 
 STATEMENTS = {
     f"{module.__name__}.{name}": text
-    for module in (enqueue, jobs, lanes, upkeep, views, work)
+    for module in (enqueue, jobs, lanes, schedules, upkeep, views, work)
     for name, text in vars(module).items()
-    if name.isupper() and isinstance(text, str)
+    if name.isupper() and not name.startswith("_") and isinstance(text, str)
 }
 
 

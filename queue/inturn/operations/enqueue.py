@@ -8,12 +8,12 @@ from inturn.model import NewJob, OnFailure, OnRetry
 from inturn.operations import Operation, Statement
 
 # Text in binary (%b): as text, each element of an array would be searched for quotes.
-COLUMNS = """
+_COLUMNS = """
     %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[], %s::interval[],
     %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[]
 """
-DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + COLUMNS + ")"  # noqa: S608 (of constants)
-DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + COLUMNS + ")"
+DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
+DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
 
 
 def defer_jobs(jobs: Sequence[NewJob]) -> Operation[list[int]]:
