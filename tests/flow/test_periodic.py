@@ -102,6 +102,23 @@ async def test_after_a_downtime_it_catches_up_as_it_says(
     assert seen == caught_up
 
 
+async def test_a_worker_that_ends_when_idle_waits_for_what_is_due(
+    app: App, dsn: str, seen: list[str], set_clock: Callable[[datetime], object], until: Until, query: Query
+) -> None:
+    minutely(app, seen)
+    set_clock(NOON + timedelta(seconds=1))
+    await run_once(app)
+    set_clock(NOON + HOUR)
+    with psycopg.connect(dsn) as holder:
+        holder.execute("SELECT FROM inturn.schedules FOR UPDATE")
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(run_once, app)
+            await until(lambda: query(f"SELECT 1 {SCHEDULERS} AND wait_event_type = 'Lock'"))
+            await until(lambda: query("SELECT 1 FROM workers") or seen)
+            holder.rollback()
+    assert seen == ["13:00:00"]
+
+
 async def test_hundreds_of_missed_instants_are_all_caught_up(
     app: App, seen: list[str], set_clock: Callable[[datetime], object]
 ) -> None:

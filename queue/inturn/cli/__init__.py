@@ -26,6 +26,7 @@ COMMANDS = (
     "locks",
     "migrate",
     "queues",
+    "schedules",
     "schema",
     "worker",
     "workers",
