@@ -1,5 +1,6 @@
 """When an expression fires: what cannot be read, and what the clocks of the world do to it."""
 
+import doctest
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import inturn.cron
 from inturn.cron import FIELDS, NAMES, Cron
 from inturn.errors import BadArgument
 
@@ -120,6 +122,10 @@ def test_what_an_expression_means(expression: str, instants: list[str]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_can_be_used(name: str) -> None:
     assert Cron(name).next(GAP) is not None
+
+
+def test_its_own_example_is_true() -> None:
+    assert doctest.testmod(inturn.cron) == (0, 1)
 
 
 def test_there_are_as_many_fields_as_are_explained() -> None:
