@@ -328,6 +328,7 @@ END $$;
 CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[]) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
+    SET lock_timeout TO '5s'
     AS $$
 DECLARE
     v_job_id bigint;

@@ -18,6 +18,7 @@ CREATE OR REPLACE FUNCTION defer_periodic(
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
+SET lock_timeout = '5s'   -- whoever holds the row may never come back; a scheduler that waits cannot end with its worker
 AS $$
 DECLARE
     v_job_id bigint;

@@ -13,6 +13,8 @@ import psycopg
 import pytest
 
 from inturn import App
+from inturn.operations import schedules
+from inturn.operations.schedules import Told
 from tests.flow.conftest import Query
 
 pytestmark = pytest.mark.anyio
@@ -155,6 +157,36 @@ async def test_a_clock_that_is_set_back_repeats_nothing(
         set_clock(at)
         await run_once(app)
     assert seen == ["12:05:00", "12:06:00"]
+
+
+@pytest.mark.parametrize("known_before", [True, False])
+async def test_a_clock_that_was_years_ahead_silences_nothing(
+    app: App, seen: list[str], set_clock: Callable[[datetime], object], known_before: bool
+) -> None:
+    minutely(app, seen)
+    ahead = NOON + timedelta(days=1000)
+    for at in (*([NOON] if known_before else []), ahead, ahead + MINUTE, NOON + 5 * MINUTE, NOON + 6 * MINUTE):
+        set_clock(at)
+        await run_once(app)
+    assert seen[-1] == "12:06:00"
+
+
+async def test_what_a_worker_with_another_expression_says_is_not_about_ours(
+    app: App, dsn: str, seen: list[str], set_clock: Callable[[datetime], object]
+) -> None:
+    minutely(app, seen)
+    set_clock(NOON)
+    await run_once(app)
+    set_clock(NOON + 5 * MINUTE)
+    await run_once(app)
+    set_clock(NOON + 6 * MINUTE)
+    app.connector.run(schedules.register([Told("note", "", "@daily", "UTC")]))
+    ((_, ours),) = app.connector.run(schedules.progress([Told("note", "", "* * * * *", "UTC")]))
+    ((now, theirs),) = app.connector.run(schedules.progress([Told("note", "", "@daily", "UTC")]))
+    assert ours == NOON + 5 * MINUTE
+    assert theirs is not None
+    assert timedelta(0) <= now - theirs < MINUTE
+    assert theirs > ours
 
 
 async def test_a_changed_expression_repeats_nothing_and_catches_nothing_up(

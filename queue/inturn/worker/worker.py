@@ -110,7 +110,7 @@ class Worker:
                 if self._options.install_signal_handlers:
                     self._helpers.start_soon(signals.obey, self.stop, self.abort)
                 if not self._options.wait:  # it does what is due, and then ends
-                    await anyio.to_thread.run_sync(self._scheduler.wait_for_first_look)
+                    await anyio.to_thread.run_sync(self._scheduler.wait_for_first_look, abandon_on_cancel=True)
                 await self._hands.slots.run(self._work)
                 self._helpers.cancel_scope.cancel()
         finally:
