@@ -467,6 +467,28 @@ BEGIN
     RETURNING jobs.id, true;
     PERFORM wake(p_queues);
 END $$;
+CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[]) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'inturn', 'pg_temp'
+    SET lock_timeout TO '5s'
+    AS $$
+DECLARE
+    v_job_id bigint;
+BEGIN
+    PERFORM FROM schedules
+    WHERE task = p_tasks[1] AND periodic_id = p_periodic_id AND p_instant <= clock()
+      AND (last_instant IS NULL OR last_instant < p_instant OR last_instant > clock() + interval '1 day')
+    FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    SELECT id INTO v_job_id
+    FROM defer_jobs(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
+                    p_queueing_locks, p_on_conflict, p_timeouts);
+    UPDATE schedules SET last_instant = p_instant, last_job_id = v_job_id
+    WHERE task = p_tasks[1] AND periodic_id = p_periodic_id;
+    RETURN v_job_id;
+END $$;
 CREATE FUNCTION inturn.defer_unless_waiting(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[], p_on_failure inturn.failure_policy[], p_queueing_locks text[], p_on_conflict inturn.conflict_policy, p_timeouts interval[]) RETURNS TABLE(id bigint, is_new boolean)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -1082,6 +1104,17 @@ BEGIN
     END LOOP;
     RETURN CASE WHEN cardinality(v_locks) = p_limit THEN v_locks[p_limit] END;
 END $$;
+CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    INSERT INTO schedules (task, periodic_id, cron, tz, since)
+    SELECT told.*, clock() FROM unnest(p_tasks, p_periodic_ids, p_crons, p_zones) AS told(task, periodic_id, cron, tz)
+    ORDER BY told.task, told.periodic_id   -- the same way for all, so that no two wait for each other
+    ON CONFLICT (task, periodic_id) DO UPDATE SET cron = excluded.cron, tz = excluded.tz, since = excluded.since
+    WHERE (schedules.cron, schedules.tz) <> (excluded.cron, excluded.tz)
+       OR schedules.since > clock() + interval '1 day'   -- written by a clock that was wrong
+$$;
 CREATE FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[] DEFAULT NULL::text[]) RETURNS uuid
     LANGUAGE sql
     SET search_path TO 'inturn', 'pg_temp'
@@ -1929,6 +1962,17 @@ COMMENT ON COLUMN inturn.queue_status.scheduled IS 'Jobs that are not due yet, r
 COMMENT ON COLUMN inturn.queue_status.doing IS 'Jobs that are being done.';
 COMMENT ON COLUMN inturn.queue_status.workers IS 'Live workers that serve it.';
 COMMENT ON COLUMN inturn.queue_status.more IS 'Counting stopped early: the numbers are at least so many.';
+CREATE TABLE inturn.schedules (
+    task text NOT NULL,
+    periodic_id text NOT NULL,
+    cron text NOT NULL,
+    tz text NOT NULL,
+    since timestamp with time zone NOT NULL,
+    last_instant timestamp with time zone,
+    last_job_id bigint,
+    CONSTRAINT schedules_periodic_id_length CHECK ((octet_length(periodic_id) <= 512))
+)
+WITH (fillfactor='50');
 CREATE TABLE inturn.schema_version (
     version_num character varying(32) NOT NULL
 );
@@ -1974,6 +2018,8 @@ ALTER TABLE ONLY inturn.lane_audit
     ADD CONSTRAINT lane_audit_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY inturn.lanes
     ADD CONSTRAINT lanes_pkey PRIMARY KEY (lock);
+ALTER TABLE ONLY inturn.schedules
+    ADD CONSTRAINT schedules_pkey PRIMARY KEY (task, periodic_id);
 ALTER TABLE ONLY inturn.schema_version
     ADD CONSTRAINT schema_version_pkc PRIMARY KEY (version_num);
 ALTER TABLE ONLY inturn.workers

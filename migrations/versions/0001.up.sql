@@ -145,6 +145,19 @@ CREATE TABLE workers (
     awake        boolean     NOT NULL DEFAULT false  -- claims on by itself: it need not be woken (see wake.sql)
 ) WITH (fillfactor = 50);
 
+-- What fires again and again: a row for each (task, periodic_id) that a worker has told of, none for its instants.
+CREATE TABLE schedules (
+    task         text        NOT NULL,
+    periodic_id  text        NOT NULL,
+    cron         text        NOT NULL,
+    tz           text        NOT NULL,
+    since        timestamptz NOT NULL,   -- when a worker first told of it, as it is now
+    last_instant timestamptz,            -- only ever later, whatever a clock says: no instant is deferred twice
+    last_job_id  bigint,                 -- the job of that instant; it may be gone
+    PRIMARY KEY (task, periodic_id),
+    CONSTRAINT schedules_periodic_id_length CHECK (octet_length(periodic_id) <= 512)
+) WITH (fillfactor = 50);
+
 -- Append-only history, one partition a day, pruned by dropping partitions.
 CREATE TABLE finished_jobs (
     id           bigint      NOT NULL,

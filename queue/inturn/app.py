@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack
 
 import anyio
 
-from inturn import arguments
+from inturn import arguments, missed
 from inturn.blueprint import Blueprint
 from inturn.builtin_tasks import remove_old_jobs
 from inturn.connectors import AsyncPool, Pool, PsycopgConnector
@@ -31,7 +31,8 @@ class App(Blueprint):
     """Declare tasks on it, open it to defer them, run workers of it.
 
     `dsn` or `connector` says where the queue lives (default: INTURN_DSN, DATABASE_URL, PG variables); `import_paths`
-    names modules that declare tasks, imported before a worker starts; `worker_defaults` are options of its workers.
+    names modules that declare tasks, imported before a worker starts; `worker_defaults` are options of its workers;
+    `periodic_defaults` say what becomes of missed instants: `max_delay` and `catch_up` of `App.periodic`.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class App(Blueprint):
         connector: PsycopgConnector | None = None,
         import_paths: Iterable[str] | None = None,
         worker_defaults: Mapping[str, Any] | None = None,
+        periodic_defaults: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         if dsn is not None and connector is not None:
@@ -48,6 +50,7 @@ class App(Blueprint):
         self.connector = connector or PsycopgConnector(dsn)
         self.import_paths = list(import_paths or ())
         self.worker_defaults = dict(worker_defaults or {})
+        self.missed = missed.defaults(periodic_defaults or {})
         name = f"builtin:{remove_old_jobs.name}"
         self.task(name=name, pass_context=True, queue="builtin")(remove_old_jobs.func)
 

@@ -16,6 +16,7 @@ from inturn.errors import TaskAlreadyRegistered, TaskDefinitionError, TaskNotFou
 from inturn.middleware import TaskMiddleware
 from inturn.model import NewJob
 from inturn.options import OnConflictName, OnFailureName, OnRetryName, Retry, TaskOptions
+from inturn.periodic import Periodics
 from inturn.tasks import Options, P, R, Task
 
 NO_APP = (
@@ -34,7 +35,7 @@ def default_name(func: Callable[..., Any]) -> str:
     return f"{module}.{func.__qualname__}"
 
 
-class Blueprint:
+class Blueprint(Periodics):
     """A collection of tasks, for an app to take over. An `App` is one that can also enqueue them.
 
     mail = Blueprint()

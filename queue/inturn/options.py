@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from inturn.middleware import TaskMiddleware
 from inturn.retry import BaseRetryStrategy
@@ -44,3 +44,9 @@ class JobOptions(TypedDict, total=False):
     on_failure: OnFailureName | None
     timeout: float | timedelta | None
     connection: object
+
+
+class ScheduleOptions(JobOptions, total=False):
+    """Of the jobs of a periodic task; each is deferred by a worker, in no transaction of yours."""
+
+    task_kwargs: Mapping[str, Any] | None

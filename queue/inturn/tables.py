@@ -115,6 +115,18 @@ workers = Table(
     Column("awake", Boolean, nullable=False, server_default="false"),
 )
 
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("task", Text, primary_key=True),
+    Column("periodic_id", Text, primary_key=True),
+    Column("cron", Text, nullable=False),
+    Column("tz", Text, nullable=False),
+    Column("since", moment, nullable=False),
+    Column("last_instant", moment),
+    Column("last_job_id", BigInteger),
+)
+
 finished_jobs = Table(
     "finished_jobs",
     metadata,

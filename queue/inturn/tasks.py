@@ -14,6 +14,7 @@ from inturn.errors import BadArgument, TaskDefinitionError
 from inturn.middleware import TaskMiddleware, check_task_middleware
 from inturn.model import NewJob, OnConflict, OnFailure, OnRetry
 from inturn.options import JobOptions, OnConflictName, OnFailureName, OnRetryName, Retry
+from inturn.periodic import Schedule
 from inturn.retry import strategy
 
 if TYPE_CHECKING:
@@ -180,6 +181,7 @@ class Task(Deferrer[P], Generic[P, R]):
         arguments.check_signature(name, self.signature)
         self.names = arguments.names(self.signature)
         self.task_middleware = check_task_middleware(name, task_middleware, is_async_task=self.is_async)
+        self.schedules: dict[str, Schedule] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.func(*args, **kwargs)

@@ -9,11 +9,11 @@ import psycopg
 import pytest
 
 from inturn import sql
-from inturn.operations import enqueue, jobs, lanes, listing, upkeep, views, work
+from inturn.operations import enqueue, jobs, lanes, listing, schedules, upkeep, views, work
 
 STATEMENTS = {
     f"{module.__name__}.{name}": text
-    for module in (enqueue, jobs, lanes, listing, upkeep, views, work)
+    for module in (enqueue, jobs, lanes, listing, schedules, upkeep, views, work)
     for name, text in vars(module).items()
     if name.isupper() and not name.startswith("_") and isinstance(text, str)
 }

@@ -27,6 +27,7 @@ COMMANDS = (
     "locks",
     "migrate",
     "queues",
+    "schedules",
     "schema",
     "shell",
     "worker",

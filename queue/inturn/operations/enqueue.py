@@ -1,6 +1,7 @@
 """Jobs come into being."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, LiteralString
 
 from inturn.deferred import DeferredJob
@@ -15,14 +16,14 @@ SELECT {schema}.defer_job(
 )
 """
 # Text in binary (%b): as text, each element of an array would be searched for quotes.
-_call: LiteralString = """ FROM {schema}.defer_jobs(
+_COLUMNS = """
     %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[], %s::interval[],
     %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[],
     %b::text[], %s::text::{schema}.conflict_policy, %s::interval[]
-)
 """
-DEFER = "SELECT id" + _call
-DEFER_UNLESS_WAITING = "SELECT id, is_new" + _call
+DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
+DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608
+DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
 
 
 def defer_jobs(jobs: Sequence[NewJob], kind: type[DeferredJob] = DeferredJob) -> Operation[list[DeferredJob]]:
@@ -35,38 +36,46 @@ def defer_jobs(jobs: Sequence[NewJob], kind: type[DeferredJob] = DeferredJob) ->
     if len(jobs) == 1 and jobs[0].queueing_lock is None:
         ((id,),) = yield Statement(DEFER_ONE, _one(jobs[0]))
         return [kind(id)]
-    queueing_locks = unless_all(None, (job.queueing_lock for job in jobs))
-    on_conflict = _policy(jobs) if queueing_locks else OnConflict.RAISE
-    rows = yield Statement(
-        DEFER_UNLESS_WAITING if queueing_locks else DEFER,
-        [
-            [job.task_name for job in jobs],
-            [job.args for job in jobs],
-            [job.queue for job in jobs],
-            unless_all(None, (job.lock for job in jobs)),
-            [job.priority for job in jobs],
-            unless_all(None, (job.schedule_at for job in jobs)),
-            unless_all(None, (job.schedule_in for job in jobs)),
-            unless_all(OnRetry.HOLD, (job.on_retry for job in jobs)),
-            unless_all(OnFailure.CONTINUE, (job.on_failure for job in jobs)),
-            queueing_locks,
-            on_conflict,
-            unless_all(None, (job.timeout for job in jobs)),
-        ],
-    )
-    if queueing_locks and on_conflict is OnConflict.RAISE:
-        _refuse_conflict(queueing_locks, rows)
-    stand = [kind(row[0]) for row in rows]
-    if queueing_locks:
-        for job, (_, is_new) in zip(stand, rows, strict=True):
-            job.is_new = is_new
+    if all(job.queueing_lock is None for job in jobs):
+        rows = yield Statement(DEFER, _columns(jobs))
+        return [kind(id) for (id,) in rows]
+    rows = yield Statement(DEFER_UNLESS_WAITING, _columns(jobs))
+    if jobs[0].on_conflict is OnConflict.RAISE:
+        _refuse_conflict(jobs, rows)
+    stand = [kind(id) for id, _ in rows]
+    for job, (_, is_new) in zip(stand, rows, strict=True):
+        job.is_new = is_new
     return stand
+
+
+def defer_periodic(periodic_id: str, instant: datetime, job: NewJob) -> Operation[int | None]:
+    """The id of the job of that instant; None: somebody has deferred it already, or a later one."""
+    ((id,),) = yield Statement(DEFER_PERIODIC, [periodic_id, instant, *_columns([job])])
+    return id  # type: ignore[no-any-return]
 
 
 def _one(j: NewJob) -> list[Any]:
     return [
         j.task_name, j.args, j.queue, j.lock, j.priority, j.schedule_at, j.schedule_in, j.on_retry, j.on_failure, j.timeout
     ]  # fmt: skip
+
+
+def _columns(jobs: Sequence[NewJob]) -> list[Any]:
+    queueing_locks = unless_all(None, (job.queueing_lock for job in jobs))
+    return [
+        [job.task_name for job in jobs],
+        [job.args for job in jobs],
+        [job.queue for job in jobs],
+        unless_all(None, (job.lock for job in jobs)),
+        [job.priority for job in jobs],
+        unless_all(None, (job.schedule_at for job in jobs)),
+        unless_all(None, (job.schedule_in for job in jobs)),
+        unless_all(OnRetry.HOLD, (job.on_retry for job in jobs)),
+        unless_all(OnFailure.CONTINUE, (job.on_failure for job in jobs)),
+        queueing_locks,
+        _policy(jobs) if queueing_locks else OnConflict.RAISE,
+        unless_all(None, (job.timeout for job in jobs)),
+    ]
 
 
 def _policy(jobs: Sequence[NewJob]) -> OnConflict:
@@ -76,7 +85,8 @@ def _policy(jobs: Sequence[NewJob]) -> OnConflict:
     return policies.pop()
 
 
-def _refuse_conflict(queueing_locks: Sequence[str], rows: Rows) -> None:
-    for queueing_lock, (id, is_new) in zip(queueing_locks, rows, strict=True):
+def _refuse_conflict(jobs: Sequence[NewJob], rows: Rows) -> None:
+    for job, (id, is_new) in zip(jobs, rows, strict=True):
         if is_new is False:
-            raise AlreadyEnqueued(queueing_lock, id)
+            assert job.queueing_lock is not None
+            raise AlreadyEnqueued(job.queueing_lock, id)

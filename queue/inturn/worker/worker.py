@@ -28,6 +28,7 @@ from inturn.worker.link import Link
 from inturn.worker.listener import listen
 from inturn.worker.options import Options, options
 from inturn.worker.pace import Pace
+from inturn.worker.schedule import Scheduler
 from inturn.worker.trail import Trail
 from inturn.worker.upkeep import Upkeep
 from inturn.worker.vigil import Vigil
@@ -54,6 +55,7 @@ class Worker:
         self._pace = Pace(options.concurrency)
         self._vigil = Vigil(self._link)
         self._trail = Trail()
+        self._scheduler = Scheduler(connector, app)
         self._id: UUID
         self._upkeep: Upkeep
         self._helpers: TaskGroup
@@ -110,6 +112,7 @@ class Worker:
             partial(self._in_loop, self._note_lost),
         )
         self._upkeep.start()
+        self._scheduler.start()
         try:
             async with anyio.create_task_group() as self._helpers:
                 if self._options.listen_notify:
@@ -119,6 +122,8 @@ class Worker:
                 self._helpers.start_soon(self._look_for_aborts)
                 if self._options.install_signal_handlers:
                     self._helpers.start_soon(signals.obey, self.stop, self.abort)
+                if not self._options.wait:  # it does what is due, and then ends
+                    await anyio.to_thread.run_sync(self._scheduler.wait_for_first_look, abandon_on_cancel=True)
                 await self._hands.slots.run(self._work)
                 self._helpers.cancel_scope.cancel()
         finally:
@@ -137,6 +142,7 @@ class Worker:
 
     async def _leave(self) -> None:
         """What still runs goes back to the head of its lane. If the database is away, rescue will do it."""
+        await anyio.to_thread.run_sync(self._scheduler.stop)
         await anyio.to_thread.run_sync(self._upkeep.stop)
         try:
             count = await self._link.run(upkeep.leave(self._id))

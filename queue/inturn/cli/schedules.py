@@ -1,0 +1,138 @@
+"""What fires again and again, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import merge
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from inturn.cli.database import Database, with_database
+from inturn.cli.output import Output, output_options
+from inturn.cli.settings import Settings, load_app
+from inturn.cli.wording import on_clock, relative
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from inturn.operations.schedules import Row
+
+ALL = 10_000
+UNSEEN = "no worker has seen it yet"
+CHANGED = "workers know it as {0.cron} in {0.tz}"
+NONE = "There is no schedule. Declare one with @app.periodic, and name the app: -a package.module:app"
+GONE = "not in the app"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A schedule, as the app declares it, else as workers have told of it."""
+
+    task: str
+    periodic_id: str
+    cron: str
+    tz: str
+    next: datetime | None
+    last_instant: datetime | None
+    last_job_id: int | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Instant:
+    at: datetime
+    task: str
+    periodic_id: str
+    tz: str
+
+
+@click.group("schedules", epilog="Example: queue -a shop.tasks:app schedules list")
+def command() -> None:
+    """Schedules: the instants of periodic tasks."""
+
+
+@command.command("list", epilog="Example: queue -a shop.tasks:app schedules list")
+@output_options
+@with_database
+def list_schedules(database: Database, form: str) -> None:
+    """List schedules: when each fires next, and the last job of it.
+
+    Those of the app that -a names and those that workers have told of, without -a only these.
+    """
+    now = database.now()
+    lines = _lines(database, now)
+    columns = {
+        "TASK": lambda line: line.task,
+        "ID": lambda line: line.periodic_id,
+        "CRON": lambda line: line.cron,
+        "ZONE": lambda line: line.tz,
+        "NEXT": lambda line: on_clock(line.next, now) if line.next else "never",
+        "LAST": lambda line: relative(line.last_instant, now),
+        "JOB": lambda line: "" if line.last_job_id is None else str(line.last_job_id),
+        "NOTE": lambda line: line.note,
+    }
+    Output(form).records(lines, columns, NONE)
+
+
+@command.command("next", epilog="Example: queue -a shop.tasks:app schedules next --count 20")
+@click.option("--count", type=click.IntRange(1, ALL), default=10, show_default=True, help="How many instants.")
+@output_options
+@with_database
+def next_instants(database: Database, count: int, form: str) -> None:
+    """List the next instants of all schedules, the soonest first."""
+    now = database.now()
+    ahead = [_ahead(line, now) for line in _lines(database, now) if line.note != GONE]
+    instants = list(islice(merge(*ahead, key=lambda instant: instant.at), count))
+    columns = {
+        "AT": lambda instant: on_clock(instant.at, now),
+        "THERE": _on_the_wall,
+        "TASK": lambda instant: instant.task,
+        "ID": lambda instant: instant.periodic_id,
+    }
+    Output(form).records(instants, columns, "Nothing ever fires.")
+
+
+def _lines(database: Database, now: datetime) -> list[Line]:
+    from inturn.operations import schedules
+
+    known = {(row.task, row.periodic_id): row for row in database.run(schedules.listed(ALL))}
+    path = click.get_current_context().ensure_object(Settings).app_path()
+    lines = []
+    if path is not None:
+        for schedule in load_app(path).schedules():
+            row = known.pop((schedule.task.name, schedule.periodic_id), None)
+            lines.append(
+                _line(schedule.task.name, schedule.periodic_id, schedule.cron.expression, schedule.cron.tz, row, now)
+            )
+    lines += [
+        _line(row.task, row.periodic_id, row.cron, row.tz, row, now, GONE if path else "") for row in known.values()
+    ]
+    return sorted(lines, key=lambda line: (line.task, line.periodic_id))
+
+
+def _line(task: str, periodic_id: str, cron: str, tz: str, row: Row | None, now: datetime, note: str = "") -> Line:
+    from inturn.cron import Cron
+
+    following = Cron(cron, tz).next(now)
+    if row is None:
+        return Line(task, periodic_id, cron, tz, following, None, None, UNSEEN)
+    if (row.cron, row.tz) != (cron, tz):
+        note = CHANGED.format(row)
+    return Line(task, periodic_id, cron, tz, following, row.last_instant, row.last_job_id, note)
+
+
+def _ahead(line: Line, now: datetime) -> Iterator[Instant]:
+    from inturn.cron import Cron
+
+    for at in Cron(line.cron, line.tz).after(now):
+        yield Instant(at, line.task, line.periodic_id, line.tz)
+
+
+def _on_the_wall(instant: Instant) -> str:
+    """What a clock in its zone shows."""
+    from inturn.cron import Cron
+
+    return f"{instant.at.astimezone(Cron('@daily', instant.tz).zone):%a %Y-%m-%d %H:%M:%S} {instant.tz}"

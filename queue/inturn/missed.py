@@ -1,0 +1,61 @@
+"""What becomes of instants of a schedule that were missed, because no worker ran or the database was away."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Literal
+
+from inturn.arguments import check_choice
+from inturn.errors import BadArgument
+
+Span = timedelta | float | Mapping[str, float]
+CatchUpName = Literal["last", "all"]
+
+
+class CatchUp(StrEnum):
+    """Which of them are deferred later."""
+
+    LAST = "last"  # only the newest
+    ALL = "all"  # each, the oldest first
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """An instant may be deferred so much later; of several such the last, or all."""
+
+    max_delay: timedelta = timedelta(minutes=10)
+    catch_up: CatchUp = CatchUp.LAST
+
+    def changed(self, *, max_delay: Span | None = None, catch_up: CatchUpName | None = None) -> Policy:
+        return Policy(
+            self.max_delay if max_delay is None else _check_delay(max_delay),
+            self.catch_up if catch_up is None else check_choice("catch_up", CatchUp, catch_up),
+        )
+
+
+def defaults(given: Mapping[str, Any]) -> Policy:
+    """The policy of an app."""
+    for name in given:
+        if name not in ("max_delay", "catch_up"):
+            raise BadArgument("periodic_defaults", f"there is no {name!r}; there are max_delay and catch_up")
+    return Policy().changed(**given)
+
+
+def _check_delay(span: Span) -> timedelta:
+    """Seconds, a timedelta, or e.g. {"hours": 1}."""
+    try:
+        if isinstance(span, Mapping):
+            delay = timedelta(**span)
+        elif isinstance(span, timedelta):
+            delay = span
+        else:
+            delay = timedelta(seconds=span) if not isinstance(span, bool) and math.isfinite(span) else -timedelta.max
+    except (TypeError, OverflowError) as error:
+        raise BadArgument("max_delay", f"{span!r}: {error}; give seconds, a timedelta or e.g. {{'hours': 1}}") from None
+    if not timedelta(seconds=1) <= delay <= timedelta(days=366):
+        raise BadArgument("max_delay", f"{span!r} is not between a second and a year")
+    return delay

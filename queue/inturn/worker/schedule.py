@@ -1,0 +1,129 @@
+"""Defers the jobs of periodic tasks when their instants have come. Every worker does, none leads: the database gives the job of
+an instant to the first who asks (defer_periodic.sql).
+
+A thread with a connection of its own, so that a task that blocks the event loop delays nothing. What time it is it asks
+the server each time it wakes, so a wrong clock here does no harm; its own is used to sleep only.
+"""
+
+import contextlib
+import logging
+from datetime import datetime, timedelta
+from threading import Event, Thread
+
+import psycopg
+
+from inturn import drive
+from inturn.connectors import PsycopgConnector
+from inturn.errors import ConnectorException, DatabaseUnavailable, InturnError
+from inturn.operations import enqueue, schedules
+from inturn.operations.schedules import Told
+from inturn.periodic import Periodics, Schedule
+
+logger = logging.getLogger(__name__)
+LONGEST_SLEEP = timedelta(minutes=1)  # the server's clock may be set meanwhile
+SHORTEST_SLEEP = timedelta(milliseconds=5)  # the server's clock may go slower than ours
+LONGEST_PAUSE = 30.0
+
+
+class Scheduler:
+    """Goes on until `stop`; survives outages of the database."""
+
+    def __init__(self, connector: PsycopgConnector, app: Periodics) -> None:
+        self._connector = connector
+        self._policies = {schedule: app.policy(schedule) for schedule in app.schedules()}
+        self._told = [_told(schedule) for schedule in self._policies]
+        self._given_up: dict[Schedule, datetime] = {}  # the newest instant that came too late, which was said
+        self._end = Event()
+        self._has_looked = Event()
+        self._thread = Thread(target=self._run, name="inturn schedule", daemon=True)
+
+    def start(self) -> None:
+        if self._policies:
+            self._thread.start()
+        else:
+            self._has_looked.set()
+
+    def wait_for_first_look(self) -> None:
+        """Until what was due at the start has been deferred, or that was tried in vain."""
+        self._has_looked.wait()
+
+    def stop(self) -> None:
+        self._end.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        pause = 0.1
+        while not self._end.is_set():
+            try:
+                with contextlib.closing(self._connector.connect("schedule")) as connection:
+                    self._register(connection)
+                    while not self._end.is_set():
+                        sleep = self._look(connection)
+                        if sleep > SHORTEST_SLEEP:
+                            self._has_looked.set()
+                        pause = 0.1
+                        self._end.wait(sleep.total_seconds())
+            except (InturnError, psycopg.Error) as error:
+                self._has_looked.set()
+                logger.warning("schedule.lost: %s; next try in %.1f s", error, pause)
+                self._end.wait(pause)
+                pause = min(LONGEST_PAUSE, 2 * pause)
+
+    def _register(self, connection: psycopg.Connection) -> None:
+        drive.run(schedules.register(self._told), connection, self._connector.schema)
+
+    def _look(self, connection: psycopg.Connection) -> timedelta:
+        """Defer what is due; how long until the next instant."""
+        progress = drive.run(schedules.progress(self._told), connection, self._connector.schema)
+        if any(each.after is None for each in progress):  # somebody deleted the row
+            self._register(connection)
+            return SHORTEST_SLEEP
+        waits = [LONGEST_SLEEP]
+        for schedule, (now, after) in zip(self._policies, progress, strict=True):
+            assert after is not None
+            following = schedule.cron.next(after)
+            if following is not None and following <= now:
+                following = self._catch_up(connection, schedule, after, now)
+            if following is not None:
+                waits.append(following - now)
+        return max(SHORTEST_SLEEP, min(waits))
+
+    def _catch_up(
+        self, connection: psycopg.Connection, schedule: Schedule, after: datetime, now: datetime
+    ) -> datetime | None:
+        """Defer what has come; when to look again."""
+        due = schedule.due(after, now, self._policies[schedule])
+        if not due:
+            self._note_missed(schedule, after, now)
+            return schedule.cron.next(now)
+        try:
+            for instant in due:
+                self._defer(connection, schedule, instant)
+        except DatabaseUnavailable:
+            raise
+        except ConnectorException as error:  # of this schedule, and no reason to leave the others undone
+            logger.error("schedule.failed: %s at %s: %s", schedule, due[0].isoformat(), error)
+            return schedule.cron.next(now)
+        return now  # that took its time, and there may be more
+
+    def _defer(self, connection: psycopg.Connection, schedule: Schedule, instant: datetime) -> None:
+        operation = enqueue.defer_periodic(schedule.periodic_id, instant, schedule.job(instant))
+        job_id = drive.run(operation, connection, self._connector.schema)
+        if job_id is not None:
+            logger.info("schedule.deferred: job %s of %s for %s", job_id, schedule, instant.isoformat())
+
+    def _note_missed(self, schedule: Schedule, after: datetime, now: datetime) -> None:
+        missed = schedule.cron.newest(max(after, self._given_up.get(schedule, after)), now)
+        if missed is not None:
+            self._given_up[schedule] = missed
+            logger.warning(
+                "schedule.missed: %s was to run at %s, but no worker was there in time (max_delay: %s)",
+                schedule,
+                missed.isoformat(),
+                self._policies[schedule].max_delay,
+            )
+
+
+def _told(schedule: Schedule) -> Told:
+    return Told(schedule.task.name, schedule.periodic_id, schedule.cron.expression, schedule.cron.tz)

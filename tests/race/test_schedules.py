@@ -1,0 +1,155 @@
+"""The races of schedules as stories on real sessions: one job for each instant, whoever asks, and however often."""
+
+from datetime import UTC, datetime, timedelta
+
+from tests.race.harness import Mutation, Session, Stage, promise, story
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+
+NO_LOCK = Mutation(
+    "two schedulers read the row before either writes it", "defer_periodic.sql", "    FOR NO KEY UPDATE;", "    ;"
+)
+NO_MEMORY = Mutation(
+    "what was deferred last is not asked",
+    "defer_periodic.sql",
+    "(last_instant IS NULL OR last_instant < p_instant OR",
+    "(true OR",
+)
+
+
+def scheduler(stage: Stage, now: datetime = NOON, cron: str = "*/5 * * * *") -> Session:
+    """A session that knows the schedule, and for which it is then."""
+    session = stage.session()
+    at(session, now)
+    session.run("SELECT register_schedules('{task}', '{\"\"}', ARRAY[%s], '{UTC}')", cron)
+    return session
+
+
+def at(session: Session, now: datetime) -> None:
+    session.run("SELECT set_config('inturn.clock', %s, false)", now.isoformat())
+
+
+def defer(session: Session, instant: datetime = NOON) -> int | None:
+    [(id,)] = session.run(
+        "SELECT defer_periodic('', %s, '{task}', ARRAY['{}'::jsonb], '{default}', '{null}', '{0}', '{null}', '{null}')",
+        instant,
+    )
+    return None if id is None else int(id)
+
+
+def count(stage: Stage) -> int:
+    return len(stage.statuses())
+
+
+@story(NO_LOCK, NO_MEMORY)
+def test_two_schedulers_at_one_instant_defer_one_job(stage: Stage) -> None:
+    first, second = scheduler(stage), scheduler(stage)
+    first.start_until("defer_jobs", defer, first)
+    second.start(defer, second)
+    won = first.resume()
+    lost = second.result()
+    promise((won is None) != (lost is None), f"one of them has the instant, not {won} and {lost}")
+    promise(count(stage) == 1, "one job")
+
+
+@story(NO_MEMORY)
+def test_who_comes_later_with_the_same_instant_gets_nothing(stage: Stage) -> None:
+    first, second = scheduler(stage), scheduler(stage, NOON + MINUTE)
+    promise(defer(first) is not None, "the first gets it")
+    promise(defer(second) is None, "the second does not")
+    promise(defer(first) is None, "nor does the first again")
+    promise(count(stage) == 1, "one job")
+
+
+@story(
+    Mutation("the second does not wait", "defer_periodic.sql", "FOR NO KEY UPDATE;", "FOR NO KEY UPDATE SKIP LOCKED;")
+)
+def test_when_the_first_is_rolled_back_the_second_defers_it(stage: Stage) -> None:
+    first, second = scheduler(stage), scheduler(stage)
+    first.begin()
+    defer(first)
+    second.start(defer, second)
+    first.rollback()
+    promise(second.result() is not None, "the instant is free again")
+    promise(count(stage) == 1, "one job")
+
+
+@story(NO_MEMORY)
+def test_a_clock_that_is_set_back_two_hours_fires_nothing_twice(stage: Stage) -> None:
+    session = scheduler(stage)
+    defer(session)
+    at(session, NOON - 2 * HOUR)
+    promise(defer(session, NOON - 2 * HOUR) is None, "an instant before the last is done with")
+    at(session, NOON + 5 * MINUTE)
+    promise(defer(session, NOON) is None, "the instant does not come again")
+    promise(defer(session, NOON + 5 * MINUTE) is not None, "the next one does")
+
+
+@story(
+    Mutation(
+        "what a wrong clock wrote stays for ever",
+        "defer_periodic.sql",
+        " OR last_instant > clock() + interval '1 day')",
+        ")",
+    )
+)
+def test_a_clock_that_was_years_ahead_does_not_silence_a_schedule_for_years(stage: Stage) -> None:
+    session = scheduler(stage)
+    at(session, NOON + 1000 * DAY)
+    defer(session, NOON + 1000 * DAY)
+    at(session, NOON)
+    promise(defer(session) is not None, "it goes on")
+    promise(defer(session) is None, "once for each instant")
+
+
+@story(Mutation("the worker's clock is believed", "defer_periodic.sql", "AND p_instant <= clock()", ""))
+def test_a_worker_whose_clock_is_ahead_defers_nothing_early(stage: Stage) -> None:
+    session = scheduler(stage)
+    promise(defer(session, NOON + MINUTE) is None, "it has not come by the server's clock")
+    promise(count(stage) == 0, "no job")
+
+
+@story(
+    Mutation(
+        "every worker that starts begins anew",
+        "register_schedules.sql",
+        "WHERE (schedules.cron, schedules.tz) <> (excluded.cron, excluded.tz)",
+        "WHERE true",
+    )
+)
+def test_a_schedule_begins_when_it_is_first_told_of(stage: Stage) -> None:
+    scheduler(stage)
+    scheduler(stage, NOON + HOUR)
+    promise(since(stage) == NOON, "another worker that tells the same changes nothing")
+
+
+@story(
+    Mutation("a new expression goes unnoticed", "register_schedules.sql", "SET cron = excluded.cron, ", "SET "),
+    Mutation("what the old one missed counts", "register_schedules.sql", ", since = excluded.since", ""),
+)
+def test_a_changed_schedule_begins_anew_but_repeats_nothing(stage: Stage) -> None:
+    defer(scheduler(stage))
+    changed = scheduler(stage, NOON + HOUR, "* * * * *")
+    [row] = stage.control.execute("SELECT cron FROM schedules").fetchall()
+    promise(row == ("* * * * *",), "what is told last is known")
+    promise(since(stage) == NOON + HOUR, "nothing is caught up from before")
+    promise(defer(changed, NOON) is None, "what the old one deferred is not deferred again")
+
+
+@story(NO_LOCK)
+def test_many_instants_by_two_schedulers_are_each_deferred_once_and_in_order(stage: Stage) -> None:
+    instants = [NOON + n * MINUTE for n in range(4)]
+    first, second = scheduler(stage, instants[-1]), scheduler(stage, instants[-1])
+    for instant in instants:
+        first.start_until("defer_jobs", defer, first, instant)
+        second.start(defer, second, instant)
+        first.resume()
+        second.result()
+    promise(count(stage) == len(instants), "one job for each")
+
+
+def since(stage: Stage) -> datetime:
+    [(moment,)] = stage.control.execute("SELECT since FROM schedules").fetchall()
+    assert isinstance(moment, datetime)
+    return moment
