@@ -38,14 +38,14 @@ async def run(app: Blueprint, connector: PsycopgConnector, given: Mapping[str, A
 
 
 class Worker:
-    def __init__(self, app: Blueprint, connector: PsycopgConnector, options: Options) -> None:
+    def __init__(self, app: Blueprint, connector: PsycopgConnector, options: Options, pace: Pace | None = None) -> None:
         self._tasks = app.tasks
         self._connector = connector
         self._options = options
         self._link = Link(connector)
         self._appetite = Appetite(options.fetch_job_polling_interval)
         self._hands = Hands(app, options, self._appetite.ring)
-        self._pace = Pace(options.concurrency)
+        self._pace = pace or Pace(options.concurrency)
         self._id: UUID
         self._upkeep: Upkeep
         self._helpers: TaskGroup
@@ -207,6 +207,8 @@ class Worker:
         self._pace.note(len(outcomes))
         if again or len(handed) < sum(outcome.job.lock is not None for outcome in outcomes):
             self._appetite.hungry = True  # a lane went back, perhaps with a job that only we have room for
+        elif not self._options.wait:
+            self._appetite.hungry = True  # what jobs have deferred meanwhile is to be done too, before the end
         for outcome in outcomes:
             if outcome.job.id in accepted:
                 events.note_outcome(outcome)
