@@ -30,7 +30,8 @@ class Clock:
         self.frozen = False
 
     def now(self) -> datetime:
-        return self._connector.run(now())
+        with closing(self._connector.connect("clock")) as connection:
+            return drive.run(now(), connection, self._connector.schema)
 
     def set(self, at: datetime) -> None:
         check_moment("at", at)

@@ -7,6 +7,7 @@ from types import EllipsisType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from inturn.app import App
+from inturn.connectors import PsycopgConnector
 from inturn.tasks import Deferrer, Task
 from inturn.testing import expectations, history
 from inturn.testing.clock import Clock
@@ -29,16 +30,18 @@ class Queue:
         queue.drain()
     """
 
-    def __init__(self, app: App, dsn: str) -> None:
+    def __init__(self, app: App, dsn: str | None = None) -> None:
         self.app = app
-        self.dsn = dsn
-        self._connector = OpenConnector(dsn, schema=app.connector.schema)
+        self._connector: PsycopgConnector = app.connector
+        if dsn is not None:
+            self._connector = OpenConnector(dsn, schema=app.connector.schema)
         self._clock = Clock(self._connector)
         self._runner = Runner(app, self._clock)
         self._ends = ExitStack()
 
     def __enter__(self) -> Self:
-        self._ends.callback(self._connector.let_go)
+        if isinstance(self._connector, OpenConnector):
+            self._ends.callback(self._connector.let_go)
         self._ends.callback(self._clock.thaw)  # the database may be one that stays
         self._ends.enter_context(pointed(self.app, self._connector))
         return self

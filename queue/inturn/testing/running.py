@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, NamedTuple, TypedDict, TypeVar
@@ -9,16 +10,18 @@ from uuid import uuid4
 
 import anyio
 
+from inturn import drive
 from inturn.app import App
 from inturn.errors import ConfigurationError
 from inturn.model import Reason, Status
+from inturn.operations import Operation
 from inturn.operations.jobs import explain
 from inturn.operations.work import next_wake
 from inturn.tasks import Deferrer
 from inturn.testing import recording
 from inturn.testing.clock import Clock
 from inturn.testing.drain import Drain
-from inturn.testing.jobs import Seen, all_jobs
+from inturn.testing.jobs import all_jobs
 from inturn.testing.recording import Run
 
 T = TypeVar("T")
@@ -68,13 +71,13 @@ class Runner:
         """In a queue of its own, so that nothing else is run."""
         alone = f"perform-{uuid4().hex}"
         job = target._job(args, kwargs)._replace(queue=alone, schedule_at=None, schedule_in=None)
-        [job_id] = await self._app.enqueue_async([job])
+        with closing(self._app.connector.connect("test")) as own:
+            [job_id] = self._app.enqueue([job], own)
         drain = self._drain({"queues": [alone]}, {})
         await drain.work()
         drain.check()
         if not drain.runs:
-            reasons = self._app.connector.run(explain(job_id))
-            return Outcome(None, AssertionError(_not_run(job_id, target, reasons)))
+            return Outcome(None, AssertionError(_not_run(job_id, target, self._ask(explain(job_id)))))
         last = drain.runs[-1]
         return Outcome(last.value, None if last.error is None else shortened(last))
 
@@ -89,7 +92,7 @@ class Runner:
             await drain.work()
             if drain.is_over:
                 return
-            due = self._app.connector.run(next_wake(None))
+            due = self._ask(next_wake(None))
             now = self._clock.now()
             if not due or now + due > end:  # zero: what is left cannot be started, now or later
                 break
@@ -99,7 +102,7 @@ class Runner:
     def _failure(self, runs: Sequence[Run]) -> BaseException | None:
         """The error of the first job that has failed for good, with a word on the others."""
         last = {run.job.id: run for run in runs}
-        failed = {job.id for job in self._seen() if job.status is Status.FAILED}
+        failed = {job.id for job in self._ask(all_jobs()) if job.status is Status.FAILED}
         broken = [run for run in last.values() if run.error is not None and run.job.id in failed]
         if not broken:
             return None
@@ -109,12 +112,14 @@ class Runner:
         return error
 
     def _left_over(self, count: int) -> str:
-        waiting = [f"  {job}" for job in self._seen() if job.is_waiting][:10]
+        waiting = [f"  {job}" for job in self._ask(all_jobs()) if job.is_waiting][:10]
         lines = ["These wait:", *waiting] if waiting else ["No job waits."]
         return "\n".join([f"until= is still false after {count} runs, and nothing can be run now.", *lines])
 
-    def _seen(self) -> list[Seen]:
-        return self._app.connector.run(all_jobs())
+    def _ask(self, operation: Operation[T]) -> T:
+        """On a connection of its own: the app's may be one that must not be used in an event loop (Django's)."""
+        with closing(self._app.connector.connect("test")) as own:
+            return drive.run(operation, own, self._app.connector.schema)
 
 
 def in_a_loop(name: str, function: Callable[..., Awaitable[T]], *args: Any) -> T:

@@ -48,7 +48,7 @@ class Worker:
         self._pace = pace or Pace(options.concurrency)
         self._id: UUID
         self._upkeep: Upkeep
-        self._helpers: TaskGroup
+        self._helpers: TaskGroup | None = None
         self._stopping = False
         self._aborting: str | None = None  # why
         self._abort_asked = False  # perhaps a job of ours is to end
@@ -75,7 +75,7 @@ class Worker:
         self._stopping = True
         self._appetite.ring()
         grace = self._options.shutdown_graceful_timeout
-        if grace is not None:
+        if grace is not None and self._helpers is not None:  # None: it has not begun to serve, and will not
             self._helpers.start_soon(self._abort_after, grace)
 
     def abort(self, reason: str = "abort") -> None:
