@@ -244,6 +244,37 @@ def test_a_connection_that_broke_in_one_task_is_replaced_for_the_next(app: App, 
     assert seen == [1]
 
 
+def test_a_connection_that_grew_old_between_two_tasks_is_replaced(app: App, django: Any) -> None:
+    from django.conf import settings
+
+    used: list[Any] = []
+    servers: list[int] = []
+
+    @app.task(name="look")
+    def look(last: bool) -> None:
+        used.append(django.connections["default"])
+        with used[0].cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            servers.append(cursor.fetchone()[0])
+        if last:
+            used[0].close()  # its thread ends with the worker
+
+    @app.task(name="age")
+    async def age() -> None:
+        used[0].close_at = 0.0
+
+    settings.DATABASES["default"]["CONN_MAX_AGE"] = None
+    try:
+        look.configure(lock="lane").defer(last=False)
+        age.configure(lock="lane").defer()
+        look.configure(lock="lane").defer(last=True)
+        work(app)
+    finally:
+        settings.DATABASES["default"]["CONN_MAX_AGE"] = 0
+    assert used[0] is used[1]
+    assert servers[0] != servers[1]
+
+
 def test_the_helpers_for_tests_go_over_djangos_connection(app: App, django: Any, ship: Any) -> None:
     from store.models import Order
     from store.orders import buy

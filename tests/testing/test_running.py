@@ -1,6 +1,7 @@
 """drain, perform and the clock: the real worker in the test's process."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -339,6 +340,7 @@ def test_code_under_test_may_open_the_app(app: App, queue: Queue) -> None:
     note = app.task(name="note")(lambda: None)
     with app.open():
         note.defer()
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("pool-")]
     note.defer()
     app.run_worker(wait=False, install_signal_handlers=False)
     assert statuses(queue) == [Status.SUCCEEDED] * 2

@@ -2,24 +2,8 @@
 
 from django.db import migrations, models
 
-from inturn.django.models import ENDED, LIVE, choices, table
+from inturn.django.models import table
 from inturn.django.operations import Revision
-
-
-def any_job() -> list[tuple[str, models.Field]]:
-    return [
-        ("id", models.BigIntegerField(primary_key=True, serialize=False)),
-        ("queue", models.TextField()),
-        ("task", models.TextField()),
-        ("lock", models.TextField(null=True)),
-        ("priority", models.IntegerField()),
-        ("attempts", models.IntegerField()),
-        ("args", models.JSONField()),
-        ("errors", models.JSONField()),
-        ("created_at", models.DateTimeField()),
-        ("scheduled_at", models.DateTimeField(null=True)),
-        ("started_at", models.DateTimeField(null=True)),
-    ]
 
 
 class Migration(migrations.Migration):
@@ -27,32 +11,20 @@ class Migration(migrations.Migration):
     atomic = False  # the queue's migrations have a transaction of their own
     operations = [
         Revision("0001"),
+        # Keys only: Django compares the options of models that it does not manage, not their fields.
         migrations.CreateModel(
             name="Job",
-            fields=[*any_job(), ("status", models.TextField(choices=choices(*LIVE)))],
+            fields=[("id", models.BigIntegerField(primary_key=True))],
             options={"db_table": table("jobs"), "managed": False, "verbose_name": "live job"},
         ),
         migrations.CreateModel(
             name="FinishedJob",
-            fields=[
-                *any_job(),
-                ("status", models.TextField(choices=choices(*ENDED))),
-                ("finished_at", models.DateTimeField()),
-            ],
+            fields=[("id", models.BigIntegerField(primary_key=True))],
             options={"db_table": table("finished_jobs"), "managed": False, "verbose_name": "finished job"},
         ),
         migrations.CreateModel(
             name="Lane",
-            fields=[
-                ("lock", models.TextField(primary_key=True, serialize=False)),
-                ("state", models.TextField(choices=choices("held", "retrying", "paused", "halted"))),
-                ("since", models.DateTimeField()),
-                ("stopped_at", models.DateTimeField(null=True)),
-                ("stopped_until", models.DateTimeField(null=True)),
-                ("stopped_by", models.TextField(null=True)),
-                ("stop_reason", models.TextField(null=True)),
-                ("failed_job_id", models.BigIntegerField(null=True)),
-            ],
+            fields=[("lock", models.TextField(primary_key=True))],
             options={"db_table": table("lanes"), "managed": False},
         ),
     ]
