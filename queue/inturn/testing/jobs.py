@@ -11,6 +11,13 @@ ALL = """
 SELECT id, status::text, queue, task, lock, priority, attempts, args, errors, scheduled_at, started_at, finished_at, fence
 FROM {schema}.all_jobs ORDER BY id
 """
+NEXT_DUE = """
+SELECT min(due.at) FROM (
+    SELECT scheduled_at FROM {schema}.jobs WHERE status = 'scheduled'
+    UNION ALL
+    SELECT stopped_until FROM {schema}.lanes
+) AS due(at) WHERE due.at > {schema}.clock()
+"""
 WAITING = (Status.TODO, Status.BLOCKED, Status.SCHEDULED)
 
 
@@ -45,6 +52,13 @@ def all_jobs() -> Operation[list[Seen]]:
     """In the order in which they were deferred."""
     rows = yield Statement(ALL)
     return [Seen(row[0], Status(row[1]), *row[2:]) for row in rows]
+
+
+def next_due() -> Operation[datetime | None]:
+    """When something will change by itself: a job is due, or the end of a pause."""
+    ((at,),) = yield Statement(NEXT_DUE)
+    assert at is None or isinstance(at, datetime)
+    return at
 
 
 def written(args: dict[str, Any]) -> str:

@@ -16,12 +16,11 @@ from inturn.errors import ConfigurationError
 from inturn.model import Reason, Status
 from inturn.operations import Operation
 from inturn.operations.jobs import explain
-from inturn.operations.work import next_wake
 from inturn.tasks import Deferrer
 from inturn.testing import recording
 from inturn.testing.clock import Clock
 from inturn.testing.drain import Drain
-from inturn.testing.jobs import all_jobs
+from inturn.testing.jobs import all_jobs, next_due
 from inturn.testing.recording import Run
 
 T = TypeVar("T")
@@ -92,11 +91,10 @@ class Runner:
             await drain.work()
             if drain.is_over:
                 return
-            due = self._ask(next_wake(None))
-            now = self._clock.now()
-            if not due or now + due > end:  # zero: what is left cannot be started, now or later
+            due = self._ask(next_due())
+            if due is None or due > end:
                 break
-            self._clock.set(now + due)
+            self._clock.set(due)
         self._clock.set(end)
 
     def _failure(self, runs: Sequence[Run]) -> BaseException | None:
