@@ -68,7 +68,7 @@ class Drain:
         if not self.met and len(self.runs) >= self._at_most:
             last = self.runs[-1].job
             raise Endless(
-                f"{len(self.runs)} runs and no end, the last of task {last.task_name} (job {last.id}, attempt "
+                f"{self._at_most:,} runs and no end, the last of task {last.task_name} (job {last.id}, attempt "
                 f"{last.attempts + 1}). Does a task defer itself, or retry for ever without a wait? Else: drain(at_most=…)"
             )
 
