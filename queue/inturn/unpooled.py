@@ -1,5 +1,7 @@
 """A connector without pools: somebody else provides the connection of each call."""
 
+from typing import Any
+
 from inturn.connectors import PsycopgConnector
 
 
@@ -10,10 +12,10 @@ class UnpooledConnector(PsycopgConnector):
     def is_open_async(self) -> bool:
         return True
 
-    def open(self) -> None: ...
+    def open(self, *_: Any, **__: Any) -> None: ...
 
     def close(self) -> None: ...
 
-    async def open_async(self) -> None: ...
+    async def open_async(self, *_: Any, **__: Any) -> None: ...
 
     async def close_async(self) -> None: ...

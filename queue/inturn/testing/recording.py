@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from inturn import Blueprint
 from inturn.context import JobContext
 from inturn.errors import TaskNotFound
 from inturn.model import Job
-from inturn.tasks import Blueprint, Task
+from inturn.tasks import Task
 
 
 class Run(NamedTuple):
