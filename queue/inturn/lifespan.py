@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 
 from inturn.app import App
+from inturn.operations.upkeep import check_schema
 from inturn.worker.options import options
 from inturn.worker.worker import Worker
 
@@ -31,7 +32,8 @@ def lifespan(app: App, *, worker: bool = False, **given: Any) -> Callable[[Any],
                 yield
                 return
             app.perform_import_paths()
-            await app.check_connection_async()  # or a worker that cannot start would go unnoticed
+            # Or a worker that cannot start would go unnoticed.
+            await app.connector.run_async(check_schema(app.connector.schema))
             # The web server's signals are its own.
             said = {
                 "shutdown_graceful_timeout": GRACE,

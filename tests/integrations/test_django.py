@@ -16,6 +16,8 @@ from asgiref.sync import async_to_sync
 
 from inturn import App, migrate
 from inturn.errors import ConfigurationError, ConnectorException
+from inturn.operations.jobs import shown
+from inturn.operations.upkeep import check_schema
 from inturn.testing import Databases, Queue
 
 ROOT = Path(__file__).parents[2]
@@ -178,8 +180,6 @@ def test_after_a_refused_defer_django_knows_that_the_transaction_is_lost(django:
 
 def test_what_the_queue_answers_is_read_as_always(app: App, ship: Any) -> None:
     job_id = ship.configure(schedule_in={"hours": 1}).defer(order=7)
-    from inturn.operations.jobs import shown
-
     record = app.connector.run(shown(job_id))
     assert record is not None
     assert record.args == {"order": 7}
@@ -327,7 +327,7 @@ def test_migrate_replaces_functions_of_another_version_too(app: App, django: Any
     with psycopg.connect(store_dsn) as connection:
         connection.execute("UPDATE inturn.applied_code SET checksum = 'of another version'")
     django.call("migrate", verbosity=0)
-    app.check_connection()
+    app.connector.run(check_schema(app.connector.schema))
 
 
 def test_migrate_zero_takes_the_queue_away_and_migrate_brings_it_back(app: App, django: Any, store_dsn: str) -> None:
@@ -335,7 +335,7 @@ def test_migrate_zero_takes_the_queue_away_and_migrate_brings_it_back(app: App, 
     with psycopg.connect(store_dsn) as connection:
         assert connection.execute("SELECT to_regclass('inturn.jobs')").fetchone() == (None,)
     django.call("migrate", verbosity=0)
-    app.check_connection()
+    app.connector.run(check_schema(app.connector.schema))
     migrate.check_models(store_dsn)
 
 
