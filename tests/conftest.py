@@ -6,17 +6,13 @@ INTURN_TEST_PG_BIN names the binaries of another PostgreSQL for the embedded one
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from uuid import uuid4
 
-import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
-from psycopg.sql import SQL, Identifier
 
-from inturn.embedded import Server
-from inturn.migrate import migrate
+from inturn.testing import Databases
+
+pytest_plugins = ["pytester"]
 
 
 @pytest.fixture(scope="session")
@@ -31,45 +27,20 @@ def bin_dir() -> Path | None:
 
 
 @pytest.fixture(scope="session")
-def server_dsn(bin_dir: Path | None) -> Iterator[str]:
-    named = os.environ.get("INTURN_TEST_DSN")
-    if named:
-        yield named
-        return
-    with Server(bin_dir=bin_dir) as server:
-        yield server.dsn()
-
-
-@pytest.fixture(scope="session")
-def template(server_dsn: str) -> Iterator[str]:
-    """The name of a migrated database; nobody may be connected to it while it is cloned."""
-    with database(server_dsn) as name:
-        migrate(make_conninfo(server_dsn, dbname=name))
-        yield name
+def databases(bin_dir: Path | None) -> Iterator[Databases]:
+    with Databases(bin_dir=bin_dir) as databases:
+        yield databases
 
 
 @pytest.fixture
-def dsn(server_dsn: str, template: str) -> Iterator[str]:
+def dsn(databases: Databases) -> Iterator[str]:
     """A migrated database of the test's own."""
-    with database(server_dsn, template) as name:
-        yield make_conninfo(server_dsn, dbname=name)
+    with databases.clone() as dsn:
+        yield dsn
 
 
 @pytest.fixture
-def empty_dsn(server_dsn: str) -> Iterator[str]:
+def empty_dsn(databases: Databases) -> Iterator[str]:
     """A database of the test's own in which nothing is migrated."""
-    with database(server_dsn) as name:
-        yield make_conninfo(server_dsn, dbname=name)
-
-
-@contextmanager
-def database(server_dsn: str, template: str = "template1") -> Iterator[str]:
-    # A connection for each end: one held open in between would wait idle for the length of the session.
-    name = f"inturn_test_{uuid4().hex}"
-    with psycopg.connect(server_dsn, autocommit=True) as connection:
-        connection.execute(SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(template)))
-    try:
-        yield name
-    finally:
-        with psycopg.connect(server_dsn, autocommit=True) as connection:
-            connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+    with databases.empty() as dsn:
+        yield dsn

@@ -1,7 +1,7 @@
 """Other people's transactions: from whatever a caller passes as `connection=` to the psycopg connection beneath it.
 
-SQLAlchemy is recognised by its classes' module, so that it need not be imported. Its drivers other than psycopg 3
-are refused: a job sent over a second connection would not belong to the caller's transaction.
+SQLAlchemy and Django are recognised by their classes' modules, so that they need not be imported. Drivers other than
+psycopg 3 are refused: a job sent over a second connection would not belong to the caller's transaction.
 """
 
 from typing import Any
@@ -10,7 +10,10 @@ import psycopg
 
 from inturn.errors import ConfigurationError
 
-KNOWN = "a psycopg connection, or a SQLAlchemy Connection, Session, AsyncConnection or AsyncSession on psycopg"
+KNOWN = (
+    "a psycopg connection, a SQLAlchemy Connection, Session, AsyncConnection or AsyncSession on psycopg, "
+    "or a Django connection"
+)
 
 
 def guest(connection: Any) -> psycopg.Connection[Any]:
@@ -24,6 +27,8 @@ def guest(connection: Any) -> psycopg.Connection[Any]:
             if not connection.in_transaction():
                 connection.begin()  # as its own execute would: else its commit() finds nothing to commit
             return _sync(connection.connection.driver_connection)
+    if _is_django(connection):
+        return django_driver(connection)
     if isinstance(connection, psycopg.AsyncConnection) or _sqlalchemy(connection).startswith(("Async", "async")):
         raise ConfigurationError(f"connection is async ({_name(connection)}); use defer_async with it")
     raise ConfigurationError(f"connection is a {_name(connection)}; pass {KNOWN}")
@@ -40,9 +45,19 @@ async def guest_async(connection: Any) -> psycopg.AsyncConnection[Any]:
             if not connection.in_transaction():
                 await connection.begin()
             return _async((await connection.get_raw_connection()).driver_connection)
-    if isinstance(connection, psycopg.Connection) or _sqlalchemy(connection):
+    if isinstance(connection, psycopg.Connection) or _sqlalchemy(connection) or _is_django(connection):
         raise ConfigurationError(f"connection is sync ({_name(connection)}); use defer with it")
     raise ConfigurationError(f"connection is a {_name(connection)}; pass {KNOWN}")
+
+
+def django_driver(connection: Any) -> psycopg.Connection[Any]:
+    """Of a connection of Django's, opened if need be."""
+    if connection.vendor != "postgresql":
+        raise ConfigurationError(
+            f"Django's database {connection.alias!r} is {connection.display_name}; the queue's is PostgreSQL: name its alias"
+        )
+    connection.ensure_connection()
+    return _sync(connection.connection)
 
 
 def _sync(driver: object) -> psycopg.Connection[Any]:
@@ -60,7 +75,7 @@ def _async(driver: object) -> psycopg.AsyncConnection[Any]:
 def _other_driver(driver: object) -> ConfigurationError:
     return ConfigurationError(
         f"connection runs on {_name(driver)}; a job joins a transaction of psycopg 3 only: "
-        "create the engine with postgresql+psycopg://"
+        "create the engine with postgresql+psycopg://, or give Django a backend on psycopg 3"
     )
 
 
@@ -70,6 +85,13 @@ def _sqlalchemy(connection: object) -> str:
         if base.__module__.startswith("sqlalchemy."):
             return base.__name__
     return ""
+
+
+def _is_django(connection: object) -> bool:
+    """`django.db.connection` (a proxy), or one of `django.db.connections`."""
+    return any(
+        base.__module__.startswith(("django.db.", "django.utils.connection")) for base in type(connection).__mro__
+    )
 
 
 def _name(value: object) -> str:

@@ -259,6 +259,20 @@ async def test_a_task_that_nobody_here_knows_is_put_back_and_not_lost(app: App, 
     assert "No task is named 'elsewhere' here" in errors[0]["error"]
 
 
+async def test_a_one_shot_worker_also_runs_what_its_jobs_defer(app: App) -> None:
+    seen: list[int] = []
+
+    @app.task(name="down")
+    def down(number: int) -> None:
+        seen.append(number)
+        if number:
+            down.defer(number=number - 1)
+
+    down.defer(number=3)
+    await app.run_worker_async(wait=False, listen_notify=False)
+    assert seen == [3, 2, 1, 0]
+
+
 async def test_a_context_tells_about_the_run_and_its_fence_rises(app: App) -> None:
     contexts: list[JobContext] = []
 

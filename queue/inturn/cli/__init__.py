@@ -7,6 +7,7 @@ else to standard error. How errors end is decided in one place, `endings`.
 
 import signal
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from types import FrameType
 
@@ -61,13 +62,13 @@ def queue() -> None:
     """Jobs on PostgreSQL: those that share a lock run in turn, all others in parallel."""
 
 
-def main() -> None:
-    """The console script."""
+def main(arguments: Sequence[str] | None = None, *, name: str = "queue", app: str | None = None) -> None:
+    """The console script, or another program's command of this name, with an app that need not be said."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a script that starts us with & has it ignored
     signal.signal(signal.SIGTERM, _terminated)
-    settings = Settings()
+    settings = Settings(app)
     try:
-        code = queue.main(prog_name="queue", standalone_mode=False, obj=settings)
+        code = queue.main(arguments, prog_name=name, standalone_mode=False, obj=settings)
     except BaseException as error:
         code = end(error, verbose=settings.verbose)
     sys.exit(code if isinstance(code, int) else 0)

@@ -13,8 +13,9 @@ STALE_SECONDS = 0.5
 
 
 class Pace:
-    def __init__(self, concurrency: int) -> None:
+    def __init__(self, concurrency: int, most_ahead: int = MOST_AHEAD) -> None:
         self._concurrency = concurrency
+        self._most_ahead = most_ahead
         self._ahead = 0
         self._rate = 0.0  # jobs a second, lately
         self._noted_at = time.monotonic()
@@ -33,7 +34,7 @@ class Pace:
         rate = ended / max(now - self._noted_at, 0.0005)
         self._noted_at = now
         self._rate += (rate - self._rate) / 4
-        self._ahead = min(MOST_AHEAD, int(self._rate * AHEAD_SECONDS))
+        self._ahead = min(self._most_ahead, int(self._rate * AHEAD_SECONDS))
 
     def slow_down(self) -> None:
         """A job was longer than those before it."""

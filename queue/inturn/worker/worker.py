@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -44,7 +44,7 @@ async def run(app: Blueprint, connector: PsycopgConnector, given: Mapping[str, A
 
 
 class Worker:
-    def __init__(self, app: Blueprint, connector: PsycopgConnector, options: Options) -> None:
+    def __init__(self, app: Blueprint, connector: PsycopgConnector, options: Options, pace: Pace | None = None) -> None:
         self._tasks = app.tasks
         self._connector = connector
         self._options = options
@@ -52,15 +52,14 @@ class Worker:
         self._appetite = Appetite(options.fetch_job_polling_interval)
         around = Around(self, options.task_middleware, options.worker_middleware)
         self._hands = Hands(app, connector, options, self._appetite.ring, around)
-        self._pace = Pace(options.concurrency)
+        self._pace = pace or Pace(options.concurrency)
         self._vigil = Vigil(self._link)
         self._trail = Trail()
         self._scheduler = Scheduler(connector, app)
         self._id: UUID
         self._upkeep: Upkeep
-        self._helpers: TaskGroup
-        self._thread: int
-        self._in_loop: Callable[..., object]
+        self._helpers: TaskGroup | None = None
+        self._thread, self._in_loop = threading.get_ident(), asyncio.get_running_loop().call_soon_threadsafe
         self._stopping = False
         self._aborting: str | None = None  # why
         self._abort_asked = False  # perhaps a job of ours is to end
@@ -90,7 +89,7 @@ class Worker:
         self._stopping = True
         self._appetite.ring()
         grace = self._options.shutdown_graceful_timeout
-        if grace is not None:
+        if grace is not None and self._helpers is not None:  # None: it has not begun to serve, and will not
             self._helpers.start_soon(self._abort_after, grace)
 
     def abort(self, reason: str = "abort") -> None:
@@ -104,7 +103,6 @@ class Worker:
         self.abort(f"still running {grace:g} s after the first signal")
 
     async def _serve(self) -> None:
-        self._thread, self._in_loop = threading.get_ident(), asyncio.get_running_loop().call_soon_threadsafe
         self._upkeep = Upkeep(
             self._connector,
             self._options,
@@ -238,6 +236,8 @@ class Worker:
         self._pace.note(len(outcomes))
         if again or len(handed) < sum(outcome.job.lock is not None for outcome in outcomes):
             self._appetite.hungry = True  # a lane went back, perhaps with a job that only we have room for
+        elif not self._options.wait:
+            self._appetite.hungry = True  # what jobs have deferred meanwhile is to be done too, before the end
         for outcome in outcomes:
             if outcome.job.id in accepted:
                 events.note_outcome(outcome)

@@ -1,0 +1,68 @@
+"""The queue over Django's own connections."""
+
+from typing import Any, Self, TypeVar
+
+import psycopg
+from asgiref.sync import sync_to_async
+from django.db import connections
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import TupleRow, tuple_row
+from psycopg.types.datetime import TimestamptzLoader
+from psycopg.types.json import JsonbLoader
+
+from inturn import drive, guests
+from inturn.errors import ConnectorException
+from inturn.operations import Operation
+from inturn.unpooled import UnpooledConnector
+
+T = TypeVar("T")
+
+
+class DjangoConnector(UnpooledConnector):
+    """`alias` names one of Django's DATABASES. What is deferred joins the transaction of this thread's connection, if there is
+    one. Workers have connections of their own, made by the same settings."""
+
+    def __init__(self, alias: str, *, schema: str) -> None:
+        super().__init__(schema=schema)
+        self.alias = alias
+
+    @property
+    def dsn(self) -> str:
+        """Read anew each time: a test runner changes the database's name."""
+        given = connections[self.alias].get_connection_params()
+        known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+        return make_conninfo(**{name: value for name, value in given.items() if name in known and value is not None})
+
+    def run(self, operation: Operation[T], connection: object = None) -> T:
+        """`connection` may also be an alias."""
+        if connection is not None and not isinstance(connection, str):
+            return super().run(operation, connection)
+        django = connections[connection or self.alias]
+        try:
+            return drive.run(operation, _Plain(guests.django_driver(django)), self.schema)  # type: ignore[arg-type]
+        except ConnectorException:
+            if django.in_atomic_block:
+                django.needs_rollback = True  # the server has given the transaction up, Django must know
+            raise
+
+    async def run_async(self, operation: Operation[T], connection: object = None) -> T:
+        if connection is not None and not isinstance(connection, str):
+            return await super().run_async(operation, connection)
+        return await sync_to_async(self.run)(operation, connection)
+
+
+class _Plain:
+    """A connection with cursors as psycopg makes them: Django's put values into the text, and leave JSON as it is."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    def cursor(self, *, row_factory: object) -> "psycopg.Cursor[TupleRow]":
+        cursor = psycopg.Cursor(self._connection, row_factory=tuple_row)
+        cursor.adapters.register_loader("jsonb", JsonbLoader)
+        cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
+        return cursor
+
+    def __enter__(self) -> Self:
+        return self

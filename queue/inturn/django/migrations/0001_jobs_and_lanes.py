@@ -1,0 +1,30 @@
+"""The queue's own revision 0001, and the models that read it. A revision to come gets a migration of its number."""
+
+from django.db import migrations, models
+
+from inturn.django.models import table
+from inturn.django.operations import Revision
+
+
+class Migration(migrations.Migration):
+    initial = True
+    atomic = False  # the queue's migrations have a transaction of their own
+    operations = [
+        Revision("0001"),
+        # Keys only: Django compares the options of models that it does not manage, not their fields.
+        migrations.CreateModel(
+            name="Job",
+            fields=[("id", models.BigIntegerField(primary_key=True))],
+            options={"db_table": table("jobs"), "managed": False, "verbose_name": "live job"},
+        ),
+        migrations.CreateModel(
+            name="FinishedJob",
+            fields=[("id", models.BigIntegerField(primary_key=True))],
+            options={"db_table": table("finished_jobs"), "managed": False, "verbose_name": "finished job"},
+        ),
+        migrations.CreateModel(
+            name="Lane",
+            fields=[("lock", models.TextField(primary_key=True))],
+            options={"db_table": table("lanes"), "managed": False},
+        ),
+    ]

@@ -1,0 +1,40 @@
+"""How an app under test reaches its database."""
+
+import contextlib
+from threading import Lock
+from typing import Any, TypeVar
+
+import psycopg
+
+from inturn import drive
+from inturn.operations import Operation
+from inturn.unpooled import UnpooledConnector
+
+T = TypeVar("T")
+
+
+class OpenConnector(UnpooledConnector):
+    """Needs no opening, belongs to no event loop, and leaves nothing behind in one: each test has a loop of its own."""
+
+    def __init__(self, dsn: str, *, schema: str) -> None:
+        super().__init__(dsn, schema=schema)
+        self._using = Lock()
+        self._kept: psycopg.Connection[Any] | None = None
+
+    def run(self, operation: Operation[T], connection: object = None) -> T:
+        if connection is not None:
+            return super().run(operation, connection)
+        with self._using:
+            if self._kept is None or self._kept.closed:
+                self._kept = self.connect("test")
+            return drive.run(operation, self._kept, self.schema)
+
+    async def run_async(self, operation: Operation[T], connection: object = None) -> T:
+        if connection is not None:
+            return await super().run_async(operation, connection)
+        async with await self.connect_async("test") as own:
+            return await drive.run_async(operation, own, self.schema)
+
+    def let_go(self) -> None:
+        with self._using, contextlib.closing(self._kept) if self._kept else contextlib.nullcontext():
+            self._kept = None

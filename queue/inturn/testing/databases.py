@@ -1,0 +1,104 @@
+"""A server for tests, and databases on it: one template that is migrated once, a clone of it for each test."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Self
+from uuid import uuid4
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+from psycopg.errors import ObjectInUse
+from psycopg.sql import SQL, Identifier
+
+from inturn import drive
+from inturn.embedded import Server
+from inturn.errors import ConfigurationError
+from inturn.migrate import migrate
+from inturn.sql import SCHEMA
+
+Prepare = Callable[[str], object]
+EMPTY = "template1"
+
+
+class Databases:
+    """The server at `server_dsn`, else at INTURN_TEST_DSN, else an embedded one that ends with the `with`.
+
+    Its user must be allowed to create databases. `prepare` is called with the DSN of the template after the queue's
+    migrations, once: create the tables of your own there, and leave no connection open.
+
+        with Databases(prepare=create_my_tables) as databases, databases.clone() as dsn:
+            ...
+    """
+
+    def __init__(
+        self,
+        server_dsn: str | None = None,
+        *,
+        prepare: Prepare | None = None,
+        schema: str = SCHEMA,
+        bin_dir: Path | None = None,
+    ) -> None:
+        self._named = server_dsn or os.environ.get("INTURN_TEST_DSN")
+        self._prepare = prepare
+        self._schema = schema
+        self._bin_dir = bin_dir
+        self._server: str | None = None
+        self._template: str | None = None
+        self._ends = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._server = self._named or self._ends.enter_context(Server(bin_dir=self._bin_dir)).dsn()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.close()
+        self._server = self._template = None
+
+    @property
+    def server_dsn(self) -> str:
+        if self._server is None:
+            raise ConfigurationError("The server does not run yet. Write: with Databases() as databases: …")
+        return self._server
+
+    @contextmanager
+    def clone(self) -> Iterator[str]:
+        """The DSN of a fresh database with the queue's schema, and what `prepare` made; dropped at the end."""
+        if self._template is None:
+            self._template = self._made_template()
+        with self._database(self._template) as dsn:
+            yield dsn
+
+    @contextmanager
+    def empty(self) -> Iterator[str]:
+        """The DSN of a fresh database with nothing in it; dropped at the end."""
+        with self._database(EMPTY) as dsn:
+            yield dsn
+
+    def _made_template(self) -> str:
+        dsn = self._ends.enter_context(self._database(EMPTY))
+        migrate(dsn, self._schema)
+        if self._prepare is not None:
+            self._prepare(dsn)
+        return str(psycopg.conninfo.conninfo_to_dict(dsn)["dbname"])
+
+    @contextmanager
+    def _database(self, template: str) -> Iterator[str]:
+        name = f"inturn_test_{uuid4().hex}"
+        self._command(SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(template)))
+        try:
+            yield make_conninfo(self.server_dsn, dbname=name)
+        finally:
+            self._command(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+
+    def _command(self, statement: psycopg.sql.Composed) -> None:
+        # A connection each: one that is held would wait idle for the length of the session.
+        with drive.translated(), psycopg.connect(self.server_dsn, autocommit=True) as connection:
+            try:
+                connection.execute(statement)
+            except ObjectInUse as error:
+                raise ConfigurationError(
+                    "The template of the test databases cannot be copied while somebody is connected to it. "
+                    "Close what `prepare` has opened (an engine: engine.dispose())."
+                ) from error

@@ -1,0 +1,65 @@
+"""Jobs as a test sees them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from inturn.model import Status
+from inturn.operations import Operation, Statement
+
+ALL = """
+SELECT id, status::text, queue, task, lock, priority, attempts, args, errors, scheduled_at, started_at, finished_at, fence
+FROM {schema}.all_jobs ORDER BY id
+"""
+NEXT_DUE = """
+SELECT min(due.at) FROM (
+    SELECT scheduled_at FROM {schema}.jobs WHERE status = 'scheduled'
+    UNION ALL
+    SELECT stopped_until FROM {schema}.lanes
+) AS due(at) WHERE due.at > {schema}.clock()
+"""
+WAITING = (Status.TODO, Status.BLOCKED, Status.SCHEDULED)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A job, live or finished. `attempts` are those that were begun."""
+
+    id: int
+    status: Status
+    queue: str
+    task: str
+    lock: str | None
+    priority: int
+    attempts: int
+    args: dict[str, Any]
+    errors: list[dict[str, Any]]
+    scheduled_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    fence: int | None
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.status in WAITING
+
+    def __str__(self) -> str:
+        lane = "" if self.lock is None else f', lock "{self.lock}"'
+        return f"job {self.id} {self.task}({written(self.args)}){lane}, {self.status}"
+
+
+def all_jobs() -> Operation[list[Seen]]:
+    """In the order in which they were deferred."""
+    rows = yield Statement(ALL)
+    return [Seen(row[0], Status(row[1]), *row[2:]) for row in rows]
+
+
+def next_due() -> Operation[datetime | None]:
+    """When something will change by itself: a job is due, or the end of a pause."""
+    ((at,),) = yield Statement(NEXT_DUE)
+    assert at is None or isinstance(at, datetime)
+    return at
+
+
+def written(args: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in args.items())
