@@ -25,17 +25,48 @@ from inturn.locks.steps import AsyncPort, Port, run, run_async
 
 logger = logging.getLogger(__name__)
 Clock = Callable[[], float]
+_pid = os.getpid()
 living: "WeakValueDictionary[str, BaseLease]" = WeakValueDictionary()  # of this process, by lock_id
 
 
 kept: "set[BaseLease]" = set()  # a mutex is not lost with the last reference to it, but with its process
 
 
-class Loss(threading.Event):
-    """An event that can also be asked in an `if`."""
+def _note_fork() -> None:
+    global _pid
+    _pid = os.getpid()
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
+
+class Loss:
+    """An event that can also be asked in an `if`; what it takes to wait for it is made when somebody does."""
+
+    __slots__ = ("_changing", "_event", "_set")
+
+    def __init__(self, changing: "threading.Lock") -> None:
+        self._set = False
+        self._event: threading.Event | None = None
+        self._changing = changing
 
     def __bool__(self) -> bool:
-        return self.is_set()
+        return self._set
+
+    is_set = __bool__
+
+    def wait(self, timeout: float | None = None) -> bool:
+        with self._changing:
+            if self._set:
+                return True
+            self._event = event = self._event or threading.Event()
+        return event.wait(timeout)
+
+    def set(self) -> None:
+        """Under the lock that it was made with."""
+        self._set = True
+        if self._event is not None:
+            self._event.set()
 
 
 class BaseLease:
@@ -55,7 +86,8 @@ class BaseLease:
         self.owner = grant.owner
         self.acquired_at = grant.acquired_at
         self.ttl = ttl
-        self.lost = Loss()
+        self._changing = threading.Lock()
+        self.lost = Loss(self._changing)
         self.released = False
         self.ending = False  # a release was begun: no more renewals
         self.why_lost = ""
@@ -64,9 +96,8 @@ class BaseLease:
         self.last_end = None if max_hold is None else began + max_hold
         self.expires = self._end_of(ttl, began)
         self._claim = claim
-        self._pid = os.getpid()
+        self._pid = _pid
         self._callbacks: list[Callable[[], object]] = []
-        self._changing = threading.Lock()
 
     def __repr__(self) -> str:
         state = "released" if self.released else "valid" if self.valid else "lost"
@@ -83,7 +114,7 @@ class BaseLease:
     @property
     def foreign(self) -> bool:
         """It belongs to the process that we were forked from."""
-        return os.getpid() != self._pid
+        return self._pid != _pid
 
     def remaining(self) -> float:
         """Seconds until it ends unless it is renewed; infinite for a lock without a time to live."""

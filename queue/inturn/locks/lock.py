@@ -11,7 +11,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, Literal, Self, TypeVar
 
@@ -23,6 +23,7 @@ from inturn.locks.steps import AsyncPort, Port, Steps, run, run_async
 from inturn.locks.watchdog import watch
 
 L = TypeVar("L", bound=BaseLease)
+T = TypeVar("T")
 OnTimeout = Literal["raise", "proceed"]
 
 
@@ -79,6 +80,10 @@ class BaseLock(ABC, Generic[L]):
             self._settings._held, self._settings._entered = {}, {}
         return self._settings
 
+    def on_behalf_of(self, whom: str, attempt: int) -> Self:
+        """For one of several attempts at one thing: itself, or a copy that need not wait for an earlier attempt."""
+        return self
+
     def break_steps(self) -> Steps[bool]:
         yield from ()
         raise LockError("only its holder's end frees it: end that process or connection", name=self.name)
@@ -89,7 +94,7 @@ class BaseLock(ABC, Generic[L]):
         timeout = self.terms.timeout if timeout is None else timeout
         if timeout is not None:
             return self.terms.clock() + timeout
-        if self.permits == 1 and any(lease.valid for lease in self._held.get(caller(), ())):
+        if self.permits == 1 and self._held and any(lease.valid for lease in self._held.get(caller(), ())):
             raise LockDeadlock("you hold it already, and would wait for yourself for ever", name=self.name)
         return None
 
@@ -103,7 +108,7 @@ class BaseLock(ABC, Generic[L]):
         return lease
 
     def _hold(self, lease: L) -> L:
-        self._held.setdefault(caller(), []).append(lease)
+        _append(self._held, caller(), lease)
         return lease
 
     def _mine(self) -> L:
@@ -119,14 +124,19 @@ class BaseLock(ABC, Generic[L]):
 
     def _forget(self, lease: L) -> None:
         for key, leases in list(self._held.items()):
-            leases[:] = [other for other in leases if other is not lease]
-            if not leases:
-                self._held.pop(key, None)
+            if any(other is lease for other in leases):
+                leases[:] = [other for other in leases if other is not lease]
+                if not leases:
+                    self._held.pop(key, None)
+                return
 
     def _entered_with(self, lease: L | None, refusal: Refusal | None) -> L | None:
-        if lease is None and self.terms.on_timeout == "raise":
+        me = caller()
+        if lease is not None:
+            _append(self._held, me, lease)
+        elif self.terms.on_timeout == "raise":
             raise self.busy(refusal)
-        self._entered.setdefault(caller(), []).append(lease)
+        _append(self._entered, me, lease)
         return lease
 
     def _leave(self) -> L | None:
@@ -236,11 +246,15 @@ class Lock(BaseLock[Lease]):
 
     def __enter__(self) -> Lease | None:
         lease, refusal = self._try(self._deadline(None, True))
-        return self._entered_with(lease and self._hold(lease), refusal)
+        return self._entered_with(lease, refusal)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with nullcontext() if kind is None else suppress(LockLost, LockBackendError):
-            self._release(self._leave())
+        lease = self._leave()
+        if kind is None:
+            self._release(lease)
+        else:
+            with suppress(LockLost, LockBackendError):
+                self._release(lease)
 
     def _try(self, deadline: float | None) -> tuple[Lease | None, Refusal | None]:
         claim, port = self.claim(), self.port()
@@ -338,11 +352,15 @@ class AsyncLock(BaseLock[AsyncLease]):
 
     async def __aenter__(self) -> AsyncLease | None:
         lease, refusal = await self._try(self._deadline(None, True))
-        return self._entered_with(lease and self._hold(lease), refusal)
+        return self._entered_with(lease, refusal)
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with nullcontext() if kind is None else suppress(LockLost, LockBackendError):
-            await self._release(self._leave())
+        lease = self._leave()
+        if kind is None:
+            await self._release(lease)
+        else:
+            with suppress(LockLost, LockBackendError):
+                await self._release(lease)
 
     async def _try(self, deadline: float | None) -> tuple[AsyncLease | None, Refusal | None]:
         claim, port = self.claim(), self.port()
@@ -372,3 +390,11 @@ def caller() -> object:
     except RuntimeError:
         task = None
     return task or threading.current_thread()
+
+
+def _append(lists: dict[object, list[T]], key: object, value: T) -> None:
+    known = lists.get(key)
+    if known is None:
+        lists[key] = [value]
+    else:
+        known.append(value)

@@ -7,8 +7,8 @@ replies or not. Redis 6.2, 7 and Valkey do.
 import asyncio
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from math import ceil
@@ -50,20 +50,15 @@ def script(name: str, *preludes: str) -> Script:
     return Script("\n".join((SCRIPTS / f"{part}.lua").read_text(encoding="utf-8") for part in (*preludes, name)))
 
 
-@dataclass(frozen=True, slots=True)
 class Keys:
     """The keys of one lock."""
 
-    prefix: str
-    name: str
-
-    def __post_init__(self) -> None:
-        if not self.name or self.name.startswith("}") or len(self.name) > 1024:
-            raise ValueError(f"name={self.name[:50]!r}: give 1 to 1,024 characters, the first of them not }}")
-
-    @property
-    def lock(self) -> str:
-        return f"{self.prefix}:{{{self.name}}}"
+    def __init__(self, prefix: str, name: str) -> None:
+        if not name or name.startswith("}") or len(name) > 1024:
+            raise ValueError(f"name={name[:50]!r}: give 1 to 1,024 characters, the first of them not }}")
+        self.lock = f"{prefix}:{{{name}}}"
+        self.fence = self.of("fence")
+        self.channel = self.of("free")
 
     def of(self, part: str) -> str:
         return f"{self.lock}:{part}"
@@ -101,8 +96,10 @@ class RedisPort:
             case Listen(channel):
                 self._listen(channel)
             case _:
-                with translated():
+                try:
                     return self._call(request)
+                except exceptions.RedisError as error:
+                    raise translated(error) from error
 
     def rest(self) -> None:
         messages, self._messages = self._messages, None
@@ -149,8 +146,10 @@ class AsyncRedisPort:
             case Listen(channel):
                 await self._listen(channel)
             case _:
-                with translated():
+                try:
                     return await self._call(request)
+                except exceptions.RedisError as error:
+                    raise translated(error) from error
 
     async def rest(self) -> None:
         messages, self._messages = self._messages, None
@@ -184,11 +183,7 @@ class AsyncRedisPort:
         await asyncio.sleep(max(0.0, end - time.monotonic()))
 
 
-@contextmanager
-def translated() -> Iterator[None]:
-    try:
-        yield
-    except (exceptions.ConnectionError, exceptions.TimeoutError) as error:
-        raise LockBackendError(f"Redis cannot be reached or went away: {error}", unclear=True) from error
-    except exceptions.RedisError as error:
-        raise LockBackendError(f"Redis refused: {error}") from error
+def translated(error: Exception) -> LockBackendError:
+    if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
+        return LockBackendError(f"Redis cannot be reached or went away: {error}", unclear=True)
+    return LockBackendError(f"Redis refused: {error}")

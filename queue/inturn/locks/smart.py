@@ -12,17 +12,20 @@ It does not promise exclusion: a holder that is stopped for longer than its ttl 
 writes then must be refused by its fence.
 """
 
+import copy
+import json
 import math
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
 
 from inturn.locks.engine import Claim, Grant, Holder, Refusal, Renewal
 from inturn.locks.errors import LockMalformed
 from inturn.locks.guard import Guard, boot_id, take_guard
 from inturn.locks.lock import AsyncLock, BaseLock, L, Lock, OnTimeout, Terms
-from inturn.locks.redis import MARK_MS, AsyncRedisPort, Call, Keys, RedisPort, milliseconds, script
+from inturn.locks.redis import AsyncRedisPort, Call, Keys, RedisPort, milliseconds, script
 from inturn.locks.sigterm import expire_on_sigterm
 from inturn.locks.steps import Steps
 
@@ -30,13 +33,20 @@ LONGEST_PAUSE = 1.0  # seconds: a release is told, this is for what is not (an e
 TTL = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Policy:
     """When a lock may be taken from its holder; seconds, None: never."""
 
     same_host: float | None = 0.0  # our dead former self's: at once, or after its life was shortened to this
     stale_after: float | None = None  # the age from which another host's lock is taken to be dead
     stale: float = 0.0  # as same_host, for such a lock
+
+    @cached_property
+    def words(self) -> str:
+        """For the script that takes."""
+        same_host = -1 if self.same_host is None else milliseconds(self.same_host)
+        stale_after = -1 if self.stale_after is None else math.ceil(self.stale_after)
+        return f"{same_host} {stale_after} {milliseconds(self.stale)}"
 
 
 JOB = Policy(same_host=300, stale_after=6 * 3600, stale=3600)
@@ -61,7 +71,7 @@ class SmartClaim(Claim):
     def __init__(self, lock: "_Smart[Any]", lock_id: str | None) -> None:
         super().__init__(lock.name, lock_id)
         self.keys = lock.keys
-        self.channel: str = lock.keys.of("free")
+        self.channel: str = lock.keys.channel
         self._lock = lock
         self._guard: Guard | None = None
         self._taken_at: float | None = None
@@ -76,7 +86,8 @@ class SmartClaim(Claim):
                 self._free_guard()
         if self._guard is None and isinstance(outcome, Grant) and self._take_guard():
             # The last holder told of its release a moment before it let go of the guard.
-            yield Call(script("adopt", "held"), (self.keys.lock,), (self.lock_id, self._guard_identity))
+            assert self._guard is not None
+            yield Call(script("adopt", "held"), (self.keys.lock,), (self.lock_id, self._guard.identity))
         return outcome
 
     def _take(self) -> Steps[Grant | Refusal]:
@@ -93,29 +104,18 @@ class SmartClaim(Claim):
         return Grant(self._lock.identity.owner, reply[1], reply[2])
 
     def _request(self, seed: str) -> Call:
-        lock, policy = self._lock, self._lock.policy
-        ttl = lock.terms.first_ttl
-        arguments = (
-            self.lock_id,
-            lock.identity.hostname,
-            milliseconds(ttl),
-            lock.identity.owner,
-            seed,
-            self._guard_identity,
-            boot_id(),
-            -1 if policy.same_host is None else milliseconds(policy.same_host),
-            -1 if policy.stale_after is None else math.ceil(policy.stale_after),
-            milliseconds(policy.stale),
-            self.channel,
-        )
-        return Call(script("take", "held"), (self.keys.lock, self.keys.of("fence")), arguments)
+        lock = self._lock
+        proof = '"portable":true' if self._guard is None else f'"guard":{json.dumps(self._guard.identity)}'
+        value = f'{lock.value_start},"lock_id":{json.dumps(self.lock_id)},{proof}'
+        arguments = (self.lock_id, value, milliseconds(lock.terms.first_ttl), seed, lock.policy.words)
+        return Call(script("take", "held"), (self.keys.lock, self.keys.fence), arguments)
 
     def drop(self) -> Steps[bool]:
         stay = 0
         if self._lock.min_hold and self._taken_at is not None:
             stay = max(0, milliseconds(self._taken_at + self._lock.min_hold - self._lock.terms.clock()))
-        arguments = (self.lock_id, self.channel, stay, MARK_MS)
-        reply = yield Call(script("drop", "held"), (self.keys.lock, self.keys.mark(self.lock_id)), arguments)
+        keys = (self.keys.lock, self.keys.mark(self.lock_id))
+        reply = yield Call(script("drop", "held"), keys, (self.lock_id, self.channel, stay))
         self._free_guard()
         return bool(reply)
 
@@ -137,10 +137,6 @@ class SmartClaim(Claim):
         if self._lock.identity.guarded and self._guard is None:
             self._guard = take_guard(self._lock.identity.hostname, self.keys.lock)
         return self._guard is not None
-
-    @property
-    def _guard_identity(self) -> str:
-        return self._guard.identity if self._guard else ""
 
     def _free_guard(self) -> None:
         guard, self._guard = self._guard, None
@@ -181,11 +177,20 @@ class _Smart(BaseLock[L]):
         self.min_hold = min_hold
         self.seed = seed
         self.identity = Identity(hostname, hostname, guarded=not portable)
+        self.value_start = _value_start(self.identity)
         if sigterm is not None and ttl > sigterm:
             expire_on_sigterm(sigterm)
 
     def claim(self, lock_id: str | None = None) -> Claim:
         return SmartClaim(self.settings(), lock_id)
+
+    def on_behalf_of(self, whom: str, attempt: int) -> Self:
+        """A copy that takes the lock from an earlier attempt at the same thing at once, alive or not: it was given up."""
+        other = copy.copy(self.settings())
+        other._held, other._entered, other._settings = {}, {}, None
+        other.identity = replace(self.identity, owner=f"{self.identity.hostname} for {whom}, attempt {attempt}")
+        other.value_start = _value_start(other.identity, on_behalf_of=whom, attempt=attempt)
+        return other
 
     def look(self) -> Steps[Holder | None]:
         reply = yield Call(script("look", "held"), (self.keys.lock,))
@@ -213,6 +218,12 @@ class AsyncSmartLock(_Smart[Any], AsyncLock):
 
     def port(self) -> AsyncRedisPort:
         return AsyncRedisPort(self.redis)
+
+
+def _value_start(identity: Identity, **more: str | int) -> str:
+    """The lock's value as JSON, but for what each acquisition adds and the closing brace."""
+    members = {"hostname": identity.hostname, "owner": identity.owner, "boot": boot_id(), **more}
+    return json.dumps(members, separators=(",", ":")).removesuffix("}")
 
 
 def holder_of(name: str, facts: Any) -> Holder:

@@ -13,6 +13,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from queue import Empty, SimpleQueue
 from weakref import ref
@@ -114,7 +115,6 @@ class Watch(ABC):
         self.in_flight = False
         self.renew_at = lease.began + interval(lease)
         self.turn = 0
-        self.arm(lease)
 
     @abstractmethod
     def after(self, seconds: float, action: Action) -> None: ...
@@ -136,10 +136,6 @@ class Watch(ABC):
         self.arm(lease)  # before the renewal, whose own look replaces this one
         if renewal_is_due:
             self.start_renewal(lease)
-
-    def unfinished(self) -> bool:
-        lease = self.lease()
-        return lease is not None and not lease.released
 
     def living(self) -> BaseLease | None:
         """The lease, unless it is over; an end that is due is told here."""
@@ -173,7 +169,7 @@ class Watch(ABC):
 
 class ThreadWatch(Watch):
     def after(self, seconds: float, action: Action) -> None:
-        _clock.after(seconds, action, self.unfinished)
+        _clock.after(seconds, action, partial(_unfinished, self.lease))
 
     def start_renewal(self, lease: BaseLease) -> None:
         assert isinstance(lease, Lease)
@@ -211,8 +207,28 @@ class TaskWatch(Watch):
 
 
 def watch(lease: BaseLease, *, renewing: bool) -> None:
-    if renewing or lease.expires is not None:
-        (ThreadWatch if isinstance(lease, Lease) else TaskWatch)(lease, renewing)
+    """Most leases are over before the first look, so all that is made for one now is a date."""
+    if not renewing and lease.expires is None:
+        return
+    wait = interval(lease) if renewing else lease.remaining()
+    if lease.last_end is not None:
+        wait = min(wait, lease.remaining())
+    if isinstance(lease, Lease):
+        _clock.after(wait, partial(_begin, kept := ref(lease), renewing), partial(_unfinished, kept))
+    else:
+        asyncio.get_running_loop().call_later(wait, _begin, ref(lease), renewing)
+
+
+def _begin(kept: "ref[BaseLease]", renewing: bool) -> None:
+    lease = kept()
+    if lease is not None and not lease.released:
+        watch = (ThreadWatch if isinstance(lease, Lease) else TaskWatch)(lease, renewing)
+        watch.look(watch.turn)
+
+
+def _unfinished(kept: "ref[BaseLease]") -> bool:
+    lease = kept()
+    return lease is not None and not lease.released
 
 
 def interval(lease: BaseLease) -> float:
