@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from inturn.model import Job
 
 if TYPE_CHECKING:
+    from inturn.locks.lease import AsyncLease
     from inturn.tasks import Blueprint, Task
 
 
@@ -24,6 +25,7 @@ class JobContext:
     start_timestamp: datetime
     additional_context: dict[str, Any] = field(default_factory=dict)
     abort_reason: str | None = None
+    leases: tuple[AsyncLease, ...] = ()  # on the task's resources, in their order; each has a `fence`
 
     @property
     def fence(self) -> int:

@@ -1,5 +1,7 @@
 """Every exception that inturn raises on its own account. Each message says what, why, and what to do."""
 
+from datetime import timedelta
+
 
 class InturnError(Exception):
     """The base of them all."""
@@ -37,12 +39,24 @@ class JobAborted(InturnError):
     """Raise it in a task to end as aborted: not succeeded, not failed, and not tried again."""
 
 
+class JobSkipped(InturnError):
+    """A resource of the job is busy, and its task says on_busy="skip": it ends as cancelled without having run."""
+
+
 class LaneBusy(InturnError):
     """The head of a lane cannot be skipped, because it is being done."""
 
 
 class SchemaMismatch(InturnError):
     """The database's schema is not the one this version works on."""
+
+
+class Snoozed(BaseException):
+    """Raised by `context.snooze` to end a run. No Exception, so that a task's `except Exception` lets it through."""
+
+    def __init__(self, delay: timedelta) -> None:
+        super().__init__(f"again in {delay}")
+        self.delay = delay
 
 
 class TaskNotFound(InturnError, KeyError):

@@ -71,11 +71,16 @@ class Ended(NamedTuple):
 
 
 class Again(NamedTuple):
-    """A job whose code has ended and that waits for its next attempt."""
+    """A job whose code has ended and that waits for its next attempt. What is None stays as it was."""
 
     job: Job
     delay: timedelta
     error: str | None = None
+    at: datetime | None = None  # instead of the delay
+    priority: int | None = None
+    queue: str | None = None
+    lock: str | None = None
+    uncharged: bool = False  # the attempt does not count
 
 
 Outcome = Ended | Again

@@ -14,6 +14,7 @@ from inturn import arguments
 from inturn.context import JobContext
 from inturn.errors import AppNotOpen, BadArgument, TaskDefinitionError, TaskNotFound
 from inturn.model import NewJob, OnFailure, OnRetry
+from inturn.resources import OnBusyName, Resource, declared
 from inturn.retry import BaseRetryStrategy, strategy
 
 P = ParamSpec("P")
@@ -142,6 +143,9 @@ class Task(Deferrer[P], Generic[P, R]):
         retry: Retry,
         pass_context: bool,
         options: Options,
+        resources: Sequence[Resource] = (),
+        on_busy: str = "snooze",
+        busy_seconds: float | None = None,
     ) -> None:
         super().__init__(owner, name, self, options)
         parameters = list(inspect.signature(func).parameters.values())
@@ -158,6 +162,7 @@ class Task(Deferrer[P], Generic[P, R]):
         self.signature = inspect.Signature(parameters[1:] if pass_context else parameters)
         arguments.check_signature(name, self.signature)
         self.names = arguments.names(self.signature)
+        self.resources = declared(name, self.signature, resources, on_busy, busy_seconds)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.func(*args, **kwargs)
@@ -225,6 +230,9 @@ class Blueprint:
         lock: str | None = None,
         on_retry: OnRetryName = "hold",
         on_failure: OnFailureName = "continue",
+        resources: Sequence[Resource] = (),
+        on_busy: OnBusyName = "snooze",
+        busy_seconds: float | None = None,
     ) -> Callable[[Callable[Concatenate[JobContext, P], R]], Task[P, R]]: ...
     @overload
     def task(
@@ -239,6 +247,9 @@ class Blueprint:
         lock: str | None = None,
         on_retry: OnRetryName = "hold",
         on_failure: OnFailureName = "continue",
+        resources: Sequence[Resource] = (),
+        on_busy: OnBusyName = "snooze",
+        busy_seconds: float | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     def task(
         self,
@@ -253,11 +264,18 @@ class Blueprint:
         lock: str | None = None,
         on_retry: OnRetryName = "hold",
         on_failure: OnFailureName = "continue",
+        resources: Sequence[Resource] = (),
+        on_busy: OnBusyName = "snooze",
+        busy_seconds: float | None = None,
     ) -> Any:
         """Make a function a task. Its name is `module.function` unless given; workers find it by that name.
 
         on_retry: while a job waits for its next attempt its lane waits too ("hold"), or goes on ("release").
         on_failure: when it has failed for good its lane goes on ("continue"), or stops until a person acts ("halt").
+        resources: locks to hold while it runs, as addresses ("redis://cache/0#printer:{printer}", with arguments of the task in
+        the name) or as functions that make an async lock of the arguments. on_busy: while somebody else has one, the job goes
+        back uncharged for `busy_seconds` and keeps its place ("snooze"), waits so long in its slot ("wait"), ends as cancelled
+        ("skip"), fails ("fail"), or runs without ("proceed"); see docs/locks.md.
         """
         options = Options().changed(queue=queue, priority=priority, lock=lock, on_retry=on_retry, on_failure=on_failure)
 
@@ -270,6 +288,9 @@ class Blueprint:
                 retry=retry,
                 pass_context=pass_context,
                 options=options,
+                resources=resources,
+                on_busy=on_busy,
+                busy_seconds=busy_seconds,
             )
             self._register(task)
             return task

@@ -16,7 +16,6 @@ from pathlib import Path
 from inturn.locks.errors import LockBackendError
 from inturn.locks.files import Held, open_regular
 
-
 MOST_IDLE = 32  # open files that are kept for the next time, in a process
 _idle: "dict[Path, Guard]" = {}
 

@@ -84,10 +84,9 @@ class SmartClaim(Claim):
         finally:
             if not isinstance(outcome, Grant):
                 self._free_guard()
-        if self._guard is None and isinstance(outcome, Grant) and self._take_guard():
+        if isinstance(outcome, Grant) and self._guard is None and (guard := self._take_guard()):
             # The last holder told of its release a moment before it let go of the guard.
-            assert self._guard is not None
-            yield Call(script("adopt", "held"), (self.keys.lock,), (self.lock_id, self._guard.identity))
+            yield Call(script("adopt", "held"), (self.keys.lock,), (self.lock_id, guard.identity))
         return outcome
 
     def _take(self) -> Steps[Grant | Refusal]:
@@ -132,11 +131,11 @@ class SmartClaim(Claim):
     def lost(self) -> None:
         self._free_guard()
 
-    def _take_guard(self) -> bool:
+    def _take_guard(self) -> Guard | None:
         """Without it the lock can be had when it is free, but not be stolen."""
         if self._lock.identity.guarded and self._guard is None:
             self._guard = take_guard(self._lock.identity.hostname, self.keys.lock)
-        return self._guard is not None
+        return self._guard
 
     def _free_guard(self) -> None:
         guard, self._guard = self._guard, None

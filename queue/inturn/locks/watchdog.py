@@ -213,10 +213,11 @@ def watch(lease: BaseLease, *, renewing: bool) -> None:
     wait = interval(lease) if renewing else lease.remaining()
     if lease.last_end is not None:
         wait = min(wait, lease.remaining())
+    kept: ref[BaseLease] = ref(lease)
     if isinstance(lease, Lease):
-        _clock.after(wait, partial(_begin, kept := ref(lease), renewing), partial(_unfinished, kept))
+        _clock.after(wait, partial(_begin, kept, renewing), partial(_unfinished, kept))
     else:
-        asyncio.get_running_loop().call_later(wait, _begin, ref(lease), renewing)
+        asyncio.get_running_loop().call_later(wait, _begin, kept, renewing)
 
 
 def _begin(kept: "ref[BaseLease]", renewing: bool) -> None:

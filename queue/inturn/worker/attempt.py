@@ -4,15 +4,18 @@ import math
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 
 from inturn.context import JobContext
-from inturn.errors import JobAborted
+from inturn.errors import JobAborted, JobSkipped, Snoozed
 from inturn.model import Again, Ended, Job, Outcome, Status
 from inturn.tasks import Task
+
+if TYPE_CHECKING:
+    from inturn.worker.resources import Holding
 
 MAX_ERROR = 8192
 
@@ -20,12 +23,13 @@ MAX_ERROR = 8192
 class Attempt:
     """A job in the hands of a worker."""
 
-    __slots__ = ("_aborted", "_scope", "claimed_at", "context", "job", "task")
+    __slots__ = ("_aborted", "_scope", "claimed_at", "context", "holding", "job", "task")
 
     def __init__(self, job: Job, task: Task[..., Any], context: JobContext | None) -> None:
         self.job = job
         self.task = task
         self.context = context  # only for a task that asked for it
+        self.holding: Holding | None = None  # what it needs to hold while it runs
         self.claimed_at = time.monotonic()
         self._scope = anyio.CancelScope()
         self._aborted: str | None = None
@@ -45,6 +49,8 @@ class Attempt:
         """How it ended, or None if it was given back: then the job has not ended."""
         try:
             with self._scope:
+                if self.holding is not None:
+                    await self.holding.take()
                 await self._call(limiter)
                 return Ended(self.job, Status.SUCCEEDED)
             return Ended(self.job, Status.ABORTED, self._aborted) if self._aborted else None
@@ -63,6 +69,10 @@ class Attempt:
                 raise error
 
     def _failed(self, error: BaseException) -> Outcome:
+        if isinstance(error, Snoozed):
+            return Again(self.job, error.delay, uncharged=True)
+        if isinstance(error, JobSkipped):
+            return Ended(self.job, Status.CANCELLED, str(error))
         text = describe(error)
         if isinstance(error, JobAborted):
             return Ended(self.job, Status.ABORTED, text)

@@ -29,6 +29,8 @@ def note_outcome(outcome: Outcome) -> None:
         case Ended(status=Status.SUCCEEDED):
             if logger.isEnabledFor(logging.INFO):
                 logger.info("job.succeeded: %s %s", job.id, job.task_name, extra=fields(job))
+        case Ended(status=Status.CANCELLED, error=error):
+            logger.info("job.skipped: %s %s: %s", job.id, job.task_name, error, extra=fields(job))
         case Ended(status=status, error=error):
             logger.error("job.%s: %s %s\n%s", status, job.id, job.task_name, error, extra=fields(job))
         case Again(delay=delay, error=error):

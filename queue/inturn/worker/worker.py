@@ -44,7 +44,7 @@ class Worker:
         self._options = options
         self._link = Link(connector)
         self._appetite = Appetite(options.fetch_job_polling_interval)
-        self._hands = Hands(app, options, self._appetite.ring)
+        self._hands = Hands(app, connector, options, self._appetite.ring)
         self._pace = Pace(options.concurrency)
         self._id: UUID
         self._upkeep: Upkeep
@@ -111,6 +111,8 @@ class Worker:
         finally:
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
                 await self._leave()
+            with anyio.move_on_after(LEAVE_SECONDS, shield=True):
+                await self._hands.close()
 
     async def _register(self) -> None:
         o = self._options
@@ -188,7 +190,7 @@ class Worker:
 
     async def _finish(self) -> None:
         """Report everything that has ended; take over what its lanes hand back."""
-        outcomes, self._hands.ended = self._hands.ended, []
+        outcomes = self._hands.take_ended()
         ended = [outcome for outcome in outcomes if isinstance(outcome, Ended)]
         again = [outcome for outcome in outcomes if isinstance(outcome, Again)]
         accepted: set[int] = set()
@@ -203,6 +205,7 @@ class Worker:
         except DatabaseUnavailable:
             self._hands.ended[:0] = outcomes  # finish is idempotent: what took effect is not accepted twice
             raise
+        self._hands.let_go(outcomes)
         self._start(handed)
         self._pace.note(len(outcomes))
         if again or len(handed) < sum(outcome.job.lock is not None for outcome in outcomes):
