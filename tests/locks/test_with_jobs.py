@@ -202,6 +202,21 @@ async def test_J2_snooze_keeps_the_place_in_the_lane(app: App, query: Query, add
     assert seen == ["first", "second"]
 
 
+async def test_J2_snooze_charges_no_attempt(app: App, query: Query, address: str) -> None:
+    @app.task(resources=[address], busy_seconds=SOON)
+    def work() -> None: ...
+
+    lease = lock_from_url(address).acquire()
+    assert lease is not None
+    job = work.defer()
+    async with serving(app) as until:
+        await until(lambda: query("SELECT FROM jobs WHERE fence > 3"))  # it was begun some times
+        lease.release()
+        await until(lambda: finished(query))
+    assert finished(query) == {job: ("succeeded", 1)}
+    assert query("SELECT errors FROM finished_jobs") in ([(None,)], [([],)])
+
+
 @pytest.mark.parametrize("kind", ["sync", "async"])
 async def test_J3_wait_waits_in_its_slot(app: App, query: Query, address: str, kind: str) -> None:
     ran: list[bool] = []
