@@ -18,13 +18,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+from inturn.locks.baselock import BaseLock, L
 from inturn.locks.engine import Claim, Grant, Holder, Refusal, Renewal
 from inturn.locks.errors import LockBackendError
 from inturn.locks.files import Held, open_regular
 from inturn.locks.filesystem import refuse_unknown
-from inturn.locks.lock import AsyncLock, BaseLock, L, Lock, OnTimeout, Terms
+from inturn.locks.lock import Lock
+from inturn.locks.lock_async import AsyncLock
 from inturn.locks.ports import AsyncClockPort, ClockPort
 from inturn.locks.steps import Steps
+from inturn.locks.terms import OnTimeout, Terms
 
 RECORD_BYTES = 4096
 

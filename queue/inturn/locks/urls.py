@@ -3,7 +3,8 @@
 from typing import Any, Literal, overload
 from urllib.parse import unquote, urlsplit
 
-from inturn.locks.lock import AsyncLock, Lock
+from inturn.locks.lock import Lock
+from inturn.locks.lock_async import AsyncLock
 
 REDIS = ("redis", "rediss", "unix")
 POSTGRESQL = ("postgresql", "postgres")

@@ -23,7 +23,7 @@ from psycopg.conninfo import conninfo_to_dict
 from inturn.connectors import PsycopgConnector
 from inturn.errors import JobSkipped, Snoozed
 from inturn.locks.errors import LockBackendError, LockError, LockTimeout
-from inturn.locks.lock import AsyncLock
+from inturn.locks.lock_async import AsyncLock
 from inturn.locks.several import lock_all
 from inturn.locks.urls import REDIS, lock_from_url
 from inturn.model import Again, Ended, Outcome, Status
