@@ -28,14 +28,10 @@ from tests.locks.redis_cluster import cluster
 NAMES = [f"it{n}" for n in range(12)]  # on all nodes
 
 
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    for version, binary in redis_server.binaries().items():
-        if not version.startswith("6."):
-            with cluster(binary) as port:
-                yield port
-            return
-    pytest.fail("no Redis 7 is here: apt-get install redis-server")
+@pytest.fixture(scope="module", params=redis_server.binaries().values(), ids=list(redis_server.binaries()))
+def port(request: pytest.FixtureRequest) -> Iterator[int]:
+    with cluster(request.param) as port:
+        yield port
 
 
 @pytest.fixture
@@ -47,7 +43,7 @@ def client(port: int) -> "Iterator[redis.RedisCluster]":
 
 
 @pytest.mark.parametrize(
-    "kind", [SmartLock, BasicLock, lambda *a, **o: Semaphore(*a, 1, **o)], ids=["smart", "basic", "semaphore"]
+    "kind", [SmartLock, BasicLock, lambda client, name: Semaphore(client, name, 1)], ids=["smart", "basic", "semaphore"]
 )
 def test_one_holds_it_and_another_waits_for_it(client: "redis.RedisCluster", kind: Any) -> None:
     for name in NAMES:
@@ -103,7 +99,7 @@ def test_tasks_hold_it_in_turn(port: int, client: "redis.RedisCluster") -> None:
                     lambda c, n: AsyncSemaphore(c, f"s{n}", 1),
                     AsyncTokenLock,
                 ):
-                    lock: Any = make(client, name)  # type: ignore[no-untyped-call]
+                    lock: Any = make(client, name)
                     async with lock:
                         assert await lock.locked()
                     assert not await lock.locked()

@@ -1,6 +1,7 @@
 """The scripts of the locks in Redis, and the names of their keys.
 
-Every script names all its keys, and all keys of a lock lie in one hash slot: `prefix:{name}…`, so that Redis 6.2, 7 and a Cluster run them.
+Every script names all its keys, and all keys of a lock lie in one hash slot: `prefix:{name}…`, so that
+a Cluster runs them too.
 """
 
 import hashlib
