@@ -17,6 +17,7 @@ from inturn.middleware import TaskMiddleware
 from inturn.model import NewJob
 from inturn.options import OnConflictName, OnFailureName, OnRetryName, Retry, TaskOptions
 from inturn.periodic import Periodics
+from inturn.resources import OnBusyName, Resource
 from inturn.tasks import Options, P, R, Task
 
 NO_APP = (
@@ -127,6 +128,9 @@ class Blueprint(Periodics):
         on_failure: OnFailureName = "continue",
         timeout: float | timedelta | None = None,
         task_middleware: Sequence[TaskMiddleware] | None = None,
+        resources: Sequence[Resource] = (),
+        on_busy: OnBusyName = "snooze",
+        busy_seconds: float | None = None,
     ) -> Any:
         """Make a function a task. Its name is `module.function` unless given; workers find it by that name.
 
@@ -136,26 +140,20 @@ class Blueprint(Periodics):
         timeout: a run that takes longer, in seconds, fails with JobTimeout: an async task is cancelled; a sync task is asked
         (`context.should_abort()`), and keeps its slot for as long as it goes on regardless.
         task_middleware: what runs around it, see `inturn.middleware`.
+        resources: locks to hold while it runs, as addresses ("redis://cache/0#printer:{printer}", with arguments of the task in
+        the name) or as functions that make an async lock of the arguments. on_busy: while somebody else has one, the job goes
+        back uncharged for `busy_seconds` and keeps its place ("snooze"), waits so long in its slot ("wait"), ends as cancelled
+        ("skip"), fails ("fail"), or runs without ("proceed"); see docs/locks.md.
         """
         options = Options().changed(
-            queue=queue,
-            priority=priority,
-            lock=lock,
-            queueing_lock=queueing_lock,
-            on_conflict=on_conflict,
-            on_retry=on_retry,
-            on_failure=on_failure,
-            timeout=timeout,
-        )
+            queue=queue, priority=priority, lock=lock, queueing_lock=queueing_lock, on_conflict=on_conflict,
+            on_retry=on_retry, on_failure=on_failure, timeout=timeout,
+        )  # fmt: skip
         declare = partial(
             self._declare,
-            name=name,
-            aliases=arguments.check_aliases(aliases),
-            retry=retry,
-            pass_context=pass_context,
-            options=options,
-            task_middleware=task_middleware,
-        )
+            name=name, aliases=arguments.check_aliases(aliases), retry=retry, pass_context=pass_context, options=options,
+            task_middleware=task_middleware, resources=resources, on_busy=on_busy, busy_seconds=busy_seconds,
+        )  # fmt: skip
         return declare if _func is None else declare(_func)
 
     def _declare(

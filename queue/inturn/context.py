@@ -13,6 +13,7 @@ from inturn.model import Job
 
 if TYPE_CHECKING:
     from inturn.blueprint import Blueprint
+    from inturn.locks.lease import AsyncLease
     from inturn.tasks import Task
     from inturn.worker.transaction import Transaction
 
@@ -29,6 +30,7 @@ class JobContext:
     start_timestamp: float  # seconds since 1970
     additional_context: dict[str, Any] = field(default_factory=dict)
     abort_reason: str | None = None
+    leases: tuple[AsyncLease, ...] = ()  # on the task's resources, in their order; each has a `fence`
     begin: Callable[[], Transaction] | None = field(default=None, repr=False)  # the worker's; see transaction()
 
     @property

@@ -82,6 +82,10 @@ class JobNotFound(InturnError, LookupError):
     """There is no such job; perhaps its history was deleted."""
 
 
+class JobSkipped(InturnError):
+    """A resource of the job is busy, and its task says on_busy="skip": it ends as cancelled without having run."""
+
+
 class JobTimeout(InturnError, TimeoutError):
     """A run of a job took longer than its `timeout`. It is a failure like any other: the retry strategy decides."""
 

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict
 
 from inturn.middleware import TaskMiddleware
+from inturn.resources import OnBusyName, Resource
 from inturn.retry import BaseRetryStrategy
 
 Retry = bool | int | BaseRetryStrategy
@@ -28,6 +29,9 @@ class TaskOptions(TypedDict, total=False):
     on_failure: OnFailureName
     timeout: float | timedelta | None
     task_middleware: Sequence[TaskMiddleware] | None
+    resources: Sequence[Resource]
+    on_busy: OnBusyName
+    busy_seconds: float | None
 
 
 class JobOptions(TypedDict, total=False):

@@ -15,6 +15,7 @@ from inturn.middleware import TaskMiddleware, check_task_middleware
 from inturn.model import NewJob, OnConflict, OnFailure, OnRetry
 from inturn.options import JobOptions, OnConflictName, OnFailureName, OnRetryName, Retry
 from inturn.periodic import Schedule
+from inturn.resources import Resource, declared
 from inturn.retry import strategy
 
 if TYPE_CHECKING:
@@ -164,6 +165,9 @@ class Task(Deferrer[P], Generic[P, R]):
         pass_context: bool,
         options: Options,
         task_middleware: Sequence[TaskMiddleware] | None = None,
+        resources: Sequence[Resource] = (),
+        on_busy: str = "snooze",
+        busy_seconds: float | None = None,
     ) -> None:
         super().__init__(owner, name, self, options)
         parameters = list(inspect.signature(func).parameters.values())
@@ -182,6 +186,7 @@ class Task(Deferrer[P], Generic[P, R]):
         self.names = arguments.names(self.signature)
         self.task_middleware = check_task_middleware(name, task_middleware, is_async_task=self.is_async)
         self.schedules: dict[str, Schedule] = {}
+        self.resources = declared(name, self.signature, resources, on_busy, busy_seconds)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.func(*args, **kwargs)

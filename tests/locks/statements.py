@@ -102,6 +102,14 @@ FAMILIES = {
 5 release blocks while another thread waits
 6 a forked child's exit deletes the parent's file
 7 release deletes a successor's file"""),
+    "J": ("With jobs", """
+1 taken before the task runs, in one order, given back after the commit that stores its end
+2 snooze keeps the place and charges no attempt
+3 wait, skip, fail, proceed; a store that is away
+4 losing one ends the run, and what it reports is refused
+5 a later attempt takes over from an earlier one at once
+6 names made of arguments
+7 tasks without resources pay nothing"""),
     "P": ("Faults", """
 1 lost replies
 2 DEBUG SLEEP

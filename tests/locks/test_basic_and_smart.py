@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import socket as sockets_module
+import tempfile
 import threading
 import time
 from typing import Any
@@ -207,10 +208,47 @@ def test_S8_a_guard_elsewhere_proves_nothing(conn: "redis.Redis", socket: str, s
     assert SmartLock(conn, "it", host="web-1").acquire(timeout=0) is None
 
 
+def test_S8_a_guard_that_was_tidied_away_is_made_anew(conn: "redis.Redis", monkeypatch: Any, tmp_path: Any) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    lock = SmartLock(conn, "it", host="web-1")
+    for _ in range(2):
+        with lock:
+            (guard,) = tmp_path.glob("*/*")
+            status = guard.stat()
+            assert json.loads(str(conn.get(KEY)))["guard"].endswith(f"/{status.st_dev}:{status.st_ino}")
+        guard.unlink()
+
+
+def test_S8_a_guard_is_kept_open_but_not_locked(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
+    with SmartLock(conn, "it", host="web-1"):
+        pass
+    holder = spawn(HOLD, socket, "web-1", 60)
+    holder.line()
+    assert SmartLock(conn, "it", host="web-1").acquire(timeout=0) is None  # and our open file is no proof
+    holder.kill()
+    with SmartLock(conn, "it", host="web-1", timeout=0) as lease:
+        assert lease is not None
+        assert lease.fence == 3
+
+
 def test_S8_what_was_left_before_a_boot_is_stolen(client: "redis.Redis", conn: "redis.Redis") -> None:
     conn.set(KEY, foreign("web-1", guard="elsewhere", boot="another boot"))
     with SmartLock(client, "it", host="web-1", timeout=0):
         pass
+
+
+def test_J5_a_newer_attempt_takes_over_from_an_older_one_at_once(client: "redis.Redis", conn: "redis.Redis") -> None:
+    lock = SmartLock(client, "it", host="web-1")
+    old = lock.on_behalf_of("job 7", 1).acquire(timeout=0)
+    assert old is not None
+    for somebody_else in (lock, lock.on_behalf_of("job 8", 2), lock.on_behalf_of("job 7", 1)):
+        assert somebody_else.acquire(timeout=0) is None
+    new = SmartLock(conn, "it", host="web-2").on_behalf_of("job 7", 2).acquire(timeout=0)
+    assert new is not None
+    assert (old.fence, new.fence) == (1, 2)
+    with pytest.raises(LockLost):
+        old.release()
+    assert new.owned()
 
 
 def test_S9_host_name_is_the_callers_or_prefix_and_hostname(conn: "redis.Redis") -> None:

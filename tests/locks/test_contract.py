@@ -31,7 +31,8 @@ from inturn.locks import (
     install,
 )
 from inturn.locks.lease import AsyncLease, Lease
-from inturn.locks.lock import AsyncLock, Lock
+from inturn.locks.lock import Lock
+from inturn.locks.lock_async import AsyncLock
 from tests.locks.conftest import in_threads
 
 Make = Callable[..., Lock]

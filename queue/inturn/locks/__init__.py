@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from inturn.locks.openlock import FileLock
     from inturn.locks.pg import AsyncPgLock, PgLock
     from inturn.locks.pg_fence import check_fence, check_fence_async, highest_fence, install
+    from inturn.locks.policy import JOB, Policy
     from inturn.locks.semaphore import AsyncSemaphore, Semaphore
     from inturn.locks.several import lock_all
     from inturn.locks.sigterm import expire_soon
-    from inturn.locks.smart import JOB, AsyncSmartLock, Policy, SmartLock, host_name
+    from inturn.locks.smart import AsyncSmartLock, SmartLock, host_name
     from inturn.locks.tokenlock import TokenLock
     from inturn.locks.tokenlock_async import AsyncTokenLock
     from inturn.locks.urls import lock_from_url
@@ -55,7 +56,7 @@ _HOMES = {
     "BasicLock": "basic",
     "FileLock": "openlock",
     "Holder": "engine",
-    "JOB": "smart",
+    "JOB": "policy",
     "KernelFileLock": "kernel",
     "Lease": "lease",
     "LockBackendError": "errors",
@@ -66,7 +67,7 @@ _HOMES = {
     "LockNotHeld": "errors",
     "LockTimeout": "errors",
     "PgLock": "pg",
-    "Policy": "smart",
+    "Policy": "policy",
     "Semaphore": "semaphore",
     "SmartLock": "smart",
     "TokenLock": "tokenlock",

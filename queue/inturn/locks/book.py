@@ -9,8 +9,9 @@ import secrets
 import time
 from typing import Any, Literal
 
-from inturn.locks.lease import check_ttl
-from inturn.locks.redis import MARK_MS, Call, RedisPort, beside, script
+from inturn.locks.redis import RedisPort
+from inturn.locks.redis_scripts import MARK_MS, Call, beside, script
+from inturn.locks.terms import check_ttl
 
 PAUSE = 0.001  # seconds between two tries, as in the book
 

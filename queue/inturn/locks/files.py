@@ -24,6 +24,8 @@ class Held:
     def __init__(self, fd: int, path: Path) -> None:
         self.fd = fd
         self.path = path
+        self.status = os.fstat(fd)
+        self.inode = self.status.st_dev, self.status.st_ino
         _open.add(self)
 
     def lock(self, kind: int) -> bool:
@@ -36,13 +38,21 @@ class Held:
             raise LockBackendError(f"{self.path} cannot be locked: {error.strerror}") from error
         return True
 
+    def unlock(self) -> bool:
+        """False if there is nothing to unlock: it was closed, or belongs to the process that we were forked from."""
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_UN)
+        except (OSError, ValueError):
+            return False
+        return True
+
     def is_at_path(self) -> bool:
         """False if the file was removed or replaced since it was opened."""
         try:
-            there, ours = os.stat(self.path, follow_symlinks=False), os.fstat(self.fd)
+            there = os.stat(self.path, follow_symlinks=False)
         except OSError:
             return False
-        return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+        return self.fd >= 0 and (there.st_dev, there.st_ino) == self.inode
 
     def close(self) -> None:
         fd, self.fd = self.fd, -1
@@ -81,11 +91,10 @@ def open_regular(path: Path, *, create: bool = True, write: bool = True, any_own
         raise LockBackendError(
             f"{path} {_REASONS.get(error.errno or 0, f'cannot be opened: {error.strerror}')}"
         ) from error
-    status = os.fstat(held.fd)
-    if not stat.S_ISREG(status.st_mode):
+    if not stat.S_ISREG(held.status.st_mode):
         held.close()
         raise LockBackendError(f"{path} is no regular file")
-    if status.st_uid != os.geteuid() and not any_owner:
+    if not any_owner and held.status.st_uid != os.geteuid():
         held.close()
         raise LockBackendError(f"{path} belongs to another user, who could replace it; choose a path of your own")
     return held

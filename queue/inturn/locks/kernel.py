@@ -18,13 +18,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+from inturn.locks.baselock import BaseLock, L
 from inturn.locks.engine import Claim, Grant, Holder, Refusal, Renewal
 from inturn.locks.errors import LockBackendError
 from inturn.locks.files import Held, open_regular
 from inturn.locks.filesystem import refuse_unknown
-from inturn.locks.lock import AsyncLock, BaseLock, L, Lock, OnTimeout, Terms
+from inturn.locks.lock import Lock
+from inturn.locks.lock_async import AsyncLock
 from inturn.locks.ports import AsyncClockPort, ClockPort
 from inturn.locks.steps import Steps
+from inturn.locks.terms import OnTimeout, Terms
 
 RECORD_BYTES = 4096
 
@@ -38,7 +41,8 @@ class KernelClaim(Claim):
     def take(self, patience: float) -> Steps[Grant | Refusal]:
         yield from ()
         paths = self._lock.paths()
-        random.shuffle(paths)
+        if len(paths) > 1:
+            random.shuffle(paths)
         for path in paths:
             held = open_regular(path, any_owner=self._lock.any_owner)
             # Whoever opened it before it was removed must not lock what nobody else can see.
@@ -49,14 +53,14 @@ class KernelClaim(Claim):
         return Refusal(_holder(self.name, _read(paths[0])))
 
     def _granted(self, held: Held) -> Grant:
-        owner = f"{socket.gethostname()} pid {os.getpid()}"
+        owner, now = f"{socket.gethostname()} pid {os.getpid()}", time.time()
         if self._lock.kind == fcntl.LOCK_SH:
-            return Grant(owner, None, time.time())
+            return Grant(owner, None, now)
         fence = _fence(_record(held)) + 1
-        record = {"fence": fence, "owner": owner, "lock_id": self.lock_id, "acquired_at": time.time()}
+        record = {"fence": fence, "owner": owner, "lock_id": self.lock_id, "acquired_at": now}
         # In one write, shorter than a block: readers see the old record or the new one.
         os.pwrite(held.fd, json.dumps(record).ljust(RECORD_BYTES // 8).encode() + b"\n", 0)
-        return Grant(owner, fence if self._lock.slots == 1 else None, time.time())
+        return Grant(owner, fence if self._lock.slots == 1 else None, now)
 
     def drop(self) -> Steps[bool]:
         yield from ()
@@ -148,7 +152,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _record(held: Held) -> dict[str, Any]:
     """What the last holder wrote; nothing, if that was somebody else."""
     try:
-        record = json.loads(os.pread(held.fd, RECORD_BYTES, 0).partition(b"\n")[0] or b"{}")
+        record = json.loads(os.pread(held.fd, RECORD_BYTES, 0).partition(b"\n")[0].decode() or "{}")
     except ValueError:
         raise LockBackendError(f"{held.path} holds something else than a lock's record; it was not touched") from None
     return record if isinstance(record, dict) else {}

@@ -31,13 +31,21 @@ def held_at(store: str, prefix: str = "inturn") -> Iterator[Holder]:
 def _in_redis(address: str, prefix: str) -> Iterator[Holder]:
     """Smart locks, and what else stands in their place; basic locks have no owner to show."""
     from redis import Redis
+    from redis.exceptions import RedisError
 
     from inturn.locks.basic import BasicLock
     from inturn.locks.redis import translated
     from inturn.locks.smart import SmartLock
 
-    with translated(), Redis.from_url(address, decode_responses=True) as client:
-        for key in client.scan_iter(match=f"{prefix}:{{*}}", count=500):
+    with Redis.from_url(address, decode_responses=True) as client:
+        keys = client.scan_iter(match=f"{prefix}:{{*}}", count=500)
+        while True:
+            try:
+                key = next(keys, None)
+            except RedisError as error:
+                raise translated(error) from error
+            if key is None:
+                return
             name = key.removeprefix(f"{prefix}:{{").removesuffix("}")
             try:
                 holder = SmartLock(client, name, prefix=prefix).holder()

@@ -11,7 +11,6 @@ It does not promise exclusion against a peer that judges our file wrongly, nor o
 """
 
 import atexit
-import copy
 import fcntl
 import logging
 import os
@@ -24,60 +23,40 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypedDict
+from typing import Literal, Self
 
 from inturn.locks.engine import LONGEST_PAUSE, growing
 from inturn.locks.errors import LockError
 from inturn.locks.files import Held, open_regular
 from inturn.locks.filesystem import refuse_unknown
 from inturn.locks.markers import Record, foreign_holder_lives, own_record, parsed
+from inturn.locks.openlock_options import (
+    Defaults,
+    InvalidLockFile,
+    InvalidOption,
+    InvalidRelease,
+    OpenLockException,
+    Timeout,
+    get_defaults,
+    set_defaults,
+)
+
+__all__ = [
+    "Defaults",
+    "FileLock",
+    "InvalidLockFile",
+    "InvalidOption",
+    "InvalidRelease",
+    "OpenLockException",
+    "Timeout",
+    "get_defaults",
+    "logger",
+    "set_defaults",
+]
 
 logger = logging.getLogger(__name__)
 GUARD_PATIENCE = 5.0  # seconds; a guard is held for some milliseconds, unless its holder was stopped
 LONGEST_RECORD = 65536
-
-
-class OpenLockException(LockError):
-    """The base of all that is raised here."""
-
-
-class Timeout(OpenLockException):
-    """The lock was held for all of the time that the caller would wait."""
-
-
-class InvalidRelease(OpenLockException):
-    """The lock to be released is not ours."""
-
-
-class InvalidLockFile(OpenLockException):
-    """No valid lock file came about."""
-
-
-class InvalidOption(OpenLockException):
-    """There is no such option."""
-
-
-class Defaults(TypedDict, total=False):
-    """Seconds to wait before an own file is confirmed; attempts to create a valid one; seconds between two tries."""
-
-    race_delay: float
-    tries: int
-    retry_period: float
-
-
-_defaults: Defaults = {"race_delay": 0.2, "tries": 2, "retry_period": 0.3}
-
-
-def get_defaults() -> Defaults:
-    return copy.copy(_defaults)
-
-
-def set_defaults(**kw: float) -> None:
-    """For locks that are made from now on."""
-    for key in kw:
-        if key not in _defaults:
-            raise InvalidOption(f"Invalid option: '{key}'")
-    _defaults.update(kw)  # type: ignore[typeddict-item]
 
 
 class FileLock:

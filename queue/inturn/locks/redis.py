@@ -1,88 +1,17 @@
-"""Redis below the locks: the shipped scripts, the names of keys, and a port for each colour of client.
-
-Every script names all its keys, and all keys of a lock lie in one hash slot: `prefix:{name}…`. Clients may decode
-replies or not. Redis 6.2, 7 and Valkey do.
-"""
+"""Redis below the locks: a port for each colour of client. Clients may decode replies or not."""
 
 import asyncio
-import hashlib
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from functools import cache
-from math import ceil
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 from redis import exceptions
 
 from inturn.locks.errors import LockBackendError
+from inturn.locks.redis_scripts import Call
 from inturn.locks.steps import Listen, Pause
 
-SCRIPTS = Path(__file__).parent / "lua"
-MARK_MS = 30_000  # how long a release can be repeated: longer than any client retries
 ANSWER_SECONDS = 1.0  # to hear that a subscription stands
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    text: str
-    sha: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sha", hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest())
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    script: Script
-    keys: Sequence[str]
-    arguments: Sequence[str | int | bytes] = ()
-
-    @property
-    def words(self) -> tuple[Any, ...]:
-        return (len(self.keys), *self.keys, *self.arguments)
-
-
-@cache
-def script(name: str, *preludes: str) -> Script:
-    return Script("\n".join((SCRIPTS / f"{part}.lua").read_text(encoding="utf-8") for part in (*preludes, name)))
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """The keys of one lock."""
-
-    prefix: str
-    name: str
-
-    def __post_init__(self) -> None:
-        if not self.name or self.name.startswith("}") or len(self.name) > 1024:
-            raise ValueError(f"name={self.name[:50]!r}: give 1 to 1,024 characters, the first of them not }}")
-
-    @property
-    def lock(self) -> str:
-        return f"{self.prefix}:{{{self.name}}}"
-
-    def of(self, part: str) -> str:
-        return f"{self.lock}:{part}"
-
-    def mark(self, lock_id: str) -> str:
-        return self.of(f"released:{lock_id}")
-
-
-def beside(key: str | bytes, suffix: str) -> bytes:
-    """A key in the slot of another, whatever that is called."""
-    key = key.encode() if isinstance(key, str) else bytes(key)
-    start = key.find(b"{")
-    tagged = start >= 0 and key.find(b"}", start + 2) > 0
-    return (key if tagged else b"{" + key + b"}") + suffix.encode()
-
-
-def milliseconds(seconds: float) -> int:
-    """Rounded up: a life of 0.4 ms is short, and not none."""
-    return ceil(seconds * 1000)
 
 
 class RedisPort:
@@ -101,8 +30,10 @@ class RedisPort:
             case Listen(channel):
                 self._listen(channel)
             case _:
-                with translated():
+                try:
                     return self._call(request)
+                except exceptions.RedisError as error:
+                    raise translated(error) from error
 
     def rest(self) -> None:
         messages, self._messages = self._messages, None
@@ -149,8 +80,10 @@ class AsyncRedisPort:
             case Listen(channel):
                 await self._listen(channel)
             case _:
-                with translated():
+                try:
                     return await self._call(request)
+                except exceptions.RedisError as error:
+                    raise translated(error) from error
 
     async def rest(self) -> None:
         messages, self._messages = self._messages, None
@@ -184,11 +117,7 @@ class AsyncRedisPort:
         await asyncio.sleep(max(0.0, end - time.monotonic()))
 
 
-@contextmanager
-def translated() -> Iterator[None]:
-    try:
-        yield
-    except (exceptions.ConnectionError, exceptions.TimeoutError) as error:
-        raise LockBackendError(f"Redis cannot be reached or went away: {error}", unclear=True) from error
-    except exceptions.RedisError as error:
-        raise LockBackendError(f"Redis refused: {error}") from error
+def translated(error: Exception) -> LockBackendError:
+    if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
+        return LockBackendError(f"Redis cannot be reached or went away: {error}", unclear=True)
+    return LockBackendError(f"Redis refused: {error}")

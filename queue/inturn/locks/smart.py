@@ -12,35 +12,27 @@ It does not promise exclusion: a holder that is stopped for longer than its ttl 
 writes then must be refused by its fence.
 """
 
-import math
+import copy
+import json
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
-from inturn.locks.engine import Claim, Grant, Holder, Refusal, Renewal
-from inturn.locks.errors import LockMalformed
-from inturn.locks.guard import Guard, boot_id, take_guard
-from inturn.locks.lock import AsyncLock, BaseLock, L, Lock, OnTimeout, Terms
-from inturn.locks.redis import MARK_MS, AsyncRedisPort, Call, Keys, RedisPort, milliseconds, script
+from inturn.locks.baselock import BaseLock, L
+from inturn.locks.engine import Claim, Holder
+from inturn.locks.guard import boot_id
+from inturn.locks.lock import Lock
+from inturn.locks.lock_async import AsyncLock
+from inturn.locks.policy import DEFAULT, Policy
+from inturn.locks.redis import AsyncRedisPort, RedisPort
+from inturn.locks.redis_scripts import Call, Keys, script
 from inturn.locks.sigterm import expire_on_sigterm
+from inturn.locks.smart_claim import SmartClaim, holder_of, malformed
 from inturn.locks.steps import Steps
+from inturn.locks.terms import OnTimeout, Terms
 
-LONGEST_PAUSE = 1.0  # seconds: a release is told, this is for what is not (an expiry by another's hand)
 TTL = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """When a lock may be taken from its holder; seconds, None: never."""
-
-    same_host: float | None = 0.0  # our dead former self's: at once, or after its life was shortened to this
-    stale_after: float | None = None  # the age from which another host's lock is taken to be dead
-    stale: float = 0.0  # as same_host, for such a lock
-
-
-JOB = Policy(same_host=300, stale_after=6 * 3600, stale=3600)
-"""For background jobs, which have time: nothing is stolen at once."""
 
 
 def host_name(prefix: str = "inturn", process: str | None = None) -> str:
@@ -55,99 +47,6 @@ class Identity:
     guarded: bool
 
 
-class SmartClaim(Claim):
-    longest_pause = LONGEST_PAUSE
-
-    def __init__(self, lock: "_Smart[Any]", lock_id: str | None) -> None:
-        super().__init__(lock.name, lock_id)
-        self.keys = lock.keys
-        self.channel: str = lock.keys.of("free")
-        self._lock = lock
-        self._guard: Guard | None = None
-        self._taken_at: float | None = None
-
-    def take(self, patience: float) -> Steps[Grant | Refusal]:
-        self._take_guard()
-        outcome: Grant | Refusal | None = None
-        try:
-            outcome = yield from self._take()
-        finally:
-            if not isinstance(outcome, Grant):
-                self._free_guard()
-        if self._guard is None and isinstance(outcome, Grant) and self._take_guard():
-            # The last holder told of its release a moment before it let go of the guard.
-            yield Call(script("adopt", "held"), (self.keys.lock,), (self.lock_id, self._guard_identity))
-        return outcome
-
-    def _take(self) -> Steps[Grant | Refusal]:
-        reply = yield self._request("" if self._lock.seed else "0")
-        if reply[0] == 2:
-            assert self._lock.seed is not None
-            reply = yield self._request(str(int(self._lock.seed())))
-        if reply[0] == -1:
-            raise malformed(self.name, reply[1])
-        if reply[0] == 0:
-            holder = holder_of(self.name, reply[1:])
-            return Refusal(holder, None if holder.ttl is None else holder.ttl + 0.001)
-        self._taken_at = self._lock.terms.clock()
-        return Grant(self._lock.identity.owner, reply[1], reply[2])
-
-    def _request(self, seed: str) -> Call:
-        lock, policy = self._lock, self._lock.policy
-        ttl = lock.terms.first_ttl
-        arguments = (
-            self.lock_id,
-            lock.identity.hostname,
-            milliseconds(ttl),
-            lock.identity.owner,
-            seed,
-            self._guard_identity,
-            boot_id(),
-            -1 if policy.same_host is None else milliseconds(policy.same_host),
-            -1 if policy.stale_after is None else math.ceil(policy.stale_after),
-            milliseconds(policy.stale),
-            self.channel,
-        )
-        return Call(script("take", "held"), (self.keys.lock, self.keys.of("fence")), arguments)
-
-    def drop(self) -> Steps[bool]:
-        stay = 0
-        if self._lock.min_hold and self._taken_at is not None:
-            stay = max(0, milliseconds(self._taken_at + self._lock.min_hold - self._lock.terms.clock()))
-        arguments = (self.lock_id, self.channel, stay, MARK_MS)
-        reply = yield Call(script("drop", "held"), (self.keys.lock, self.keys.mark(self.lock_id)), arguments)
-        self._free_guard()
-        return bool(reply)
-
-    def renew(self, ttl: float | None) -> Steps[Renewal]:
-        assert ttl is not None
-        keys = (self.keys.lock, self.keys.mark(self.lock_id))
-        reply = yield Call(script("renew", "held"), keys, (self.lock_id, milliseconds(ttl)))
-        return Renewal(reply)
-
-    def owned(self) -> Steps[bool]:
-        holder = yield from self._lock.look()
-        return holder is not None and holder.lock_id == self.lock_id
-
-    def lost(self) -> None:
-        self._free_guard()
-
-    def _take_guard(self) -> bool:
-        """Without it the lock can be had when it is free, but not be stolen."""
-        if self._lock.identity.guarded and self._guard is None:
-            self._guard = take_guard(self._lock.identity.hostname, self.keys.lock)
-        return self._guard is not None
-
-    @property
-    def _guard_identity(self) -> str:
-        return self._guard.identity if self._guard else ""
-
-    def _free_guard(self) -> None:
-        guard, self._guard = self._guard, None
-        if guard is not None:
-            guard.free()
-
-
 class _Smart(BaseLock[L]):
     def __init__(
         self,
@@ -160,7 +59,7 @@ class _Smart(BaseLock[L]):
         prefix: str = "inturn",
         host: str | None = None,
         process: str | None = None,
-        policy: Policy = Policy(),
+        policy: Policy = DEFAULT,
         portable: bool = False,
         renew: bool = True,
         max_hold: float | None = None,
@@ -181,11 +80,20 @@ class _Smart(BaseLock[L]):
         self.min_hold = min_hold
         self.seed = seed
         self.identity = Identity(hostname, hostname, guarded=not portable)
+        self.value_start = _value_start(self.identity)
         if sigterm is not None and ttl > sigterm:
             expire_on_sigterm(sigterm)
 
     def claim(self, lock_id: str | None = None) -> Claim:
         return SmartClaim(self.settings(), lock_id)
+
+    def on_behalf_of(self, whom: str, attempt: int) -> Self:
+        """A copy that takes the lock from an earlier attempt at the same thing at once, alive or not: it was given up."""
+        other = copy.copy(self.settings())
+        other._held, other._entered, other._settings = {}, {}, None
+        other.identity = replace(self.identity, owner=f"{self.identity.hostname} for {whom}, attempt {attempt}")
+        other.value_start = _value_start(other.identity, on_behalf_of=whom, attempt=attempt)
+        return other
 
     def look(self) -> Steps[Holder | None]:
         reply = yield Call(script("look", "held"), (self.keys.lock,))
@@ -215,23 +123,7 @@ class AsyncSmartLock(_Smart[Any], AsyncLock):
         return AsyncRedisPort(self.redis)
 
 
-def holder_of(name: str, facts: Any) -> Holder:
-    owner, lock_id, acquired_at, age, left, fence = facts
-    return Holder(
-        name,
-        text(owner),
-        text(lock_id),
-        acquired_at,
-        age,
-        None if left < 0 else left / 1000,
-        None if fence < 0 else fence,
-    )
-
-
-def malformed(name: str, what: Any) -> LockMalformed:
-    return LockMalformed(f"{text(what)} stands in its place, and is no lock; it was not touched", name=name)
-
-
-def text(reply: str | bytes) -> str:
-    """Of clients that decode replies, and of those that do not."""
-    return reply.decode() if isinstance(reply, bytes) else reply
+def _value_start(identity: Identity, **more: str | int) -> str:
+    """The lock's value as JSON, but for what each acquisition adds and the closing brace."""
+    members = {"hostname": identity.hostname, "owner": identity.owner, "boot": boot_id(), **more}
+    return json.dumps(members, separators=(",", ":")).removesuffix("}")

@@ -3,7 +3,8 @@
 from typing import Any, Literal, overload
 from urllib.parse import unquote, urlsplit
 
-from inturn.locks.lock import AsyncLock, Lock
+from inturn.locks.lock import Lock
+from inturn.locks.lock_async import AsyncLock
 
 REDIS = ("redis", "rediss", "unix")
 POSTGRESQL = ("postgresql", "postgres")
@@ -16,7 +17,7 @@ def lock_from_url(url: str, *, asynchronous: Literal[True], **options: Any) -> A
 
 
 def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lock | AsyncLock:
-    """A SmartLock, a KernelFileLock or a PgLock, made with the options of that class."""
+    """A SmartLock, a KernelFileLock or a PgLock, made with the options of that class; `redis`: a client to use."""
     address, _, name = url.partition("#")  # urllib would turn unix:///path into unix:/path
     name = unquote(name)
     scheme = urlsplit(url).scheme
@@ -34,13 +35,14 @@ def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lo
 def _on_redis(address: str, name: str, asynchronous: bool, options: dict[str, Any]) -> Lock | AsyncLock:
     from inturn.locks.smart import AsyncSmartLock, SmartLock
 
+    client = options.pop("redis", None)
     if asynchronous:
         from redis.asyncio import Redis as AsyncRedis
 
-        return AsyncSmartLock(AsyncRedis.from_url(address), name, **options)
+        return AsyncSmartLock(client or AsyncRedis.from_url(address), name, **options)
     from redis import Redis
 
-    return SmartLock(Redis.from_url(address), name, **options)
+    return SmartLock(client or Redis.from_url(address), name, **options)
 
 
 def _on_file(path: str, name: str, asynchronous: bool, options: dict[str, Any]) -> Lock | AsyncLock:

@@ -6,91 +6,19 @@ A lease that nobody refers to any more is not renewed. After a fork the child st
 """
 
 import asyncio
-import heapq
 import logging
 import os
-import threading
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from itertools import count
-from queue import Empty, SimpleQueue
+from functools import partial
 from weakref import ref
 
+from inturn.locks.baselease import BaseLease
 from inturn.locks.errors import LockBackendError
-from inturn.locks.lease import AsyncLease, BaseLease, Lease
+from inturn.locks.lease import AsyncLease, Lease
+from inturn.locks.timing import Action, Clock, Lane
 
 logger = logging.getLogger(__name__)
-IDLE = 5.0  # seconds after which a thread without work ends
 PROOF_INTERVAL = 5.0  # seconds between two looks at a lock without a time to live
-Action = Callable[[], None]
-Alive = Callable[[], object]
-
-
-class Clock:
-    """Runs actions at their time, in one thread."""
-
-    def __init__(self) -> None:
-        self._due: list[tuple[float, int, Action, Alive]] = []
-        self._many = 1000
-        self._numbers = count()
-        self._changed = threading.Condition()
-        self._running = False
-
-    def after(self, seconds: float, action: Action, alive: Alive) -> None:
-        entry = (time.monotonic() + seconds, next(self._numbers), action, alive)
-        with self._changed:
-            if len(self._due) > self._many:  # of locks that were held for a moment only
-                self._due = [waiting for waiting in self._due if waiting[3]()]
-                heapq.heapify(self._due)
-                self._many = max(1000, 2 * len(self._due))
-            heapq.heappush(self._due, entry)
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._run, name="inturn-locks-clock", daemon=True).start()
-            elif self._due[0] is entry:  # else it need not be woken: acquiring stays cheap
-                self._changed.notify()
-
-    def _run(self) -> None:
-        while action := self._next():
-            _guarded(action)
-
-    def _next(self) -> Action | None:
-        with self._changed:
-            while True:
-                wait = self._due[0][0] - time.monotonic() if self._due else IDLE
-                if self._due and wait <= 0:
-                    return heapq.heappop(self._due)[2]
-                if not self._changed.wait(wait) and not self._due:
-                    self._running = False
-                    return None
-
-
-class Lane:
-    """Runs renewals for one server one after another, in a thread that ends when there are none."""
-
-    def __init__(self) -> None:
-        self._queue: SimpleQueue[Action] = SimpleQueue()
-        self._starting = threading.Lock()
-        self._running = False
-
-    def put(self, action: Action) -> None:
-        with self._starting:
-            self._queue.put(action)
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._run, name="inturn-locks-renewal", daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            try:
-                _guarded(self._queue.get(timeout=IDLE))
-            except Empty:
-                with self._starting:
-                    if self._queue.empty():
-                        self._running = False
-                        return
-
 
 _clock = Clock()
 _lanes: dict[object, Lane] = {}
@@ -114,7 +42,6 @@ class Watch(ABC):
         self.in_flight = False
         self.renew_at = lease.began + interval(lease)
         self.turn = 0
-        self.arm(lease)
 
     @abstractmethod
     def after(self, seconds: float, action: Action) -> None: ...
@@ -136,10 +63,6 @@ class Watch(ABC):
         self.arm(lease)  # before the renewal, whose own look replaces this one
         if renewal_is_due:
             self.start_renewal(lease)
-
-    def unfinished(self) -> bool:
-        lease = self.lease()
-        return lease is not None and not lease.released
 
     def living(self) -> BaseLease | None:
         """The lease, unless it is over; an end that is due is told here."""
@@ -173,7 +96,7 @@ class Watch(ABC):
 
 class ThreadWatch(Watch):
     def after(self, seconds: float, action: Action) -> None:
-        _clock.after(seconds, action, self.unfinished)
+        _clock.after(seconds, action, partial(_unfinished, self.lease))
 
     def start_renewal(self, lease: BaseLease) -> None:
         assert isinstance(lease, Lease)
@@ -211,16 +134,30 @@ class TaskWatch(Watch):
 
 
 def watch(lease: BaseLease, *, renewing: bool) -> None:
-    if renewing or lease.expires is not None:
-        (ThreadWatch if isinstance(lease, Lease) else TaskWatch)(lease, renewing)
+    """Most leases are over before the first look, so all that is made for one now is a date."""
+    if not renewing and lease.expires is None:
+        return
+    wait = interval(lease) if renewing else lease.remaining()
+    if lease.last_end is not None:
+        wait = min(wait, lease.remaining())
+    kept: ref[BaseLease] = ref(lease)
+    if isinstance(lease, Lease):
+        _clock.after(wait, partial(_begin, kept, renewing), partial(_unfinished, kept))
+    else:
+        asyncio.get_running_loop().call_later(wait, _begin, kept, renewing)
+
+
+def _begin(kept: "ref[BaseLease]", renewing: bool) -> None:
+    lease = kept()
+    if lease is not None and not lease.released:
+        watch = (ThreadWatch if isinstance(lease, Lease) else TaskWatch)(lease, renewing)
+        watch.look(watch.turn)
+
+
+def _unfinished(kept: "ref[BaseLease]") -> bool:
+    lease = kept()
+    return lease is not None and not lease.released
 
 
 def interval(lease: BaseLease) -> float:
     return PROOF_INTERVAL if lease.ttl is None else lease.ttl / 3
-
-
-def _guarded(action: Action) -> None:
-    try:
-        action()
-    except Exception:
-        logger.exception("lock.watchdog: an action failed")

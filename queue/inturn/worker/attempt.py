@@ -7,17 +7,20 @@ import traceback
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 
 from inturn.context import JobContext
-from inturn.errors import JobAborted, JobTimeout, Snoozed
+from inturn.errors import JobAborted, JobSkipped, JobTimeout, Snoozed
 from inturn.middleware import Around
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
 from inturn.tasks import Task
 from inturn.worker import returned
+
+if TYPE_CHECKING:
+    from inturn.worker.resources import Holding
 
 MAX_ERROR = 8192
 
@@ -25,13 +28,25 @@ MAX_ERROR = 8192
 class Attempt:
     """A job in the hands of a worker."""
 
-    __slots__ = ("_aborted", "_scope", "_timed_out", "around", "claimed_at", "committed", "context", "job", "task")
+    __slots__ = (
+        "_aborted",
+        "_scope",
+        "_timed_out",
+        "around",
+        "claimed_at",
+        "committed",
+        "context",
+        "holding",
+        "job",
+        "task",
+    )
 
     def __init__(self, job: Job, task: Task[..., Any], context: JobContext | None) -> None:
         self.job = job
         self.task = task
         self.context = context  # only if the task, or a middleware, asks for it
         self.around: Around | None = None
+        self.holding: Holding | None = None  # what it needs to hold while it runs
         self.claimed_at = time.monotonic()
         self._scope = anyio.CancelScope()
         self._aborted: str | None = None
@@ -51,9 +66,13 @@ class Attempt:
 
     async def perform(self, limiter: anyio.CapacityLimiter, max_result: int) -> Outcome | None:
         """How it ended, or None if it was given back: then the job has not ended."""
-        timer = None if self.job.timeout is None else self._wind_up(self.job.timeout.total_seconds())
+        timer: asyncio.TimerHandle | None = None
         try:
             with self._scope:
+                if self.holding is not None:
+                    await self.holding.take()
+                if self.job.timeout is not None:
+                    timer = self._wind_up(self.job.timeout.total_seconds())
                 value = await self._call(limiter)
                 return self._returned(value, max_result)
             return self._interrupted()
@@ -110,6 +129,8 @@ class Attempt:
             return Committed(self.job, describe(error))
         if isinstance(error, Snoozed) and not self._timed_out:
             return Again(self.job, error.delay, uncharged=True)
+        if isinstance(error, JobSkipped):
+            return Ended(self.job, Status.CANCELLED, str(error))
         if self._timed_out and not self._aborted and not isinstance(error, JobTimeout):
             error, cause = self._overrun(), error  # whatever it raised, it did so because it was stopped, or too late
             error.__cause__ = cause

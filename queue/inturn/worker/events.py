@@ -29,6 +29,8 @@ def note_outcome(outcome: Outcome) -> None:
         case Ended(status=Status.SUCCEEDED) | Committed(error=None):
             if logger.isEnabledFor(logging.INFO):
                 logger.info("job.succeeded: %s %s", job.id, job.task_name, extra=fields(job))
+        case Ended(status=Status.CANCELLED, error=error):
+            logger.info("job.skipped: %s %s: %s", job.id, job.task_name, error, extra=fields(job))
         case Committed(error=error):
             logger.error(
                 "job.error_after_commit: %s %s had finished already, in its own transaction\n%s",

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -18,6 +19,9 @@ from inturn.worker.attempt import Attempt
 from inturn.worker.options import Options
 from inturn.worker.slots import Slots
 from inturn.worker.transaction import Transaction
+
+if TYPE_CHECKING:
+    from inturn.worker.resources import Keeper
 
 UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy, may know it
 
@@ -41,6 +45,7 @@ class Hands:
         self._limiter = anyio.CapacityLimiter(options.concurrency)
         # By job and claim: a worker that was taken for dead may get a job again that it still runs.
         self._attempts: dict[tuple[int, str], Attempt] = {}
+        self._keeper: Keeper | None = None  # of the resources that jobs hold
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -68,8 +73,30 @@ class Hands:
                 dict(o.additional_context or {}),
                 begin=partial(Transaction, self._connector, attempt, o.forget),
             )
+        if task.resources is not None:
+            self._equip(attempt)
         self._attempts[job.id, job.claim_id] = attempt
         self.slots.add(attempt)
+
+    def _equip(self, attempt: Attempt) -> None:
+        if self._keeper is None:
+            from inturn.worker.resources import Keeper
+
+            self._keeper = Keeper(self._connector)
+        self._keeper.equip(attempt)
+
+    def take_ended(self) -> list[Outcome]:
+        outcomes, self.ended = self.ended, []
+        return outcomes if self._keeper is None else self._keeper.judged(outcomes)
+
+    def let_go(self, outcomes: list[Outcome]) -> None:
+        """Their ends are stored, so others may have the resources that they held."""
+        if self._keeper is not None and (giving_back := self._keeper.reported(outcomes)):
+            self.slots.start(giving_back)
+
+    async def close(self) -> None:
+        if self._keeper is not None:
+            await self._keeper.close()
 
     def knows(self, job: Job) -> bool:
         return (job.id, job.claim_id) in self._attempts or any(outcome.job == job for outcome in self.ended)
@@ -96,6 +123,8 @@ class Hands:
         events.note_start(attempt.job)
         try:
             outcome = await attempt.perform(self._limiter, self._options.max_result_size)
+            if attempt.holding is not None:
+                outcome = await attempt.holding.ended(outcome)
             if outcome is not None:
                 self.ended.append(outcome)
         finally:

@@ -4,7 +4,8 @@ What was claimed ahead waits here until a slot is free.
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -38,6 +39,10 @@ class Slots:
             self._group.start_soon(self._slot, attempt)
         else:
             self.waiting.append(attempt)
+
+    def start(self, action: Coroutine[Any, Any, None]) -> None:
+        """Beside the attempts; waited for at the end, if it is shielded."""
+        self._group.start_soon(lambda: action)
 
     async def _slot(self, attempt: Attempt) -> None:
         in_a_row = 0

@@ -127,6 +127,8 @@ class Worker:
         finally:
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
                 await self._leave()
+            with anyio.move_on_after(LEAVE_SECONDS, shield=True):
+                await self._hands.close()
 
     async def _register(self) -> None:
         o = self._options
@@ -215,7 +217,7 @@ class Worker:
 
     async def _finish(self) -> None:
         """Report everything that has ended; take over what its lanes hand back."""
-        outcomes, self._hands.ended = self._hands.ended, []
+        outcomes = self._hands.take_ended()
         ended = [outcome for outcome in outcomes if isinstance(outcome, Ended)]
         again = [outcome for outcome in outcomes if isinstance(outcome, Again)]
         accepted = {outcome.job.id for outcome in outcomes if isinstance(outcome, Committed)}
@@ -232,6 +234,7 @@ class Worker:
         except DatabaseUnavailable:
             self._hands.ended[:0] = outcomes  # finish is idempotent: what took effect is not accepted twice
             raise
+        self._hands.let_go(outcomes)
         self._start(handed)
         self._pace.note(len(outcomes))
         if again or len(handed) < sum(outcome.job.lock is not None for outcome in outcomes):

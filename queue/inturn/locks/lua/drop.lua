@@ -1,13 +1,11 @@
 -- Give the lock back if it is ours. Done twice it answers the same: the second time the mark of the first is found.
--- KEYS: lock, mark of this release. ARGV: lock_id, channel, ms that it must stay taken, ms that the mark is kept.
--- Replies 1 if ours, else 0.
+-- KEYS: lock, mark of this release. ARGV: lock_id, channel, ms that it must stay taken. Replies 1 if ours, else 0.
+
+local MARK_MS = 30000 -- how long a release can be repeated: longer than any client retries
 
 local value = held(KEYS[1])
-if redis.call('EXISTS', KEYS[2]) == 1 then
-  return 1
-end
-if not value or value.lock_id ~= ARGV[1] then
-  return 0
+if not value or value.lock_id ~= ARGV[1] or value.released then
+  return redis.call('EXISTS', KEYS[2])
 end
 local stay = tonumber(ARGV[3])
 if stay > 0 then
@@ -17,5 +15,5 @@ else
   redis.call('DEL', KEYS[1])
   redis.call('PUBLISH', ARGV[2], ARGV[1])
 end
-redis.call('SET', KEYS[2], '1', 'PX', ARGV[4])
+redis.call('SET', KEYS[2], '1', 'PX', MARK_MS)
 return 1

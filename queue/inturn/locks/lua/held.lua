@@ -10,8 +10,7 @@ local function printable(text)
 end
 
 local function now()
-  local time = redis.call('TIME')
-  return tonumber(time[1]), tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  return tonumber(redis.call('TIME')[1])
 end
 
 local function is_lock(value)
@@ -20,17 +19,16 @@ local function is_lock(value)
 end
 
 local function held(key)
-  local kind = redis.call('TYPE', key).ok
-  if kind == 'none' then
+  local raw = redis.pcall('GETRANGE', key, 0, LONGEST) -- an error, if it is of another type
+  if raw == '' and redis.call('EXISTS', key) == 0 then
     return nil, 'none'
   end
-  if kind ~= 'string' then
-    return nil, 'a ' .. kind
+  if type(raw) ~= 'string' then
+    return nil, 'a ' .. redis.call('TYPE', key).ok
   end
-  if redis.call('STRLEN', key) > LONGEST then
+  if #raw > LONGEST then
     return nil, 'a string of ' .. redis.call('STRLEN', key) .. ' bytes'
   end
-  local raw = redis.call('GET', key)
   local decoded, value = pcall(cjson.decode, raw)
   if decoded and is_lock(value) then
     return value
@@ -40,7 +38,6 @@ end
 
 -- What clients show of a value; only ASCII, because some clients decode every reply.
 local function facts(key, value)
-  local seconds = now()
   return {printable(value.owner or value.hostname), printable(value.lock_id), value.acquired_at,
-    seconds - value.acquired_at, redis.call('PTTL', key), tonumber(value.fence) or -1}
+    now() - value.acquired_at, redis.call('PTTL', key), tonumber(value.fence) or -1}
 end

@@ -1,0 +1,195 @@
+"""A lease: one acquisition of one lock, and the only thing that owns it. Threads and tasks own nothing.
+
+Promises. Validity ends here, on the monotonic clock, measured from before the request that acquired or renewed: a
+store that has gone silent, or a process that was stopped, cannot make a lease look alive. What ended without being
+released is lost: `lost` is set, the callbacks of `on_lost` run once, `ensure()` raises.
+After a fork the child's copies are invalid and touch nothing.
+
+It does not promise that nobody else runs meanwhile: between two calls of `ensure()` a lease can be lost. Where that
+matters, hand `fence` to whatever is protected, and let it refuse a smaller number than it has seen.
+"""
+
+import json
+import logging
+import os
+import threading
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from weakref import WeakValueDictionary
+
+from inturn.locks.engine import Claim, Grant, Renewal
+from inturn.locks.errors import LockLost, LockNotHeld
+from inturn.locks.loss import Loss
+from inturn.locks.terms import check_ttl
+
+logger = logging.getLogger(__name__)
+Clock = Callable[[], float]
+_pid = os.getpid()
+living: "WeakValueDictionary[str, BaseLease]" = WeakValueDictionary()  # of this process, by lock_id
+kept: "set[BaseLease]" = set()  # a mutex is not lost with the last reference to it, but with its process
+
+
+def _note_fork() -> None:
+    global _pid
+    _pid = os.getpid()
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
+
+class BaseLease:
+    def __init__(
+        self,
+        claim: Claim,
+        grant: Grant,
+        *,
+        ttl: float | None,
+        began: float,
+        max_hold: float | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self.name = claim.name
+        self.lock_id = claim.lock_id
+        self.fence = grant.fence
+        self.owner = grant.owner
+        self.acquired_at = grant.acquired_at
+        self.ttl = ttl
+        self._changing = threading.Lock()
+        self.lost = Loss(self._changing)
+        self.released = False
+        self.ending = False  # a release was begun: no more renewals
+        self.why_lost = ""
+        self.clock = clock
+        self.began = began
+        self.last_end = None if max_hold is None else began + max_hold
+        self.expires = self._end_of(ttl, began)
+        self._claim = claim
+        self._pid = _pid
+        self._callbacks: list[Callable[[], object]] = []
+
+    def __repr__(self) -> str:
+        state = "released" if self.released else "valid" if self.valid else "lost"
+        return f"<lease on {self.name!r}: {state}, fence {self.fence}, lock_id {self.lock_id}>"
+
+    @property
+    def age(self) -> float:
+        return self.clock() - self.began
+
+    @property
+    def valid(self) -> bool:
+        return not (self.released or self.lost or self.foreign or self.remaining() <= 0)
+
+    @property
+    def foreign(self) -> bool:
+        """It belongs to the process that we were forked from."""
+        return self._pid != _pid
+
+    def remaining(self) -> float:
+        """Seconds until it ends unless it is renewed; infinite for a lock without a time to live."""
+        return float("inf") if self.expires is None else max(0.0, self.expires - self.clock())
+
+    def ensure(self) -> None:
+        """Raise unless it is valid now."""
+        if self.released or self.foreign:
+            raise self._not_held()
+        self.expire()
+        if self.lost:
+            raise self.loss()
+
+    def on_lost(self, callback: Callable[[], object]) -> None:
+        """Call it once, from the watchdog's thread or in the event loop; at once if it is lost already."""
+        with self._changing:
+            if not self.lost:
+                self._callbacks.append(callback)
+                return
+        self._tell(callback)
+
+    def handle(self) -> str:
+        """A string from which another function, or for leases another process, gets this lease: `from_handle`."""
+        facts = {
+            "name": self.name,
+            "lock_id": self.lock_id,
+            "fence": self.fence,
+            "owner": self.owner,
+            "acquired_at": self.acquired_at,
+        }
+        return urlsafe_b64encode(json.dumps(facts).encode()).decode()
+
+    def lose(self, why: str) -> None:
+        with self._changing:
+            if self.released or self.ending or self.lost or self.foreign:
+                return
+            self.why_lost = why
+            self.lost.set()
+            callbacks, self._callbacks = self._callbacks, []
+            self._claim.lost()
+            kept.discard(self)
+        logger.warning("lock.lost: %s", self.loss())
+        for callback in callbacks:
+            self._tell(callback)
+
+    def expire(self) -> None:
+        if self.remaining() <= 0:
+            self.lose("its time to live ended")
+
+    def loss(self) -> LockLost:
+        return LockLost(
+            f"lost, because {self.why_lost or 'its time to live ended'}",
+            name=self.name,
+            owner=self.owner,
+            age=self.age,
+            ttl=self.ttl,
+        )
+
+    def next_ttl(self) -> float | None:
+        """What a renewal may ask for; 0 when `max_hold` is used up."""
+        if self.ttl is None or self.last_end is None:
+            return self.ttl
+        return max(0.0, min(self.ttl, self.last_end - self.clock()))
+
+    def renewed(self, outcome: Renewal, ttl: float | None, began: float) -> None:
+        """Take in what a renewal that was begun then has brought."""
+        if outcome is Renewal.RENEWED:
+            self.expires = self._end_of(ttl, began)
+        elif outcome is Renewal.RELEASED:
+            self.released = True
+        else:
+            self.lose("somebody else has it or has broken it")
+
+    def _begin_release(self) -> bool:
+        """False: there is nothing to give back."""
+        if self.foreign:
+            raise self._not_held()
+        if self.released:
+            return False
+        self.expire()
+        self.ending = True
+        return True
+
+    def _end_release(self, given_back: bool) -> None:
+        self.released = True
+        kept.discard(self)
+        if self.lost or not given_back:
+            self.why_lost = self.why_lost or "somebody else has it or has broken it"
+            raise self.loss()
+
+    def _extension(self, ttl: float) -> None:
+        check_ttl(ttl)
+        if self.ttl is None:
+            raise LockNotHeld("it has no time to live that could be extended", name=self.name, owner=self.owner)
+        self.ensure()
+
+    def _end_of(self, ttl: float | None, began: float) -> float | None:
+        ends = [end for end in (None if ttl is None else began + ttl, self.last_end) if end is not None]
+        return min(ends, default=None)
+
+    def _not_held(self) -> LockNotHeld:
+        why = "it belongs to the process that this one was forked from" if self.foreign else "it was released"
+        return LockNotHeld(why, name=self.name, owner=self.owner, age=self.age, ttl=self.ttl)
+
+    def _tell(self, callback: Callable[[], object]) -> None:
+        try:
+            callback()
+        except Exception:
+            logger.exception("lock.lost: a callback of %r failed", self.name)

@@ -1,0 +1,71 @@
+"""The scripts of the locks in Redis, and the names of their keys.
+
+Every script names all its keys, and all keys of a lock lie in one hash slot: `prefix:{name}…`, so that
+a Cluster runs them too.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+SCRIPTS = Path(__file__).parent / "lua"
+MARK_MS = 30_000  # how long a release can be repeated: longer than any client retries
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    text: str
+    sha: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sha", hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    script: Script
+    keys: Sequence[str]
+    arguments: Sequence[str | int | bytes] = ()
+
+    @property
+    def words(self) -> tuple[Any, ...]:
+        return (len(self.keys), *self.keys, *self.arguments)
+
+
+@cache
+def script(name: str, *preludes: str) -> Script:
+    return Script("\n".join((SCRIPTS / f"{part}.lua").read_text(encoding="utf-8") for part in (*preludes, name)))
+
+
+class Keys:
+    """The keys of one lock."""
+
+    def __init__(self, prefix: str, name: str) -> None:
+        if not name or name.startswith("}") or len(name) > 1024:
+            raise ValueError(f"name={name[:50]!r}: give 1 to 1,024 characters, the first of them not }}")
+        self.lock = f"{prefix}:{{{name}}}"
+        self.fence = self.of("fence")
+        self.channel = self.of("free")
+
+    def of(self, part: str) -> str:
+        return f"{self.lock}:{part}"
+
+    def mark(self, lock_id: str) -> str:
+        return self.of(f"released:{lock_id}")
+
+
+def beside(key: str | bytes, suffix: str) -> bytes:
+    """A key in the slot of another, whatever that is called."""
+    key = key.encode() if isinstance(key, str) else bytes(key)
+    start = key.find(b"{")
+    tagged = start >= 0 and key.find(b"}", start + 2) > 0
+    return (key if tagged else b"{" + key + b"}") + suffix.encode()
+
+
+def milliseconds(seconds: float) -> int:
+    """Rounded up: a life of 0.4 ms is short, and not none."""
+    return ceil(seconds * 1000)

@@ -1,0 +1,86 @@
+"""The threads below the watchdog: one that keeps the time, and one for each server that renews."""
+
+import heapq
+import logging
+import threading
+import time
+from collections.abc import Callable
+from itertools import count
+from queue import Empty, SimpleQueue
+
+logger = logging.getLogger(__name__)
+IDLE = 5.0  # seconds after which a thread without work ends
+Action = Callable[[], None]
+Alive = Callable[[], object]
+
+
+class Clock:
+    """Runs actions at their time, in one thread."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[float, int, Action, Alive]] = []
+        self._many = 1000
+        self._numbers = count()
+        self._changed = threading.Condition()
+        self._running = False
+
+    def after(self, seconds: float, action: Action, alive: Alive) -> None:
+        entry = (time.monotonic() + seconds, next(self._numbers), action, alive)
+        with self._changed:
+            if len(self._due) > self._many:  # of locks that were held for a moment only
+                self._due = [waiting for waiting in self._due if waiting[3]()]
+                heapq.heapify(self._due)
+                self._many = max(1000, 2 * len(self._due))
+            heapq.heappush(self._due, entry)
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="inturn-locks-clock", daemon=True).start()
+            elif self._due[0] is entry:  # else it need not be woken: acquiring stays cheap
+                self._changed.notify()
+
+    def _run(self) -> None:
+        while action := self._next():
+            _guarded(action)
+
+    def _next(self) -> Action | None:
+        with self._changed:
+            while True:
+                wait = self._due[0][0] - time.monotonic() if self._due else IDLE
+                if self._due and wait <= 0:
+                    return heapq.heappop(self._due)[2]
+                if not self._changed.wait(wait) and not self._due:
+                    self._running = False
+                    return None
+
+
+class Lane:
+    """Runs renewals for one server one after another, in a thread that ends when there are none."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Action] = SimpleQueue()
+        self._starting = threading.Lock()
+        self._running = False
+
+    def put(self, action: Action) -> None:
+        with self._starting:
+            self._queue.put(action)
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="inturn-locks-renewal", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                _guarded(self._queue.get(timeout=IDLE))
+            except Empty:
+                with self._starting:
+                    if self._queue.empty():
+                        self._running = False
+                        return
+
+
+def _guarded(action: Action) -> None:
+    try:
+        action()
+    except Exception:
+        logger.exception("lock.watchdog: an action failed")

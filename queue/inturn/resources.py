@@ -1,0 +1,101 @@
+"""What a task needs beside its job: locks that a worker takes before it runs the task, and what it does if one is busy.
+
+    @app.task(resources=["redis://cache/0#printer:{printer}"], on_busy="snooze")
+    def print_page(printer: str, page: int) -> None: ...
+
+Here is what is declared; the worker's side is `inturn.worker.resources`. Jobs that exclude each other *and* keep an order
+share a `lock`, which needs nothing but the database; resources are for what is shared with others than jobs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from inspect import Parameter, Signature
+from string import Formatter
+from typing import Any, Literal
+from urllib.parse import quote
+
+from inturn.arguments import check_choice
+from inturn.errors import BadArgument, TaskDefinitionError
+
+Resource = str | Callable[..., Any]  # an address, or what makes an async lock of the task's arguments, given by name
+OnBusyName = Literal["snooze", "wait", "skip", "fail", "proceed"]
+
+
+class OnBusy(StrEnum):
+    """What becomes of a job while somebody else has one of its resources."""
+
+    SNOOZE = "snooze"  # it goes back, keeps its place, is charged no attempt, and comes again after the pause
+    WAIT = "wait"  # it waits in its slot, and after that time fails
+    SKIP = "skip"  # it ends as cancelled without having run
+    FAIL = "fail"  # the attempt fails, and the retry strategy decides
+    PROCEED = "proceed"  # it runs without any of them
+
+
+SECONDS = {OnBusy.SNOOZE: 5.0, OnBusy.WAIT: 60.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    wanted: tuple[Resource, ...]
+    on_busy: OnBusy
+    seconds: float  # the pause of a snooze, or the longest wait
+    defaults: Mapping[str, Any]  # of the task's arguments
+
+    def filled(self, task_kwargs: Mapping[str, Any]) -> list[str | Any]:
+        """For the arguments of one job: addresses, and what the factories made."""
+        given = {**self.defaults, **task_kwargs}
+        return [_fill(one, given) if isinstance(one, str) else one(**given) for one in self.wanted]
+
+
+def declared(
+    task: str, signature: Signature, wanted: Sequence[Resource], on_busy: str, busy_seconds: float | None
+) -> Resources | None:
+    choice = check_choice("on_busy", OnBusy, on_busy)
+    if busy_seconds is not None and (choice not in SECONDS or not busy_seconds > 0):
+        raise BadArgument("busy_seconds", f"{busy_seconds}: more than 0, and with on_busy='snooze' or 'wait' only")
+    if isinstance(wanted, str) or callable(wanted):
+        raise BadArgument("resources", f"{wanted!r}: give a list of addresses or factories")
+    if not wanted:
+        return None
+    for one in wanted:
+        _check(task, signature, one)
+    defaults = {name: p.default for name, p in signature.parameters.items() if p.default is not Parameter.empty}
+    return Resources(
+        tuple(wanted), choice, SECONDS.get(choice, 0.0) if busy_seconds is None else busy_seconds, defaults
+    )
+
+
+def _check(task: str, signature: Signature, one: Resource) -> None:
+    if callable(one):
+        return
+    if not isinstance(one, str):
+        raise BadArgument(
+            "resources", f"{one!r}: give addresses (redis://…#name), or functions that make an async lock"
+        )
+    address, hash_, name = one.partition("#")
+    if "{" in address or (not hash_ and not address.startswith("file:")):
+        raise BadArgument(
+            "resources", f"{one!r}: the name of the lock, with arguments in it, comes after the address: …#name"
+        )
+    try:
+        fields = [field for _, field, _, _ in Formatter().parse(name) if field is not None]
+    except ValueError as error:
+        raise BadArgument("resources", f"{one!r}: {error}") from None
+    takes_any = any(p.kind is Parameter.VAR_KEYWORD for p in signature.parameters.values())
+    for field in fields:
+        argument = field.replace("[", ".").partition(".")[0]
+        if not argument or (argument not in signature.parameters and not takes_any):
+            raise TaskDefinitionError(f"Task {task} has no argument {argument!r}, which its resource {one!r} names.")
+
+
+class _Quoting(Formatter):
+    """Whatever stands in an argument, it stays within the name."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return quote(str(super().format_field(value, format_spec)), safe="")
+
+
+def _fill(template: str, given: Mapping[str, Any]) -> str:
+    address, hash_, name = template.partition("#")
+    return address + hash_ + _Quoting().vformat(name, (), given)

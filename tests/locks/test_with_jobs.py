@@ -1,0 +1,473 @@
+"""Statements J: jobs that hold locks while they run; on a real Redis, on files, with real workers."""
+
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import psycopg
+import pytest
+import redis
+import redis.asyncio
+
+from inturn import App, JobContext
+from inturn.errors import BadArgument, TaskDefinitionError
+from inturn.locks import AsyncSmartLock, KernelFileLock, SmartLock, lock_from_url
+from inturn.worker import resources
+from tests.flow.conftest import Query, app, query
+from tests.locks.conftest import Spawn
+
+__all__ = ["app", "query"]  # fixtures
+
+pytestmark = pytest.mark.anyio
+Brief = Callable[..., AsyncSmartLock]
+SOON = 0.05  # seconds between two tries of a snoozed job
+
+
+@pytest.fixture(params=["redis", "file"])
+def address(request: pytest.FixtureRequest, socket: str, tmp_path: Path) -> str:
+    """Of a lock called `it`."""
+    return f"unix://{socket}#it" if request.param == "redis" else f"file://{tmp_path}#it"
+
+
+@asynccontextmanager
+async def serving(*apps: App, **options: Any) -> AsyncIterator[Callable[[Callable[[], object]], Awaitable[None]]]:
+    """Workers of these apps; gives a function that waits for something."""
+
+    async def until(condition: Callable[[], object]) -> None:
+        while not condition():  # noqa: ASYNC110 (it stands in another process, or in the database)
+            await anyio.sleep(0.005)
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            for one in apps:
+                group.start_soon(partial(one.run_worker_async, wait=True, **options))
+            yield until
+            group.cancel_scope.cancel()
+
+
+def finished(query: Query) -> dict[int, tuple[str, int]]:
+    """Status and number of starts of each job that has ended."""
+    return {
+        id: (status, starts) for id, status, starts in query("SELECT id, status::text, attempts FROM finished_jobs")
+    }
+
+
+async def test_J1_taken_before_the_task_runs_and_given_back_after_the_commit(
+    app: App, query: Query, dsn: str, address: str
+) -> None:
+    held: list[bool] = []
+    go_on = threading.Event()
+
+    @app.task(resources=[address])
+    def work() -> None:
+        held.append(lock_from_url(address).locked())
+        go_on.wait(30)
+
+    job = work.defer()
+    with psycopg.connect(dsn, options="-c search_path=inturn") as other:
+        async with serving(app) as until:
+            await until(lambda: held)
+            other.execute("SELECT FROM jobs WHERE id = %s FOR UPDATE", [job])
+            go_on.set()
+            await until(lambda: query("SELECT FROM pg_locks WHERE NOT granted"))
+            assert lock_from_url(address).locked()  # the code has ended, its end is not stored
+            assert finished(query) == {}
+            other.commit()
+            await until(lambda: not lock_from_url(address).locked())
+            assert finished(query)[job][0] == "succeeded"
+    assert held == [True]
+
+
+async def test_J1_several_are_taken_in_one_order_so_nobody_waits_for_each_other(
+    app: App, query: Query, socket: str, tmp_path: Path
+) -> None:
+    one, two = f"unix://{socket}#one", f"file://{tmp_path}#two"
+    inside: list[int] = []
+    most = 0
+
+    async def work(number: int) -> None:
+        nonlocal most
+        inside.append(number)
+        most = max(most, len(inside))
+        await anyio.sleep(0.001)
+        inside.remove(number)
+
+    there = app.task(resources=[one, two], on_busy="wait", name="there")(work)
+    back = app.task(resources=[two, one], on_busy="wait", name="back")(work)
+    for number in range(10):
+        there.defer(number)
+        back.defer(number)
+    async with serving(app, concurrency=4) as until:
+        await until(lambda: len(finished(query)) == 20)
+    assert most == 1
+    assert {status for status, _ in finished(query).values()} == {"succeeded"}
+
+
+async def _at_once() -> None: ...
+
+
+async def _slowly(holding: resources.Holding) -> None:
+    await anyio.sleep(0.02)
+    await _let_go(holding)
+
+
+_let_go = resources.Holding.let_go
+
+
+@pytest.mark.parametrize("left_out", ["A_MOMENT", "settled"])
+async def test_J1_the_next_of_a_lane_does_not_find_busy_what_the_one_before_had(
+    app: App, query: Query, address: str, monkeypatch: pytest.MonkeyPatch, left_out: str
+) -> None:
+    """Its own worker waits until it is given back, others wait for a moment."""
+    monkeypatch.setattr(resources.Holding, "let_go", _slowly)
+    if left_out == "settled":
+        monkeypatch.setattr(resources.Keeper, "settled", lambda _: _at_once())
+    else:
+        monkeypatch.setattr(resources, "A_MOMENT", 0.0)
+
+    @app.task(resources=[address], on_busy="fail", lock="lane")
+    async def work(number: int) -> None: ...
+
+    work.batch_defer(*({"number": n} for n in range(5)))
+    async with serving(app) as until:
+        await until(lambda: len(finished(query)) == 5)
+    assert {status for status, _ in finished(query).values()} == {"succeeded"}
+
+
+async def test_J1_two_workers_never_overlap(app: App, query: Query, address: str) -> None:
+    inside = most = 0
+
+    @app.task(resources=[address], busy_seconds=SOON / 10)
+    async def work(number: int) -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        await anyio.sleep(0.002)
+        inside -= 1
+
+    work.batch_defer(*({"number": n} for n in range(20)))
+    async with serving(app, app, concurrency=3) as until:
+        await until(lambda: len(finished(query)) == 20)
+    assert most == 1
+    assert {status for status, _ in finished(query).values()} == {"succeeded"}
+
+
+async def test_J1_a_job_that_is_given_back_gives_back_its_locks(app: App, query: Query, address: str) -> None:
+    started = anyio.Event()
+
+    @app.task(resources=[address])
+    async def work() -> None:
+        started.set()
+        await anyio.sleep_forever()
+
+    job = work.defer()
+    async with serving(app):
+        await started.wait()
+    assert not lock_from_url(address).locked()
+    assert query("SELECT status::text FROM jobs WHERE id = %s", job) == [("todo",)]
+
+
+async def test_J2_snooze_keeps_the_place_in_the_lane(app: App, query: Query, address: str) -> None:
+    seen: list[str] = []
+
+    @app.task(resources=[address], busy_seconds=SOON, lock="lane")
+    def needy(name: str) -> None:
+        seen.append(name)
+
+    @app.task(lock="lane")
+    def easy(name: str) -> None:
+        seen.append(name)
+
+    def starts() -> int:
+        ((fence,),) = query("SELECT fence FROM jobs WHERE id = %s", first)
+        return int(fence or 0)
+
+    with lock_from_url(address):
+        first = needy.defer("first")
+        async with serving(app, concurrency=2) as until:
+            await until(lambda: starts() >= 2)
+            easy.configure(priority=9).defer("second")
+            after = starts() + 2
+            await until(lambda: starts() >= after)
+    assert seen == []
+    async with serving(app) as until:
+        await until(lambda: len(finished(query)) == 2)
+    assert seen == ["first", "second"]
+
+
+async def test_J2_snooze_charges_no_attempt(app: App, query: Query, address: str) -> None:
+    @app.task(resources=[address], busy_seconds=SOON)
+    def work() -> None: ...
+
+    lease = lock_from_url(address).acquire()
+    assert lease is not None
+    job = work.defer()
+    async with serving(app) as until:
+        await until(lambda: query("SELECT FROM jobs WHERE fence > 3"))  # it was begun some times
+        lease.release()
+        await until(lambda: finished(query))
+    assert finished(query) == {job: ("succeeded", 1)}
+    assert query("SELECT errors FROM finished_jobs") in ([(None,)], [([],)])
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+async def test_J3_wait_waits_in_its_slot(app: App, query: Query, address: str, kind: str) -> None:
+    ran: list[bool] = []
+
+    async def work_async() -> None:
+        ran.append(True)
+
+    app.task(resources=[address], on_busy="wait", name="it")(
+        work_async if kind == "async" else lambda: ran.append(True)
+    )
+    lock = lock_from_url(address)
+    lease = lock.acquire()
+    assert lease is not None
+    job = app.tasks["it"].defer()
+    async with serving(app) as until:
+        await until(lambda: query("SELECT FROM jobs WHERE status = 'doing'"))
+        await anyio.sleep(0.3)  # longer than the moment after which the others give up
+        assert query("SELECT status::text FROM jobs") == [("doing",)]
+        assert not ran
+        await anyio.to_thread.run_sync(lease.release)
+        await until(lambda: finished(query))
+    assert finished(query) == {job: ("succeeded", 1)}
+
+
+async def test_J3_wait_fails_at_its_end(app: App, query: Query, address: str) -> None:
+    @app.task(resources=[address], on_busy="wait", busy_seconds=0.2)
+    def work() -> None: ...
+
+    with lock_from_url(address):
+        job = work.defer()
+        async with serving(app) as until:
+            await until(lambda: finished(query))
+    assert finished(query) == {job: ("failed", 1)}
+    ((errors,),) = query("SELECT errors::text FROM finished_jobs")
+    assert "somebody else holds it" in errors
+
+
+async def test_J3_fail_leaves_it_to_the_retry_strategy(app: App, query: Query, address: str) -> None:
+    @app.task(resources=[address], on_busy="fail", retry=2)
+    def work() -> None: ...
+
+    with lock_from_url(address):
+        job = work.defer()
+        async with serving(app) as until:
+            await until(lambda: finished(query))
+    assert finished(query) == {job: ("failed", 3)}
+
+
+async def test_J3_skip_ends_the_job_as_cancelled(app: App, query: Query, address: str) -> None:
+    ran: list[bool] = []
+
+    @app.task(resources=[address], on_busy="skip", retry=2, on_failure="halt", lock="lane")
+    def work() -> None:
+        ran.append(True)
+
+    with lock_from_url(address):
+        first, second = work.defer(), work.defer()
+        async with serving(app) as until:
+            await until(lambda: len(finished(query)) == 2)  # the lane was not halted
+    assert finished(query) == {first: ("cancelled", 1), second: ("cancelled", 1)}
+    assert not ran
+
+
+async def test_J3_proceed_runs_without_and_gives_nothing_back(app: App, query: Query, address: str) -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    @app.task(resources=[address], on_busy="proceed", pass_context=True)
+    def work(context: JobContext) -> None:
+        seen.append(context.leases)
+
+    with lock_from_url(address):
+        work.defer()
+        async with serving(app) as until:
+            await until(lambda: finished(query))
+        assert lock_from_url(address).locked()
+    assert seen == [()]
+
+
+@pytest.mark.parametrize("on_busy", ["wait", "skip", "fail", "proceed"])
+async def test_J3_a_store_that_is_away_is_a_failure(app: App, query: Query, tmp_path: Path, on_busy: Any) -> None:
+    @app.task(resources=[f"unix://{tmp_path}/nothing#it"], on_busy=on_busy)
+    def work() -> None: ...
+
+    job = work.defer()
+    async with serving(app) as until:
+        await until(lambda: finished(query))
+    assert finished(query) == {job: ("failed", 1)}
+
+
+async def test_J3_a_store_that_is_away_is_waited_for_by_who_snoozes(app: App, query: Query, tmp_path: Path) -> None:
+    @app.task(resources=[f"unix://{tmp_path}/nothing#it"])
+    def work() -> None: ...
+
+    work.defer()
+    async with serving(app) as until:
+        await until(lambda: query("SELECT FROM jobs WHERE status = 'scheduled'"))
+
+
+@pytest.fixture
+async def brief(socket: str) -> AsyncIterator[Callable[..., AsyncSmartLock]]:
+    """A factory of locks whose loss is noticed soon."""
+    async with redis.asyncio.Redis(unix_socket_path=socket) as client:
+        yield lambda **_: AsyncSmartLock(client, "it", ttl=0.3)
+
+
+async def test_J4_losing_one_ends_an_async_run_and_the_job_goes_again(
+    app: App, query: Query, brief: Brief, conn: "redis.Redis"
+) -> None:
+    fences: list[int | None] = []
+
+    @app.task(resources=[brief], pass_context=True)
+    async def work(context: JobContext) -> None:
+        (lease,) = context.leases
+        fences.append(lease.fence)
+        if len(fences) == 1:
+            await anyio.to_thread.run_sync(SmartLock(conn, "it").break_)
+            await anyio.sleep_forever()
+
+    job = work.defer()
+    async with serving(app) as until:
+        await until(lambda: finished(query))
+    assert finished(query) == {job: ("succeeded", 2)}
+    assert fences == [1, 3]  # the breaking raised it too
+    ((errors,),) = query("SELECT errors::text FROM finished_jobs")
+    assert "lost, because somebody else has it or has broken it" in errors
+
+
+@pytest.mark.parametrize("ending", ["success", "failure"])
+async def test_J4_what_a_sync_run_reports_after_a_loss_is_refused(
+    app: App, query: Query, brief: Brief, conn: "redis.Redis", ending: str
+) -> None:
+    runs: list[str | None] = []
+
+    @app.task(resources=[brief], pass_context=True)
+    def work(context: JobContext) -> None:
+        runs.append(None)
+        if len(runs) == 1:
+            SmartLock(conn, "it").break_()
+            assert context.leases[0].lost.wait(10)
+            for _ in range(2000):
+                if context.should_abort():
+                    break
+                threading.Event().wait(0.005)
+            runs[0] = context.abort_reason
+            if ending == "failure":
+                raise ValueError("because it was lost")
+
+    job = work.defer()
+    async with serving(app) as until:
+        await until(lambda: finished(query))
+    assert finished(query) == {job: ("succeeded", 2)}
+    assert "lost" in str(runs[0])
+
+
+async def test_J4_losing_one_after_somebody_aborted_the_job_leaves_it_aborted(
+    app: App, query: Query, brief: Brief, conn: "redis.Redis"
+) -> None:
+    started = anyio.Event()
+
+    @app.task(resources=[brief])
+    async def work() -> None:
+        started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            SmartLock(conn, "it").break_()
+
+    job = work.defer()
+    async with serving(app) as until:
+        await started.wait()
+        await anyio.to_thread.run_sync(partial(app.job_manager.cancel_job_by_id, job, abort=True))
+        await until(lambda: finished(query))
+    assert finished(query) == {job: ("aborted", 1)}
+
+
+async def test_J5_a_job_holds_its_locks_on_behalf_of_its_attempt(app: App, query: Query, address: str) -> None:
+    holders: list[Any] = []
+
+    @app.task(resources=[address], pass_context=True)
+    def work(context: JobContext) -> None:
+        holders.append((lock_from_url(address).holder(), context.job.fence))
+
+    job = work.defer()
+    async with serving(app) as until:
+        await until(lambda: finished(query))
+    ((holder, fence),) = holders
+    if address.startswith("unix:"):
+        assert holder.owner.endswith(f", attempt {fence}")
+        assert f"for job {job} of " in holder.owner
+
+
+@pytest.mark.parametrize("printer", ["one", "a/b", "../up", "#{}%", "100%41", "été"])
+async def test_J6_names_are_made_of_arguments(
+    app: App, query: Query, socket: str, tmp_path: Path, conn: "redis.Redis", printer: str
+) -> None:
+    held: list[bool] = []
+
+    @app.task(resources=[f"unix://{socket}#printer:{{printer}}:{{tray}}", f"file://{tmp_path}#{{printer}}"])
+    def work(printer: str, tray: int = 3) -> None:
+        held.append(conn.exists(f"inturn:{{printer:{printer}:3}}") == 1)
+        held.append(KernelFileLock(tmp_path / printer.replace("/", "_")).locked())
+
+    work.defer(printer)
+    async with serving(app) as until:
+        await until(lambda: finished(query))
+    assert held == [True, True]
+    assert lock_from_url(f"unix://{socket}#printer:{quote(printer)}:3").locked() is False
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "match"),
+    [
+        ({"resources": "redis://h/0#n"}, BadArgument, "give a list"),
+        ({"resources": [3]}, BadArgument, "3: give addresses"),
+        ({"resources": ["redis://h/0"]}, BadArgument, "comes after the address"),
+        ({"resources": ["redis://{printer}/0#n"]}, BadArgument, "comes after the address"),
+        ({"resources": ["redis://h/0#{"]}, BadArgument, "resources: "),
+        ({"resources": ["redis://h/0#{}"]}, TaskDefinitionError, "no argument ''"),
+        ({"resources": ["redis://h/0#{printr}"]}, TaskDefinitionError, "no argument 'printr'"),
+        ({"resources": ["file:///x"], "on_busy": "later"}, BadArgument, "on_busy"),
+        ({"resources": ["file:///x"], "busy_seconds": 0}, BadArgument, "more than 0"),
+        ({"resources": ["file:///x"], "on_busy": "skip", "busy_seconds": 1}, BadArgument, "'snooze' or 'wait'"),
+    ],
+)
+def test_J6_what_cannot_work_is_refused_when_it_is_declared(app: App, wrong: Any, error: Any, match: str) -> None:
+    with pytest.raises(error, match=match):
+
+        @app.task(**wrong)
+        def work(printer: str) -> None: ...
+
+
+async def test_J6_a_factory_of_something_else_fails_the_job_with_a_word_why(
+    app: App, query: Query, tmp_path: Path
+) -> None:
+    app.task(resources=[lambda: KernelFileLock(tmp_path / "it")], name="it")(lambda: None)
+    app.tasks["it"].defer()
+    async with serving(app) as until:
+        await until(lambda: finished(query))
+    ((errors,),) = query("SELECT errors::text FROM finished_jobs")
+    assert "give an async lock, like AsyncSmartLock" in errors
+
+
+def test_J7_tasks_without_resources_load_nothing_of_it(app: App, dsn: str, spawn: Spawn) -> None:
+    code = """
+import sys
+from inturn import App
+app = App(sys.argv[1])
+@app.task(name="it")
+def it() -> None: print("ran", *sorted(m for m in sys.modules if m.startswith("inturn.") and ("locks" in m or "worker.res" in m)))
+with app.open():
+    it.defer()
+app.run_worker(wait=False)
+"""
+    assert spawn(code, dsn, command=[sys.executable, "-c", code], env=dict(os.environ)).line() == "ran"
