@@ -11,6 +11,7 @@ from rich.console import Console
 from bench import chart, report, rows, run, summary, table
 from bench.peers import registry
 from bench.peers.adapter import Peer
+from bench.pooler import pooler
 from bench.rows.row import Row, Scale, Scene
 from bench.server import bed
 
@@ -57,7 +58,7 @@ def main() -> None:
     def tell(measured: run.Measured) -> None:
         log.print(_told(measured), highlight=False, soft_wrap=True)
 
-    with bed() as server:
+    with bed() as server, pooler(server.dsn("postgres")):
         about = report.about(server.version, rounds, scale.share, contestants, absent)
         results = run.measure(server, contestants, scenes, rounds, scale, tell)
     _show(

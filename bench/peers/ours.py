@@ -12,19 +12,21 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from bench import pooler
 from bench.jobs import Job
 from bench.peers.adapter import ROOT, SLOTS, Peer, Run, import_time, main
 
 UNFINISHED = "SELECT count(*) FROM inturn.jobs"
 
 
-def peer(name: str, source: Path) -> Peer:
+def peer(name: str, source: Path, *, pooled: bool = False) -> Peer:
     return Peer(
         name,
         "inturn",
         UNFINISHED,
-        command=(sys.executable, "-m", "bench.peers.ours"),
-        settings=f"concurrency {SLOTS}",
+        command=(sys.executable, "-m", "bench.peers.ours", *(["--pooled"] if pooled else [])),
+        settings=f"concurrency {SLOTS}" + (", through PgBouncer in transaction mode" if pooled else ""),
+        missing=pooler.missing if pooled else lambda: None,
         environment=(("PYTHONPATH", f"{source / 'queue'}{os.pathsep}{ROOT}"),),
         version=lambda: _revision(source),
         import_time=import_time("from inturn import App"),
@@ -70,6 +72,9 @@ def _new_jobs(name: str, batch: list[Job]) -> list[Any]:
 
 
 class Adapter:
+    def __init__(self, *, pooled: bool) -> None:
+        self._pooled = pooled
+
     def install(self, dsn: str) -> None:
         from inturn.migrate import migrate
 
@@ -77,27 +82,31 @@ class Adapter:
 
     @asynccontextmanager
     async def producer(self, dsn: str) -> AsyncIterator[Producer]:
-        app, task = _app(dsn, None)
+        app, task = self._app(dsn, None)
         with app.open():
             yield Producer(task)
 
     def work(self, dsn: str, lanes: int, run: Run) -> None:
-        app, _ = _app(dsn, run)
+        app, _ = self._app(dsn, run)
         app.run_worker(concurrency=SLOTS)
 
+    def _app(self, dsn: str, run: Run | None) -> tuple[Any, Any]:
+        from inturn import App, PsycopgConnector
 
-def _app(dsn: str, run: Run | None) -> tuple[Any, Any]:
-    from inturn import App
+        if self._pooled:
+            app = App(connector=PsycopgConnector(pooler.through(dsn), listen_dsn=dsn, prepare_threshold=None))
+        else:
+            app = App(dsn)
 
-    app = App(dsn)
+        @app.task
+        async def work(number: int, lane: str, ms: float) -> None:
+            assert run is not None
+            await run(number, lane, ms)
 
-    @app.task
-    async def work(number: int, lane: str, ms: float) -> None:
-        assert run is not None
-        await run(number, lane, ms)
-
-    return app, work
+        return app, work
 
 
 if __name__ == "__main__":
-    main(Adapter())
+    pooled = "--pooled" in sys.argv
+    sys.argv = [word for word in sys.argv if word != "--pooled"]
+    main(Adapter(pooled=pooled))

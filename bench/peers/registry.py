@@ -8,6 +8,7 @@ from bench.peers.adapter import ROOT, Peer
 
 OURS = "inturn"
 BASE = "inturn (base)"
+POOLED = "inturn (pooled)"
 FLOOR = floor.PEER.name
 
 
@@ -16,4 +17,5 @@ def all_peers() -> list[Peer]:
     peers = [ours.peer(OURS, Path(os.environ.get("INTURN_SOURCE") or ROOT))]
     if os.environ.get("BASE"):
         peers.append(ours.peer(BASE, Path(os.environ["BASE"])))
+    peers.append(ours.peer(POOLED, ROOT, pooled=True))
     return [*peers, procrastinate.PEER, pgqueuer.PEER, chancy.PEER, graphile.PEER, pgboss.PEER, floor.PEER]

@@ -3,6 +3,9 @@
 A job deferred here without `connection=` is committed when the call returns.
 """
 
+from __future__ import annotations
+
+import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from threading import Lock
@@ -21,7 +24,6 @@ from inturn.sql import SCHEMA
 T = TypeVar("T")
 Pool = ConnectionPool[psycopg.Connection[Any]]
 AsyncPool = AsyncConnectionPool[psycopg.AsyncConnection[Any]]
-AUTOCOMMIT = {"autocommit": True}
 SYNC_ONLY = (
     "SyncPsycopgConnector does nothing async: no defer_async, no open_async, no worker. "
     "Give the App a PsycopgConnector, which is sync as well."
@@ -35,6 +37,10 @@ class PsycopgConnector:
     PsycopgConnector("postgresql://user@host/database", schema="jobs", max_size=20)
 
     `min_size` and `max_size` are of the pool that defers; further options, or `kwargs`, are libpq's: `connect_timeout=5`.
+
+    Behind a pooler in transaction mode `listen_dsn` (default: INTURN_LISTEN_DSN) leads past it, since it forgets who
+    listens; without one, workers poll. A pooler that knows no prepared statements, like PgBouncer before 1.21, needs
+    `prepare_threshold=None`.
     """
 
     def __init__(
@@ -45,6 +51,8 @@ class PsycopgConnector:
         schema: str = SCHEMA,
         min_size: int = 1,
         max_size: int = 10,
+        prepare_threshold: int | None = 5,
+        listen_dsn: str | None = None,
         kwargs: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
@@ -53,6 +61,9 @@ class PsycopgConnector:
         self._dsn = dsn or conninfo
         self.schema = schema
         self._options = {**(kwargs or {}), **options}
+        self._listen_dsn = listen_dsn or os.environ.get("INTURN_LISTEN_DSN")
+        self._prepare_threshold = prepare_threshold
+        self._session: dict[str, Any] = {"autocommit": True, "prepare_threshold": prepare_threshold}
         self._min_size = min_size
         self._max_size = max_size
         self._opens = 0  # how often it was opened and not closed
@@ -67,6 +78,17 @@ class PsycopgConnector:
             return make_conninfo(find_dsn(self._dsn, options=self._options), **self._options)
         except psycopg.ProgrammingError as error:
             raise ConfigurationError(f"The connector has an option that libpq does not know: {error}".strip()) from None
+
+    def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
+        """Another one that differs in these."""
+        return PsycopgConnector(
+            dsn or self.dsn,
+            schema=schema or self.schema,
+            min_size=self._min_size,
+            max_size=self._max_size,
+            prepare_threshold=self._prepare_threshold,
+            listen_dsn=None if dsn else self._listen_dsn,
+        )
 
     @property
     def is_open_async(self) -> bool:
@@ -87,15 +109,19 @@ class PsycopgConnector:
             async with self._async_pool.connection() as own:
                 return await drive.run_async(operation, own, self.schema)
 
-    def connect(self, role: str = "command") -> psycopg.Connection[Any]:
+    def connect(self, role: str = "command", *, to_listen: bool = False) -> psycopg.Connection[Any]:
         """A connection of its own, outside the pools: committing each statement, called `inturn role` on the server."""
         with drive.translated():
-            return psycopg.connect(self.dsn, autocommit=True, application_name=f"inturn {role}")
+            return psycopg.connect(self._address(to_listen), application_name=f"inturn {role}", **self._session)
 
-    async def connect_async(self, role: str) -> psycopg.AsyncConnection[Any]:
+    async def connect_async(self, role: str, *, to_listen: bool = False) -> psycopg.AsyncConnection[Any]:
         """A connection of its own, outside the pools: committing each statement, called `inturn role` on the server."""
+        address, name = self._address(to_listen), f"inturn {role}"
         with drive.translated():
-            return await psycopg.AsyncConnection.connect(self.dsn, autocommit=True, application_name=f"inturn {role}")
+            return await psycopg.AsyncConnection.connect(address, application_name=name, **self._session)
+
+    def _address(self, to_listen: bool) -> str:
+        return find_dsn(self._listen_dsn) if to_listen and self._listen_dsn else self.dsn
 
     @contextmanager
     def lend(self) -> Iterator[psycopg.Connection[Any]]:
@@ -132,7 +158,7 @@ class PsycopgConnector:
             self._lent.append(pool)
         elif self._async_pool is None:
             pool = AsyncConnectionPool(
-                self.dsn, open=False, kwargs=AUTOCOMMIT, min_size=self._min_size, max_size=self._max_size
+                self.dsn, open=False, kwargs=self._session, min_size=self._min_size, max_size=self._max_size
             )
             with drive.translated():
                 await pool.open()
@@ -157,7 +183,7 @@ class PsycopgConnector:
                 raise AppNotOpen(NOT_OPEN)
             if self._pool is None:
                 pool: Pool = ConnectionPool(
-                    self.dsn, open=False, kwargs=AUTOCOMMIT, min_size=self._min_size, max_size=self._max_size
+                    self.dsn, open=False, kwargs=self._session, min_size=self._min_size, max_size=self._max_size
                 )
                 with drive.translated():
                     pool.open()
@@ -174,7 +200,7 @@ class SyncPsycopgConnector(PsycopgConnector):
     What is async raises SyncConnectorConfigurationError, a worker too.
     """
 
-    async def connect_async(self, role: str) -> psycopg.AsyncConnection[Any]:
+    async def connect_async(self, role: str, *, to_listen: bool = False) -> psycopg.AsyncConnection[Any]:
         raise SyncConnectorConfigurationError(SYNC_ONLY)
 
     async def open_async(self, pool: AsyncPool | None = None) -> None:

@@ -56,7 +56,7 @@ class Endings:
     def _listen(self) -> None:
         while self._has_waiters():
             try:
-                with contextlib.closing(self._connector.connect("results")) as connection:
+                with contextlib.closing(self._connector.connect("results", to_listen=True)) as connection:
                     connection.execute(LISTEN)
                     self._ring(None)  # for what was told before we listened
                     while self._has_waiters():

@@ -74,7 +74,6 @@ def schema_option(command: F) -> F:
 def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> App:
     """Import the user's app and tasks. Whatever their import raises is reported as theirs."""
     from inturn.app import App
-    from inturn.connectors import PsycopgConnector
 
     sys.path.insert(0, str(Path.cwd()))
     try:
@@ -85,7 +84,7 @@ def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> Ap
     except BaseException as error:  # SystemExit too: a script that runs when it is imported
         raise ConfigurationError(f"{path!r} cannot be imported: {_where(error)}") from error
     if dsn or schema:
-        app.connector = PsycopgConnector(dsn or app.connector.dsn, schema=schema or app.connector.schema)
+        app.connector = app.connector.at(dsn, schema=schema)
     return app
 
 

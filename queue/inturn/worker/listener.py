@@ -24,7 +24,7 @@ async def listen(
     pause = 0.1
     while True:
         try:
-            async with await connector.connect_async("listener") as connection:
+            async with await connector.connect_async("listener", to_listen=True) as connection:
                 await connection.execute(SQL("LISTEN {}").format(Identifier(connector.schema)))
                 pause = 0.1
                 ring()  # for what was sent before we listened
