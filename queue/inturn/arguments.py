@@ -24,6 +24,9 @@ LONGEST_TIMEOUT = timedelta(days=365)
 MAX_HOURS = 24 * 366 * 1000
 EARLIEST_YEAR, LATEST_YEAR = 3, 9997  # in any zone: drivers read no time outside 1 to 9999
 MAX_INTEGER_BITS = 14_000  # Python reads no more than 4,300 digits
+_json = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":")
+).encode  # once: dumps makes one a call
 
 
 def check_signature(name: str, signature: Signature) -> None:
@@ -80,7 +83,7 @@ def encode_value(name: str, value: object, max_bytes: int) -> str:
 
 
 def _encode(name: str, value: object, max_bytes: int) -> str:
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = _json(value)
     size = len(text.encode())
     if size > max_bytes:
         raise BadArgument(name, f"{size:,} bytes of JSON, at most {max_bytes:,}; store the data, pass a reference")

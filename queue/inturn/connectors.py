@@ -97,17 +97,26 @@ class PsycopgConnector:
     def run(self, operation: Operation[T], connection: object = None) -> T:
         if connection is not None:
             return drive.run(operation, guests.guest(connection), self.schema)
-        with drive.translated(), self._sync_pool().connection() as own:
-            return drive.run(operation, own, self.schema)
+        pool = self._sync_pool()
+        with drive.translated():
+            own = pool.getconn()  # not pool.connection(): that ends with a commit, and there is nothing to commit
+            try:
+                return drive.run(operation, own, self.schema)
+            finally:
+                pool.putconn(own)
 
     async def run_async(self, operation: Operation[T], connection: object = None) -> T:
         if connection is not None:
             return await drive.run_async(operation, await guests.guest_async(connection), self.schema)
         if self._async_pool is None:
             raise AppNotOpen(NOT_OPEN)
+        pool = self._async_pool
         with drive.translated():
-            async with self._async_pool.connection() as own:
+            own = await pool.getconn()
+            try:
                 return await drive.run_async(operation, own, self.schema)
+            finally:
+                await pool.putconn(own)
 
     def connect(self, role: str = "command", *, to_listen: bool = False) -> psycopg.Connection[Any]:
         """A connection of its own, outside the pools: committing each statement, called `inturn role` on the server."""
