@@ -99,9 +99,14 @@ class PsycopgConnector:
             return drive.run(operation, guests.guest(connection), self.schema)
         pool = self._sync_pool()
         with drive.translated():
-            own = pool.getconn()  # not pool.connection(): that ends with a commit, and there is nothing to commit
+            own = (
+                pool.getconn()
+            )  # not pool.connection(): that commits, and on our own connections nothing is left to commit
             try:
-                return drive.run(operation, own, self.schema)
+                done = drive.run(operation, own, self.schema)
+                if not own.autocommit:
+                    own.commit()
+                return done
             finally:
                 pool.putconn(own)
 
@@ -114,7 +119,10 @@ class PsycopgConnector:
         with drive.translated():
             own = await pool.getconn()
             try:
-                return await drive.run_async(operation, own, self.schema)
+                done = await drive.run_async(operation, own, self.schema)
+                if not own.autocommit:
+                    await own.commit()
+                return done
             finally:
                 await pool.putconn(own)
 
