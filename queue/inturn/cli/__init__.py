@@ -18,6 +18,7 @@ from inturn.cli.settings import Settings, app_option, verbose_option
 
 # Modules of this folder.
 COMMANDS = (
+    "bench",
     "defer",
     "demo",
     "dev",

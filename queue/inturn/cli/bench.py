@@ -1,0 +1,49 @@
+"""How fast the queue is on this server."""
+
+from __future__ import annotations
+
+import click
+
+from inturn.cli.output import Output, output_options
+from inturn.cli.settings import (
+    Settings,
+    app_option,
+    dsn_option,
+    find_connector,
+    pass_settings,
+    verbose_option,
+)
+
+
+@click.command("bench", epilog="Example: queue bench --dsn postgresql://…")
+@click.option("--quick", is_flag=True, help="A tenth of the jobs.")
+@output_options
+@app_option
+@dsn_option
+@verbose_option
+@pass_settings
+def command(settings: Settings, /, dsn: str | None, quick: bool, form: str) -> None:
+    """Measure the queue on your server, with one worker and tasks that do nothing.
+
+    It works in a schema of its own, which is gone afterwards, and takes about ten seconds. Your jobs are not touched,
+    but the server is busy meanwhile.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from inturn.cli.trial import Measured, scratch, trials
+
+    found: list[Measured] = []
+    with (
+        scratch(find_connector(settings, dsn, None)) as app,
+        Progress(console=Console(stderr=True), transient=True) as bar,
+    ):
+        steps = list(trials(app, 0.1 if quick else 1))
+        for step in bar.track(steps, description="measuring"):
+            found += step()
+    columns = {
+        "": lambda measured: measured.what,
+        "VALUE": lambda measured: f"{measured.value:,.0f}" if measured.value >= 100 else f"{measured.value:.2f}",
+        "UNIT": lambda measured: measured.unit,
+    }
+    Output(form).records(found, columns, "")

@@ -1,0 +1,143 @@
+"""What `queue bench` does: a schema of its own in the user's database, jobs that do nothing, and how many of them a second."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from secrets import token_hex
+from statistics import quantiles
+from typing import TYPE_CHECKING, Any
+
+from psycopg.sql import SQL, Identifier
+
+from inturn.app import App
+from inturn.migrate import migrate
+
+if TYPE_CHECKING:
+    from inturn.connectors import PsycopgConnector
+    from inturn.tasks import Task
+
+LANES = 1_000
+ROUND_TRIPS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    what: str
+    unit: str  # "jobs/s" or "ms"
+    value: float
+
+
+@contextmanager
+def scratch(connector: PsycopgConnector) -> Iterator[App]:
+    """An app in a schema that is gone at the end."""
+    own = connector.at(schema=f"inturn_bench_{token_hex(4)}")
+    with connector.connect("bench") as connection:
+        try:
+            migrate(own.dsn, schema=own.schema)
+            yield App(connector=own)
+        finally:
+            connection.execute(SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(Identifier(own.schema)))
+
+
+def trials(app: App, share: float) -> Iterator[Callable[[], list[Measured]]]:
+    """What is measured, one after the other; `share` of the full number of jobs."""
+    task = _task(app)
+
+    def number(full: int) -> int:
+        return max(10, round(full * share))
+
+    yield partial(_round_trip, app)
+    yield partial(_one_by_one, app, task, number(1_000))
+    yield partial(_bulk_and_run, app, task, number(20_000))
+    yield partial(_run_lanes, app, task, number(10_000), LANES, f"run jobs of {LANES:,} locks")
+    yield partial(_run_lanes, app, task, number(1_000), 1, "run jobs of one lock")
+    yield partial(_idle, app, task, number(100))
+
+
+def _task(app: App) -> Task[..., Any]:
+    @app.task(name="bench")
+    async def nothing(number: int) -> None: ...
+
+    return nothing
+
+
+def _round_trip(app: App) -> list[Measured]:
+    with app.connector.connect("bench") as connection:
+        start = time.perf_counter()
+        for _ in range(ROUND_TRIPS):
+            connection.execute("SELECT 1")
+        return [Measured("round trip to the server", "ms", (time.perf_counter() - start) / ROUND_TRIPS * 1000)]
+
+
+def _one_by_one(app: App, task: Task[..., Any], count: int) -> list[Measured]:
+    with app.open():
+        start = time.perf_counter()
+        for number in range(count):
+            task.defer(number)
+        rate = count / (time.perf_counter() - start)
+    _run(app)
+    return [Measured("defer one by one, each committed", "jobs/s", rate)]
+
+
+def _bulk_and_run(app: App, task: Task[..., Any], count: int) -> list[Measured]:
+    with app.open():
+        start = time.perf_counter()
+        task.batch_defer(*({"number": number} for number in range(count)))
+        deferred = count / (time.perf_counter() - start)
+    return [
+        Measured("defer in one call", "jobs/s", deferred),
+        Measured("run jobs without a lock", "jobs/s", count / _run(app)),
+    ]
+
+
+def _run_lanes(app: App, task: Task[..., Any], count: int, lanes: int, what: str) -> list[Measured]:
+    jobs = [task.configure(lock=f"lane {n % lanes}").make_new_job(number=n) for n in range(count)]
+    with app.open():
+        app.job_manager.batch_defer_jobs(jobs)
+    return [Measured(what, "jobs/s", count / _run(app))]
+
+
+def _run(app: App) -> float:
+    """Seconds until nothing is left."""
+    start = time.perf_counter()
+    app.run_worker(concurrency=100, wait=False, install_signal_handlers=False)
+    return time.perf_counter() - start
+
+
+def _idle(app: App, task: Task[..., Any], count: int) -> list[Measured]:
+    started: asyncio.Queue[float] = asyncio.Queue()
+
+    @app.task(name="bench latency")
+    async def note() -> None:
+        started.put_nowait(time.perf_counter())
+
+    async def measure() -> list[float]:
+        async with app.open_async(), _worker(app):
+            waits = []
+            for _ in range(count):
+                before = time.perf_counter()
+                await note.defer_async()
+                waits.append((await started.get() - before) * 1000)
+                await asyncio.sleep(0.01)  # let the worker fall asleep
+            return waits
+
+    cuts = quantiles(asyncio.run(measure()), n=100)
+    return [
+        Measured("defer to start when idle, p50", "ms", cuts[49]),
+        Measured("defer to start when idle, p99", "ms", cuts[98]),
+    ]
+
+
+@asynccontextmanager
+async def _worker(app: App) -> AsyncIterator[None]:
+    worker = asyncio.create_task(app.run_worker_async(concurrency=1, install_signal_handlers=False))
+    try:
+        yield
+    finally:
+        worker.cancel()
+        await asyncio.wait([worker])
