@@ -1,10 +1,12 @@
 """When a worker looks for jobs: at once while there may be some, else when it is woken or has slept long enough."""
 
+import time
 from datetime import timedelta
 
 import anyio
 
 BUSY_PAUSE = 0.02  # seconds before looking again at a lane that somebody was at work on
+REST = 0.005  # seconds between looks while jobs keep coming
 
 
 class Appetite:
@@ -12,7 +14,7 @@ class Appetite:
         self.hungry = True  # there may be something to claim
         self.sated = False  # the last claim left nothing to start
         self._poll = poll
-        self._nap = poll
+        self._look_at = 0.0  # at the latest; a moment and no span, so that what ends meanwhile does not put it off
         self._misses = 0  # claims in a row that saw a job they could not take
         self._bell = anyio.Event()
 
@@ -38,12 +40,17 @@ class Appetite:
         """The claim did not fill us; the next job is due then, or (zero) there is one that somebody was just at work on.
         Not told: another one may come without a word."""
         self.sated = due is None or due > timedelta(0)
-        self._nap = self._poll if due is None or not due else min(self._poll, due.total_seconds())
+        nap = self._poll if due is None or not due else min(self._poll, due.total_seconds())
         if self.sated and told:
             self._misses = 0
         else:  # look again soon, but do not spin
-            self._nap = min(self._nap, BUSY_PAUSE * 2**self._misses)
+            nap = min(nap, BUSY_PAUSE * 2**self._misses)
             self._misses = min(self._misses + 1, 20)
+        self._look_at = time.monotonic() + nap
+
+    def rest(self) -> None:
+        """The claim did not fill us, but jobs keep coming: some more in one look, instead of a word about each."""
+        self._look_at = time.monotonic() + REST
 
     def lie_down(self) -> None:
         """Before the last look at what there is to do: what happens from here on ends the sleep."""
@@ -51,8 +58,9 @@ class Appetite:
 
     async def sleep(self, at_most: float | None, *, for_good: bool) -> None:
         """Until the bell rings; `for_good`: however long that takes."""
-        limit = None if for_good else self._nap if at_most is None else min(self._nap, at_most)
-        with anyio.move_on_after(limit) as napping:
+        left = max(0.0, self._look_at - time.monotonic())
+        limit = None if for_good else left if at_most is None else min(left, at_most)
+        with anyio.move_on_after(limit):
             await self._bell.wait()
-        if napping.cancelled_caught:
+        if not for_good and time.monotonic() >= self._look_at:
             self.hungry = True

@@ -1,4 +1,4 @@
-"""Whether those who defer must wake this worker. While all its claims are filled they need not, and they are spared the cost:
+"""Whether those who defer must wake this worker. While its claims keep finding jobs they need not, and they are spared the cost:
 it says so in its row of `workers`, and takes that back before it may sleep.
 """
 
@@ -9,7 +9,9 @@ from uuid import UUID
 from inturn.operations import work
 from inturn.worker.link import Link
 
-BUSY_SECONDS = 0.25  # of filled claims only; then the two statements are well spent
+BUSY_SECONDS = 0.25  # of filled claims only, however seldom ...
+GAP_SECONDS = 0.01  # ... or so many claims that found something, each so soon after the one before:
+IN_A_ROW = 20  # then the two statements are well spent
 
 
 class Vigil:
@@ -18,6 +20,8 @@ class Vigil:
         self._awake = False  # what our row says, or may say
         self._horizon: str | None = None  # see next_wake.sql
         self._idle_at = time.monotonic()  # when a claim was last not filled
+        self._found_at = 0.0  # when a claim last found something
+        self._in_a_row = 0
 
     def registered(self) -> None:
         """There is a new row. Who did not see it yet tells us nothing either."""
@@ -25,12 +29,20 @@ class Vigil:
         self._horizon = None
 
     async def was_filled(self, worker_id: UUID) -> None:
-        if not self._awake and time.monotonic() - self._idle_at > BUSY_SECONDS:
-            self._awake = True  # before the call: its reply may get lost
-            self._horizon = None
-            await self._link.run(work.set_awake(worker_id, True))
+        self._note_found()
+        if time.monotonic() - self._idle_at > BUSY_SECONDS:
+            await self._rise(worker_id)
+
+    async def found_some(self, worker_id: UUID) -> bool:
+        """The claim was not filled. True: jobs keep coming, and we look again by ourselves."""
+        self._idle_at = time.monotonic()
+        self._note_found()
+        if self._in_a_row >= IN_A_ROW:
+            await self._rise(worker_id)
+        return self._awake
 
     async def found_less(self, worker_id: UUID, queues: Sequence[str] | None) -> work.Wake:
+        """Before we may sleep, when we lie down: the last look."""
         self._idle_at = time.monotonic()
         if self._awake:
             await self._link.run(work.set_awake(worker_id, False))
@@ -39,3 +51,14 @@ class Vigil:
         wake = await self._link.run(work.next_wake(queues, self._horizon))
         self._horizon = wake.horizon
         return wake
+
+    def _note_found(self) -> None:
+        now = time.monotonic()
+        self._in_a_row = self._in_a_row + 1 if now - self._found_at < GAP_SECONDS else 0
+        self._found_at = now
+
+    async def _rise(self, worker_id: UUID) -> None:
+        if not self._awake:
+            self._awake = True  # before the call: its reply may get lost
+            self._horizon = None
+            await self._link.run(work.set_awake(worker_id, True))

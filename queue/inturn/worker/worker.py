@@ -211,6 +211,8 @@ class Worker:
         if len(jobs) == room:
             self._appetite.was_filled()
             await self._vigil.was_filled(self._id)
+        elif jobs and await self._vigil.found_some(self._id):
+            self._appetite.rest()
         else:
             wake = await self._vigil.found_less(self._id, self._options.queues)
             self._appetite.found_less(wake.delay, wake.told)
