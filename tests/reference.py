@@ -81,6 +81,7 @@ WITHOUT_ENTRY = {"Blueprint": (Periodics,), "app.job_manager": (JobLists,)}
 OTHER_NAMES = {inturn.BaseConnector: "`BaseConnector` is the same class, under a name for annotations."}
 LOOKED_AT = (inturn.JobContext, inturn.StoredJob, Lane, Reason, testing.Seen)
 ABOUT = r"([a-z_]+(?:, [a-z_]+)*):(?= )"
+LINE = 90  # of a heading
 # Nobody makes one.
 MADE_BY_US = (Jobs, Lanes, SchemaManager, Worker, inturn.Task, inturn.Deferrer)
 
@@ -184,6 +185,11 @@ def as_list(text: str) -> str:
     )
 
 
+def broken(text: str) -> str:
+    lines = textwrap.wrap(text, 120, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(["```python", *lines, "```"])
+
+
 def fields(value: Any) -> list[str]:
     """Of what is only looked at."""
     if not inspect.isclass(value) or value is Options:
@@ -203,7 +209,7 @@ def told(entry: Named) -> Iterator[str]:
     if names := fields(entry.value):
         yield ", ".join(f"`{name}`" for name in names)
     elif callable(entry.value) and entry.value not in MADE_BY_US and "(" in (text := signature(entry)):
-        yield f"```python\n{text}\n```"
+        yield broken(text)
     yield from written(entry.doc)
     if inspect.isclass(entry.value) and entry.value in OTHER_NAMES:
         yield OTHER_NAMES[entry.value]
@@ -212,7 +218,10 @@ def told(entry: Named) -> Iterator[str]:
     for member in found:
         if member.name.removesuffix("_async") not in known - {member.name}:
             twin = f", `{member.name}_async`" if f"{member.name}_async" in known else ""
-            yield f"#### `{signature(member)}`{twin}"
+            text = signature(member)
+            yield f"#### `{text if len(text) <= LINE else member.name}`{twin}"
+            if len(text) > LINE:
+                yield broken(text)
             yield from written(member.doc)
 
 
