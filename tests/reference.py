@@ -80,7 +80,7 @@ CHAPTERS: dict[str, dict[str, object]] = {
 WITHOUT_ENTRY = {"Blueprint": (Periodics,), "app.job_manager": (JobLists,)}
 OTHER_NAMES = {inturn.BaseConnector: "`BaseConnector` is the same class, under a name for annotations."}
 LOOKED_AT = (inturn.JobContext, inturn.StoredJob, Lane, Reason, testing.Seen)
-ABOUT = r"([a-z_]+(?:, [a-z_]+)*):(?= )"
+ABOUT = r"^([a-z_]+(?:, [a-z_]+)*):(?= )"
 LINE = 90  # of a heading
 # Nobody makes one.
 MADE_BY_US = (Jobs, Lanes, SchemaManager, Worker, inturn.Task, inturn.Deferrer)
