@@ -1,4 +1,4 @@
-"""docs/api.md says what the code says, leaves nothing public out, and its examples run."""
+"""docs/api.md says what the code says, leaves nothing public out, and its examples run; as do those of the README."""
 
 import ast
 import inspect
@@ -20,6 +20,7 @@ from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
 from fastapi import FastAPI
 from sqlalchemy import MetaData, create_engine
+from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 import inturn
@@ -46,6 +47,8 @@ CODE = [
     for each in (entry, *members(entry))
     for code in examples(each)
 ]
+README = (reference.PAGE.parent.parent / "README.md").read_text(encoding="utf-8")
+CODE.append(pytest.param(README.split("```python\n")[-1].partition("```")[0], id="README"))
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -127,11 +130,11 @@ def scope(dsn: str, databases: Databases, monkeypatch: pytest.MonkeyPatch) -> It
 
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool)
     environment = EnvironmentContext(Config(), ScriptDirectory(str(sql.shipped("migrations"))))
-    with Queue(app, dsn) as queue, engine.connect() as of_alembic:
+    with Queue(app, dsn) as queue, engine.connect() as of_alembic, Session(engine) as session:
         yield NAMES | {
             "app": app, "queue": queue, "write": write, "ship": ship, "report": report, "dsn": dsn, "test_dsn": dsn,
             "supplier": Supplier(), "create_my_tables": lambda dsn: None, "metadata": MetaData(), "connection": of_alembic,
-            "context": environment,
+            "context": environment, "session": session,
             "psycopg": psycopg, "time": time, "datetime": datetime, "timedelta": timedelta, "UTC": UTC, "FastAPI": FastAPI,
             "Any": Any, "Callable": Callable, "Unpack": Unpack, "P": P, "R": R, "Status": Status, "JobAborted": JobAborted,
             "lifespan": lifespan.lifespan, "ignoring": ignoring,
@@ -142,7 +145,7 @@ def scope(dsn: str, databases: Databases, monkeypatch: pytest.MonkeyPatch) -> It
 def test_an_example_runs(code: str, scope: dict[str, Any]) -> None:
     app, queue = scope["app"], scope["queue"]
     compiled = compile(code, "<example>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    with worker(app) if ".result(" in code else nullcontext():
+    with worker(app) if ".result" in code else nullcontext():
         if compiled.co_flags & inspect.CO_COROUTINE:
             anyio.run(partial(eval, compiled, scope))
         else:
