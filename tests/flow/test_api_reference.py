@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from threading import Thread
 from types import ModuleType
 from typing import Any, Unpack
 
@@ -18,6 +17,7 @@ import pytest
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
+from anyio.from_thread import start_blocking_portal
 from fastapi import FastAPI
 from sqlalchemy import MetaData, create_engine
 from sqlalchemy.orm import Session
@@ -92,19 +92,12 @@ class Supplier:
 @contextmanager
 def worker(app: App) -> Iterator[None]:
     """One that runs beside the example, which waits for results."""
-    stop: list[Callable[[], None]] = []
-
-    async def note(call_next: Callable[[], Any], _: object, worker: Any) -> Any:
-        stop.append(worker.stop)
-        return await call_next()
-
-    thread = Thread(target=partial(app.run_worker, wait=True, worker_middleware=[note]))
-    thread.start()
-    try:
-        yield
-    finally:
-        stop[0]()
-        thread.join()
+    with start_blocking_portal() as portal:
+        running = portal.start_task_soon(partial(app.run_worker_async, wait=True))
+        try:
+            yield
+        finally:
+            running.cancel()
 
 
 @pytest.fixture
