@@ -4,7 +4,7 @@ python := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress witness check bench bench-growth bench-scale schema wheel-demo clean
+.PHONY: help demo test stress witness check bench bench-growth bench-scale schema docs wheel-demo clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +42,9 @@ bench-scale: bench/.venv/installed ## how throughput grows with workers and lane
 
 schema: .venv/installed ## write sql/schema.sql anew from the migrations and functions
 	@$(python) tests/snapshot.py
+
+docs: .venv/installed ## write docs/api.md anew from the docstrings
+	@$(python) -m tests.reference
 
 witness: .venv/installed ## look for overlaps of locks under load (8 processes x 30 s for each kind)
 	@INTURN_WITNESS_PROCESSES=8 INTURN_WITNESS_SECONDS=30 $(python) -m pytest tests/locks/test_witness.py -s -k nobody

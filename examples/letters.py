@@ -1,4 +1,5 @@
-# letters.py
+"""The alphabet, in order: `python letters.py` defers it, `queue -a letters:app worker` writes it."""
+
 from inturn import App
 
 app = App()  # the database: App("postgresql://…"), or INTURN_DSN, DATABASE_URL, PGHOST, …

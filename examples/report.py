@@ -1,4 +1,5 @@
-# report.py: a shop, and every five seconds a report of what it sold. See it: queue dev report:app
+"""A shop, and every five seconds a report of what it sold: queue dev report:app"""
+
 from datetime import UTC, datetime, timedelta
 
 import psycopg

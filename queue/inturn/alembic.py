@@ -2,7 +2,13 @@
 
     from inturn.alembic import include_name, include_object
 
-    context.configure(…, include_schemas=True, include_name=include_name, include_object=include_object)
+    context.configure(
+        connection=connection,
+        target_metadata=metadata,
+        include_schemas=True,
+        include_name=include_name,
+        include_object=include_object,
+    )
 
 Of the two the first is enough, and the faster one: our schema is not even looked into. The second is for projects whose own
 `include_name` lets the schema pass, or that have our tables in their metadata. If there are such functions already, ask both:
@@ -16,7 +22,11 @@ from inturn.sql import SCHEMA
 
 
 def ignoring(schema: str) -> tuple[Callable[..., bool], Callable[..., bool]]:
-    """`include_name` and `include_object` for a queue in another schema than `inturn`."""
+    """`include_name` and `include_object` for a queue in another schema than `inturn`.
+
+    include_name, include_object = ignoring("jobs")
+    assert not include_name("jobs", "schema") and include_name("shop", "schema")
+    """
 
     def include_name(name: str | None, type_: str, parent_names: Any = None, /) -> bool:
         return not (type_ == "schema" and name == schema)

@@ -33,6 +33,18 @@ class App(Blueprint):
     `dsn` or `connector` says where the queue lives (default: INTURN_DSN, DATABASE_URL, PG variables); `import_paths`
     names modules that declare tasks, imported before a worker starts; `worker_defaults` are options of its workers;
     `periodic_defaults` say what becomes of missed instants: `max_delay` and `catch_up` of `App.periodic`.
+
+        app = App(dsn, worker_defaults={"concurrency": 4})
+
+        @app.task(lock="alphabet")
+        def spell(letter: str) -> None:
+            print(letter)
+
+        with app.open():
+            spell.defer(letter="a")
+            app.run_worker(wait=False)  # or, from a terminal: queue -a package.module:app worker
+
+    What a blueprint has an app has too.
     """
 
     def __init__(
@@ -56,6 +68,7 @@ class App(Blueprint):
 
     @property
     def connector(self) -> PsycopgConnector:
+        """Where the queue lives. Set it to go elsewhere for good; for a while there is `replace_connector`."""
         return self._connector
 
     @connector.setter
@@ -69,7 +82,8 @@ class App(Blueprint):
     def replace_connector(self, connector: PsycopgConnector) -> Iterator[Self]:
         """Within it everything goes through another connector: to another database in a test, say.
 
-        with app.replace_connector(PsycopgConnector(test_dsn)), app.open(): ...
+        with app.replace_connector(PsycopgConnector(test_dsn)), app.open():
+            write.defer(letter="a")
         """
         before, self.connector = self.connector, connector
         try:
@@ -79,7 +93,10 @@ class App(Blueprint):
 
     @classmethod
     def from_path(cls, dotted_path: str) -> App:
-        """The app at `package.module:attribute` (or `package.module.attribute`)."""
+        """The app at `package.module:attribute` (or `package.module.attribute`).
+
+        app = App.from_path("shop.tasks:app")
+        """
         module_name, _, attribute = dotted_path.rpartition(":" if ":" in dotted_path else ".")
         if not module_name or not attribute:
             raise LoadFromPathError(f"{dotted_path!r} is no path of an app. Write package.module:app")
@@ -106,7 +123,12 @@ class App(Blueprint):
         task_kwargs: Mapping[str, Any] | None = None,
         **options: Unpack[JobOptions],
     ) -> Deferrer[...]:
-        """Like `task.configure`, for a task by its name, which may live in another program."""
+        """Like `task.configure`, for a task by its name, which may live in another program.
+
+            app.configure_task("billing.charge", lock="customer:7").defer(order=1)
+
+        With `allow_unknown=False` a task that is not known here raises TaskNotFound.
+        """
         if name in self.tasks or not allow_unknown:
             return self.find_task(name).configure(task_kwargs=task_kwargs, **options)
         known = JobOptions.__annotations__
@@ -118,9 +140,11 @@ class App(Blueprint):
         return Deferrer(self, arguments.check_task_name(name), None, task_options, task_kwargs, connection)
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+        """What `defer` does with the jobs that it has made; `job_manager.batch_defer_jobs` is the name for users."""
         return self._connector.run(enqueue.defer_jobs(jobs, self.job_manager.deferred), connection)
 
     async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+        """Like `enqueue`, in an event loop."""
         return await self._connector.run_async(enqueue.defer_jobs(jobs, self.job_manager.deferred), connection)
 
     def open(self, pool: Pool | None = None) -> Self:
@@ -135,6 +159,7 @@ class App(Blueprint):
         self.close()
 
     def close(self) -> None:
+        """Close what `open` has opened."""
         self.connector.close()
 
     def open_async(self, pool: AsyncPool | None = None) -> Opening[Self]:
@@ -142,6 +167,7 @@ class App(Blueprint):
         return Opening(self, self.connector, pool)
 
     async def close_async(self) -> None:
+        """Close what `open_async` has opened, and the sync connections that were opened meanwhile."""
         await self.connector.close_async()
 
     def check_connection(self) -> bool:
@@ -153,11 +179,14 @@ class App(Blueprint):
         return await self.connector.run_async(check_connection(self.connector.schema))
 
     def perform_import_paths(self) -> None:
+        """Import the modules of `import_paths`, whose tasks are known then. A worker begins with it."""
         for path in self.import_paths:
             importlib.import_module(path)
 
     def run_worker(self, **options: Any) -> str | None:
         """Run a worker until it is told to stop. Options: see `inturn.worker.Options`.
+
+            app.run_worker(queues=["default", "mail"], concurrency=4, wait=False)
 
         Returns None if every job that it had begun has ended, else what made it abort them: a signal's name, or the grace.
         """

@@ -134,6 +134,11 @@ class Blueprint(Periodics):
     ) -> Any:
         """Make a function a task. Its name is `module.function` unless given; workers find it by that name.
 
+            @app.task(queue="letters", lock="alphabet", retry=3, timeout=30)
+            def spell(letter: str) -> None: ...
+
+        retry: False never, True for ever and at once, a number that many retries, or a strategy.
+        pass_context: the first argument is the JobContext of the run.
         on_retry: while a job waits for its next attempt its lane waits too ("hold"), or goes on ("release").
         on_failure: when it has failed for good its lane goes on ("continue"), or stops until a person acts ("halt").
         queueing_lock, on_conflict: at most one job waits under it, see `configure`.
@@ -141,7 +146,8 @@ class Blueprint(Periodics):
         (`context.should_abort()`), and keeps its slot for as long as it goes on regardless.
         task_middleware: what runs around it, see `inturn.middleware`.
         resources: locks to hold while it runs, as addresses ("redis://cache/0#printer:{printer}", with arguments of the task in
-        the name) or as functions that make an async lock of the arguments. on_busy: while somebody else has one, the job goes
+        the name) or as functions that make an async lock of the arguments.
+        on_busy, busy_seconds: while somebody else has one, the job goes
         back uncharged for `busy_seconds` and keeps its place ("snooze"), waits so long in its slot ("wait"), ends as cancelled
         ("skip"), fails ("fail"), or runs without ("proceed"); see docs/locks.md.
         """
@@ -167,6 +173,7 @@ class Blueprint(Periodics):
         return task
 
     def find_task(self, name: str) -> Task[..., Any]:
+        """The task of this name or alias, or TaskNotFound."""
         try:
             return self.tasks[name]
         except KeyError:
@@ -175,9 +182,11 @@ class Blueprint(Periodics):
             ) from None
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+        """Enqueue jobs through the app that this blueprint was added to last."""
         return self._home().enqueue(jobs, connection)
 
     async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+        """Like `enqueue`, in an event loop."""
         return await self._home().enqueue_async(jobs, connection)
 
     def _home(self) -> Blueprint:

@@ -1,4 +1,7 @@
-"""Tasks that every app has, under the namespace `builtin`."""
+"""Tasks that every app has, under the namespace `builtin`: one that deletes old jobs.
+
+app.configure_task("builtin:inturn.builtin_tasks.remove_old_jobs").defer(max_hours=72)
+"""
 
 from __future__ import annotations
 

@@ -74,6 +74,7 @@ class PsycopgConnector:
 
     @property
     def dsn(self) -> str:
+        """What libpq is told, found anew each time: the environment may change."""
         try:
             return make_conninfo(find_dsn(self._dsn, options=self._options), **self._options)
         except psycopg.ProgrammingError as error:
@@ -92,9 +93,11 @@ class PsycopgConnector:
 
     @property
     def is_open_async(self) -> bool:
+        """Whether `run_async` can be called."""
         return self._async_pool is not None
 
     def run(self, operation: Operation[T], connection: object = None) -> T:
+        """Run one of `inturn.operations` on the caller's connection, or on one of the pool."""
         if connection is not None:
             return drive.run(operation, guests.guest(connection), self.schema)
         pool = self._sync_pool()
@@ -111,6 +114,7 @@ class PsycopgConnector:
                 pool.putconn(own)
 
     async def run_async(self, operation: Operation[T], connection: object = None) -> T:
+        """Like `run`, in an event loop."""
         if connection is not None:
             return await drive.run_async(operation, await guests.guest_async(connection), self.schema)
         if self._async_pool is None:
@@ -155,6 +159,7 @@ class PsycopgConnector:
             yield own
 
     def open(self, pool: Pool | None = None) -> None:
+        """Called by `App.open`; a `pool` of the caller's is left open at the end."""
         self._opens += 1
         if pool is not None:
             self._pool = pool
@@ -162,6 +167,7 @@ class PsycopgConnector:
         self._sync_pool()
 
     def close(self) -> None:
+        """Closes the pool when all have closed that have opened."""
         self._opens = max(0, self._opens - 1)
         if not self._opens:
             pool, self._pool = self._pool, None
@@ -169,6 +175,7 @@ class PsycopgConnector:
                 pool.close()
 
     async def open_async(self, pool: AsyncPool | None = None) -> None:
+        """Called by `App.open_async`."""
         self._opens += 1
         if pool is not None:
             self._async_pool = pool
@@ -182,6 +189,7 @@ class PsycopgConnector:
             self._async_pool = pool
 
     async def close_async(self) -> None:
+        """Closes both pools."""
         pool, self._async_pool = self._async_pool, None
         if pool is not None and not self._was_lent(pool):
             await pool.close()
@@ -213,6 +221,10 @@ BaseConnector = PsycopgConnector  # there is one driver; the name is for annotat
 
 class SyncPsycopgConnector(PsycopgConnector):
     """The same for a program that only defers, and never from async code: a script, a Django site.
+
+        app = App(connector=SyncPsycopgConnector(dsn))
+        with app.open():
+            app.configure_task("billing.charge").defer(order=1)
 
     What is async raises SyncConnectorConfigurationError, a worker too.
     """

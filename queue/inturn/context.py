@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class JobContext:
-    """The first argument of a task declared with `pass_context=True`."""
+    """The first argument of a task declared with `pass_context=True`.
+
+        @app.task(pass_context=True)
+        def export(context: JobContext, rows: int) -> None:
+            for _ in range(rows):
+                if context.should_abort():
+                    raise JobAborted(context.abort_reason)
+
+    `additional_context` is what the worker was given under that name; `leases` are those on the task's `resources`.
+    """
 
     app: Blueprint
     task: Task[Any, Any]
@@ -63,7 +72,9 @@ class JobContext:
 
         Until then its lane waits or goes on, as `on_retry` says. It raises `Snoozed`, which is no `Exception`: do not catch it.
 
-            if not await supplier.is_open():
-                context.snooze({"minutes": 30})
+            @app.task(pass_context=True)
+            async def restock(context: JobContext, item: str) -> None:
+                if not await supplier.is_open():
+                    context.snooze({"minutes": 30})
         """
         raise Snoozed(max(timedelta(0), arguments.check_wait("schedule_in", schedule_in)))

@@ -11,7 +11,7 @@ class DeferredJob(int):
         if not job.is_new:
             print(f"job {job} was there before, and stands for this one")
 
-        url = make_report.defer(month=5).result(timeout=60)
+        total = report.defer(day=1).result(timeout=60)
 
     Where it travels (pickled, as JSON, to the database) it is the plain number.
     """

@@ -9,9 +9,11 @@ from inturn.sql import SCHEMA
 def check_fence(connection: object, resource: str, token: int, *, schema: str = SCHEMA) -> None:
     """Raise StaleFence if the resource has seen a higher token. Call it first, in the transaction that writes.
 
-        with psycopg.connect(…) as connection:
-            check_fence(connection, f"account:{number}", context.fence)
-            connection.execute("UPDATE accounts SET …")
+        @app.task(lock="account:7", pass_context=True)
+        def withdraw(context: JobContext, amount: int) -> None:
+            with psycopg.connect(dsn) as connection:
+                check_fence(connection, "account:7", context.fence)
+                connection.execute("UPDATE accounts SET balance = balance - %s WHERE id = 7", [amount])
 
     Whoever comes with a higher token meanwhile waits for your commit. `connection`: as for `defer`; with one that commits each
     statement by itself the check protects nothing. After StaleFence the transaction can only be rolled back.
@@ -20,7 +22,12 @@ def check_fence(connection: object, resource: str, token: int, *, schema: str = 
 
 
 async def check_fence_async(connection: object, resource: str, token: int, *, schema: str = SCHEMA) -> None:
-    """Like `check_fence`, on an async connection."""
+    """Like `check_fence`, on an async connection.
+
+    async with await psycopg.AsyncConnection.connect(dsn) as connection:
+        await check_fence_async(connection, "account:7", 4711)
+        await connection.execute("UPDATE accounts SET balance = 0 WHERE id = 7")
+    """
     await drive.run_async(_checked(resource, token), await guests.guest_async(connection), schema)
 
 

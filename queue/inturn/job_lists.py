@@ -50,7 +50,12 @@ class JobLists:
     def list_queues(
         self, queue: str | None = None, task: str | None = None, status: str | None = None, lock: str | None = None
     ) -> list[Counts]:
-        """For each queue its name and how many jobs are in which status."""
+        """For each queue its name and how many jobs are in which status.
+
+        write.defer(letter="a")
+        [counts] = app.job_manager.list_queues(task=write.name)
+        assert counts["name"] == "default" and counts["todo"] == 1
+        """
         return self._connector.run(_counted("queue", Asked(None, queue, task, status, lock)))
 
     async def list_queues_async(

@@ -14,7 +14,12 @@ from inturn.waiting import Endings, Patience, wait, wait_async
 
 
 class Jobs(JobLists):
-    """Jobs by their ids. With `connection=` a change is part of the caller's transaction, as in `task.configure`."""
+    """Jobs by their ids. With `connection=` a change is part of the caller's transaction, as in `task.configure`.
+
+    job_id = write.configure(schedule_in={"hours": 1}).defer(letter="a")
+    assert app.job_manager.get_job_status(job_id) == "scheduled"
+    assert app.job_manager.cancel_job_by_id(job_id)
+    """
 
     def __init__(self, connector: PsycopgConnector) -> None:
         super().__init__(connector)
@@ -22,7 +27,10 @@ class Jobs(JobLists):
         self.deferred = deferred_through(self)
 
     def defer_job(self, job: NewJob, connection: object = None) -> int:
-        """Enqueue a job that a deferrer has made: `write.configure(lock="a").make_new_job("b")`."""
+        """Enqueue a job that a deferrer has made.
+
+        app.job_manager.defer_job(write.configure(lock="alphabet").make_new_job("a"))
+        """
         return self.batch_defer_jobs([job], connection)[0]
 
     async def defer_job_async(self, job: NewJob, connection: object = None) -> int:
@@ -30,7 +38,12 @@ class Jobs(JobLists):
         return (await self.batch_defer_jobs_async([job], connection))[0]
 
     def batch_defer_jobs(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
-        """Enqueue jobs of any tasks and locks in one statement, in this order, all or none."""
+        """Enqueue jobs of any tasks and locks in one statement, in this order, all or none.
+
+        locks = [f"customer:{number}" for number in range(100)]
+        jobs = [ship.configure(lock=lock).make_new_job(order=1) for lock in locks]
+        assert len(app.job_manager.batch_defer_jobs(jobs)) == 100
+        """
         return self._connector.run(enqueue.defer_jobs(jobs, self.deferred), connection)
 
     async def batch_defer_jobs_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
@@ -38,15 +51,21 @@ class Jobs(JobLists):
         return await self._connector.run_async(enqueue.defer_jobs(jobs, self.deferred), connection)
 
     def get_job_status(self, job_id: int, connection: object = None) -> Status | None:
-        """None: there is no such job."""
+        """Where it is. None: there is no such job."""
         return self._connector.run(jobs.status(job_id), connection)
 
     async def get_job_status_async(self, job_id: int, connection: object = None) -> Status | None:
-        """None: there is no such job."""
+        """Like `get_job_status`, in an event loop."""
         return await self._connector.run_async(jobs.status(job_id), connection)
 
     def explain(self, job_id: int) -> list[Reason]:
-        """Why it is not running, in order; `ready` alone: nothing is in its way."""
+        """Why it is not running, in order; `ready` alone: nothing is in its way.
+
+        app.lanes.pause("alphabet", reason="no paper")
+        job_id = write.configure(lock="alphabet").defer(letter="a")
+        for each in app.job_manager.explain(job_id):
+            print(each.reason, each.detail, each.unblock)
+        """
         return self._connector.run(jobs.explain(job_id))
 
     async def explain_async(self, job_id: int) -> list[Reason]:
@@ -76,6 +95,9 @@ class Jobs(JobLists):
     ) -> bool:
         """Run a finished job again at its old place, or a scheduled one now. False: it waits already, or is being done.
 
+            job_id = write.configure(schedule_in={"hours": 1}).defer(letter="a")
+            assert app.job_manager.retry_job_by_id(job_id, queue="urgent")
+
         With `retry_at` not before then; with `priority`, `queue` or `lock`, in another place.
         """
         return self._connector.run(_retry(job_id, retry_at, priority, queue, lock), connection)
@@ -95,8 +117,8 @@ class Jobs(JobLists):
     def result(self, job_id: int, timeout: float | timedelta | None = None) -> Any:
         """Wait until the job has ended, at most so many seconds, and return what its task returned.
 
-            report_id = make_report.defer(month=5)
-            url = app.job_manager.result(report_id, timeout=60)
+            job_id = report.defer(day=1)
+            total = app.job_manager.result(job_id, timeout=60)
 
         Raises JobFailed, JobCancelled (cancelled or aborted), JobNotFound, and ResultTimeout, which is a TimeoutError.
         None: the task returned None, or something that cannot be stored (the worker's log says so).
@@ -116,6 +138,8 @@ class Jobs(JobLists):
         include_aborted: bool = False,
     ) -> int:
         """Delete jobs that ended longer ago than that: succeeded ones, others if asked. Returns how many.
+
+            app.job_manager.delete_old_jobs(nb_hours=72, include_failed=True)
 
         A failed job that halts its lane stays. To drop whole days, which is much cheaper, see the worker's `keep_history`.
         """

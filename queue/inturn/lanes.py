@@ -12,6 +12,14 @@ Listed = list[Lane]
 
 
 class Lanes:
+    """Lanes by their locks. `by` is who it was, for `lane_audit`; unless given, the database user.
+
+    app.lanes.pause("customer:ann", reason="supplier is down", by="eve")
+    for lane in app.lanes.list():
+        print(lane.lock, lane.state, lane.waiting, lane.stop_reason)
+    app.lanes.resume("customer:ann")
+    """
+
     def __init__(self, connector: PsycopgConnector) -> None:
         self._connector = connector
 
@@ -34,7 +42,10 @@ class Lanes:
     def pause(
         self, lock: str, *, reason: str | None = None, until: datetime | None = None, by: str | None = None
     ) -> bool:
-        """No job of it starts until then, or until it is resumed; one that runs may end. False: it was stopped already."""
+        """No job of it starts until then, or until it is resumed; one that runs may end. False: it was stopped already.
+
+        app.lanes.pause("customer:ann", until=datetime.now(UTC) + timedelta(hours=2), reason="supplier is down")
+        """
         return self._connector.run(_pause(lock, reason, until, by))
 
     async def pause_async(
@@ -68,7 +79,11 @@ class Lanes:
         return await self._connector.run_async(lanes.retry_head(lock, by))
 
     def cancel_waiting(self, lock: str, *, by: str | None = None) -> int:
-        """Cancel all that waits in the lane; the job that runs goes on. How many."""
+        """Cancel all that waits in the lane; the job that runs goes on. How many.
+
+        write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
+        assert app.lanes.cancel_waiting("alphabet") == 2
+        """
         return self._connector.run(lanes.cancel_waiting(lock, by))
 
     async def cancel_waiting_async(self, lock: str, *, by: str | None = None) -> int:

@@ -20,7 +20,7 @@ def lifespan(app: App, *, worker: bool = False, **given: Any) -> Callable[[Any],
     With `worker=True` a worker runs in the same process, and the same event loop; the rest are its options. At the end its running
     jobs have ten seconds (`shutdown_graceful_timeout`); what then still runs goes back to the head of its lane.
 
-        web = FastAPI(lifespan=lifespan(app))
+        web = FastAPI(lifespan=lifespan(app, worker=True, concurrency=4))
 
     In a lifespan of your own: `async with lifespan(app)(web): …`.
     """

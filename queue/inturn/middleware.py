@@ -7,7 +7,7 @@
         finally:
             print(context.job.task_name, time.monotonic() - begin)
 
-    app.run_worker(worker_middleware=[timed])
+    app.run_worker(worker_middleware=[timed], wait=False)
 
 Each calls `call_next()` once and returns what it gave; what it raises fails the attempt. A *task* middleware is of its task's
 kind: `def` around `def`, in the task's thread, and `async def` around `async def`. A *worker* middleware is always `async def` and

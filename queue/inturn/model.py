@@ -8,7 +8,11 @@ from uuid import UUID
 
 
 class Status(StrEnum):
-    """Where a job is. The first four are live, the others history."""
+    """Where a job is: a text as well. The first four are live, the others history.
+
+    job_id = write.defer(letter="a")
+    assert app.job_manager.get_job_status(job_id) is Status.TODO == "todo"
+    """
 
     TODO = "todo"
     BLOCKED = "blocked"
@@ -46,7 +50,11 @@ class OnConflict(StrEnum):
 
 
 class NewJob(NamedTuple):
-    """A job about to be deferred; its arguments are JSON text already, checked."""
+    """A job about to be deferred; its arguments are JSON text already, checked.
+
+    job = write.configure(lock="alphabet").make_new_job("a")
+    assert job.lock == "alphabet" and job.args == '{"letter":"a"}'
+    """
 
     task_name: str
     args: str
@@ -63,7 +71,12 @@ class NewJob(NamedTuple):
 
 
 class Job(NamedTuple):  # and not a dataclass: a worker makes one for each row, and this is several times cheaper
-    """A job that a worker has claimed. `attempts` counts the earlier ones: the first run sees 0."""
+    """A job that a worker has claimed. `attempts` counts the earlier ones: the first run sees 0.
+
+    @app.task(retry=3, pass_context=True)
+    def ping(context: JobContext, host: str) -> None:
+        print(f"job {context.job.id}, attempt {context.job.attempts + 1}")
+    """
 
     id: int
     claim_id: str
@@ -90,7 +103,12 @@ class Job(NamedTuple):  # and not a dataclass: a worker makes one for each row, 
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job as it stands in the database. `attempts` as in `Job`: a running one is not counted."""
+    """A job as it stands in the database. `attempts` as in `Job`: a running one is not counted.
+
+    write.defer(letter="a")
+    [job] = app.job_manager.list_jobs(task=write.name)
+    assert job.task_kwargs == {"letter": "a"} and job.worker_id is None
+    """
 
     id: int
     status: str
@@ -139,7 +157,12 @@ Outcome = Ended | Again | Committed
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane that is held, waits for a retry, or is stopped; `job_id` runs in it or goes next."""
+    """A lane that is held, waits for a retry, or is stopped; `job_id` runs in it or goes next.
+
+    app.lanes.pause("alphabet", reason="no paper")
+    lane = app.lanes.show("alphabet")
+    assert lane.state == "paused" and lane.stop_reason == "no paper"
+    """
 
     lock: str
     state: str
@@ -161,7 +184,11 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a job is not running, and what would unblock it."""
+    """Why a job is not running, and what would unblock it.
+
+    job_id = write.configure(schedule_in={"hours": 1}).defer(letter="a")
+    assert app.job_manager.explain(job_id)[0].reason == "scheduled"
+    """
 
     reason: str
     detail: str

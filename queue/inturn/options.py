@@ -15,7 +15,14 @@ OnConflictName = Literal["raise", "skip", "replace"]
 
 
 class TaskOptions(TypedDict, total=False):
-    """For decorators of your own, as JobOptions."""
+    """The options of a task, for decorators of your own.
+
+    def nightly(**options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]:
+        return app.task(queue="night", **options)
+
+    @nightly(retry=3)
+    def tidy_up() -> None: ...
+    """
 
     name: str | None
     aliases: Sequence[str] | None
@@ -35,7 +42,13 @@ class TaskOptions(TypedDict, total=False):
 
 
 class JobOptions(TypedDict, total=False):
-    """For wrappers of your own: `def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P]`."""
+    """The options of a job, for wrappers of your own.
+
+    def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P]:
+        return task.configure(priority=100, **options)
+
+    urgent(write, lock="alphabet").defer("a")
+    """
 
     lock: str | None
     queueing_lock: str | None

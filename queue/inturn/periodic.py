@@ -105,6 +105,7 @@ class Periodics:
             yield from task.schedules.values()
 
     def policy(self, schedule: Schedule) -> Policy:
+        """What becomes of missed instants of this schedule: what it says itself, else the defaults of the app."""
         return self.missed.changed(**schedule.said)
 
 

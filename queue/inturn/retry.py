@@ -53,10 +53,21 @@ class RetryDecision:
 
 
 class BaseRetryStrategy(ABC):
-    """Subclass it to decide by the exception and the job. None: the job has failed for good."""
+    """Subclass it to decide by the exception and the job. None: the job has failed for good.
+
+    class Patient(BaseRetryStrategy):
+        def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+            if job.attempts < 5 and isinstance(exception, ConnectionError):
+                return RetryDecision(retry_in={"minutes": 10}, queue="patient")
+            return None
+
+    @app.task(retry=Patient())
+    def fetch(url: str) -> None: ...
+    """
 
     @abstractmethod
-    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None: ...
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+        """Called when an attempt has failed; `job.attempts` are the earlier ones."""
 
 
 class RetryStrategy(BaseRetryStrategy):
@@ -65,7 +76,8 @@ class RetryStrategy(BaseRetryStrategy):
     `max_wait` (seconds) caps that; then `jitter`, a fraction from 0 to 1, takes off a random part of up to so much of it, so that
     jobs that failed together do not come back together. `retry_exceptions`: only these are tried again.
 
-        RetryStrategy(max_attempts=8, exponential_wait=2, max_wait=60, jitter=0.5)
+        @app.task(retry=RetryStrategy(max_attempts=8, exponential_wait=2, max_wait=60, jitter=0.5))
+        def fetch(url: str) -> None: ...
     """
 
     def __init__(
@@ -101,6 +113,7 @@ class RetryStrategy(BaseRetryStrategy):
         self._random = random or Random()  # noqa: S311 (it keeps no secret)
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+        """None after `max_attempts` earlier attempts, and for exceptions that are not to be tried again."""
         if self.max_attempts is not None and job.attempts >= self.max_attempts:
             return None
         if self.retry_exceptions is not None and not isinstance(exception, self.retry_exceptions):
@@ -108,6 +121,10 @@ class RetryStrategy(BaseRetryStrategy):
         return RetryDecision(retry_in=self.delay(job.attempts))
 
     def delay(self, attempts: int) -> timedelta:
+        """How long to wait after so many earlier attempts.
+
+        assert RetryStrategy(exponential_wait=2).delay(3) == timedelta(seconds=16)
+        """
         longest = LONGEST.total_seconds()
         if self.max_wait is not None:
             longest = min(longest, self.max_wait)

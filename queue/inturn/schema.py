@@ -9,7 +9,10 @@ from inturn.connectors import PsycopgConnector
 
 
 class SchemaManager:
-    """What `queue migrate` does, from Python: `app.schema_manager.apply_schema()`."""
+    """What `queue migrate` does, from Python.
+
+    app.schema_manager.apply_schema()
+    """
 
     def __init__(self, connector: PsycopgConnector) -> None:
         self._connector = connector

@@ -77,7 +77,12 @@ class Options:
 
 
 class Deferrer(Generic[P]):
-    """Defers jobs of one task name with fixed options. `task` is None for a task that lives in another program."""
+    """Defers jobs of one task with fixed options: what `task.configure` returns, and a task itself is one.
+
+    later = write.configure(lock="alphabet", schedule_in={"minutes": 5})
+    later.defer("a")
+    later.defer(letter="b")
+    """
 
     def __init__(
         self,
@@ -90,7 +95,7 @@ class Deferrer(Generic[P]):
     ) -> None:
         self._owner = owner
         self._name = name
-        self._task = task
+        self._task = task  # None: it lives in another program
         self._options = options
         self._kwargs = dict(arguments.check_mapping(task_kwargs or {}))
         self._connection = connection
@@ -104,7 +109,10 @@ class Deferrer(Generic[P]):
         return (await self._owner.enqueue_async([self._job(args, kwargs)], self._connection))[0]
 
     def batch_defer(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
-        """Enqueue a job for each mapping of arguments, in this order, all or none."""
+        """Enqueue a job for each mapping of arguments, in this order, all or none.
+
+        write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
+        """
         return self._owner.enqueue(self._jobs(task_kwargs), self._connection)
 
     async def batch_defer_async(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
@@ -152,7 +160,14 @@ class Deferrer(Generic[P]):
 
 
 class Task(Deferrer[P], Generic[P, R]):
-    """A function that can be deferred. Calling it runs it here and now."""
+    """A function that can be deferred. Calling it runs it here and now.
+
+        write.defer(letter="a")  # a job, for a worker
+        await write.configure(priority=5).defer_async("b")  # from async code
+        write("c")  # no job
+
+    What a Deferrer has it has too, with the options of the task.
+    """
 
     def __init__(
         self,
@@ -222,9 +237,15 @@ class Task(Deferrer[P], Generic[P, R]):
         of this one, and as long as it is scheduled (not between two attempts at it, with its lane waiting) also its time, queue,
         priority, on_retry and on_failure. Its id, lock, and place in its lane stay, and it stays locked until you commit.
 
-            report.configure(queueing_lock=f"report:{day}", on_conflict="skip").defer(day=day)
+            report.configure(queueing_lock="report:1", on_conflict="skip").defer(day=1)
 
         `connection` is a psycopg or SQLAlchemy connection or session of yours: the job then exists if and only if you commit.
+
+            with psycopg.connect(dsn) as connection:
+                connection.execute("INSERT INTO orders (id) VALUES (7)")
+                ship.configure(connection=connection, lock="customer:ann").defer(order=7)
+
+        `schedule_at` (with a zone) or `schedule_in`: not before then. `timeout`, `on_retry`, `on_failure`: as for the task.
         """
         options = self._options.changed(
             queue=queue,

@@ -12,7 +12,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "report.py"
 
 def test_the_shop_reports_all_that_it_sold_every_five_seconds(start: Start, folder: Path, until: Until) -> None:
     shutil.copy(EXAMPLE, folder)
-    (command,) = re.findall(r"queue (.*)", EXAMPLE.read_text(encoding="utf-8").splitlines()[0])
+    (command,) = re.findall(r'queue ([^"]*)', EXAMPLE.read_text(encoding="utf-8").splitlines()[0])
     shop = start(*command.split())
 
     def reports() -> list[str]:

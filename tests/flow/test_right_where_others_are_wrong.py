@@ -1,6 +1,6 @@
-"""What queues of this kind are known to get wrong, and which tests show that this one does not.
+"""What queues of this kind are known to get wrong, and what none of them has: which tests show that this one does and has it.
 
-ROWS names them; what no other test shows is shown here.
+ROWS and OURS name them; what no other test shows is shown here.
 """
 
 import re
@@ -36,6 +36,12 @@ ROWS = {
         "race/test_interleavings.py::test_an_old_claim_of_the_same_worker_is_refused",
         "flow/test_worker.py::test_a_worker_that_was_taken_for_dead_registers_anew_and_its_result_is_refused",
     ],
+    "a retry that collides on its queueing lock leaves its job running for ever and its lane blocked": [
+        "race/test_queueing_locks.py::test_a_retry_waits_for_no_user_who_defers_its_key_and_goes_on_without_it",
+        "race/test_queueing_locks.py::test_a_retry_survives_a_rival_that_commits_after_it_has_looked",
+        "race/test_queueing_locks.py::test_a_rescue_succeeds_although_another_job_waits_under_the_key",
+        "flow/test_queueing_lock.py::test_a_running_job_is_no_obstacle_and_nothing_is_lost_when_it_then_fails",
+    ],
     "stalled jobs are the user's business": [
         "flow/test_crash.py::test_workers_killed_on_the_way_lose_nothing_and_keep_every_lane_in_order",
     ],
@@ -53,8 +59,37 @@ ROWS = {
         "typing/test_typing.py::test_mypy_finds_the_mistakes_and_nothing_else",
         "typing/test_typing.py::test_basedpyright_finds_the_mistakes_and_nothing_else",
     ],
+    "a conflict of queueing locks aborts the caller's transaction and gives no id": [
+        "flow/test_queueing_lock.py::test_a_second_job_is_refused_and_the_first_is_named",
+        "flow/test_queueing_lock.py::test_the_transaction_of_the_caller_goes_on_after_a_conflict",
+        "flow/test_queueing_lock.py::test_skip_returns_the_job_that_waits",
+        "flow/test_queueing_lock.py::test_replace_hands_the_new_arguments_to_the_job_that_waits",
+        "race/test_queueing_locks.py::test_of_two_who_defer_one_key_at_once_the_second_gets_the_job_of_the_first",
+    ],
     "no traceback is stored": [
         "flow/test_worker.py::test_only_the_last_ten_errors_are_kept",
+    ],
+    "no result is stored": [
+        "flow/test_results.py::test_what_a_task_returns_is_the_result_of_its_job",
+        "flow/test_results.py::test_waiters_in_threads_and_in_the_loop_are_told_of_the_end",
+    ],
+    "no timeout": [
+        "flow/test_timeouts.py::test_an_async_task_is_cancelled_when_its_time_is_up_and_the_lane_goes_on",
+        "flow/test_timeouts.py::test_a_sync_task_is_asked_and_fails_with_a_timeout_however_it_ends_then",
+    ],
+    "no jitter": [
+        "unit/test_retry.py::test_jitter_takes_off_a_part_of_the_wait",
+        "unit/test_retry.py::test_a_wait_is_capped_before_it_is_spread",
+    ],
+    "no zones in cron": [
+        "unit/test_periodic.py::test_a_task_may_have_several_schedules_in_zones_of_their_own",
+        "unit/test_cron.py::test_in_a_gap_fixed_hours_fire_once",
+        "unit/test_cron.py::test_an_hour_that_comes_twice_fires_once_for_fixed_hours",
+    ],
+    "no policy for missed runs": [
+        "flow/test_periodic.py::test_after_a_downtime_it_catches_up_as_it_says",
+        "flow/test_periodic.py::test_what_is_missed_is_told_once",
+        "unit/test_periodic.py::test_what_is_later_than_the_delay_is_not_due",
     ],
     "migrations are tracked by hand": [
         "sql/test_schema.py::test_a_second_migration_changes_nothing",
@@ -65,10 +100,51 @@ ROWS = {
     ],
 }
 
+# What none of them has.
+OURS = {
+    "transactional enqueue anywhere": [
+        "flow/test_transactional_defer.py::test_a_job_in_the_callers_transaction_exists_when_the_caller_commits",
+        "flow/test_transactional_defer.py::test_a_job_in_the_callers_transaction_is_gone_when_the_caller_rolls_back",
+        "flow/test_transactional_defer.py::test_a_connection_of_another_kind_is_refused_by_name",
+        "integrations/test_django.py::test_a_job_deferred_in_a_block_exists_when_the_block_commits",
+        "flow/test_sql_defer.py::test_the_trigger_of_the_example_defers_one_job_however_often_a_row_changes",
+    ],
+    "transactional completion": [
+        "flow/test_transactions.py::test_what_a_task_writes_and_the_end_of_its_job_commit_together",
+        "flow/test_transactions.py::test_killed_anywhere_a_task_has_its_effect_exactly_once",
+        "flow/test_transactions.py::test_who_was_taken_for_dead_meanwhile_commits_nothing",
+    ],
+    "fences for user code": [
+        "flow/test_fences.py::test_a_lower_token_than_the_highest_seen_is_refused_and_its_transaction_cannot_commit",
+        "flow/test_fences.py::test_the_late_write_of_a_paused_attempt_is_refused",
+        "race/test_fences.py::test_an_earlier_start_that_waits_for_a_later_one_is_refused",
+    ],
+    "lane policies": [
+        "flow/test_worker.py::test_a_failed_job_is_tried_again_and_its_lane_waits_for_it",
+        "flow/test_lanes.py::test_a_lane_goes_on_while_a_released_job_waits_for_its_retry",
+        "flow/test_lanes.py::test_a_lane_halts_when_a_job_has_failed_until_somebody_retries_it",
+    ],
+    "lane operations, audited": [
+        "flow/test_lanes.py::test_a_paused_lane_starts_nothing_until_it_is_resumed",
+        "flow/test_lanes.py::test_skipping_the_head_of_a_halted_lane_leaves_the_failed_job_behind",
+        "flow/test_lanes.py::test_all_that_waits_in_a_lane_is_cancelled_at_once",
+        "race/test_operators.py::test_the_head_can_be_tried_again_at_once_and_goes_first",
+        "cli/test_lanes.py::test_a_lane_is_shown_with_what_was_done_to_it",
+    ],
+    "explain": [
+        "flow/test_lanes.py::test_a_job_explains_why_it_does_not_run",
+        "race/test_lane_machine.py::test_every_operation_leaves_the_lanes_as_the_book_says",
+        "cli/test_lanes.py::test_what_explain_advises_unblocks",
+    ],
+    "tests of users run on the real queue": [
+        "testing/test_plugin.py::test_the_guide_works_as_it_stands",
+    ],
+}
 
-@pytest.mark.parametrize("row", ROWS)
-def test_what_others_get_wrong_is_shown_to_be_right(row: str) -> None:
-    for name in ROWS[row]:
+
+@pytest.mark.parametrize("row", ROWS | OURS)
+def test_what_others_get_wrong_or_lack_is_shown_to_be_right(row: str) -> None:
+    for name in (ROWS | OURS)[row]:
         file, _, test = name.partition("::")
         assert re.search(rf"^(async )?def {test}\(", (TESTS / file).read_text(encoding="utf-8"), re.MULTILINE), name
 

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from asgiref.sync import async_to_sync
 
-from inturn import App, migrate
+from inturn import App, JobContext, migrate
 from inturn.errors import ConfigurationError, ConnectorException
 from inturn.operations.jobs import shown
 from inturn.operations.upkeep import check_schema
@@ -214,6 +214,19 @@ def test_a_task_uses_djangos_models_and_leaves_no_connection_open(app: App, ship
         ).fetchone()
     assert statuses == [("succeeded",)]
     assert open_ones == (1,)  # this thread's
+
+
+def test_a_task_ends_its_job_in_a_transaction_of_its_own(app: App, store_dsn: str) -> None:
+    @app.task(name="pay", pass_context=True)
+    def pay(context: JobContext) -> None:
+        with context.transaction() as connection:
+            connection.execute("INSERT INTO store_order (customer, shipped) VALUES ('ann', false)")
+
+    pay.defer()
+    work(app)
+    with psycopg.connect(store_dsn) as connection:
+        assert connection.execute("SELECT customer FROM store_order").fetchall() == [("ann",)]
+        assert connection.execute("SELECT status::text FROM inturn.finished_jobs").fetchall() == [("succeeded",)]
 
 
 def test_a_connection_that_broke_in_one_task_is_replaced_for_the_next(app: App, django: Any) -> None:

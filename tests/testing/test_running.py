@@ -122,6 +122,28 @@ def test_a_task_finds_the_app_and_itself_in_its_context(app: App, queue: Queue) 
     assert found == [app, look]
 
 
+def test_a_task_ends_its_job_in_a_transaction_of_its_own(app: App, queue: Queue, dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("CREATE TABLE effects (name text)")
+
+    @app.task(name="plain", pass_context=True)
+    def plain(context: JobContext) -> None:
+        with context.transaction() as connection:
+            connection.execute("INSERT INTO effects VALUES ('plain')")
+
+    @app.task(name="coroutine", pass_context=True)
+    async def coroutine(context: JobContext) -> None:
+        async with context.transaction() as connection:
+            await connection.execute("INSERT INTO effects VALUES ('coroutine')")
+
+    plain.defer()
+    coroutine.defer()
+    queue.drain()
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute("SELECT name FROM effects").fetchall() == [("plain",), ("coroutine",)]
+    assert statuses(queue) == [Status.SUCCEEDED] * 2
+
+
 def test_a_job_of_an_unknown_task_is_not_passed_over(app: App, queue: Queue) -> None:
     app.configure_task("elsewhere").defer(x=1)
     with pytest.raises(TaskNotFound, match="'elsewhere'"):

@@ -87,7 +87,7 @@ class _Basic(BaseLock[L]):
 
 
 class BasicLock(_Basic[Any], Lock):
-    """Hint."""
+    """Hint. A key in Redis that has no owner; whoever releases it deletes it."""
 
     def port(self) -> RedisPort:
         return RedisPort(self.redis)
@@ -99,7 +99,7 @@ class BasicLock(_Basic[Any], Lock):
 
 
 class AsyncBasicLock(_Basic[Any], AsyncLock):
-    """Hint."""
+    """Hint. The async twin of BasicLock."""
 
     def port(self) -> AsyncRedisPort:
         return AsyncRedisPort(self.redis)

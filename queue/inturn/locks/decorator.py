@@ -31,10 +31,11 @@ def locked(
     on_busy: OnBusy = "wait",
     timeout: float | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """`using`: an address without a name, or what makes a lock of a name; by default INTURN_LOCKS_URL.
+    """A function that never runs beside itself, for the same arguments: `@locked("filter:{filter_id}", on_busy="skip")`.
 
-    While somebody else runs: `skip` returns None, `wait` waits (and raises after `timeout`), `raise` raises, `proceed`
-    runs all the same, unlocked, after `timeout` or at once.
+    `using`: an address without a name, or what makes a lock of a name; by default INTURN_LOCKS_URL. While somebody else runs:
+    `skip` returns None, `wait` waits (and raises after `timeout`), `raise` raises, `proceed` runs all the same, unlocked, after
+    `timeout` or at once.
     """
     if on_busy not in ("skip", "wait", "raise", "proceed"):
         raise ValueError(f"on_busy={on_busy!r}: choose 'skip', 'wait', 'raise' or 'proceed'")

@@ -128,14 +128,14 @@ class _Kernel(BaseLock[L]):
 
 
 class KernelFileLock(_Kernel[Any], Lock):
-    """Mutex."""
+    """Mutex. Processes of one machine, by `flock` on a file that is never deleted."""
 
     def port(self) -> ClockPort:
         return ClockPort()
 
 
 class AsyncKernelFileLock(_Kernel[Any], AsyncLock):
-    """Mutex."""
+    """Mutex. The async twin of KernelFileLock."""
 
     def port(self) -> AsyncClockPort:
         return AsyncClockPort()

@@ -8,6 +8,8 @@ from inturn.locks.steps import AsyncPort, Port, run, run_async
 
 
 class Lease(BaseLease):
+    """One acquisition of one lock: what `acquire()` and `with` give; its `fence` rises with each."""
+
     def __init__(self, claim: Claim, grant: Grant, port: Port, **terms: Any) -> None:
         super().__init__(claim, grant, **terms)
         self.port = port
@@ -35,6 +37,8 @@ class Lease(BaseLease):
 
 
 class AsyncLease(BaseLease):
+    """One acquisition of one async lock."""
+
     def __init__(self, claim: Claim, grant: Grant, port: AsyncPort, **terms: Any) -> None:
         super().__init__(claim, grant, **terms)
         self.port = port

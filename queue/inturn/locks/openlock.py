@@ -60,7 +60,7 @@ LONGEST_RECORD = 65536
 
 
 class FileLock:
-    """Mutex."""
+    """Mutex. A drop-in for the one of `openlock`, on the same lock file."""
 
     any_filesystem = False  # to be set where `flock` is known to work though the file system is not
 

@@ -97,14 +97,14 @@ class _Pg(BaseLock[L]):
 
 
 class PgLock(_Pg[Any], Lock):
-    """Mutex; `mode="table"`: lease."""
+    """Mutex; `mode="table"`: lease. In PostgreSQL, for a session, a transaction, or by a row."""
 
     def port(self) -> PgPort:
         return PgPort(self.where)
 
 
 class AsyncPgLock(_Pg[Any], AsyncLock):
-    """Mutex; `mode="table"`: lease."""
+    """Mutex; `mode="table"`: lease. The async twin of PgLock."""
 
     def port(self) -> AsyncPgPort:
         return AsyncPgPort(self.where)

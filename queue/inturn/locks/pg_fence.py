@@ -53,7 +53,7 @@ async def check_fence_async(connection: psycopg.AsyncConnection[Any], resource: 
 
 
 def highest_fence(dsn: str, resource: str) -> int:
-    """0 if none was seen."""
+    """The greatest fence that the resource has seen; 0 if none."""
     with psycopg.connect(dsn) as connection:
         row = connection.execute(HIGHEST, (resource,)).fetchone()
         return int(row[0]) if row else 0

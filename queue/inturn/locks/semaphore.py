@@ -110,7 +110,7 @@ class _Semaphore(BaseLock[L]):
 
 
 class Semaphore(_Semaphore[Any], Lock):
-    """Lease."""
+    """Lease. One of N permits in Redis, first come, first served."""
 
     def port(self) -> RedisPort:
         return RedisPort(self.redis)
@@ -131,7 +131,7 @@ class Semaphore(_Semaphore[Any], Lock):
 
 
 class AsyncSemaphore(_Semaphore[Any], AsyncLock):
-    """Lease."""
+    """Lease. The async twin of Semaphore."""
 
     def port(self) -> AsyncRedisPort:
         return AsyncRedisPort(self.redis)

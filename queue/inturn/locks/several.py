@@ -14,7 +14,7 @@ from inturn.locks.lock_async import AsyncLock
 
 
 class lock_all:
-    """For `with` (locks) or `async with` (async ones); gives their leases in the order of the list.
+    """Several locks, all or none: `with lock_all([a, b]):`, `async with` for async ones; gives their leases in this order.
 
     Raises LockTimeout if one could not be had within `timeout` seconds for all together, and then holds none.
     """

@@ -110,14 +110,14 @@ class _Smart(BaseLock[L]):
 
 
 class SmartLock(_Smart[Any], Lock):
-    """Lease."""
+    """Lease. The main lock in Redis; it is renewed, says who holds it, and has a fence."""
 
     def port(self) -> RedisPort:
         return RedisPort(self.redis)
 
 
 class AsyncSmartLock(_Smart[Any], AsyncLock):
-    """Lease."""
+    """Lease. The async twin of SmartLock."""
 
     def port(self) -> AsyncRedisPort:
         return AsyncRedisPort(self.redis)

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class TokenLock(BaseTokenLock):
-    """Lease."""
+    """Lease. A drop-in for redis-py's `Lock`."""
 
     def __enter__(self) -> Self:
         if self.acquire():

@@ -53,7 +53,7 @@ def _ended(key: object) -> bool:
 
 
 class AsyncTokenLock(BaseTokenLock):
-    """Lease."""
+    """Lease. A drop-in for redis-py's async `Lock`."""
 
     def own_token(self) -> TaskToken:
         return TaskToken()

@@ -28,8 +28,8 @@ class Databases:
     Its user must be allowed to create databases. `prepare` is called with the DSN of the template after the queue's
     migrations, once: create the tables of your own there, and leave no connection open.
 
-        with Databases(prepare=create_my_tables) as databases, databases.clone() as dsn:
-            ...
+        with Databases(prepare=create_my_tables) as databases, databases.clone() as dsn, Queue(app, dsn) as queue:
+            assert queue.jobs() == []
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Databases:
 
     @property
     def server_dsn(self) -> str:
+        """Where the databases are made."""
         if self._server is None:
             raise ConfigurationError("The server does not run yet. Write: with Databases() as databases: …")
         return self._server

@@ -63,7 +63,8 @@ class Queue:
         jobs run in no time. raises (True): a job that has failed for good raises its own error here. queues: only these.
         concurrency (1): how many at once. at_most (10,000): more runs are taken for an endless loop.
 
-            queue.drain(advance=timedelta(hours=1))
+            write.configure(schedule_in={"minutes": 30}).defer(letter="a")
+            assert len(queue.drain(advance=timedelta(hours=1))) == 1
         """
         __tracebackhide__ = True
         runs: list[Run] = _given(in_a_loop("drain", self._runner.drain, how))
@@ -84,7 +85,7 @@ class Queue:
     def perform(self, task: Deferrer[...], *args: Any, **kwargs: Any) -> Any:
         """Defer one job and run it, and nothing else; what it returns, or its error. Its schedule is now, its lock holds.
 
-        assert queue.perform(total.configure(lock="order:1"), order=1) == 42
+        assert queue.perform(report.configure(lock="reports"), day=1) == 42
         """
         __tracebackhide__ = True
         return _given(in_a_loop("perform", self._runner.perform, task, args, kwargs))
@@ -119,6 +120,7 @@ class Queue:
     ) -> list[Seen]:
         """Such a job waits (count: exactly so many); they are returned. What is left out does not matter, in `args` too.
 
+        ship.configure(lock="order:1").defer(order=1)
         queue.assert_enqueued(ship, args={"order": 1}, lock="order:1")
         """
         __tracebackhide__ = True
@@ -142,13 +144,20 @@ class Queue:
     def assert_lane_order(self, lock: str, expected: Sequence[history.Step]) -> None:
         """The jobs with this lock that were begun are these, in this order. A step is a job's id, its task, or some of its args.
 
+        write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
+        queue.drain(concurrency=4)
         queue.assert_lane_order("alphabet", [{"letter": "a"}, {"letter": "b"}])
         """
         __tracebackhide__ = True
         _check(history.order(lock, expected, self.jobs()))
 
     def assert_never_overlaps(self, lock: str) -> None:
-        """Jobs with this lock have run, and no two of them at one time."""
+        """Jobs with this lock have run, and no two of them at one time.
+
+        write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
+        queue.drain(concurrency=4)
+        queue.assert_never_overlaps("alphabet")
+        """
         __tracebackhide__ = True
         _check(history.overlaps(lock, self.jobs(), self.runs))
 

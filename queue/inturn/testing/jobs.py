@@ -23,7 +23,12 @@ WAITING = (Status.TODO, Status.BLOCKED, Status.SCHEDULED)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A job, live or finished. `attempts` are those that were begun."""
+    """A job, live or finished. `attempts` are those that were begun.
+
+    write.defer(letter="a")
+    [job] = queue.jobs()
+    assert job.args == {"letter": "a"} and job.is_waiting
+    """
 
     id: int
     status: Status
@@ -41,6 +46,7 @@ class Seen:
 
     @property
     def is_waiting(self) -> bool:
+        """Whether it has still to be begun, or begun again."""
         return self.status in WAITING
 
     def __str__(self) -> str:

@@ -17,7 +17,12 @@ from inturn.tasks import Task
 
 
 class Run(NamedTuple):
-    """One attempt at a job in this process, and what came of it: a value, or an error."""
+    """One attempt at a job in this process, and what came of it: a value, or an error.
+
+    report.defer(day=1)
+    [run] = queue.drain()
+    assert run.value == 42 and run.error is None
+    """
 
     job: Job
     started: int  # ns, of the machine's monotonic clock

@@ -20,17 +20,28 @@ FORGET = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Times are in seconds.
+    """What `app.run_worker` takes, and `App(worker_defaults=…)`. Times are in seconds.
 
-    queues: which to serve, None for all. concurrency: how many jobs at once. wait: False ends the worker when nothing
-    is left to do. shutdown_graceful_timeout: how long running jobs may go on after the first signal, None for as long as
-    they need; then async tasks are cancelled, sync tasks are asked (`context.should_abort()`). max_result_size: bytes of JSON
-    that a task may return to be stored; what is larger is not. delete_jobs: "never", "successful" or "always": jobs that end so
-    leave no trace in the history, which is cheaper; their results cannot be read (one that halts its lane stays in any case).
+        app.run_worker(queues=["default"], concurrency=10, wait=False, keep_history=timedelta(days=30))
+
+    queues: which to serve, None for all.
+    name: what it is called in lists and logs.
+    concurrency: how many jobs at once.
+    wait: False ends the worker when nothing is left to do.
+    fetch_job_polling_interval: how often to look for jobs, should a notification be lost.
+    abort_job_polling_interval: how often to look for jobs that somebody wants aborted, likewise.
+    listen_notify: False only polls; for a pooler that passes no notifications on.
+    shutdown_graceful_timeout: how long running jobs may go on after the first signal, None for as long as they need; then
+    async tasks are cancelled, sync tasks are asked (`context.should_abort()`).
+    install_signal_handlers: whether SIGINT and SIGTERM stop it.
+    update_heartbeat_interval, stalled_worker_timeout: how often it says that it lives, and after how long without a word a worker
+    is taken for dead.
+    max_result_size: bytes of JSON that a task may return to be stored; what is larger is not.
+    delete_jobs: "never", "successful" or "always": jobs that end so leave no trace in the history, which is cheaper; their
+    results cannot be read (one that halts its lane stays in any case).
     keep_history: how long ended jobs are kept, a timedelta or days, None for ever; whole days are dropped.
-    they need; then async tasks are cancelled, sync tasks are asked (`context.should_abort()`). abort_job_polling_interval: how
-    often to look for jobs that somebody wants aborted, should the notification be lost. additional_context: what tasks find in
-    `context.additional_context`. task_middleware, worker_middleware: what runs around tasks, see `inturn.middleware`.
+    additional_context: what tasks find in `context.additional_context`.
+    task_middleware, worker_middleware: what runs around tasks, see `inturn.middleware`.
     """
 
     queues: Sequence[str] | None = None
@@ -76,10 +87,12 @@ class Options:
 
     @property
     def forget(self) -> tuple[Status, ...]:
+        """With which ends a job leaves no trace."""
         return FORGET[self.delete_jobs]
 
     @property
     def history(self) -> timedelta | None:
+        """`keep_history`, whichever way it was said."""
         keep = self.keep_history
         return keep if keep is None or isinstance(keep, timedelta) else timedelta(days=keep)
 

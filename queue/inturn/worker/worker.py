@@ -44,6 +44,18 @@ async def run(app: Blueprint, connector: PsycopgConnector, given: Mapping[str, A
 
 
 class Worker:
+    """A worker that runs, as middleware sees it.
+
+    async def fragile(call_next, context, worker):
+        try:
+            return await call_next()
+        except MemoryError:
+            worker.stop("out of memory")
+            raise
+
+    app.run_worker(worker_middleware=[fragile], wait=False)
+    """
+
     def __init__(self, app: Blueprint, connector: PsycopgConnector, options: Options, pace: Pace | None = None) -> None:
         self._tasks = app.tasks
         self._connector = connector
@@ -69,6 +81,7 @@ class Worker:
     # ------------------------------------------------------------------ coming and going
 
     async def run(self) -> str | None:
+        """Until it has stopped; what made it abort jobs, if anything did."""
         try:
             await self._link.run(upkeep.check_schema(self._connector.schema))
             await self._register()
