@@ -157,7 +157,7 @@ class Worker:
             try:
                 await self._step()
             except WorkerLost:
-                self._note_lost()
+                self._note_lost(self._id)
             except DatabaseUnavailable as error:
                 await self._outage(error)
 
@@ -257,6 +257,7 @@ class Worker:
         """What was claimed ahead and finds no slot is for others to run."""
         self._pace.slow_down()
         await self._link.run(work.put_back(self._hands.take_unbegun()))
+        self._appetite.hungry = True  # ... or for us, when a slot is free: a claim may have found no more than these
 
     async def _sleep(self) -> None:
         self._appetite.lie_down()
@@ -295,7 +296,9 @@ class Worker:
         self._outages = 0
         self._appetite.hungry = True
 
-    def _note_lost(self) -> None:
+    def _note_lost(self, worker_id: UUID) -> None:
+        if worker_id != self._id:
+            return  # the loop was told first, and we are another worker by now
         self._lost = True
         self._appetite.ring()
 
