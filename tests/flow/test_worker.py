@@ -419,13 +419,14 @@ async def test_a_worker_that_learns_twice_that_it_was_taken_for_dead_registers_o
     @app.task
     async def nothing() -> None: ...
 
+    sleeps = "SELECT 1 FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%next_wake%' AND datname = current_database()"
     waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 7 AND NOT granted"
     async with app.open_async(), anyio.create_task_group() as group:
         with psycopg.connect(dsn, autocommit=True) as control:
             control.execute(SLOW_HEARTBEAT)
             control.execute("SELECT pg_advisory_lock(7)")
             group.start_soon(lambda: app.run_worker_async(wait=True, update_heartbeat_interval=0.1))
-            await until(lambda: query("SELECT 1 FROM workers"))
+            await until(lambda: query(sleeps))
             query("DELETE FROM workers RETURNING 1")
             await until(lambda: query(waits))
             await nothing.defer_async()
