@@ -11,7 +11,6 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
-import psycopg
 import pytest
 
 from inturn import App, BaseRetryStrategy, Job, JobContext, RetryDecision, RetryStrategy
@@ -398,43 +397,6 @@ async def test_a_worker_that_was_taken_for_dead_registers_anew_and_its_result_is
         group.cancel_scope.cancel()
     assert runs[1] > runs[0]
     assert query("SELECT status::text, fence FROM finished_jobs") == [("succeeded", runs[1])]
-
-
-SLOW_HEARTBEAT = """
-CREATE OR REPLACE FUNCTION inturn.heartbeat(p_worker uuid) RETURNS boolean LANGUAGE plpgsql SET search_path = inturn AS $$
-BEGIN
-    UPDATE workers SET heartbeat_at = clock() WHERE id = p_worker;
-    IF NOT FOUND THEN
-        PERFORM pg_advisory_xact_lock(7);
-        RETURN false;
-    END IF;
-    RETURN true;
-END $$
-"""
-
-
-async def test_a_worker_that_learns_twice_that_it_was_taken_for_dead_registers_once(
-    app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture
-) -> None:
-    @app.task
-    async def nothing() -> None: ...
-
-    sleeps = "SELECT 1 FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%next_wake%' AND datname = current_database()"
-    waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 7 AND NOT granted"
-    async with app.open_async(), anyio.create_task_group() as group:
-        with psycopg.connect(dsn, autocommit=True) as control:
-            control.execute(SLOW_HEARTBEAT)
-            control.execute("SELECT pg_advisory_lock(7)")
-            group.start_soon(lambda: app.run_worker_async(wait=True, update_heartbeat_interval=0.1))
-            await until(lambda: query(sleeps))
-            query("DELETE FROM workers RETURNING 1")
-            await until(lambda: query(waits))
-            await nothing.defer_async()
-            await until(lambda: query("SELECT 1 FROM finished_jobs"))  # by its claim the loop has learned it before
-        await until(lambda: query("SELECT 1 FROM workers WHERE heartbeat_at > started_at + interval '0.3 s'"))
-        assert query("SELECT count(*) FROM workers") == [(1,)]
-        group.cancel_scope.cancel()
-    assert caplog.text.count("worker.lost") == 1
 
 
 async def test_a_task_that_blocks_the_event_loop_does_not_make_its_worker_look_dead(app: App, query: Query) -> None:
