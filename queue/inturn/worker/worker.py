@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -107,7 +106,7 @@ class Worker:
             self._connector,
             self._options,
             self._id,
-            partial(self._in_loop, self._note_lost),
+            lambda worker_id: self._in_loop(self._note_lost, worker_id),
         )
         self._upkeep.start()
         self._scheduler.start()
