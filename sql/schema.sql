@@ -78,8 +78,14 @@ BEGIN
         -- The job that a retrying lane waits for stays its token. A stopped lane needs none: resume makes one.
         WHERE lanes.job_id IS DISTINCT FROM seen.id OR lanes.stopped IS NOT NULL
         FOR UPDATE OF lanes SKIP LOCKED
+    ), replaceable AS MATERIALIZED (
+        -- A user's open transaction may have one locked (see replace_waiting): we would wait for it, and the lane's owner for us.
+        SELECT jobs.id FROM held JOIN jobs ON jobs.id = held.id WHERE jobs.queueing_lock IS NOT NULL
+        FOR UPDATE OF jobs SKIP LOCKED
     ), blocked AS (
-        UPDATE jobs SET status = 'blocked' FROM held WHERE jobs.id = held.id AND jobs.status = 'todo'
+        UPDATE jobs SET status = 'blocked' FROM held
+        WHERE jobs.id = held.id AND jobs.status = 'todo'
+          AND (jobs.queueing_lock IS NULL OR jobs.id IN (SELECT id FROM replaceable))
         RETURNING 1
     )
     SELECT count(*) INTO v_result FROM blocked;
@@ -248,6 +254,7 @@ CREATE TABLE inturn.jobs (
     abort boolean DEFAULT false NOT NULL,
     awaited boolean DEFAULT false NOT NULL,
     timeout interval,
+    begun boolean DEFAULT false NOT NULL,
     yields boolean DEFAULT false NOT NULL,
     priority integer DEFAULT 0 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
@@ -393,6 +400,8 @@ DECLARE
             THEN 'priority: give a whole number'
         WHEN scheduled_at < timestamptz '0002-01-01 00:00:00+00' OR scheduled_at >= timestamptz '9999-01-01 00:00:00+00'
             THEN 'scheduled_at: give a time between the years 2 and 9998, or NULL for at once'
+        WHEN on_conflict IS NULL
+            THEN 'on_conflict: give raise, skip, or replace'
         WHEN timeout <= interval '0'
             THEN 'timeout: give how long a run may take, or NULL'
         END;
@@ -693,7 +702,6 @@ DECLARE
     v_stopped text[];
     v_done    record;
     v_next    record;
-    v_tokens  text[];
 BEGIN
     PERFORM require_read_committed();
     v_stopped := hold_lanes(p_ids, p_claims);
@@ -715,11 +723,8 @@ BEGIN
     INTO v_next FROM followers(p_worker, v_done.lanes, p_queues, p_want) AS f;
     RETURN QUERY SELECT NULL::bigint, started FROM start_jobs(p_worker, v_next.ids) AS started;
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
-        v_tokens := release_lanes(ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes)));
-        -- This worker claims next, unless it stops or does not serve a token's queue: then somebody else must wake.
-        IF p_want = 0 OR NOT v_tokens <@ p_queues THEN
-            PERFORM wake(v_tokens);
-        END IF;
+        -- This worker claims next, but what it gave way to takes its slot, and it may stop, or not serve a token's queue.
+        PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
     END IF;
 END $$;
 CREATE FUNCTION inturn.followers(p_worker uuid, p_locks text[], p_queues text[], p_want integer) RETURNS TABLE(lock text, id bigint)
@@ -914,8 +919,10 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
         ) AS due(at) HAVING count(*) > 0
     ) END,
     -- One snapshot for all of it: what a transaction left that is over by now, the look above has seen.
-    pg_snapshot_xmin(pg_current_snapshot()) >= coalesce(p_horizon, pg_snapshot_xmax(pg_current_snapshot())),
-    coalesce(p_horizon, pg_snapshot_xmax(pg_current_snapshot()))
+    pg_snapshot_xmin(pg_current_snapshot()) >= began.horizon,
+    began.horizon
+    -- A number of its own: the end of the snapshot is the last that is over, and others may have begun after that one.
+    FROM (SELECT CASE WHEN p_horizon IS NULL THEN pg_current_xact_id() ELSE p_horizon END) AS began(horizon)
 $$;
 CREATE FUNCTION inturn.owned(p_worker uuid) RETURNS SETOF inturn.jobs
     LANGUAGE sql STABLE
@@ -1034,7 +1041,7 @@ BEGIN
             yields = jobs.queueing_lock IS NOT NULL   -- until we know, below, that no other job waits under it
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.yields, jobs.attempts > 0 AND jobs.on_retry = 'hold' AS begun
+        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.yields, jobs.begun AND jobs.on_retry = 'hold' AS begun
     ), let_go AS (
         UPDATE lanes SET worker_id = NULL, job_id = CASE WHEN back.begun THEN back.id END, since = clock()
         FROM back WHERE lanes.lock = back.lock
@@ -1289,6 +1296,7 @@ BEGIN
             queue = coalesce(ended.queue, jobs.queue),
             lock = coalesce(ended.lock, jobs.lock),
             yields = jobs.queueing_lock IS NOT NULL,   -- until we know, below, that no other job waits under it
+            begun = true,
             attempts = jobs.attempts - coalesce(ended.uncharged, false)::integer,
             errors = add_error(jobs.errors, ended.error)
         FROM (
@@ -1403,10 +1411,10 @@ BEGIN
     WITH found AS (
         DELETE FROM finished_jobs WHERE id = p_id RETURNING *
     ), back AS (
-        INSERT INTO jobs (id, scheduled_at, created_at, status, on_retry, on_failure, timeout, priority, attempts,
+        INSERT INTO jobs (id, scheduled_at, created_at, begun, status, on_retry, on_failure, timeout, priority, attempts,
                           queue, task, lock, queueing_lock, yields, args, errors)
         OVERRIDING SYSTEM VALUE
-        SELECT id, clock(), created_at, 'todo', on_retry, on_failure, timeout, priority, attempts,
+        SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout, priority, attempts,
                queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
         FROM found
         RETURNING yields
@@ -1760,6 +1768,7 @@ CREATE VIEW inturn.lane_status AS
             jobs.abort,
             jobs.awaited,
             jobs.timeout,
+            jobs.begun,
             jobs.yields,
             jobs.priority,
             jobs.attempts,
@@ -1785,6 +1794,7 @@ CREATE VIEW inturn.lane_status AS
             jobs.abort,
             jobs.awaited,
             jobs.timeout,
+            jobs.begun,
             jobs.yields,
             jobs.priority,
             jobs.attempts,

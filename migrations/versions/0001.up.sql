@@ -42,6 +42,7 @@ CREATE TABLE jobs (
     abort        boolean     NOT NULL DEFAULT false,   -- asked to end early; its worker sees to it
     awaited      boolean     NOT NULL DEFAULT false,   -- somebody waits for its end, and is told
     timeout      interval,                             -- how long a run may take
+    begun        boolean     NOT NULL DEFAULT false,   -- an attempt at it has ended, be it charged or not
     yields       boolean     NOT NULL DEFAULT false,   -- came back to the queue without its queueing lock: another job waited under it
     priority     integer     NOT NULL DEFAULT 0,
     attempts     integer     NOT NULL DEFAULT 0,

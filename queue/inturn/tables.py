@@ -48,6 +48,7 @@ jobs = Table(
     Column("abort", Boolean, nullable=False, server_default="false"),
     Column("awaited", Boolean, nullable=False, server_default="false"),
     Column("timeout", Interval),
+    Column("begun", Boolean, nullable=False, server_default="false"),
     Column("yields", Boolean, nullable=False, server_default="false"),
     Column("priority", Integer, nullable=False, server_default="0"),
     Column("attempts", Integer, nullable=False, server_default="0"),

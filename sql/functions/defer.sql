@@ -35,6 +35,8 @@ DECLARE
             THEN 'priority: give a whole number'
         WHEN scheduled_at < timestamptz '0002-01-01 00:00:00+00' OR scheduled_at >= timestamptz '9999-01-01 00:00:00+00'
             THEN 'scheduled_at: give a time between the years 2 and 9998, or NULL for at once'
+        WHEN on_conflict IS NULL
+            THEN 'on_conflict: give raise, skip, or replace'
         WHEN timeout <= interval '0'
             THEN 'timeout: give how long a run may take, or NULL'
         END;

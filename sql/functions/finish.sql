@@ -27,7 +27,6 @@ DECLARE
     v_stopped text[];
     v_done    record;
     v_next    record;
-    v_tokens  text[];
 BEGIN
     PERFORM require_read_committed();
     v_stopped := hold_lanes(p_ids, p_claims);
@@ -54,10 +53,7 @@ BEGIN
     RETURN QUERY SELECT NULL::bigint, started FROM start_jobs(p_worker, v_next.ids) AS started;
 
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
-        v_tokens := release_lanes(ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes)));
-        -- This worker claims next, unless it stops or does not serve a token's queue: then somebody else must wake.
-        IF p_want = 0 OR NOT v_tokens <@ p_queues THEN
-            PERFORM wake(v_tokens);
-        END IF;
+        -- This worker claims next, but what it gave way to takes its slot, and it may stop, or not serve a token's queue.
+        PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
     END IF;
 END $$;

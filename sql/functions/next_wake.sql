@@ -24,6 +24,8 @@ AS $$
         ) AS due(at) HAVING count(*) > 0
     ) END,
     -- One snapshot for all of it: what a transaction left that is over by now, the look above has seen.
-    pg_snapshot_xmin(pg_current_snapshot()) >= coalesce(p_horizon, pg_snapshot_xmax(pg_current_snapshot())),
-    coalesce(p_horizon, pg_snapshot_xmax(pg_current_snapshot()))
+    pg_snapshot_xmin(pg_current_snapshot()) >= began.horizon,
+    began.horizon
+    -- A number of its own: the end of the snapshot is the last that is over, and others may have begun after that one.
+    FROM (SELECT CASE WHEN p_horizon IS NULL THEN pg_current_xact_id() ELSE p_horizon END) AS began(horizon)
 $$;

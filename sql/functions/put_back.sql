@@ -20,7 +20,7 @@ BEGIN
             yields = jobs.queueing_lock IS NOT NULL   -- until we know, below, that no other job waits under it
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.yields, jobs.attempts > 0 AND jobs.on_retry = 'hold' AS begun
+        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.yields, jobs.begun AND jobs.on_retry = 'hold' AS begun
     ), let_go AS (
         UPDATE lanes SET worker_id = NULL, job_id = CASE WHEN back.begun THEN back.id END, since = clock()
         FROM back WHERE lanes.lock = back.lock

@@ -48,6 +48,7 @@ BEGIN
             queue = coalesce(ended.queue, jobs.queue),
             lock = coalesce(ended.lock, jobs.lock),
             yields = jobs.queueing_lock IS NOT NULL,   -- until we know, below, that no other job waits under it
+            begun = true,
             attempts = jobs.attempts - coalesce(ended.uncharged, false)::integer,
             errors = add_error(jobs.errors, ended.error)
         FROM (

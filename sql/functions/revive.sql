@@ -7,10 +7,10 @@ BEGIN
     WITH found AS (
         DELETE FROM finished_jobs WHERE id = p_id RETURNING *
     ), back AS (
-        INSERT INTO jobs (id, scheduled_at, created_at, status, on_retry, on_failure, timeout, priority, attempts,
+        INSERT INTO jobs (id, scheduled_at, created_at, begun, status, on_retry, on_failure, timeout, priority, attempts,
                           queue, task, lock, queueing_lock, yields, args, errors)
         OVERRIDING SYSTEM VALUE
-        SELECT id, clock(), created_at, 'todo', on_retry, on_failure, timeout, priority, attempts,
+        SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout, priority, attempts,
                queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
         FROM found
         RETURNING yields

@@ -270,6 +270,30 @@ async def test_one_that_the_database_refuses_does_not_keep_the_others(
     assert "schedule.failed: refused at" in caplog.text
 
 
+async def test_one_whose_queueing_lock_a_user_holds_does_not_keep_the_others(
+    app: App, dsn: str, seen: list[str], until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.periodic(cron="* * * * * *")
+    @app.task(name="held", queueing_lock="k")
+    def held(timestamp: int) -> None:
+        seen.append("held")
+
+    minutely(app, seen, cron="* * * * * *")
+    with psycopg.connect(dsn) as user:
+        user.execute("ALTER FUNCTION inturn.defer_periodic SET lock_timeout = '50ms'")
+        user.commit()
+        user.execute("SELECT inturn.defer('other', queueing_lock => 'k')")
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(lambda: app.run_worker_async(wait=True))
+            await until(lambda: len(seen) >= 2)
+            assert "held" not in seen
+            user.rollback()
+            await until(lambda: "held" in seen)
+            workers.cancel_scope.cancel()
+    assert "schedule.busy: held at" in caplog.text
+    assert "schedule.lost" not in caplog.text
+
+
 async def test_a_task_that_blocks_the_event_loop_delays_no_instant(app: App, seen: list[str], query: Query) -> None:
     minutely(app, seen, cron="* * * * * *", queue="elsewhere")
 

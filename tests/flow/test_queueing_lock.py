@@ -110,8 +110,9 @@ def test_a_batch_with_keys_and_a_lock_runs_in_order(app: App, query: Query) -> N
     app.run_worker()
     started = query("SELECT id FROM finished_jobs ORDER BY fence")
     assert [id for (id,) in started] == sorted(set(stand))
-    with pytest.raises(BadArgument, match="on_conflict: the jobs of one call have one policy"):
-        app.enqueue([jobs[0], jobs[1]._replace(on_conflict=OnConflict.RAISE)])
+    with pytest.raises(BadArgument, match="on_conflict: the jobs of one call with a queueing lock have one policy"):
+        app.enqueue([jobs[0], jobs[2]._replace(on_conflict=OnConflict.RAISE)])
+    assert app.enqueue([jobs[1]._replace(on_conflict=OnConflict.RAISE), jobs[0]])[0].is_new, "it has no say"
 
 
 def test_a_running_job_is_no_obstacle_and_nothing_is_lost_when_it_then_fails(app: App, query: Query) -> None:

@@ -14,7 +14,7 @@ import anyio.lowlevel
 import pytest
 
 from inturn import App, BaseRetryStrategy, Job, JobContext, RetryDecision, RetryStrategy
-from inturn.errors import BadArgument
+from inturn.errors import BadArgument, JobSkipped
 from tests.flow.conftest import Query
 
 pytestmark = pytest.mark.anyio
@@ -237,6 +237,17 @@ async def test_whatever_a_task_raises_the_worker_goes_on(
     text = rows[0][2][0]["error"]
     assert len(text) <= 8192
     assert name.partition(":")[0] in text or text.startswith("x")
+
+
+async def test_a_job_is_skipped_whatever_the_reason_says(app: App, query: Query) -> None:
+    @app.task
+    async def skip() -> None:
+        raise JobSkipped("NUL \0 and half a pair \ud800")
+
+    skip.defer()
+    await app.run_worker_async()
+    ((status, errors),) = query("SELECT status::text, errors FROM finished_jobs")
+    assert (status, errors[0]["error"]) == ("cancelled", r"NUL \0 and half a pair \ud800")
 
 
 async def test_a_broken_retry_strategy_is_a_failure_of_its_own(app: App, query: Query) -> None:

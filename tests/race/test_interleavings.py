@@ -159,6 +159,25 @@ def test_a_lane_that_was_just_won_is_handed_on_although_an_older_job_waits(stage
 
 @story(
     Mutation(
+        "a worker keeps to itself what it leaves for others",
+        "finish.sql",
+        "        PERFORM wake(release_lanes(",
+        "        PERFORM (release_lanes(",
+    )
+)
+def test_who_could_go_on_with_a_lane_that_gives_way_to_a_better_job_is_woken(stage: Stage) -> None:
+    producer, worker, _ = stage.session(), stage.worker("quick", "other"), stage.worker("quick")
+    first, second = producer.defer("a", 0, 0, queue="quick")
+    running = worker.claim_one()
+    [better] = producer.defer(None, 9, queue="other")
+    with stage.notifications() as heard:
+        promise(worker.finish(running, want=1).following == [], "the better one has the slot")
+    promise(heard == ["quick"], f"the next of the lane is for whoever sleeps: {heard}")
+    promise(stage.drain() == [better, second], f"after {first}")
+
+
+@story(
+    Mutation(
         "the slice counts against a higher priority too",
         "followers.sql",
         "head.priority = first.priority",
@@ -677,7 +696,7 @@ def test_a_claim_gives_a_lane_back_whose_head_is_for_others(stage: Stage) -> Non
         "WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))",
         "WHERE true",
     ),
-    Mutation("finish wakes nobody", "finish.sql", "PERFORM wake(v_tokens);", "NULL;"),
+    Mutation("finish wakes nobody", "finish.sql", "PERFORM wake(release_lanes(", "PERFORM (release_lanes("),
     Mutation("the head is made no token", "release_lanes.sql", "AND jobs.status = 'blocked'", "AND false"),
 )
 def test_a_finish_gives_a_lane_back_whose_next_job_is_for_others(stage: Stage) -> None:

@@ -511,7 +511,7 @@ def test_a_retry_that_releases_a_paused_lane_leaves_it_paused(stage: Stage) -> N
 @story(
     Mutation("a lane is not given back", "put_back.sql", "|| release_lanes(v_back.lanes)", ""),
     Mutation("a lane forgets that it waited for a retry", "put_back.sql",
-             "jobs.attempts > 0 AND jobs.on_retry = 'hold' AS begun", "false AS begun"),
+             "jobs.begun AND jobs.on_retry = 'hold' AS begun", "false AS begun"),
     Mutation("an attempt is charged", "put_back.sql", ", attempts = attempts - 1", ""),
     Mutation("a pause ends", "put_back.sql", "NOT begun AND lock <> ALL (v_stopped)", "NOT begun"),
 )  # fmt: skip

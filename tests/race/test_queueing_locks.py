@@ -225,6 +225,26 @@ def test_replacing_a_job_between_two_attempts_changes_what_it_does_and_nothing_e
     promise(stage.lanes() == {"a": "retrying"} and stage.drain() == [first], "its lane waits for it")
 
 
+@story(
+    Mutation("a claim waits to put a job behind others", "block_behind.sql",
+             "AND (jobs.queueing_lock IS NULL OR jobs.id IN (SELECT id FROM replaceable))", ""),
+    Mutation("a claim locks it all the same", "block_behind.sql", "FOR UPDATE OF jobs SKIP LOCKED", "FOR UPDATE OF jobs"),
+)  # fmt: skip
+def test_claims_do_not_wait_for_a_job_of_a_busy_lane_that_a_user_is_replacing(stage: Stage) -> None:
+    producer, holder, passer = stage.session(), stage.worker(), stage.worker()
+    producer.defer("a")
+    running = holder.claim_one()
+    [(waiting, _)] = enqueue(producer, "k", lock="a")
+    producer.begin()
+    enqueue(producer, "k", lock="a", args='{"n": 2}', on_conflict="replace")
+    [free] = producer.defer(None)
+    promise(passer.claim() == [], "there is nothing else that it could see")
+    producer.commit()
+    promise([job.id for job in passer.claim()] == [free], "the lane is busy")
+    holder.finish(running, want=0)
+    promise(stage.drain() == [waiting, free], "nothing is lost")
+
+
 # ---------------------------------------------------------------- the way back to the queue never fails
 
 LETS_GO = "yields = jobs.queueing_lock IS NOT NULL,"

@@ -115,3 +115,15 @@ def test_a_snoozed_job_keeps_its_place_and_its_attempts(stage: Stage) -> None:
     again = worker.claim_one()
     promise((again.id, again.attempts) == (first, 1), f"it goes before {urgent}, and it is its first attempt: {again}")
     promise(stage.drain() == [first, urgent], "in order")
+
+
+@story(Mutation("a snooze is forgotten", "retry.sql", "            begun = true,\n", ""))
+def test_a_snoozed_job_that_is_put_back_keeps_its_place_too(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [first] = producer.defer("a")
+    snooze(worker, worker.claim_one(), "0")
+    again = worker.claim_one()
+    [urgent] = producer.defer("a", 9)
+    worker.put_back(again)
+    promise(stage.lanes() == {"a": "retrying"}, f"its lane waits for it again: {stage.lanes()}")
+    promise(stage.drain() == [first, urgent], "nothing starts between two runs of one job")

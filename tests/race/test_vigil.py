@@ -44,14 +44,14 @@ def test_a_worker_of_another_queue_that_is_awake_does_not_stand_in_for_a_sleeper
     Mutation(
         "a worker sleeps as soon as it has said so",
         "next_wake.sql",
-        "pg_snapshot_xmin(pg_current_snapshot()) >= coalesce(p_horizon, pg_snapshot_xmax(pg_current_snapshot()))",
+        "pg_snapshot_xmin(pg_current_snapshot()) >= began.horizon",
         "true",
     ),
     Mutation(
         "only the transactions of the moment count",
         "next_wake.sql",
-        "coalesce(p_horizon, pg_snapshot_xmax(pg_current_snapshot()))\n",
-        "pg_snapshot_xmin(pg_current_snapshot())\n",
+        "pg_current_xact_id()",
+        "pg_snapshot_xmin(pg_current_snapshot())",
     ),
 )
 def test_a_worker_that_lies_down_looks_again_until_those_are_over_who_saw_it_awake(stage: Stage) -> None:
@@ -69,6 +69,29 @@ def test_a_worker_that_lies_down_looks_again_until_those_are_over_who_saw_it_awa
     promise(len(worker.claim()) == 1, "the worker, looking again, finds it")
     told, _ = worker.last_look(horizon)
     promise(told, "and may sleep")
+
+
+@story(
+    Mutation(
+        "only what had begun before the last commit is waited for",
+        "next_wake.sql",
+        "pg_current_xact_id()",
+        "pg_snapshot_xmax(pg_current_snapshot())",
+    )
+)
+def test_who_begins_while_a_worker_is_just_saying_that_it_lies_down_is_waited_for(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    worker.set_awake(True)
+    worker.begin()
+    worker.set_awake(False)
+    producer.begin()
+    producer.defer(None)
+    worker.commit()
+    told, horizon = worker.last_look()
+    promise(not told, "the producer saw it awake: what the worker said had not committed")
+    producer.commit()
+    promise(len(worker.claim()) == 1, "the worker, looking again, finds the job")
+    promise(worker.last_look(horizon)[0], "and may sleep")
 
 
 @story(

@@ -40,7 +40,7 @@ def defer_jobs(jobs: Sequence[NewJob], kind: type[DeferredJob] = DeferredJob) ->
         rows = yield Statement(DEFER, _columns(jobs))
         return [kind(id) for (id,) in rows]
     rows = yield Statement(DEFER_UNLESS_WAITING, _columns(jobs))
-    if jobs[0].on_conflict is OnConflict.RAISE:
+    if _policy(jobs) is OnConflict.RAISE:
         _refuse_conflict(jobs, rows)
     stand = [kind(id) for id, _ in rows]
     for job, (_, is_new) in zip(stand, rows, strict=True):
@@ -79,9 +79,11 @@ def _columns(jobs: Sequence[NewJob]) -> list[Any]:
 
 
 def _policy(jobs: Sequence[NewJob]) -> OnConflict:
-    policies = {job.on_conflict for job in jobs}
+    policies = {job.on_conflict for job in jobs if job.queueing_lock is not None}
     if len(policies) > 1:
-        raise BadArgument("on_conflict", "the jobs of one call have one policy; defer them in several")
+        raise BadArgument(
+            "on_conflict", "the jobs of one call with a queueing lock have one policy; defer them in several"
+        )
     return policies.pop()
 
 

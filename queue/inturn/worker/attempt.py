@@ -130,7 +130,7 @@ class Attempt:
         if isinstance(error, Snoozed) and not self._timed_out:
             return Again(self.job, error.delay, uncharged=True)
         if isinstance(error, JobSkipped):
-            return Ended(self.job, Status.CANCELLED, str(error))
+            return Ended(self.job, Status.CANCELLED, storable(str(error)))
         if self._timed_out and not self._aborted and not isinstance(error, JobTimeout):
             error, cause = self._overrun(), error  # whatever it raised, it did so because it was stopped, or too late
             error.__cause__ = cause
@@ -158,6 +158,11 @@ def describe(error: BaseException) -> str:
         text = "".join(traceback.format_exception(type(error), error, frames))
     except Exception:
         text = f"{type(error).__name__} (which cannot be printed)"
+    return storable(text)
+
+
+def storable(text: str) -> str:
+    """What a message says may hold what the database refuses, and that must not end the worker."""
     return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()[-MAX_ERROR:].strip()
 
 

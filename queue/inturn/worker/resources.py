@@ -28,6 +28,7 @@ from inturn.locks.several import lock_all
 from inturn.locks.urls import REDIS, lock_from_url
 from inturn.model import Again, Ended, Outcome, Status
 from inturn.resources import OnBusy
+from inturn.worker.attempt import storable
 
 if TYPE_CHECKING:
     from inturn.locks.lease import AsyncLease
@@ -69,7 +70,7 @@ class Keeper:
         holding = self._holdings.get((outcome.job.id, outcome.job.claim_id))
         loss = holding and holding.loss()
         if loss and isinstance(outcome, Ended) and outcome.status in (Status.SUCCEEDED, Status.FAILED):
-            return Again(outcome.job, LOST_PAUSE, f"{loss}\n{outcome.error or ''}".strip())
+            return Again(outcome.job, LOST_PAUSE, storable(f"{loss}\n{outcome.error or ''}"))
         return outcome
 
     def keep(self, holding: "Holding", attempt: "Attempt") -> None:
@@ -169,7 +170,7 @@ class Holding:
         if loss is None:
             await self.let_go()
             return None
-        return Again(self._attempt.job, LOST_PAUSE, str(loss))
+        return Again(self._attempt.job, LOST_PAUSE, storable(str(loss)))
 
     async def let_go(self) -> None:
         self._keeper.forget(self._attempt)

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from threading import Event, Thread
 
 import psycopg
+from psycopg.errors import LockNotAvailable
 
 from inturn import drive
 from inturn.connectors import PsycopgConnector
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 LONGEST_SLEEP = timedelta(minutes=1)  # the server's clock may be set meanwhile
 SHORTEST_SLEEP = timedelta(milliseconds=5)  # the server's clock may go slower than ours
 LONGEST_PAUSE = 30.0
+BUSY_PAUSE = timedelta(seconds=1)  # before the next try at what somebody keeps locked
 
 
 class Scheduler:
@@ -100,8 +102,12 @@ class Scheduler:
         try:
             for instant in due:
                 self._defer(connection, schedule, instant)
-        except DatabaseUnavailable:
-            raise
+        except DatabaseUnavailable as error:
+            if not isinstance(error.__cause__, LockNotAvailable):
+                raise
+            # A transaction that is still open has the row, or a job under the queueing lock.
+            logger.warning("schedule.busy: %s at %s; trying again", schedule, due[0].isoformat())
+            return now + BUSY_PAUSE
         except ConnectorException as error:  # of this schedule, and no reason to leave the others undone
             logger.error("schedule.failed: %s at %s: %s", schedule, due[0].isoformat(), error)
             return schedule.cron.next(now)

@@ -26,14 +26,14 @@ LANES_A_BEAT = 500  # the reconciler goes round little by little; it is only the
 
 
 class Upkeep:
-    """Goes on until `stop`. In its thread it calls `lost` when the worker was taken for dead."""
+    """Goes on until `stop`. In its thread it calls `lost` with the worker's id when that was taken for dead."""
 
     def __init__(
         self,
         connector: PsycopgConnector,
         options: Options,
         worker_id: UUID,
-        lost: Callable[[], object],
+        lost: Callable[[UUID], object],
     ) -> None:
         self.worker_id = worker_id
         self._connector = connector
@@ -66,8 +66,9 @@ class Upkeep:
 
     def _beat(self, connection: psycopg.Connection) -> None:
         schema = self._connector.schema
-        if not drive.run(upkeep.heartbeat(self.worker_id), connection, schema):
-            self._lost()
+        worker_id = self.worker_id
+        if not drive.run(upkeep.heartbeat(worker_id), connection, schema):
+            self._lost(worker_id)
         for job_id, worker_id in drive.run(upkeep.rescue(self._patience), connection, schema):
             logger.warning(
                 "job.rescued: job %s of worker %s, which is gone, waits for its next attempt", job_id, worker_id

@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -120,7 +119,7 @@ class Worker:
             self._connector,
             self._options,
             self._id,
-            partial(self._in_loop, self._note_lost),
+            lambda worker_id: self._in_loop(self._note_lost, worker_id),
         )
         self._upkeep.start()
         self._scheduler.start()
@@ -170,7 +169,7 @@ class Worker:
             try:
                 await self._step()
             except WorkerLost:
-                self._note_lost()
+                self._note_lost(self._id)
             except DatabaseUnavailable as error:
                 await self._outage(error)
 
@@ -272,6 +271,7 @@ class Worker:
         """What was claimed ahead and finds no slot is for others to run."""
         self._pace.slow_down()
         await self._link.run(work.put_back(self._hands.take_unbegun()))
+        self._appetite.hungry = True  # ... or for us, when a slot is free: a claim may have found no more than these
 
     async def _sleep(self) -> None:
         self._appetite.lie_down()
@@ -310,7 +310,9 @@ class Worker:
         self._outages = 0
         self._appetite.hungry = True
 
-    def _note_lost(self) -> None:
+    def _note_lost(self, worker_id: UUID) -> None:
+        if worker_id != self._id:
+            return  # the loop was told first, and we are another worker by now
         self._lost = True
         self._appetite.ring()
 
