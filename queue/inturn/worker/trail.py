@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from inturn.model import Job
 
 FRESH_SECONDS = 0.05  # what only a full claim sees waits no longer than this ...
-COST_SHARE = 5  # ... unless full claims are slow: then they take at most a sixth of the time
+COST_SHARE, LONGEST = 5, 5.0  # ... unless full claims are slow: then they take a sixth of the time, up to so many seconds
 
 
 class Trail:
@@ -25,7 +25,7 @@ class Trail:
         self._marks = {}
         if len(jobs) == room and all(job.lock is None for job in jobs):
             self._note(jobs)
-            self._fresh_until = time.monotonic() + max(FRESH_SECONDS, COST_SHARE * seconds)
+            self._fresh_until = time.monotonic() + max(FRESH_SECONDS, min(COST_SHARE * seconds, LONGEST))
 
     def went_on(self, jobs: Sequence[Job], room: int) -> None:
         if len(jobs) < room:
