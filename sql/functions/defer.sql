@@ -35,8 +35,8 @@ DECLARE
             THEN 'priority: give a whole number'
         WHEN scheduled_at < timestamptz '0002-01-01 00:00:00+00' OR scheduled_at >= timestamptz '9999-01-01 00:00:00+00'
             THEN 'scheduled_at: give a time between the years 2 and 9998, or NULL for at once'
-        WHEN timeout <= interval '0'
-            THEN 'timeout: give how long a run may take, or NULL'
+        WHEN timeout <= interval '0' OR timeout > interval '365 days'
+            THEN 'timeout: give how long a run may take, 365 days at most, or NULL'
         END;
     v_job record;
 BEGIN
