@@ -50,7 +50,9 @@ def test_a_job_can_have_a_queueing_lock_and_a_timeout(run: Run, dsn: str) -> Non
     first = defer("n=1", "--timeout", "90s")
     assert [job(dsn, first.stdout)[name] for name in ("queueing_lock", "timeout")] == ["k", "00:01:30"]
     refused = defer("n=2")
-    assert refused.returncode != 0 and "Traceback" not in refused.stderr and first.stdout.strip() in refused.stderr
+    assert refused.returncode != 0
+    assert "Traceback" not in refused.stderr
+    assert first.stdout.strip() in refused.stderr
     assert defer("n=2", "--on-conflict", "skip").stdout == first.stdout
     assert defer("n=3", "--on-conflict", "replace").stdout == first.stdout
     assert job(dsn, first.stdout)["args"] == {"n": 3}
