@@ -393,8 +393,8 @@ DECLARE
             THEN 'priority: give a whole number'
         WHEN scheduled_at < timestamptz '0002-01-01 00:00:00+00' OR scheduled_at >= timestamptz '9999-01-01 00:00:00+00'
             THEN 'scheduled_at: give a time between the years 2 and 9998, or NULL for at once'
-        WHEN timeout <= interval '0' OR timeout > interval '365 days'
-            THEN 'timeout: give how long a run may take, 365 days at most, or NULL'
+        WHEN timeout <= interval '0'
+            THEN 'timeout: give how long a run may take, or NULL'
         END;
     v_job record;
 BEGIN
@@ -1034,14 +1034,13 @@ BEGIN
             yields = jobs.queueing_lock IS NOT NULL   -- until we know, below, that no other job waits under it
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.yields,
-                  EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.retried_id = jobs.id) AS reserved
+        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.yields, jobs.attempts > 0 AND jobs.on_retry = 'hold' AS begun
     ), let_go AS (
-        UPDATE lanes SET worker_id = NULL, job_id = CASE WHEN back.reserved THEN back.id END, since = clock()
+        UPDATE lanes SET worker_id = NULL, job_id = CASE WHEN back.begun THEN back.id END, since = clock()
         FROM back WHERE lanes.lock = back.lock
     )
     SELECT array_agg(queue) AS queues,
-           array_agg(lock) FILTER (WHERE NOT reserved AND lock <> ALL (v_stopped)) AS lanes,
+           array_agg(lock) FILTER (WHERE NOT begun AND lock <> ALL (v_stopped)) AS lanes,
            array_agg(id) FILTER (WHERE yields) AS yielding
     INTO v_back FROM back;
     IF v_back.yielding IS NOT NULL THEN
@@ -1510,7 +1509,6 @@ CREATE TABLE inturn.lanes (
     lock text NOT NULL,
     worker_id uuid,
     job_id bigint,
-    retried_id bigint,
     since timestamp with time zone NOT NULL,
     stopped inturn.lane_state,
     stopped_at timestamp with time zone,
@@ -1614,7 +1612,7 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE lanes
-        SET worker_id = p_worker, job_id = NULL, retried_id = reserved.job_id, since = clock()
+        SET worker_id = p_worker, job_id = NULL, since = clock()
         FROM reserved WHERE lanes.lock = reserved.lock
         RETURNING lanes.lock, reserved.job_id
     ), created AS (

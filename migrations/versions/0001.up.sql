@@ -92,7 +92,6 @@ CREATE TABLE lanes (
     lock          text        PRIMARY KEY,
     worker_id     uuid,        -- held: who runs the one job of it that is `doing`
     job_id        bigint,      -- the job that goes next, before whatever waits
-    retried_id    bigint,      -- the job for which it was reserved when it was last taken: put back, it is so again
     since         timestamptz NOT NULL,
     stopped       lane_state,  -- while it is held, the stop takes effect when the running job ends
     stopped_at    timestamptz,

@@ -76,7 +76,6 @@ lanes = Table(
     Column("lock", Text, primary_key=True),
     Column("worker_id", Uuid),
     Column("job_id", BigInteger),
-    Column("retried_id", BigInteger),
     Column("since", moment, nullable=False),
     Column("stopped", lane_state),
     Column("stopped_at", moment),

@@ -1,5 +1,5 @@
 -- put back: jobs that a worker has claimed but not begun become `todo` again, as if they had not been claimed: no attempt is
--- charged, and their lanes are open to all; but a lane that had been reserved for the job is so again.
+-- charged, and their lanes are open to all; but a lane that had waited for a retry waits for it again.
 CREATE OR REPLACE FUNCTION put_back(p_ids bigint[], p_claims uuid[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -20,14 +20,13 @@ BEGIN
             yields = jobs.queueing_lock IS NOT NULL   -- until we know, below, that no other job waits under it
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.yields,
-                  EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.retried_id = jobs.id) AS reserved
+        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.yields, jobs.attempts > 0 AND jobs.on_retry = 'hold' AS begun
     ), let_go AS (
-        UPDATE lanes SET worker_id = NULL, job_id = CASE WHEN back.reserved THEN back.id END, since = clock()
+        UPDATE lanes SET worker_id = NULL, job_id = CASE WHEN back.begun THEN back.id END, since = clock()
         FROM back WHERE lanes.lock = back.lock
     )
     SELECT array_agg(queue) AS queues,
-           array_agg(lock) FILTER (WHERE NOT reserved AND lock <> ALL (v_stopped)) AS lanes,
+           array_agg(lock) FILTER (WHERE NOT begun AND lock <> ALL (v_stopped)) AS lanes,
            array_agg(id) FILTER (WHERE yields) AS yielding
     INTO v_back FROM back;
 

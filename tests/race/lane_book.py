@@ -33,7 +33,6 @@ class Job:
 class Lane:
     holder: int | None = None  # the job that is being done
     reserved: int | None = None  # the job that goes next, whatever waits
-    retried: int | None = None  # the last job that it was reserved for
     stopped: str | None = None
     until: int | None = None
     failed: int | None = None
@@ -94,15 +93,13 @@ class Book:
         for lane in self.lanes.values():
             if lane.until is not None and lane.until <= self.now:
                 lane.go_on()
-            if lane.state is None:  # it has no row to remember it in
-                lane.retried = None
 
     def start(self, id: int, worker: int) -> None:
         job = self.jobs[id]
         job.place, job.worker, job.attempts = "doing", worker, job.attempts + 1
         if job.lane is not None:
             lane = self.lane(job.lane)
-            lane.holder, lane.retried, lane.reserved = id, lane.reserved or lane.retried, None
+            lane.holder, lane.reserved = id, None
 
     def end(self, id: int, status: str) -> None:
         job = self.jobs[id]
@@ -126,7 +123,7 @@ class Book:
         job.place, job.attempts = "waiting", job.attempts - 1
         if job.lane is not None:
             lane = self.lane(job.lane)
-            lane.holder, lane.reserved = None, id if lane.retried == id else None
+            lane.holder, lane.reserved = None, id if job.attempts and job.on_retry == "hold" else None
 
     def rescue(self, worker: int) -> list[int]:
         lost = [job.id for job in self.jobs.values() if job.place == "doing" and job.worker == worker]

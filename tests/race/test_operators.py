@@ -511,10 +511,9 @@ def test_a_retry_that_releases_a_paused_lane_leaves_it_paused(stage: Stage) -> N
 @story(
     Mutation("a lane is not given back", "put_back.sql", "|| release_lanes(v_back.lanes)", ""),
     Mutation("a lane forgets that it waited for a retry", "put_back.sql",
-             "EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.retried_id = jobs.id) AS reserved",
-             "false AS reserved"),
+             "jobs.attempts > 0 AND jobs.on_retry = 'hold' AS begun", "false AS begun"),
     Mutation("an attempt is charged", "put_back.sql", ", attempts = attempts - 1", ""),
-    Mutation("a pause ends", "put_back.sql", "NOT reserved AND lock <> ALL (v_stopped)", "NOT reserved"),
+    Mutation("a pause ends", "put_back.sql", "NOT begun AND lock <> ALL (v_stopped)", "NOT begun"),
 )  # fmt: skip
 def test_what_is_put_back_is_as_if_it_had_not_been_claimed(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -530,42 +529,6 @@ def test_what_is_put_back_is_as_if_it_had_not_been_claimed(stage: Stage) -> None
     promise([job.attempts for job in jobs] == [2, 1], "no attempt was charged")
     promise(producer.resume_lane("paused") and ids(worker.claim()) == [paused], "it was paused")
     promise(sorted(stage.drain()) == [retried, fresh, paused, better, best], "nothing is lost")
-
-
-@story(
-    Mutation("whether it has begun is told by its attempts", "put_back.sql",
-             "EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.retried_id = jobs.id) AS reserved",
-             "jobs.attempts > 0 AND jobs.on_retry = 'hold' AS reserved"),
-    Mutation("who takes a reserved lane forgets for whom it was", "win_lanes.sql", "retried_id = reserved.job_id, ", ""),
-)  # fmt: skip
-def test_a_lane_that_waits_for_a_snoozed_job_does_so_when_the_job_was_put_back(stage: Stage) -> None:
-    """No attempt was charged for its first run either."""
-    producer, worker = stage.session(), stage.worker()
-    [first] = producer.defer("a")
-    running = worker.claim_one()
-    worker.run(
-        "SELECT id FROM retry(%s, %s, '{0}', '{NULL}', p_uncharged => '{true}')", [running.id], [running.claim_id]
-    )
-    [better] = producer.defer("a", 9)
-    worker.put_back(worker.claim_one())
-    promise(stage.lanes() == {"a": "retrying"}, f"as before: {stage.lanes()}")
-    promise(ids(worker.claim()) == [first], f"{better} waits for what has begun")
-    promise(stage.drain() == [first, better], "nothing is lost")
-
-
-@story(
-    Mutation("a lane is reserved for whatever is put back", "put_back.sql",
-             "lanes.retried_id = jobs.id) AS reserved", "lanes.retried_id IS NOT NULL) AS reserved"),
-)  # fmt: skip
-def test_what_was_handed_over_after_a_retry_and_is_put_back_has_not_begun(stage: Stage) -> None:
-    producer, worker = stage.session(), stage.worker()
-    [first], [second] = producer.defer("a"), producer.defer("a")
-    worker.retry(worker.claim_one())
-    handed = worker.finish(worker.claim_one()).following
-    promise(ids(handed) == [second], "in the same hold of the lane")
-    worker.put_back(*handed)
-    [better] = producer.defer("a", 9)
-    promise(stage.drain() == [better, second] and first not in stage.statuses(), "by priority")
 
 
 # ---------------------------------------------------------------- the reconciler
