@@ -12,7 +12,7 @@ import anyio
 
 from inturn import arguments, missed
 from inturn.blueprint import Blueprint
-from inturn.builtin_tasks import remove_old_jobs
+from inturn.builtin_tasks import builtin_tasks
 from inturn.connectors import AsyncPool, Pool, PsycopgConnector
 from inturn.deferred import DeferredJob
 from inturn.errors import BadArgument, ConfigurationError, LoadFromPathError
@@ -63,8 +63,7 @@ class App(Blueprint):
         self.import_paths = list(import_paths or ())
         self.worker_defaults = dict(worker_defaults or {})
         self.missed = missed.defaults(periodic_defaults or {})
-        name = f"builtin:{remove_old_jobs.name}"
-        self.task(name=name, pass_context=True, queue="builtin")(remove_old_jobs.func)
+        self.add_tasks_from(builtin_tasks(), namespace="builtin")
 
     @property
     def connector(self) -> PsycopgConnector:

@@ -13,10 +13,14 @@ from inturn.context import JobContext
 if TYPE_CHECKING:
     from inturn.app import App
 
-builtin = Blueprint()
+
+def builtin_tasks() -> Blueprint:
+    """A new one for each app: a task is deferred through the app that it was added to last."""
+    builtin = Blueprint()
+    builtin.task(pass_context=True, queue="builtin")(remove_old_jobs)
+    return builtin
 
 
-@builtin.task(pass_context=True, queue="builtin")
 async def remove_old_jobs(
     context: JobContext,
     *,

@@ -25,6 +25,7 @@ class JobLists:
         task: str | None = None,
         status: str | None = None,
         lock: str | None = None,
+        queueing_lock: str | None = None,
         worker_id: UUID | str | None = None,
         limit: int = LISTED,
     ) -> list[StoredJob]:
@@ -32,7 +33,7 @@ class JobLists:
 
         [job.id for job in app.job_manager.list_jobs(lock="alphabet", status="failed")]
         """
-        return self._connector.run(_listed(Asked(id, queue, task, status, lock, worker_id), limit))
+        return self._connector.run(_listed(Asked(id, queue, task, status, lock, queueing_lock, worker_id), limit))
 
     async def list_jobs_async(
         self,
@@ -41,11 +42,14 @@ class JobLists:
         task: str | None = None,
         status: str | None = None,
         lock: str | None = None,
+        queueing_lock: str | None = None,
         worker_id: UUID | str | None = None,
         limit: int = LISTED,
     ) -> list[StoredJob]:
         """Like `list_jobs`, in an event loop."""
-        return await self._connector.run_async(_listed(Asked(id, queue, task, status, lock, worker_id), limit))
+        return await self._connector.run_async(
+            _listed(Asked(id, queue, task, status, lock, queueing_lock, worker_id), limit)
+        )
 
     def list_queues(
         self, queue: str | None = None, task: str | None = None, status: str | None = None, lock: str | None = None

@@ -115,6 +115,7 @@ class StoredJob:
     queue: str
     priority: int
     lock: str | None
+    queueing_lock: str | None
     task_name: str
     task_kwargs: dict[str, Any]
     scheduled_at: datetime | None

@@ -233,9 +233,10 @@ class Task(Deferrer[P], Generic[P, R]):
 
         `queueing_lock`: at most one job waits under it (one that runs does not count). `on_conflict` says what becomes of a
         new job while another one waits: "raise" AlreadyEnqueued, which leaves your transaction intact; "skip": the id
-        returned is the other's, and its `is_new` False; "replace": so too, and the other takes on the task and arguments
-        of this one, and as long as it is scheduled (not between two attempts at it, with its lane waiting) also its time, queue,
-        priority, on_retry and on_failure. Its id, lock, and place in its lane stay, and it stays locked until you commit.
+        returned is the other's, and its `is_new` False; "replace": so too, and the other takes on the task, arguments
+        and timeout of this one, and as long as it is scheduled (not between two attempts at it, with its lane waiting) also
+        its time, queue, priority, on_retry and on_failure. Its id, lock, and place in its lane stay, and it stays locked
+        until you commit.
 
             report.configure(queueing_lock="report:1", on_conflict="skip").defer(day=1)
 

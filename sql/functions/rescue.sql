@@ -2,8 +2,16 @@
 -- lane, at once. It is a retry on behalf of the dead, fenced like any other: a job that its worker finishes meanwhile
 -- is left alone, and what a worker does that was only asleep is refused afterwards.
 --
+-- A job may be what its workers die of. When it is lost once more than p_max_lost times (NULL: as often as it likes) it fails, and its
+-- lane goes on or halts as after any failure. Nobody can tell it from what was at hand beside it, begun or not. So what is lost
+-- again comes back in eight turns, a second apart: each time the innocent share its worker with an eighth of the others,
+-- and of the most that a worker has at hand none are left beside it after three times.
+--
 -- Returns the jobs taken back. Two rescuers at once do no harm. Bounded: what is left goes with the next call.
-CREATE OR REPLACE FUNCTION rescue(p_after interval /* NULL: nobody dies now */) RETURNS TABLE (id bigint, worker_id uuid)
+CREATE OR REPLACE FUNCTION rescue(
+    p_after    interval,            -- NULL: nobody dies now; the jobs are given back, and not lost
+    p_max_lost integer DEFAULT 5
+) RETURNS TABLE (id bigint, worker_id uuid, failed boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -19,18 +27,41 @@ BEGIN
                 WHERE status = 'doing' AND jobs.worker_id > owner.worker_id ORDER BY jobs.worker_id LIMIT 1)
         FROM owner WHERE owner.worker_id IS NOT NULL
     ), orphan AS (
-        SELECT jobs.id, jobs.claim_id, jobs.worker_id
+        SELECT jobs.id, jobs.claim_id, jobs.worker_id,
+               CASE WHEN p_after IS NOT NULL THEN times_lost(jobs.errors) + 1 ELSE 0 END AS times
         FROM owner JOIN jobs ON jobs.status = 'doing' AND jobs.worker_id = owner.worker_id
         WHERE NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)
         LIMIT 1000
+    ), judged AS (
+        SELECT *, coalesce(times > p_max_lost, false) AS hopeless,
+               CASE WHEN times > 1 THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 8 ELSE 0 END AS turn,
+               CASE WHEN times > 0 THEN '{"lost": true}' ELSE '{}' END::jsonb || jsonb_build_object('at', clock()) AS error
+        FROM orphan
     )
-    SELECT array_agg(o.id) AS ids, array_agg(o.claim_id) AS claims, array_agg(o.worker_id) AS workers,
-           array_agg(interval '0') AS delays,
-           array_agg(jsonb_build_object('at', clock(), 'error', 'lost: worker ' || o.worker_id || ' is gone')) AS errors
-    INTO v_lost FROM orphan AS o;
+    SELECT array_agg(j.id) AS all_ids, array_agg(j.claim_id) AS all_claims, array_agg(j.worker_id) AS workers,
+           array_agg(j.id) FILTER (WHERE NOT hopeless) AS ids,
+           array_agg(j.claim_id) FILTER (WHERE NOT hopeless) AS claims,
+           array_agg(turn * interval '1 s') FILTER (WHERE NOT hopeless) AS delays,
+           array_agg(error || jsonb_build_object('error', 'lost: worker ' || j.worker_id || ' is gone'))
+               FILTER (WHERE NOT hopeless) AS errors,
+           array_agg(j.id) FILTER (WHERE hopeless) AS failed_ids,
+           array_agg(j.claim_id) FILTER (WHERE hopeless) AS failed_claims,
+           array_agg('failed'::job_status) FILTER (WHERE hopeless) AS statuses,
+           array_agg(error || jsonb_build_object('error', 'lost ' || times || ' times: its workers died'))
+               FILTER (WHERE hopeless) AS last_errors
+    INTO v_lost FROM judged AS j;
 
+    IF v_lost.failed_ids IS NOT NULL THEN
+        -- Two calls, and yet one order in which rows are locked: else somebody who finishes some of both deadlocks with us.
+        PERFORM hold_lanes(v_lost.all_ids, v_lost.all_claims);
+        PERFORM FROM jobs WHERE jobs.id = ANY (v_lost.all_ids) ORDER BY jobs.id FOR UPDATE;
+        RETURN QUERY
+        SELECT ended.finished_id, lost.worker_id, true
+        FROM finish(NULL, NULL, 0, v_lost.failed_ids, v_lost.failed_claims, v_lost.statuses, v_lost.last_errors) AS ended
+        JOIN unnest(v_lost.all_ids, v_lost.workers) AS lost(id, worker_id) ON lost.id = ended.finished_id;
+    END IF;
     RETURN QUERY
-    SELECT taken.id, lost.worker_id
+    SELECT taken.id, lost.worker_id, false
     FROM retry(v_lost.ids, v_lost.claims, v_lost.delays, v_lost.errors) AS taken
-    JOIN unnest(v_lost.ids, v_lost.workers) AS lost(id, worker_id) ON lost.id = taken.id;
+    JOIN unnest(v_lost.all_ids, v_lost.workers) AS lost(id, worker_id) ON lost.id = taken.id;
 END $$;

@@ -43,6 +43,21 @@ def test_a_job_can_wait_for_its_time(run: Run, dsn: str) -> None:
     assert pause == timedelta(minutes=90)
 
 
+def test_a_job_can_have_a_queueing_lock_and_a_timeout(run: Run, dsn: str) -> None:
+    def defer(*words: str) -> Any:
+        return run("defer", "far.away", *words, "--queueing-lock", "k", "--dsn", dsn)
+
+    first = defer("n=1", "--timeout", "90s")
+    assert [job(dsn, first.stdout)[name] for name in ("queueing_lock", "timeout")] == ["k", "00:01:30"]
+    refused = defer("n=2")
+    assert refused.returncode != 0
+    assert "Traceback" not in refused.stderr
+    assert first.stdout.strip() in refused.stderr
+    assert defer("n=2", "--on-conflict", "skip").stdout == first.stdout
+    assert defer("n=3", "--on-conflict", "replace").stdout == first.stdout
+    assert job(dsn, first.stdout)["args"] == {"n": 3}
+
+
 def test_both_times_are_refused(run: Run, dsn: str) -> None:
     assert run("defer", "far.away", "--in", "1h", "--at", "2100-01-01T00:00:00Z", "--dsn", dsn).returncode == 2
 

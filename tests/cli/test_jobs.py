@@ -102,6 +102,17 @@ def test_a_job_is_shown(mixed: Engine, queue: Run) -> None:
     assert (told["id"], told["finished_at"], told["args"]) == ("1", "2026-01-31T14:00:00Z", {})
 
 
+def test_a_job_shows_its_result_timeout_and_queueing_lock(mixed: Engine, queue: Run) -> None:
+    mixed.query(
+        "UPDATE finished_jobs SET queueing_lock = 'k', timeout = '90 s', result = '{\"n\": 1}' WHERE id = 1 RETURNING 1"
+    )
+    words = [line.split() for line in queue("jobs", "show", "1").stdout.splitlines()]
+    assert [line for line in (["queueing", "lock", "k"], ["timeout", "00:01:30"], ["result", '{"n":', "1}"])
+            if line not in words] == []  # fmt: skip
+    told = json.loads(queue("jobs", "show", "1", "--json").stdout)
+    assert (told["queueing_lock"], told["timeout"], told["result"]) == ("k", "00:01:30", {"n": 1})
+
+
 def test_a_job_is_explained(mixed: Engine, queue: Run) -> None:
     held = json.loads(queue("jobs", "explain", "3", "--json").stdout)
     assert held[0] == {

@@ -90,6 +90,16 @@ def test_the_next_instants_of_all_schedules(at_two: Engine, queue: Run) -> None:
     ]
 
 
+def test_schedules_of_a_blueprint_are_listed_by_the_names_that_its_tasks_have_in_the_app(
+    at_two: Engine, queue: Run, folder: Path
+) -> None:
+    text = TASKS.replace("import App", "import App, Blueprint").replace("app = App()", "app, shop = App(), Blueprint()")
+    added = "app.add_tasks_from(shop, namespace='shop')\n"
+    (folder / "periodic.py").write_text(f"{text.replace('@app.', '@shop.')}\n\n{added}")
+    rows = json.loads(queue("-a", "periodic:app", "schedules", "list", "--json").stdout)
+    assert [row["task"] for row in rows] == ["shop:report", "shop:report"]
+
+
 def test_a_bad_expression_is_one_line_that_says_where(at_two: Engine, queue: Run, folder: Path) -> None:
     (folder / "periodic.py").write_text(TASKS.replace("*/20", "*/0"))
     ended = queue("-a", "periodic:app", "schedules", "list")

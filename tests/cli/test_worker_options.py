@@ -1,5 +1,6 @@
 """Options of `queue worker`, under our names and those of the library that people come from, as the worker's own."""
 
+from datetime import timedelta
 from typing import Any
 
 import click
@@ -32,6 +33,8 @@ SPELLINGS: dict[str, dict[str, Any]] = {
     "--listen-notify": {"listen_notify": True},
     "--no-listen-notify": {"listen_notify": False},
     "--delete-jobs always": {"delete_jobs": "always"},
+    "--keep-history 30d": {"keep_history": timedelta(days=30)},
+    "--max-lost-attempts 3": {"max_lost_attempts": 3},
     "--heartbeat 3": {"update_heartbeat_interval": 3.0},
     "--update-heartbeat-interval 3": {"update_heartbeat_interval": 3.0},
     "--stalled-after 40": {"stalled_worker_timeout": 40.0},
@@ -43,10 +46,11 @@ SPELLINGS: dict[str, dict[str, Any]] = {
 def test_an_option_is_what_the_worker_calls_it_and_what_is_not_said_is_left_to_the_app(words: str) -> None:
     context = click.Context(command)
     command.parse_args(context, words.replace("''", "").split(" ") if words else [])
-    context.params.pop("dsn")
+    for name in ("dsn", "processes"):  # not the worker's
+        context.params.pop(name)
     assert options(**context.params) == SPELLINGS[words]
 
 
 def test_the_worker_knows_the_options() -> None:
     said = {name for spelling in SPELLINGS.values() for name in spelling}
-    assert said - {"delete_jobs"} <= set(Options.__dataclass_fields__)
+    assert said <= set(Options.__dataclass_fields__)

@@ -57,7 +57,7 @@ def known(app: App) -> dict[str, int]:
 
     done = {"succeeded": ok.configure(lock="a", queue="x").defer(1), "failed": bad.configure(lock="b").defer()}
     app.run_worker()
-    later = ok.configure(lock="c", priority=7, schedule_at=LATER).defer()
+    later = ok.configure(lock="c", queueing_lock="k", priority=7, schedule_at=LATER).defer()
     return {**done, "later": later, "free": ok.defer(2), "head": ok.configure(lock="a").defer(3)}
 
 
@@ -70,6 +70,7 @@ LISTED: list[tuple[dict[str, Any], list[str]]] = [
     ({"lock": "a"}, ["succeeded", "head"]),
     ({"lock": "a", "status": "todo"}, ["head"]),
     ({"lock": "z"}, []),
+    ({"queueing_lock": "k"}, ["later"]),
     ({"limit": 2}, ["free", "head"]),
     ({"worker_id": uuid4()}, []),
 ]
@@ -85,6 +86,7 @@ def test_jobs_are_listed_by_what_is_asked(
 def test_a_job_is_listed_by_its_id_with_all_that_is_known(app: App, known: dict[str, int]) -> None:
     (job,) = both(app, "list_jobs", known["later"])
     assert (job.id, job.status, job.queue, job.priority, job.lock) == (known["later"], "scheduled", "default", 7, "c")
+    assert job.queueing_lock == "k"
     assert (job.task_name, job.task_kwargs, job.scheduled_at) == ("ok", {}, LATER)
     assert (job.attempts, job.abort_requested, job.worker_id) == (0, False, None)
     (done,) = app.job_manager.list_jobs(known["succeeded"])

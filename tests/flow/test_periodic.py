@@ -12,7 +12,7 @@ import anyio
 import psycopg
 import pytest
 
-from inturn import App
+from inturn import App, Blueprint
 from inturn.operations import schedules
 from inturn.operations.schedules import Told
 from tests.flow.conftest import Query
@@ -307,3 +307,32 @@ async def test_a_task_that_blocks_the_event_loop_delays_no_instant(app: App, see
     with anyio.fail_after(60):
         await app.run_worker_async(queues=["default"])
     assert query("SELECT count(*) >= 2 FROM jobs WHERE task = 'note'") == [(True,)]
+
+
+async def test_schedules_of_a_blueprint_fire_under_the_names_that_its_tasks_have_in_the_app(
+    app: App, query: Query, set_clock: Callable[[datetime], object]
+) -> None:
+    seen: list[str] = []
+    inner, outer = Blueprint(), Blueprint()
+
+    @inner.periodic(cron="* * * * *")
+    @inner.task(name="before")
+    def before(timestamp: int) -> None:
+        seen.append("before")
+
+    outer.add_tasks_from(inner, namespace="inner")
+    app.add_tasks_from(outer, namespace="outer")
+
+    @inner.periodic(cron="* * * * *")
+    @inner.task(name="after")
+    def after(timestamp: int) -> None:
+        seen.append("after")
+
+    set_clock(NOON - timedelta(seconds=1))
+    await run_once(app)
+    set_clock(NOON + MINUTE)
+    await run_once(app)
+    assert sorted(seen) == ["after", "before"]
+    names = [("outer:inner:after",), ("outer:inner:before",)]
+    assert query("SELECT task FROM finished_jobs ORDER BY task") == names
+    assert query("SELECT task FROM schedules ORDER BY task") == names

@@ -95,6 +95,7 @@ BAD: list[tuple[str, str, str]] = [
     ("'t', scheduled_at => '-infinity'", "scheduled_at: give a time between", "jobs_scheduled_within"),
     ("'t', timeout => '0'", "timeout: give how long", "jobs_timeout"),
     ("'t', queueing_lock => 'k', on_conflict => NULL", "on_conflict: give raise, skip", ""),
+    ("'t', timeout => '366 days'", "timeout: give how long", "jobs_timeout"),
     ("'t', on_conflict => 'ignore'", 'enum .*conflict_policy: "ignore"', ""),
     ("'t', on_retry => 'wait'", 'enum .*retry_policy: "wait"', ""),
 ]

@@ -245,6 +245,32 @@ def test_claims_do_not_wait_for_a_job_of_a_busy_lane_that_a_user_is_replacing(st
     promise(stage.drain() == [waiting, free], "nothing is lost")
 
 
+@story(
+    Mutation(
+        "replace only says so",
+        "replace_waiting.sql",
+        "UPDATE jobs SET task = p_task, args = p_args, timeout = p_timeout WHERE id = p_id;",
+        "",
+    )
+)
+def test_while_a_replacement_is_not_committed_a_claim_passes_over_free_jobs_and_waits_for_heads(stage: Stage) -> None:
+    """The second is known, and why it stays so stands in docs/decisions.md."""
+    producer, one, two = stage.session(), stage.worker("free"), stage.worker("lane")
+    unbroken(
+        producer.run,
+        "SELECT id FROM defer_jobs('{t,t}', ARRAY[jsonb '{}', '{}'], '{free,lane}', '{NULL,a}', '{0,0}', NULL, NULL, NULL, NULL,"
+        " p_queueing_locks => '{f,l}', p_on_conflict => 'raise')",
+    )
+    producer.begin()
+    enqueue(producer, "f", "l", args='{"n": 2}', on_conflict="replace")
+    promise(one.claim() == [], "others could run meanwhile")
+    two.start(two.claim)
+    producer.commit()
+    promise(len(two.result()) == 1 and len(one.claim()) == 1, "then both run")
+    rows = stage.control.execute("SELECT args ->> 'n' FROM jobs ORDER BY id").fetchall()
+    promise(rows == [("2",), ("2",)], f"with what they were given: {rows}")
+
+
 # ---------------------------------------------------------------- the way back to the queue never fails
 
 LETS_GO = "yields = jobs.queueing_lock IS NOT NULL,"

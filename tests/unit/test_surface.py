@@ -49,7 +49,7 @@ TAKES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "connection": None,
         },
     ),
-    "list_jobs": (Jobs.list_jobs, {"id": None, **LISTS, "worker_id": None}),
+    "list_jobs": (Jobs.list_jobs, {"id": None, **LISTS, "queueing_lock": None, "worker_id": None}),
     "list_queues": (Jobs.list_queues, LISTS),
     "list_tasks": (Jobs.list_tasks, LISTS),
     "list_locks": (Jobs.list_locks, LISTS),

@@ -29,6 +29,13 @@ Examples:
 @click.argument("task")
 @click.argument("arguments", nargs=-1, metavar="[JSON | KEY=VALUE ...]")
 @click.option("--lock", help="Jobs with the same lock run in turn.")
+@click.option("--queueing-lock", metavar="KEY", help="At most one job waits under it.")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["raise", "skip", "replace"]),
+    help="What to do if one does: fail, print its id, or hand it this work too.  [default: the task's, or raise]",
+)
+@click.option("--timeout", callback=duration, metavar="TIME", help="How long a run may take, e.g. 90s.")
 @click.option("--queue", help="Which queue.  [default: the task's]")
 @click.option("--priority", type=int, metavar="N", help="Higher runs earlier.  [default: the task's]")
 @click.option("--at", "schedule_at", callback=moment, metavar="TIME", help="Not before, e.g. 2030-01-31T12:00:00Z.")

@@ -102,10 +102,13 @@ def show(database: Database, job_id: int, form: str) -> None:
         "arguments": visible(json.dumps(job.args, ensure_ascii=False)),
         "queue": visible(job.queue),
         "lock": visible(job.lock) if job.lock else None,
+        "queueing lock": visible(job.queueing_lock) if job.queueing_lock else None,
         "priority": str(job.priority),
+        "timeout": job.timeout,
         "attempts": str(job.attempts),
         **{name.removesuffix("_at"): on_clock(at, now) for name in times if (at := getattr(job, name))},
         "worker": str(job.worker_id) if job.worker_id else None,
+        "result": None if job.result is None else visible(json.dumps(job.result, ensure_ascii=False)),
     }
     errors = [
         f"  {visible(line)}"

@@ -9,6 +9,7 @@ import click
 
 from inturn.cli import logs
 from inturn.cli.settings import Settings, app_option, dsn_option, load_app, pass_settings, verbose_option
+from inturn.cli.values import duration
 from inturn.errors import MissingApp, SchemaMismatch
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,7 +31,7 @@ Examples:
 @dsn_option
 @click.option("-q", "--queues", metavar="A,B", multiple=True, help="Serve only these queues.  [default: all]")
 @click.option("-c", "--concurrency", type=int, metavar="N", help="How many jobs at once.  [default: 1]")
-@click.option("-p", "--processes", type=click.IntRange(1, 256), default=1, help="How many such workers.  [default: 1]")
+@click.option("--processes", type=click.IntRange(1, 256), default=1, help="How many such workers.  [default: 1]")
 @click.option("-n", "--name", help="What to call this worker in logs and tables.")
 @click.option("--one-shot/--wait", "-1/-w", "--no-wait", default=None, help="End when nothing is left to do, or wait.")
 @seconds("--grace", "--shutdown-graceful-timeout", help="Abort what still runs so long after the first signal.")
@@ -42,6 +43,12 @@ Examples:
     type=click.Choice(["never", "successful", "always"]),
     help="Keep no history of these.  [default: never]",
 )
+@click.option(
+    "--keep-history",
+    callback=duration,
+    metavar="TIME",
+    help="Drop days of the history that are older, for example 30d.  [default: keep all]",
+)
 @seconds("--heartbeat", "--update-heartbeat-interval", help="How often to sign that it lives.  [default: 10]")
 @click.option(
     "--stalled-after",
@@ -49,6 +56,12 @@ Examples:
     type=float,
     metavar="SECONDS",
     help="Take over the jobs of workers silent for this long.  [default: 30]",
+)
+@click.option(
+    "--max-lost-attempts",
+    type=click.IntRange(1, 9),
+    metavar="N",
+    help="A job over which more workers died than this has failed.  [default: 5]",
 )
 @verbose_option
 @pass_settings

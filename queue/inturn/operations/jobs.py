@@ -20,7 +20,7 @@ DELETE_OLD = "SELECT {schema}.delete_old_jobs(%s, %s, %s::text[]::{schema}.job_s
 RETRY_CHANGED = "SELECT {schema}.retry_job_changed(%s, %s, %s, %s, %s)"
 SHOW = """
 SELECT id, status::text, queue, task, lock, priority, attempts, args, errors,
-       created_at, scheduled_at, started_at, finished_at, worker_id, fence
+       created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout::text, result
 FROM {schema}.all_jobs WHERE id = %s ORDER BY finished_at DESC NULLS FIRST LIMIT 1
 """
 # What was not asked for is NULL and falls away when the statement is planned.
@@ -97,6 +97,9 @@ class Record:
     finished_at: datetime | None
     worker_id: UUID | None
     fence: int | None
+    queueing_lock: str | None
+    timeout: str | None
+    result: Any
 
 
 class End(NamedTuple):

@@ -13,7 +13,7 @@ COUNTED = 10_000
 
 # The database counts the attempts that were started, people those before this one.
 LIST = """
-SELECT id, status::text, queue, priority, lock, task, args, scheduled_at,
+SELECT id, status::text, queue, priority, lock, queueing_lock, task, args, scheduled_at,
        attempts - (status = 'doing')::int,
        EXISTS (SELECT FROM {schema}.jobs WHERE jobs.id = found.id AND jobs.abort),
        worker_id
@@ -24,6 +24,7 @@ FROM (
       AND (%s::text IS NULL OR task = %s::text)
       AND (%s::{schema}.job_status IS NULL OR status = %s::{schema}.job_status)
       AND (%s::text IS NULL OR lock = %s::text)
+      AND (%s::text IS NULL OR queueing_lock = %s::text)
       AND (%s::uuid IS NULL OR worker_id = %s::uuid)
     ORDER BY id DESC LIMIT %s
 ) AS found ORDER BY id
@@ -56,7 +57,7 @@ SELECT name, count(*),
 FROM named GROUP BY name ORDER BY name LIMIT %s
 """
 STALLED = """
-SELECT job.id, status::text, queue, priority, lock, task, args, scheduled_at, attempts - 1, abort, worker_id
+SELECT job.id, status::text, queue, priority, lock, queueing_lock, task, args, scheduled_at, attempts - 1, abort, worker_id
 FROM {schema}.jobs AS job LEFT JOIN {schema}.workers AS worker ON worker.id = job.worker_id
 WHERE status = 'doing'
   AND CASE WHEN %s::interval IS NULL
@@ -94,12 +95,13 @@ class Asked:
     task: str | None = None
     status: str | None = None
     lock: str | None = None
+    queueing_lock: str | None = None
     worker_id: UUID | str | None = None
 
 
 def listed(asked: Asked, limit: int) -> Operation[list[StoredJob]]:
     """The newest so many, the oldest of them first."""
-    each = [asked.id, asked.queue, asked.task, asked.status, asked.lock, asked.worker_id]
+    each = [asked.id, asked.queue, asked.task, asked.status, asked.lock, asked.queueing_lock, asked.worker_id]
     rows = yield Statement(LIST, [*_twice(each), limit])
     return [StoredJob(*row) for row in rows]
 

@@ -10,7 +10,7 @@ from inturn.operations import Operation, Statement
 
 REGISTER = "SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[])"
 HEARTBEAT = "SELECT {schema}.heartbeat(%s)"
-RESCUE = "SELECT id, worker_id FROM {schema}.rescue(%s)"
+RESCUE = "SELECT id, worker_id, failed FROM {schema}.rescue(%s, %s)"
 LEAVE = "SELECT {schema}.leave(%s)"
 RECONCILE = "SELECT {schema}.reconcile(%s, %s)"
 PREPARE_HISTORY = "SELECT {schema}.prepare_history(%s)"
@@ -35,10 +35,10 @@ def heartbeat(worker_id: UUID) -> Operation[bool]:
     return bool(alive)
 
 
-def rescue(after: timedelta) -> Operation[list[tuple[int, UUID]]]:
-    """The jobs taken back, and the dead workers that had them."""
-    rows = yield Statement(RESCUE, [after])
-    return [(id, worker_id) for id, worker_id in rows]
+def rescue(after: timedelta, max_lost: int | None) -> Operation[list[tuple[int, UUID, bool]]]:
+    """The jobs taken back, the dead workers that had them, and whether that was once too often."""
+    rows = yield Statement(RESCUE, [after, max_lost])
+    return [(id, worker_id, failed) for id, worker_id, failed in rows]
 
 
 def leave(worker_id: UUID) -> Operation[int]:

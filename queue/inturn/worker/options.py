@@ -40,6 +40,8 @@ class Options:
     delete_jobs: "never", "successful" or "always": jobs that end so leave no trace in the history, which is cheaper; their
     results cannot be read (one that halts its lane stays in any case).
     keep_history: how long ended jobs are kept, a timedelta or days, None for ever; whole days are dropped.
+    max_lost_attempts: how often a job may be started again after its worker died over it, None for as often as that happens; it
+    fails the next time, as it may be what workers die of (this worker judges the jobs that it takes over from others).
     additional_context: what tasks find in `context.additional_context`.
     task_middleware, worker_middleware: what runs around tasks, see `inturn.middleware`.
     """
@@ -58,6 +60,7 @@ class Options:
     max_result_size: int = 2**16
     delete_jobs: str = "never"
     keep_history: timedelta | float | None = None
+    max_lost_attempts: int | None = 5
     additional_context: Mapping[str, Any] | None = None
     task_middleware: Sequence[TaskMiddleware] | None = None
     worker_middleware: Sequence[WorkerMiddleware] | None = None
@@ -72,8 +75,14 @@ class Options:
             raise BadArgument("delete_jobs", f"{self.delete_jobs!r} is none of {', '.join(map(repr, FORGET))}")
         if not _is_span(self.keep_history):
             raise BadArgument("keep_history", f"{self.keep_history!r}: give a timedelta or days, or None to keep all")
+        if not _is_countable(self.max_lost_attempts):
+            raise BadArgument("max_lost_attempts", f"{self.max_lost_attempts!r}: give 1 to 9, or None for no limit")
         if self.concurrency < 1:
             raise BadArgument("concurrency", f"{self.concurrency}: a worker runs at least 1 job at a time")
+        self._check_intervals()
+        check_worker_middleware(self.task_middleware, self.worker_middleware)
+
+    def _check_intervals(self) -> None:
         for name in ("fetch_job_polling_interval", "abort_job_polling_interval", "update_heartbeat_interval"):
             if getattr(self, name) <= 0:
                 raise BadArgument(name, f"{getattr(self, name)} seconds: must be more than 0")
@@ -83,7 +92,6 @@ class Options:
                 f"{self.stalled_worker_timeout} seconds: must be at least three heartbeats "
                 f"({self.update_heartbeat_interval} seconds each), or a busy worker is taken for dead",
             )
-        check_worker_middleware(self.task_middleware, self.worker_middleware)
 
     @property
     def forget(self) -> tuple[Status, ...]:
@@ -95,6 +103,11 @@ class Options:
         """`keep_history`, whichever way it was said."""
         keep = self.keep_history
         return keep if keep is None or isinstance(keep, timedelta) else timedelta(days=keep)
+
+
+def _is_countable(losses: object) -> bool:
+    """Each loss leaves an error, and ten are kept."""
+    return losses is None or (type(losses) is int and 1 <= losses <= 9)
 
 
 def _is_span(keep: object) -> bool:

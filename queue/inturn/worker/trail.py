@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from inturn.model import Job
 
 FRESH_SECONDS = 0.05  # what only a full claim sees waits no longer than this ...
-COST_SHARE, LONGEST = 5, 5.0  # ... unless full claims are slow: then they take a sixth of the time, up to so many seconds
+COST_SHARE, LONGEST = (
+    5,
+    5.0,
+)  # ... unless full claims are slow: then they take a sixth of the time, up to so many seconds
 
 
 class Trail:

@@ -40,6 +40,7 @@ class Upkeep:
         self._interval = options.update_heartbeat_interval
         self._patience = timedelta(seconds=options.stalled_worker_timeout)
         self._keep = options.history
+        self._max_lost = options.max_lost_attempts
         self._lost = lost
         self._end = Event()
         self._history_at = 0.0
@@ -66,13 +67,19 @@ class Upkeep:
 
     def _beat(self, connection: psycopg.Connection) -> None:
         schema = self._connector.schema
-        worker_id = self.worker_id
-        if not drive.run(upkeep.heartbeat(worker_id), connection, schema):
-            self._lost(worker_id)
-        for job_id, worker_id in drive.run(upkeep.rescue(self._patience), connection, schema):
-            logger.warning(
-                "job.rescued: job %s of worker %s, which is gone, waits for its next attempt", job_id, worker_id
-            )
+        mine = self.worker_id
+        if not drive.run(upkeep.heartbeat(mine), connection, schema):
+            self._lost(mine)
+        for job_id, worker_id, failed in drive.run(upkeep.rescue(self._patience, self._max_lost), connection, schema):
+            if failed:
+                logger.error(
+                    "job.failed: job %s of worker %s, which is gone: more than %s of its workers died",
+                    job_id, worker_id, self._max_lost,
+                )  # fmt: skip
+            else:
+                logger.warning(
+                    "job.rescued: job %s of worker %s, which is gone, waits for its next attempt", job_id, worker_id
+                )
         self._reconciled = drive.run(upkeep.reconcile(self._reconciled, LANES_A_BEAT), connection, schema)
         if time.monotonic() >= self._history_at:
             drive.run(upkeep.prepare_history(DAYS_AHEAD), connection, schema)
