@@ -48,7 +48,7 @@ async def test_a_job_can_be_aborted_while_its_worker_drains(
         group.start_soon(draining.run)
         await until(lambda: len(started) == 2)
         draining.stop()
-        await until(lambda: draining._stopping and not draining._appetite._bell.is_set())  # it sleeps for good
+        await until(lambda: draining._loop.stopping and not draining._appetite._bell.is_set())  # it sleeps for good
         for id in ids:
             assert await app.job_manager.cancel_job_by_id_async(id, abort=True)
     assert query("SELECT id, status::text FROM finished_jobs ORDER BY id") == [

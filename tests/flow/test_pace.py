@@ -94,8 +94,9 @@ async def test_a_worker_that_is_told_to_stop_gives_back_what_it_has_not_begun(
 
     release = anyio.Event()
     async with app.open_async(), anyio.create_task_group() as group:
-        worker = Worker(app, app.connector, options({"install_signal_handlers": False}))
-        worker._pace.note(100_000)  # as after a burst of short jobs
+        pace = Pace(1)
+        pace.note(100_000)  # as after a burst of short jobs
+        worker = Worker(app, app.connector, options({"install_signal_handlers": False}), pace)
         app.enqueue([long._job((), {}), *(short._job((), {"number": n}) for n in range(10))])
         group.start_soon(worker.run)
         await started.wait()
