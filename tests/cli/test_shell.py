@@ -19,9 +19,9 @@ def test_a_command_is_run_with_the_app_and_what_changes_jobs_at_hand(run: Run, d
 
 def test_without_an_app_there_is_everything_but_tasks(queue: Run, engine: Engine) -> None:
     engine.defer("t", lock="ann")
-    code = "print(tasks, list_locks()[0]['name'], lanes.pause('ann'), explain(1)[0].reason, app.job_manager is job_manager)"
+    code = "print(list(tasks), list_locks()[0]['name'], lanes.pause('ann'), explain(1)[0].reason, app.job_manager is job_manager)"
     ended = queue("shell", "-c", code)
-    assert ended.stdout == "{} ann True lane paused True\n", ended.stderr
+    assert ended.stdout == "['builtin:inturn.builtin_tasks.remove_old_jobs'] ann True lane paused True\n", ended.stderr
 
 
 def test_a_person_is_told_what_is_at_hand_and_may_err(dsn: str, folder: Path) -> None:

@@ -179,7 +179,7 @@ def test_of_several_processes_a_second_signal_aborts_what_runs(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
     defer(dsn, "tasks.stay")
-    crew = start("-a", "tasks:app", "worker", "-p", "2", "--dsn", dsn)
+    crew = start("-a", "tasks:app", "worker", "--processes", "2", "--dsn", dsn)
     until((folder / "staying").exists)
     until(lambda: len(workers(dsn)) == 2)
     crew.send_signal(signal.SIGTERM)
@@ -190,6 +190,6 @@ def test_of_several_processes_a_second_signal_aborts_what_runs(
 
 
 def test_several_processes_end_at_once_when_none_can_work(run: Run, empty_dsn: str, dsn: str) -> None:
-    ended = run("-a", "tasks:app", "worker", "-p", "3", INTURN_DSN=empty_dsn)
+    ended = run("-a", "tasks:app", "worker", "--processes", "3", INTURN_DSN=empty_dsn)
     assert ended.returncode == 11, ended.stderr
-    assert run("-a", "tasks:app", "worker", "-p", "2", "--one-shot", INTURN_DSN=dsn).returncode == 0
+    assert run("-a", "tasks:app", "worker", "--processes", "2", "--one-shot", INTURN_DSN=dsn).returncode == 0
