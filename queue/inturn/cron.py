@@ -109,7 +109,8 @@ class Cron:
             return first.astimezone(UTC), None
         if _offset(first) > _offset(second):
             return first.astimezone(UTC), second.astimezone(UTC) if self._follows_hands else None
-        return None if self._follows_hands else self._end_of_gap(wall), None
+        whole_day = _offset(second) - _offset(first) >= DAY  # it was left out of the calendar, and so are its hours
+        return None if self._follows_hands or whole_day else self._end_of_gap(wall), None
 
     def _end_of_gap(self, wall: datetime) -> datetime:
         at = wall.replace(tzinfo=self.zone, second=0)

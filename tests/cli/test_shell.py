@@ -36,7 +36,7 @@ def test_a_person_is_told_what_is_at_hand_and_may_err(dsn: str, folder: Path) ->
         check=False,
     )
     assert done.returncode == 0
-    assert "3 names of tasks. At hand:" in done.stderr
+    assert "4 names of tasks. At hand:" in done.stderr
     assert "ZeroDivisionError" in done.stderr
     assert "\n1\n" in done.stdout or ">>> 1\n" in done.stdout
 
@@ -49,7 +49,7 @@ def test_the_prompt_does_not_open_on_a_database_that_cannot_be_used(run: Run, em
 def test_all_is_well(run: Run, dsn: str) -> None:
     ended = run("-a", "tasks:app", "healthchecks", "--dsn", dsn)
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout == "app: ok, 3 names of tasks\nconnection: ok\nschema inturn: ok, revision 0001\n"
+    assert ended.stdout == "app: ok, 4 names of tasks\nconnection: ok\nschema inturn: ok, revision 0001\n"
     assert run("healthchecks", "--dsn", dsn).stdout.startswith("app: none is named")
 
 
@@ -57,7 +57,7 @@ def test_all_is_well(run: Run, dsn: str) -> None:
     ("words", "status", "said"),
     [
         (["-a", "no:such"], 2, ""),
-        (["-a", "tasks:app", "--dsn", "postgresql://127.0.0.1:1/none"], 69, "app: ok, 3 names of tasks\n"),
+        (["-a", "tasks:app", "--dsn", "postgresql://127.0.0.1:1/none"], 69, "app: ok, 4 names of tasks\n"),
     ],
 )
 def test_what_is_wrong_is_said_by_the_status(run: Run, words: list[str], status: int, said: str) -> None:
