@@ -106,3 +106,37 @@ async def test_a_worker_that_is_told_to_stop_gives_back_what_it_has_not_begun(
         release.set()
     assert begun == []
     assert query("SELECT DISTINCT attempts FROM jobs") == [(0,)]
+
+
+@pytest.mark.anyio
+async def test_what_a_worker_has_put_back_it_runs_itself_when_its_slot_is_free(
+    app: App, query: Query, until: Until
+) -> None:
+    """Also if it hears of nothing and polls never: its last claim had left nothing to start."""
+    from inturn.worker.options import options
+    from inturn.worker.worker import Worker
+
+    release = anyio.Event()
+    done: list[int] = []
+
+    @app.task
+    async def short(number: int) -> None:
+        done.append(number)
+
+    @app.task
+    async def long() -> None:
+        await release.wait()
+
+    pace = Pace(1)
+    pace.note(100_000)
+    quiet = {"install_signal_handlers": False, "listen_notify": False, "fetch_job_polling_interval": 3600}
+    async with app.open_async(), anyio.create_task_group() as group:
+        worker = Worker(app, app.connector, options(quiet), pace)
+        app.enqueue([long._job((), {}), *(short._job((), {"number": n}) for n in range(3))])
+        group.start_soon(worker.run)
+        await until(lambda: query("SELECT FROM jobs WHERE status = 'doing' HAVING count(*) = 4"))
+        await until(lambda: query("SELECT FROM jobs WHERE status = 'todo' HAVING count(*) = 3"))
+        release.set()
+        await until(lambda: len(done) == 3)
+        group.cancel_scope.cancel()
+    assert sorted(done) == [0, 1, 2]
