@@ -15,6 +15,8 @@ import pytest
 
 from inturn import App, BaseRetryStrategy, Job, JobContext, RetryDecision, RetryStrategy
 from inturn.errors import BadArgument, JobSkipped
+from inturn.worker.options import options
+from inturn.worker.worker import Worker
 from tests.flow.conftest import Query
 
 pytestmark = pytest.mark.anyio
@@ -366,6 +368,34 @@ async def test_a_cancelled_worker_gives_back_what_it_was_doing(app: App, query: 
         group.cancel_scope.cancel()
     assert query("SELECT status::text FROM jobs") == [("todo",)]
     assert query("SELECT * FROM workers") == []
+
+
+async def test_a_worker_that_learns_of_its_death_a_second_time_does_not_register_again(
+    app: App, query: Query, until: Until
+) -> None:
+    """The heartbeat's thread saw it too, and its word arrives when the loop is another worker already."""
+    done: list[int] = []
+
+    @app.task
+    async def work(number: int) -> None:
+        done.append(number)
+
+    async with app.open_async(), anyio.create_task_group() as group:
+        worker = Worker(app, app.connector, options({"install_signal_handlers": False}))
+        group.start_soon(worker.run)
+        await work.defer_async(number=0)
+        await until(lambda: 0 in done)
+        dead = worker._loop.id
+        query("DELETE FROM workers RETURNING 1")
+        await work.defer_async(number=1)
+        await until(lambda: 1 in done)
+        alive = worker._loop.id
+        worker._loop.note_lost(dead)
+        await work.defer_async(number=2)
+        await until(lambda: 2 in done)
+        assert query("SELECT id FROM workers") == [(alive,)]
+        assert alive != dead
+        group.cancel_scope.cancel()
 
 
 async def test_a_worker_that_was_taken_for_dead_registers_anew_and_its_result_is_refused(
