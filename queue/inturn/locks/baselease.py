@@ -123,7 +123,6 @@ class BaseLease:
             self.why_lost = why
             self.lost.set()
             callbacks, self._callbacks = self._callbacks, []
-            self._claim.lost()
             kept.discard(self)
         logger.warning("lock.lost: %s", self.loss())
         for callback in callbacks:

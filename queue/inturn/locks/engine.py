@@ -79,9 +79,6 @@ class Claim(ABC):
         """Stop waiting: for stores that keep a queue."""
         yield from ()
 
-    def lost(self) -> None:  # noqa: B027 (most keep nothing)
-        """The lease on it was lost: let go of what only a holder may keep."""
-
 
 def acquire(claim: Claim, deadline: float | None, clock: Callable[[], float]) -> Steps[tuple[Grant | Refusal, float]]:
     """The outcome, and when the try that brought it was begun. Without a deadline it waits for ever."""

@@ -1,61 +1,101 @@
-"""The kernel's proof that a process of this host lives: a locked file that nobody else can have locked.
+"""The kernel's proof that a process of this host is dead: a file of its own that only the living have locked.
 
-A smart lock's holder keeps its guard for as long as the lock, and names it in the lock's value. Whoever has the same
-guard thereby knows that the holder is dead. A guard in another folder (another user, a private /tmp) has another
-identity and proves nothing, so nothing is stolen there.
+A process makes its guard with its first smart lock, and names it in the value of each that it takes. A guard that is
+found and can be locked proves the death of its process for good, since no name is used twice. A guard that is not found
+(another user's, in a private /tmp, tidied away) proves nothing, so nothing is stolen there.
 """
 
+import atexit
 import fcntl
-import hashlib
 import os
+import re
+import secrets
 import tempfile
+import threading
+import time
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
+from inturn.locks.baselease import living
 from inturn.locks.errors import LockBackendError
 from inturn.locks.files import Held, open_regular
 
-MOST_IDLE = 32  # open files that are kept for the next time, in a process
-_idle: "dict[Path, Guard]" = {}
+LOOK_INTERVAL = 60.0  # seconds; whoever tidies /tmp waits for days
+LEFT_FOR = 86_400.0  # seconds that a dead process's guard is kept as a proof
 
 
 class Guard:
-    def __init__(self, held: Held) -> None:
-        self._held = held
-        device, inode = held.inode
-        self.identity = f"{boot_id()}/{device}:{inode}"
+    """Of one process; its `name` stands in the values of its locks."""
 
-    def take(self) -> bool:
-        return self._held.lock(fcntl.LOCK_EX)
+    def __init__(self, folder: Path) -> None:
+        self.name = secrets.token_hex(16)
+        self._held = open_regular(folder / self.name)
+        self._held.lock(fcntl.LOCK_EX)
+        self._look_at = time.monotonic() + LOOK_INTERVAL
 
-    def usable(self) -> bool:
-        """Still where others look for it; not after a fork, nor when the folder was tidied."""
-        return self._held.is_at_path()
+    def is_found(self) -> bool:
+        """Still where others look for it; the look is what keeps it from being tidied away."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_INTERVAL
+            if not self._held.is_at_path():
+                return False
+            os.utime(self._held.fd)
+        return True
 
-    def free(self) -> None:
-        """Unlock it, and keep the file open for the next time: opening costs more than all the rest."""
-        if len(_idle) < MOST_IDLE and self._held.unlock():
-            _idle[self._held.path] = self
-        else:
-            self._held.close()
+    def remove(self) -> None:
+        self._held.path.unlink(missing_ok=True)
+        self._held.close()
 
 
-def take_guard(hostname: str, lock: str) -> Guard | None:
-    """None: a process of this host holds the lock, or is trying to."""
-    path = _path(tempfile.gettempdir(), os.geteuid(), hostname, lock)
-    guard = _idle.pop(path, None)  # one thread's alone: a file that is open once is locked once
-    if guard is None or not guard.usable():
-        guard = Guard(open_regular(path))
-    if guard.take():
-        return guard
-    guard.free()
+_guards: list[Guard] = []  # the last is in use; one that was tidied away stays locked for the locks that name it
+_making = threading.Lock()
+
+
+def own_guard() -> str:
+    if not _guards or not _guards[-1].is_found():
+        _make(known=len(_guards))
+    return _guards[-1].name
+
+
+def _make(known: int) -> None:
+    with _making:
+        if len(_guards) == known:  # no other thread was faster
+            folder = _folder(tempfile.gettempdir(), os.geteuid())
+            _sweep(folder)
+            _guards.append(Guard(folder))
+
+
+def is_dead(guard: str) -> bool:
+    """Proven dead. What was read from a lock's value is believed to be a name only if it looks like one."""
+    if not re.fullmatch("[0-9a-f]{32}", guard):
+        return False
+    held = _free(_folder(tempfile.gettempdir(), os.geteuid()) / guard)
+    if held is None:
+        return False
+    held.close()
+    return True
+
+
+def _free(path: Path) -> Held | None:
+    """The guard of a dead process; shared with whoever looks at the same moment."""
+    with suppress(FileNotFoundError, LockBackendError):
+        held = open_regular(path, create=False)
+        if held.lock(fcntl.LOCK_SH):
+            return held
+        held.close()
     return None
 
 
-@lru_cache(1024)
-def _path(parent: str, uid: int, hostname: str, lock: str) -> Path:
-    return _folder(parent, uid) / hashlib.sha256(f"{hostname}\0{lock}".encode()).hexdigest()[:32]
+def _sweep(folder: Path) -> None:
+    """Remove what crashed processes left behind long ago."""
+    with os.scandir(folder) as entries:
+        old = [entry for entry in entries if time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFT_FOR]
+    for entry in old:
+        if held := _free(folder / entry.name):
+            (folder / entry.name).unlink(missing_ok=True)
+            held.close()
 
 
 @cache
@@ -74,3 +114,20 @@ def _folder(parent: str, uid: int) -> Path:
     if not folder.is_dir() or folder.is_symlink() or status.st_uid != uid:
         raise LockBackendError(f"{folder} is not a folder of ours; remove it, or set TMPDIR")
     return folder
+
+
+def _forget() -> None:
+    global _making
+    _guards.clear()
+    _making = threading.Lock()
+
+
+@atexit.register
+def _remove() -> None:
+    """A lock that is held beyond our end needs them as the proof of that."""
+    if not any(lease.valid for lease in list(living.values())):
+        for guard in _guards:
+            guard.remove()
+
+
+os.register_at_fork(after_in_child=_forget)

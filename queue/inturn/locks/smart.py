@@ -5,8 +5,8 @@ lost changes nothing; each acquisition has a greater fence than all before, also
 tells the highest fence that PostgreSQL has seen (pg_fence.py). A value that is no lock is reported and never touched.
 
 Taking over. A host does not enter its own lock twice: its name in the value means that its former self crashed. That
-is believed only if the kernel says so too: whoever acquires first takes a lock of this host (guard.py), which no living
-process may have. Another host's lock is judged by its age alone, and only if a policy says so.
+is believed only if the kernel says so too: the value names a file that its process has locked while it lives
+(guard.py). Another host's lock is judged by its age alone, and only if a policy says so.
 
 It does not promise exclusion: a holder that is stopped for longer than its ttl wakes up beside its successor. What it
 writes then must be refused by its fence.
@@ -80,7 +80,7 @@ class _Smart(BaseLock[L]):
         self.min_hold = min_hold
         self.seed = seed
         self.identity = Identity(hostname, hostname, guarded=not portable)
-        self.value_start = _value_start(self.identity)
+        self.members = _members(self.identity)
         if sigterm is not None and ttl > sigterm:
             expire_on_sigterm(sigterm)
 
@@ -92,7 +92,7 @@ class _Smart(BaseLock[L]):
         other = copy.copy(self.settings())
         other._held, other._entered, other._settings = {}, {}, None
         other.identity = replace(self.identity, owner=f"{self.identity.hostname} for {whom}, attempt {attempt}")
-        other.value_start = _value_start(other.identity, on_behalf_of=whom, attempt=attempt)
+        other.members = _members(other.identity, on_behalf_of=whom, attempt=attempt)
         return other
 
     def look(self) -> Steps[Holder | None]:
@@ -123,7 +123,7 @@ class AsyncSmartLock(_Smart[Any], AsyncLock):
         return AsyncRedisPort(self.redis)
 
 
-def _value_start(identity: Identity, **more: str | int) -> str:
-    """The lock's value as JSON, but for what each acquisition adds and the closing brace."""
+def _members(identity: Identity, **more: str | int) -> str:
+    """Of the lock's value, those that are the same for each acquisition, as JSON without braces."""
     members = {"hostname": identity.hostname, "owner": identity.owner, "boot": boot_id(), **more}
-    return json.dumps(members, separators=(",", ":")).removesuffix("}")
+    return json.dumps(members, separators=(",", ":"))[1:-1]

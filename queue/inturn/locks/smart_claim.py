@@ -5,13 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 from inturn.locks.engine import Claim, Grant, Holder, Refusal, Renewal
 from inturn.locks.errors import LockMalformed
-from inturn.locks.guard import Guard, take_guard
+from inturn.locks.guard import is_dead, own_guard
 from inturn.locks.redis_scripts import Call, milliseconds, script
 from inturn.locks.steps import Steps
 
 if TYPE_CHECKING:
     from inturn.locks.smart import _Smart
 
+TAKE = script("take", "take_free", "held")
+DROP = script("drop", "drop_ours", "held")
+HELD, SEED_WANTED = 0, 2  # replies of take.lua
+NO_GUARD = "-"
 LONGEST_PAUSE = 1.0  # seconds: a release is told, this is for what is not (an expiry by another's hand)
 
 
@@ -23,49 +27,48 @@ class SmartClaim(Claim):
         self.keys = lock.keys
         self.channel: str = lock.keys.channel
         self._lock = lock
-        self._guard: Guard | None = None
         self._taken_at: float | None = None
 
     def take(self, patience: float) -> Steps[Grant | Refusal]:
-        self._take_guard()
-        outcome: Grant | Refusal | None = None
-        try:
-            outcome = yield from self._take()
-        finally:
-            if not isinstance(outcome, Grant):
-                self._free_guard()
-        if isinstance(outcome, Grant) and self._guard is None and (guard := self._take_guard()):
-            # The last holder told of its release a moment before it let go of the guard.
-            yield Call(script("adopt", "held"), (self.keys.lock,), (self.lock_id, guard.identity))
-        return outcome
-
-    def _take(self) -> Steps[Grant | Refusal]:
-        reply = yield self._request("" if self._lock.seed else "0")
-        if reply[0] == 2:
-            assert self._lock.seed is not None
-            reply = yield self._request(str(int(self._lock.seed())))
-        if reply[0] == -1:
-            raise malformed(self.name, reply[1])
-        if reply[0] == 0:
-            holder = holder_of(self.name, reply[1:])
-            return Refusal(holder, None if holder.ttl is None else holder.ttl + 0.001)
+        reply = yield self._request(NO_GUARD, "" if self._lock.seed else "0")
+        if isinstance(reply, list):
+            reply = yield from self._ask_again(reply)
+        if isinstance(reply, list):
+            return self._refused(reply)
         self._taken_at = self._lock.terms.clock()
-        return Grant(self._lock.identity.owner, reply[1], reply[2])
+        fence, acquired_at = reply.split()
+        return Grant(self._lock.identity.owner, int(fence), int(acquired_at))
 
-    def _request(self, seed: str) -> Call:
+    def _ask_again(self, reply: list[Any]) -> Steps[Any]:
+        """With what the server cannot know: whether a process of this host is dead, and the fence's seed."""
+        dead, seed = NO_GUARD, "" if self._lock.seed else "0"
+        if reply[0] == HELD and is_dead(text(reply[-1])):
+            dead = text(reply[-1])
+            reply = yield self._request(dead, seed)
+        if isinstance(reply, list) and reply[0] == SEED_WANTED:
+            assert self._lock.seed is not None
+            reply = yield self._request(dead, str(int(self._lock.seed())))
+        return reply
+
+    def _refused(self, reply: list[Any]) -> Refusal:
+        if reply[0] != HELD:
+            raise malformed(self.name, reply[1])
+        holder = holder_of(self.name, reply[1:-1])
+        return Refusal(holder, None if holder.ttl is None else holder.ttl + 0.001)
+
+    def _request(self, dead: str, seed: str) -> Call:
         lock = self._lock
-        proof = '"portable":true' if self._guard is None else f'"guard":{json.dumps(self._guard.identity)}'
-        value = f'{lock.value_start},"lock_id":{json.dumps(self.lock_id)},{proof}'
-        arguments = (self.lock_id, value, milliseconds(lock.terms.first_ttl), seed, lock.policy.words)
-        return Call(script("take", "held"), (self.keys.lock, self.keys.fence), arguments)
+        proof = f'"guard":"{own_guard()}"' if lock.identity.guarded else '"portable":true'
+        value = f'{{"lock_id":{json.dumps(self.lock_id)},{lock.members},{proof}'
+        arguments = (value, milliseconds(lock.terms.first_ttl), f"{lock.policy.words} {dead} {seed}")
+        return Call(TAKE, (self.keys.lock, self.keys.fence), arguments)
 
     def drop(self) -> Steps[bool]:
         stay = 0
         if self._lock.min_hold and self._taken_at is not None:
             stay = max(0, milliseconds(self._taken_at + self._lock.min_hold - self._lock.terms.clock()))
         keys = (self.keys.lock, self.keys.mark(self.lock_id))
-        reply = yield Call(script("drop", "held"), keys, (self.lock_id, self.channel, stay))
-        self._free_guard()
+        reply = yield Call(DROP, keys, (self.lock_id, self.channel, stay))
         return bool(reply)
 
     def renew(self, ttl: float | None) -> Steps[Renewal]:
@@ -77,20 +80,6 @@ class SmartClaim(Claim):
     def owned(self) -> Steps[bool]:
         holder = yield from self._lock.look()
         return holder is not None and holder.lock_id == self.lock_id
-
-    def lost(self) -> None:
-        self._free_guard()
-
-    def _take_guard(self) -> Guard | None:
-        """Without it the lock can be had when it is free, but not be stolen."""
-        if self._lock.identity.guarded and self._guard is None:
-            self._guard = take_guard(self._lock.identity.hostname, self.keys.lock)
-        return self._guard
-
-    def _free_guard(self) -> None:
-        guard, self._guard = self._guard, None
-        if guard is not None:
-            guard.free()
 
 
 def holder_of(name: str, facts: Any) -> Holder:
