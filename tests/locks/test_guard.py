@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ sys.stdin.readline()
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: Any) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: Any) -> Path:
     """Where guards are made meanwhile, as in a process that has made none yet."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(guard, "_guards", [])
@@ -95,8 +94,7 @@ def test_S8_a_former_guard_that_reappears_is_no_proof_while_its_process_lives(
 def test_S8_what_holds_a_lock_beyond_its_end_leaves_the_proof(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
     holder = spawn(HOLD, socket)
     assert holder.line() == "True"
-    holder.process.stdin.write("\n")
-    holder.process.stdin.flush()
+    holder.say("end")
     assert holder.process.wait(20) == 0
     assert conn.exists(KEY)
     lease = SmartLock(conn, "it", host="web-1").acquire(timeout=0)
@@ -111,8 +109,7 @@ def test_S8_who_holds_nothing_at_its_end_leaves_nothing(socket: str, spawn: Spaw
     assert holder.line() == "True"
     (folder,) = tmp_path.iterdir()
     assert len(names(folder)) == 1
-    holder.process.stdin.write("\n")
-    holder.process.stdin.flush()
+    holder.say("end")
     assert holder.process.wait(20) == 0
     assert names(folder) == set()
 

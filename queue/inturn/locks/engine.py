@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from inturn.locks.errors import LockBackendError, LockError
 from inturn.locks.steps import Listen, Pause, Steps
@@ -33,8 +33,7 @@ class Holder:
     fence: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     owner: str | None = None
     fence: int | None = None
     acquired_at: float | None = None

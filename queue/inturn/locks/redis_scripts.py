@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 SCRIPTS = Path(__file__).parent / "lua"
 MARK_MS = 30_000  # how long a release can be repeated: longer than any client retries
@@ -25,8 +25,7 @@ class Script:
         object.__setattr__(self, "sha", hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest())
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     script: Script
     keys: Sequence[str]
     arguments: Sequence[str | int | bytes] = ()

@@ -1,6 +1,5 @@
 """A contender for a smart lock: what its scripts are asked and what their answers mean."""
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from inturn.locks.engine import Claim, Grant, Holder, Refusal, Renewal
@@ -39,7 +38,7 @@ class SmartClaim(Claim):
         fence, acquired_at = reply.split()
         return Grant(self._lock.identity.owner, int(fence), int(acquired_at))
 
-    def _ask_again(self, reply: list[Any]) -> Steps[Any]:
+    def _ask_again(self, reply: Any) -> Steps[Any]:
         """With what the server cannot know: whether a process of this host is dead, and the fence's seed."""
         dead, seed = NO_GUARD, "" if self._lock.seed else "0"
         if reply[0] == HELD and is_dead(text(reply[-1])):
@@ -59,7 +58,7 @@ class SmartClaim(Claim):
     def _request(self, dead: str, seed: str) -> Call:
         lock = self._lock
         proof = f'"guard":"{own_guard()}"' if lock.identity.guarded else '"portable":true'
-        value = f'{{"lock_id":{json.dumps(self.lock_id)},{lock.members},{proof}'
+        value = f'{{"lock_id":"{self.lock_id}",{lock.members},{proof}'
         arguments = (value, milliseconds(lock.terms.first_ttl), f"{lock.policy.words} {dead} {seed}")
         return Call(TAKE, (self.keys.lock, self.keys.fence), arguments)
 
