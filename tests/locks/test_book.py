@@ -106,9 +106,10 @@ def test_T10_the_key_is_lock_and_the_name(conn: "redis.Redis") -> None:
 
 
 def test_T11_locks_are_advisory(conn: "redis.Redis") -> None:
-    acquire_lock_with_timeout(conn, "it")
+    assert acquire_lock_with_timeout(conn, "it")
     conn.set("whatever it protects", "written all the same")
     conn.set("lock:it", "even this")
+    assert conn.mget("whatever it protects", "lock:it") == ["written all the same", "even this"]
 
 
 def test_T12_held_too_long(client: "redis.Redis") -> None:
