@@ -306,13 +306,21 @@ async def test_J3_a_store_that_is_away_is_a_failure(app: App, query: Query, tmp_
     assert finished(query) == {job: ("failed", 1)}
 
 
-async def test_J3_a_store_that_is_away_is_waited_for_by_who_snoozes(app: App, query: Query, tmp_path: Path) -> None:
+async def test_J3_a_store_that_is_away_is_waited_for_by_who_snoozes(
+    app: App, query: Query, socket: str, tmp_path: Path
+) -> None:
     @app.task(resources=[f"unix://{tmp_path}/nothing#it"])
     def work() -> None: ...
 
-    work.defer()
+    job = work.defer()
     async with serving(app) as until:
-        await until(lambda: query("SELECT FROM jobs WHERE status = 'scheduled'"))
+        await until(lambda: finished(query) or query("SELECT FROM jobs WHERE status = 'scheduled'"))
+    assert query("SELECT id, status::text, attempts FROM jobs") == [(job, "scheduled", 0)]
+    (tmp_path / "nothing").symlink_to(socket)  # it is back
+    app.job_manager.retry_job_by_id(job)
+    async with serving(app) as until:
+        await until(lambda: finished(query))
+    assert finished(query) == {job: ("succeeded", 1)}
 
 
 @pytest.fixture
