@@ -144,6 +144,7 @@ def test_an_example_runs(code: str, scope: dict[str, Any]) -> None:
         else:
             exec(compiled, scope)  # noqa: S102 (our own documentation)
     run_what_it_left(app, queue)
+    assert [job for job in queue.jobs() if job.status is Status.FAILED] == []
 
 
 def run_what_it_left(app: App, queue: Queue) -> None:

@@ -39,6 +39,8 @@ def test_a_check_that_is_rolled_back_was_never_made(dsn: str) -> None:
         check_fence(connection, "account", 9)
         connection.rollback()
         check_fence(connection, "account", 8)
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute("SELECT token FROM inturn.fences_seen").fetchall() == [(8,)]
 
 
 async def test_async_connections_and_sessions_are_checked_as_well(dsn: str) -> None:

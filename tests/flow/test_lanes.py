@@ -56,11 +56,14 @@ async def test_a_paused_lane_starts_nothing_until_it_is_resumed(app: App, seen: 
 
 async def test_a_pause_ends_by_itself_and_wakes_the_worker(app: App, seen: list[str], until: Until) -> None:
     app.tasks["note"].configure(lock="lane").defer(name="a")
+    ends = datetime.now(UTC) + timedelta(seconds=0.5)
     async with app.open_async(), anyio.create_task_group() as group:
-        await app.lanes.pause_async("lane", until=datetime.now(UTC) + timedelta(seconds=0.5))
+        await app.lanes.pause_async("lane", until=ends)
         group.start_soon(partial(app.run_worker_async, wait=True))
         await until(lambda: seen and app.lanes.show("lane") is None)
+        assert datetime.now(UTC) >= ends
         group.cancel_scope.cancel()
+    assert seen == ["a"]
 
 
 async def test_a_lane_halts_when_a_job_has_failed_until_somebody_retries_it(app: App, query: Query) -> None:

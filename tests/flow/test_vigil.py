@@ -44,6 +44,7 @@ async def test_a_busy_worker_says_that_it_is_awake_and_then_sleeps_and_is_woken(
         work.defer(number=1001)
         await until(lambda: 1001 in done)
         group.cancel_scope.cancel()
+    assert sorted(done) == [*range(800), 1000, 1001]
 
 
 async def test_while_jobs_keep_coming_a_worker_looks_by_itself_and_nobody_wakes_it(

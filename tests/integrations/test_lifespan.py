@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import anyio
+import psycopg
 import pytest
 from fastapi import FastAPI
 
@@ -65,11 +66,16 @@ async def test_what_does_not_end_in_time_goes_back(app: App) -> None:
         assert await app.job_manager.get_job_status_async(job_id) is Status.TODO
 
 
-async def test_a_web_application_that_ends_at_once_ends(app: App) -> None:
+async def test_a_web_application_that_ends_at_once_ends(app: App, dsn: str) -> None:
+    note = app.task(name="note")(lambda: None)
     for _ in range(5):
-        with anyio.fail_after(30):
+        with anyio.fail_after(8):  # less than the usual grace
             async with lifespan(app, worker=True)(None):
                 pass
+        with pytest.raises(AppNotOpen):
+            await note.defer_async()
+        with psycopg.connect(dsn) as connection:
+            assert connection.execute("SELECT name FROM inturn.workers").fetchall() == []
 
 
 async def test_a_worker_that_cannot_start_stops_the_start(empty_dsn: str) -> None:

@@ -204,8 +204,11 @@ def test_S8_no_stealing_from_another_process_of_this_host(conn: "redis.Redis", s
 
 def test_S8_what_was_left_before_a_boot_is_stolen(client: "redis.Redis", conn: "redis.Redis") -> None:
     conn.set(KEY, foreign("web-1", guard="elsewhere", boot="another boot"))
-    with SmartLock(client, "it", host="web-1", timeout=0):
-        pass
+    with SmartLock(client, "it", host="web-1", timeout=0) as lease:
+        holder = SmartLock(conn, "it").holder()
+        assert lease is not None
+        assert holder is not None
+        assert holder.lock_id == lease.lock_id != "theirs"
 
 
 def test_J5_a_newer_attempt_takes_over_from_an_older_one_at_once(client: "redis.Redis", conn: "redis.Redis") -> None:
@@ -382,7 +385,9 @@ def test_the_bodys_own_error_is_not_hidden_by_a_loss(client: "redis.Redis") -> N
 def test_a_lease_that_nobody_refers_to_is_not_renewed(client: "redis.Redis") -> None:
     SmartLock(client, "it", ttl=0.5).acquire()
     with SmartLock(client, "it", host="another", timeout=20):
-        pass
+        holder = SmartLock(client, "it").holder()
+        assert holder is not None
+        assert holder.owner == "another"
 
 
 def test_a_handle_is_released_by_another_process(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:

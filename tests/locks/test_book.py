@@ -106,9 +106,10 @@ def test_T10_the_key_is_lock_and_the_name(conn: "redis.Redis") -> None:
 
 
 def test_T11_locks_are_advisory(conn: "redis.Redis") -> None:
-    acquire_lock_with_timeout(conn, "it")
+    assert acquire_lock_with_timeout(conn, "it")
     conn.set("whatever it protects", "written all the same")
     conn.set("lock:it", "even this")
+    assert conn.mget("whatever it protects", "lock:it") == ["written all the same", "even this"]
 
 
 def test_T12_held_too_long(client: "redis.Redis") -> None:
@@ -218,8 +219,10 @@ def test_T15_a_waiter_that_died_is_passed_over(conn: "redis.Redis", socket: str,
     dead.kill()
     assert held is not None
     held.release()
-    with Semaphore(conn, "it", 1, timeout=20):
-        pass
+    with Semaphore(conn, "it", 1, timeout=20) as lease:
+        assert lease is not None
+        assert conn.zrange("inturn:{it}:permits", 0, -1) == [lease.lock_id]
+        assert conn.zcard("inturn:{it}:queue") == 0
 
 
 def test_T16_refresh_is_true_while_ours_else_false_and_cleans_up(client: "redis.Redis") -> None:

@@ -271,8 +271,14 @@ from inturn.locks import *  # noqa
 
 
 def test_importing_needs_neither_redis_nor_postgresql() -> None:
-    code = FORBIDDEN.replace("from inturn.locks import *  # noqa", "from inturn.locks import KernelFileLock, FileLock")
-    subprocess.run([sys.executable, "-c", code, "redis,psycopg,psycopg_pool,sqlalchemy,anyio"], check=True)
+    code = FORBIDDEN.replace(
+        "from inturn.locks import *  # noqa",
+        "from inturn.locks import KernelFileLock, FileLock\n"
+        "print(KernelFileLock.__name__, FileLock.__name__, *set(sys.argv[1].split(',')) & set(sys.modules))",
+    )
+    forbidden = "redis,psycopg,psycopg_pool,sqlalchemy,anyio"
+    done = subprocess.run([sys.executable, "-c", code, forbidden], check=True, capture_output=True, text=True)
+    assert done.stdout == "KernelFileLock FileLock\n"
 
 
 def test_without_redis_its_locks_say_what_to_install() -> None:

@@ -22,6 +22,7 @@ from inturn.locks import LockBackendError
 from inturn.locks.markers import foreign_holder_lives, parsed
 from tests.locks.conftest import Spawn, in_threads, until
 
+OTHER = {ours: theirs, theirs: ours}
 BOTH = pytest.mark.parametrize("module", [theirs, ours], ids=["openlock", "ours"])
 
 # A script, because the other library recognises a holder by the name of its script.
@@ -300,14 +301,18 @@ def test_O16_no_delay_when_no_invalid_file_exists(path: Path) -> None:
 def test_O17_a_slow_system_warns(module: Any, path: Path) -> None:
     path.write_text("no lock file")
     module.set_defaults(race_delay=0)
+    slow = module.FileLock(str(path))
     with pytest.warns(UserWarning, match="(?i)slow system"):
-        module.FileLock(str(path)).acquire()
+        slow.acquire()
+    assert slow.getpid() == os.getpid()  # it is no more than a warning
     path.unlink()
     module.set_defaults(race_delay=0.2)
+    path.write_text("no lock file")
+    lock = module.FileLock(str(path))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        path.write_text("no lock file")
-        module.FileLock(str(path)).acquire()
+        lock.acquire()
+    assert lock.getpid() == os.getpid()
 
 
 def test_O18_a_slow_process_does_not_break_exclusion(path: Path, script: list[str], spawn: Spawn) -> None:
@@ -354,9 +359,13 @@ def test_O20_peers_respect_each_others_files(
     process.line()
     with pytest.raises(waiter.Timeout):
         waiter.FileLock(str(path)).acquire(timeout=0.1)
+    assert waiter.FileLock(str(path)).getpid() == process.pid
     process.say("")
     assert process.line() == "released"
-    waiter.FileLock(str(path)).acquire(timeout=5)
+    lock = waiter.FileLock(str(path))
+    lock.acquire(timeout=5)
+    assert OTHER[waiter].FileLock(str(path)).getpid() == os.getpid()
+    lock.release()
 
 
 @pytest.mark.parametrize(("holder", "waiter"), [("openlock", ours), ("ours", theirs)], ids=["theirs", "ours"])
@@ -368,15 +377,17 @@ def test_O20_peers_take_over_from_each_others_dead(
     process.kill()
     lock = waiter.FileLock(str(path))
     lock.acquire(timeout=10)
+    assert OTHER[waiter].FileLock(str(path)).getpid() == os.getpid()
     lock.release()
+    assert not path.exists()
 
 
 def test_O20_removing_the_file_by_hand_frees_the_lock(path: Path, script: list[str], spawn: Spawn) -> None:
     spawn("", "ours", path, "exit", command=script).line()
     path.unlink()
     assert not ours.FileLock(str(path)).locked()
-    with ours.FileLock(str(path), timeout=0):
-        pass
+    with ours.FileLock(str(path), timeout=0) as lock:
+        assert lock.getpid() == os.getpid()
 
 
 # ---------------------------------------------------------------- taking over
@@ -482,17 +493,24 @@ def test_OD5_release_does_not_block_while_another_thread_waits(path: Path) -> No
     lock.acquire()
     waiting = threading.Event()
 
-    def wait() -> None:
+    def wait() -> bool:
         waiting.set()
         lock.acquire(timeout=20)
+        got = lock.locked()
         lock.release()
+        return got
 
-    def release() -> None:
+    def release() -> float:
         waiting.wait()
         time.sleep(0.1)
+        began = time.monotonic()
         lock.release()
+        return time.monotonic() - began
 
-    in_threads(wait, release)
+    got, took = in_threads(wait, release)
+    assert got
+    assert took < 5  # far less than the waiter's patience
+    assert not path.exists()
 
 
 @BOTH
@@ -530,9 +548,10 @@ def test_OD6_a_forked_child_does_not_keep_the_lock_of_a_dead_parent(path: Path) 
     process = context.Process(target=parent)
     process.start()
     process.join()
+    assert path.exists()
     try:
-        with ours.FileLock(str(path), timeout=5):
-            pass
+        with ours.FileLock(str(path), timeout=5) as lock:
+            assert lock.getpid() == os.getpid()
     finally:
         over.set()
 

@@ -306,13 +306,21 @@ async def test_J3_a_store_that_is_away_is_a_failure(app: App, query: Query, tmp_
     assert finished(query) == {job: ("failed", 1)}
 
 
-async def test_J3_a_store_that_is_away_is_waited_for_by_who_snoozes(app: App, query: Query, tmp_path: Path) -> None:
+async def test_J3_a_store_that_is_away_is_waited_for_by_who_snoozes(
+    app: App, query: Query, socket: str, tmp_path: Path
+) -> None:
     @app.task(resources=[f"unix://{tmp_path}/nothing#it"])
     def work() -> None: ...
 
-    work.defer()
+    job = work.defer()
     async with serving(app) as until:
-        await until(lambda: query("SELECT FROM jobs WHERE status = 'scheduled'"))
+        await until(lambda: finished(query) or query("SELECT FROM jobs WHERE status = 'scheduled'"))
+    assert query("SELECT id, status::text, attempts FROM jobs") == [(job, "scheduled", 0)]
+    (tmp_path / "nothing").symlink_to(socket)  # it is back
+    app.job_manager.retry_job_by_id(job)
+    async with serving(app) as until:
+        await until(lambda: finished(query))
+    assert finished(query) == {job: ("succeeded", 1)}
 
 
 @pytest.fixture
@@ -369,6 +377,35 @@ async def test_J4_what_a_sync_run_reports_after_a_loss_is_refused(
         await until(lambda: finished(query))
     assert finished(query) == {job: ("succeeded", 2)}
     assert "lost" in str(runs[0])
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+async def test_J4_a_loss_is_stored_whatever_the_lock_and_its_owner_are_called(
+    app: App, query: Query, socket: str, conn: "redis.Redis", kind: str
+) -> None:
+    def lose(context: JobContext) -> bool:
+        is_first = context.leases[0].fence == 1
+        if is_first:
+            SmartLock(conn, "it\0").break_()
+        return is_first
+
+    async def work_async(context: JobContext) -> None:
+        if lose(context):
+            await anyio.sleep_forever()
+
+    def work(context: JobContext) -> None:
+        if lose(context):
+            assert context.leases[0].lost.wait(10)
+
+    async with redis.asyncio.Redis(unix_socket_path=socket) as client:
+        odd = partial(AsyncSmartLock, client, "it\0", host="web\0", ttl=0.3)
+        task = app.task(resources=[odd], pass_context=True)(work_async if kind == "async" else work)
+        job = task.defer()
+        async with serving(app) as until:
+            await until(lambda: finished(query))
+    assert finished(query) == {job: ("succeeded", 2)}
+    (([error],),) = query("SELECT errors FROM finished_jobs")
+    assert rf"owner web\0 for job {job} of " in error["error"]
 
 
 async def test_J4_losing_one_after_somebody_aborted_the_job_leaves_it_aborted(
