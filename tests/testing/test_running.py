@@ -2,10 +2,12 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import anyio
 import psycopg
 import pytest
 
@@ -97,6 +99,26 @@ def test_errors_are_values_on_request(app: App, queue: Queue) -> None:
     fail.defer()
     [run] = queue.drain(raises=False)
     assert isinstance(run.error, Broken)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_job_that_failed_though_its_task_raised_nothing_is_no_success(app: App, queue: Queue, sync: bool) -> None:
+    """It took too long. A sync task cannot be stopped and goes on to its end; an async one is cancelled."""
+
+    @app.task(name="slow", timeout=0.05)
+    def slow() -> None:
+        time.sleep(0.3)
+
+    @app.task(name="slow_async", timeout=0.05)
+    async def slow_async() -> None:
+        await anyio.sleep(30)
+
+    task = slow if sync else slow_async
+    task.defer()
+    with pytest.raises(AssertionError, match=r"^job 1 of task slow\w* failed:\n(.|\n)*longer than its timeout"):
+        queue.drain()
+    with pytest.raises(AssertionError, match=r"^job 2 of task slow\w* failed:\n(.|\n)*longer than its timeout"):
+        queue.perform(task)
 
 
 def test_an_attempt_that_will_be_repeated_raises_nothing(app: App, queue: Queue) -> None:

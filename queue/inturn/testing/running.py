@@ -20,7 +20,7 @@ from inturn.tasks import Deferrer
 from inturn.testing import recording
 from inturn.testing.clock import Clock
 from inturn.testing.drain import Drain
-from inturn.testing.jobs import all_jobs, next_due
+from inturn.testing.jobs import Seen, all_jobs, next_due
 from inturn.testing.recording import Run
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Runner:
         if not drain.runs:
             return Outcome(None, AssertionError(_not_run(job_id, target, self._ask(explain(job_id)))))
         last = drain.runs[-1]
-        return Outcome(last.value, None if last.error is None else shortened(last))
+        return Outcome(last.value, self._failure([last]) or (last.error and shortened(last)))
 
     def _drain(self, given: Mapping[str, Any], how: How) -> Drain:
         at_most = how.get("at_most", MANY)
@@ -100,11 +100,11 @@ class Runner:
     def _failure(self, runs: Sequence[Run]) -> BaseException | None:
         """The error of the first job that has failed for good, with a word on the others."""
         last = {run.job.id: run for run in runs}
-        failed = {job.id for job in self._ask(all_jobs()) if job.status is Status.FAILED}
-        broken = [run for run in last.values() if run.error is not None and run.job.id in failed]
+        failed = {job.id: job for job in self._ask(all_jobs()) if job.status is Status.FAILED}
+        broken = [run for run in last.values() if run.job.id in failed]
         if not broken:
             return None
-        error = shortened(broken[0])
+        error = _error_of(broken[0], failed[broken[0].job.id])
         if len(broken) > 1:
             error.add_note(f"{len(broken) - 1} more failed: {', '.join(_named(run) for run in broken[1:6])}")
         return error
@@ -144,6 +144,13 @@ def shortened(run: Run) -> BaseException:
     error = run.error.with_traceback(frames.tb_next if frames else run.error.__traceback__)
     error.add_note(f"raised by {_named(run)}, attempt {run.job.attempts + 1}")
     return error
+
+
+def _error_of(run: Run, failed: Seen) -> BaseException:
+    """What its task raised, or what the worker says where the task raised nothing of its own: it took too long, say."""
+    if run.error is not None and not isinstance(run.error, asyncio.CancelledError):
+        return shortened(run)
+    return AssertionError(f"{_named(run)} failed:\n{failed.errors[-1]['error']}")
 
 
 def _named(run: Run) -> str:
