@@ -443,6 +443,16 @@ def test_X44_odd_names_keep_all_keys_in_one_slot(conn: "redis.Redis", name: str)
         assert SmartLock(conn, name).locked()
 
 
+@pytest.mark.parametrize(
+    "given", [{"name": "\udc80"}, {"host": "web\udc80"}, {"prefix": "\udc80"}, {"process": "\udc80"}]
+)
+def test_X44_what_no_store_can_write_is_refused_when_the_lock_is_made(
+    conn: "redis.Redis", given: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match=r"^(name|host): .*cannot be written as UTF-8"):
+        SmartLock(conn, **{"name": "it", **given})
+
+
 @pytest.mark.parametrize("name", ["", "}x", "x" * 1025])
 def test_X44_names_that_no_key_can_carry_are_refused(conn: "redis.Redis", name: str) -> None:
     with pytest.raises(ValueError, match="name"):

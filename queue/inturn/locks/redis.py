@@ -46,7 +46,7 @@ class RedisPort:
 
     def _call(self, call: Call) -> Any:
         try:
-            return self._client.evalsha(call.script.sha, *call.words)
+            return self._client.execute_command("EVALSHA", call.script.sha, *call.words)
         except exceptions.NoScriptError:
             return self._client.eval(call.script.text, *call.words)
 
@@ -96,7 +96,7 @@ class AsyncRedisPort:
 
     async def _call(self, call: Call) -> Any:
         try:
-            return await self._client.evalsha(call.script.sha, *call.words)
+            return await self._client.execute_command("EVALSHA", call.script.sha, *call.words)
         except exceptions.NoScriptError:
             return await self._client.eval(call.script.text, *call.words)
 

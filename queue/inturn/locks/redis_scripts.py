@@ -46,7 +46,7 @@ class Keys:
     def __init__(self, prefix: str, name: str) -> None:
         if not name or name.startswith("}") or len(name) > 1024:
             raise ValueError(f"name={name[:50]!r}: give 1 to 1,024 characters, the first of them not }}")
-        self.lock = f"{prefix}:{{{name}}}"
+        self.lock = written("name", f"{prefix}:{{{name}}}")
         self.fence = self.of("fence")
         self.channel = self.of("free")
 
@@ -55,6 +55,14 @@ class Keys:
 
     def mark(self, lock_id: str) -> str:
         return self.of(f"released:{lock_id}")
+
+
+def written(what: str, text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{what}: {text[:50]!r} cannot be written as UTF-8") from None
+    return text
 
 
 def beside(key: str | bytes, suffix: str) -> bytes:

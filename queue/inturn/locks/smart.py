@@ -26,7 +26,7 @@ from inturn.locks.lock import Lock
 from inturn.locks.lock_async import AsyncLock
 from inturn.locks.policy import DEFAULT, Policy
 from inturn.locks.redis import AsyncRedisPort, RedisPort
-from inturn.locks.redis_scripts import Call, Keys, script
+from inturn.locks.redis_scripts import Call, Keys, script, written
 from inturn.locks.sigterm import expire_on_sigterm
 from inturn.locks.smart_claim import SmartClaim, holder_of, malformed
 from inturn.locks.steps import Steps
@@ -73,7 +73,7 @@ class _Smart(BaseLock[L]):
         `sigterm`: where SIGTERM would kill at once, a lock with more to live expires after so many seconds.
         """
         super().__init__(name, Terms(ttl, timeout, on_timeout, renew, max_hold, **terms))
-        hostname = host or host_name(prefix, process)
+        hostname = written("host", host or host_name(prefix, process))
         self.redis = redis
         self.keys = Keys(prefix, name)
         self.policy = policy

@@ -63,12 +63,15 @@ class SmartClaim(Claim):
         return Call(TAKE, (self.keys.lock, self.keys.fence), arguments)
 
     def drop(self) -> Steps[bool]:
-        stay = 0
-        if self._lock.min_hold and self._taken_at is not None:
-            stay = max(0, milliseconds(self._taken_at + self._lock.min_hold - self._lock.terms.clock()))
         keys = (self.keys.lock, self.keys.mark(self.lock_id))
-        reply = yield Call(DROP, keys, (self.lock_id, self.channel, stay))
+        reply = yield Call(DROP, keys, (self.lock_id, self.channel, *self._must_stay()))
         return bool(reply)
+
+    def _must_stay(self) -> tuple[int, ...]:
+        if self._lock.min_hold and self._taken_at is not None:
+            left = milliseconds(self._taken_at + self._lock.min_hold - self._lock.terms.clock())
+            return (left,) if left > 0 else ()
+        return ()
 
     def renew(self, ttl: float | None) -> Steps[Renewal]:
         assert ttl is not None

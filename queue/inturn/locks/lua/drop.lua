@@ -5,7 +5,7 @@ local value = held(KEYS[1])
 if not value or value.lock_id ~= ARGV[1] or value.released then
   return redis.call('EXISTS', KEYS[2])
 end
-if ARGV[3] == '0' then
+if not ARGV[3] then
   return free()
 end
 -- Nobody steals what only waits for its end, and a second release finds that it does not begin as we wrote it.

@@ -1,6 +1,6 @@
 -- Give the lock back if it is ours. Done twice it answers the same: the second time the mark of the first is found.
 -- Here is the nearly always true: the value begins with our lock_id (32 digits), as we wrote it. drop.lua goes on from here.
--- KEYS: lock, mark of this release. ARGV: 1 lock_id, 2 channel, 3 ms that it must stay taken. Replies 1 if ours, else 0.
+-- KEYS: lock, mark of this release. ARGV: 1 lock_id, 2 channel, 3 ms that it must stay taken, if so. Replies 1 if ours, else 0.
 
 local MARK_MS = '30000' -- how long a release can be repeated: longer than any client retries
 
@@ -12,6 +12,6 @@ local function free()
 end
 
 local beginning = redis.pcall('GETRANGE', KEYS[1], '0', '44')
-if ARGV[3] == '0' and beginning == '{"lock_id":"' .. ARGV[1] .. '"' then
+if not ARGV[3] and beginning == '{"lock_id":"' .. ARGV[1] .. '"' then
   return free()
 end
