@@ -1,5 +1,6 @@
 -- Sets jobs `blocked` that a claim saw in front and could not start because their lane is held, so that the next claim
--- does not meet them again. Returns how many.
+-- does not meet them again. Returns how many; NULL: another claim is at it, and what it leaves is met the next time. Two that
+-- put the same jobs behind each look through all of them, and keep whoever is to finish in those lanes waiting for both.
 --
 -- Only while holding that lane's row: its holder must take the same lock before it looks for the next job, so it either sees
 -- the job that we blocked or makes us find the lane free. Without the lock both can conclude that the other will wake it,
@@ -9,6 +10,10 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_result bigint;
 BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('inturn block_behind', 0)) THEN
+        RETURN NULL;
+    END IF;
+
     WITH held AS MATERIALIZED (
         SELECT seen.id
         FROM unnest(p_ids, p_locks) AS seen(id, lock) JOIN lanes ON lanes.lock = seen.lock

@@ -80,6 +80,6 @@ BEGIN
             PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;
 
-        EXIT WHEN v_wanted <= 0 OR (v_blocked = 0 AND NOT v_look.more);
+        EXIT WHEN v_wanted <= 0 OR v_blocked IS NULL OR (v_blocked = 0 AND NOT v_look.more);
     END LOOP;
 END $$;

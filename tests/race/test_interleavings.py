@@ -321,21 +321,20 @@ def test_a_claim_does_not_wait_for_jobs_that_another_claim_looks_at(stage: Stage
     )
 )
 def test_two_finishes_of_the_same_lanes_do_not_deadlock(stage: Stage) -> None:
-    """As when a finish is sent again because its reply is late. Claims that block in the lanes hold both up at first."""
+    """As when a finish is sent again because its reply is late. Whoever locks the lanes holds both up at first."""
     producer, worker, again = stage.session(), stage.worker(), stage.worker()
-    blocks_a, blocks_b = stage.worker("qa"), stage.worker("qb")
+    locks_a, locks_b = stage.session(), stage.session()
     for lock in ("a", "b"):
         producer.defer(lock)
     a, b = worker.claim()
-    for lock, claimer in (("a", blocks_a), ("b", blocks_b)):
-        producer.defer(lock, queue=f"q{lock}")
-        claimer.begin()
-        promise(claimer.claim() == [], "the lane is held")
+    for lock, holder in (("a", locks_a), ("b", locks_b)):
+        holder.begin()
+        holder.run("SELECT FROM lanes WHERE lock = %s FOR UPDATE", lock)
     worker.start(worker.finish, a, b, want=0)
     again.start(again.finish, b, a, want=0)
-    blocks_a.commit()
-    worker.moves_on_from(blocks_a)
-    blocks_b.commit()
+    locks_a.commit()
+    worker.moves_on_from(locks_a)
+    locks_b.commit()
     accepted = worker.result().accepted + again.result().accepted
     promise(sorted(accepted) == [a.id, b.id], f"each is accepted once: {accepted}")
 
@@ -591,6 +590,37 @@ def test_a_claim_that_could_not_take_a_retry_over_leaves_it_its_token(stage: Sta
     operator.commit()
     worker.resume()
     promise(stage.drain() == [first, second], "the retry is found again")
+
+
+@story(
+    Mutation(
+        "two claims put jobs behind", "block_behind.sql", "IF NOT pg_try_advisory_xact_lock", "IF false AND NOT pg_try_advisory_xact_lock"
+    ),
+    Mutation(
+        "a claim waits for another to put jobs behind",
+        "block_behind.sql",
+        "IF NOT pg_try_advisory_xact_lock",
+        "PERFORM pg_advisory_xact_lock(hashtextextended('inturn block_behind', 0)); IF NOT pg_try_advisory_xact_lock",
+    ),
+    Mutation("a claim looks on though another puts the jobs behind", "claim.sql", "v_blocked IS NULL OR ", ""),
+)
+def test_one_claim_at_a_time_puts_jobs_behind_and_the_others_let_it(stage: Stage) -> None:
+    producer, holder, one, two = stage.session(), stage.worker(), stage.worker(), stage.worker()
+    [first] = producer.defer("a")
+    running = holder.claim_one()
+    behind = [id for _ in range(30) for id in producer.defer("a")]
+    one.begin()
+    promise(one.claim() == [], "the lane is held")
+    two.run("SET track_functions = 'all'")
+    two.begin()
+    promise(two.claim() == [], "the lane is held")
+    looks = two.run("SELECT calls FROM pg_stat_xact_user_functions WHERE funcname = 'candidates'")
+    promise(looks == [(1,)], f"it looked {looks} times through what another was at")
+    two.commit()
+    one.rollback()
+    promise(two.claim() == [], "the lane is held")
+    promise([stage.statuses()[job] for job in behind] == ["blocked"] * 30, "what was left is put behind by the next")
+    promise(ids(holder.finish(running, want=1).following) == behind[:1], "and nothing sleeps")
 
 
 @story(Mutation("a claim waits for one that takes the lane over", "win_lanes.sql", "FOR UPDATE SKIP LOCKED", ""))
