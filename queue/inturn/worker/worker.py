@@ -138,7 +138,7 @@ class Worker:
         if self._upkeep is not None:
             self._upkeep.worker_id = worker_id
         logger.info(
-            "worker.started: %s %s, %d jobs at once, queues: %s", o.name, worker_id, o.concurrency, o.queues or "all"
+            "worker.started: %s %s, concurrency %d, queues: %s", o.name, worker_id, o.concurrency, o.queues or "all"
         )
         return worker_id
 
