@@ -66,12 +66,15 @@ BEGIN
      WHERE id = p_id ORDER BY f.finished_at DESC LIMIT 1)
     LIMIT 1;
 END $$;
-CREATE FUNCTION inturn.block_behind(p_ids bigint[], p_locks text[]) RETURNS bigint
+CREATE FUNCTION inturn.block_behind(p_queues text[], p_ids bigint[], p_locks text[]) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 DECLARE
     v_result bigint;
 BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('inturn block_behind ' || coalesce(p_queues::text, ''), 0)) THEN
+        RETURN NULL;
+    END IF;
     WITH held AS MATERIALIZED (
         SELECT seen.id
         FROM unnest(p_ids, p_locks) AS seen(id, lock) JOIN lanes ON lanes.lock = seen.lock
@@ -335,14 +338,14 @@ BEGIN
         END IF;
         v_blocked := 0;
         IF v_look.behind IS NOT NULL THEN
-            v_blocked := block_behind(v_look.behind, v_look.behind_locks);
+            v_blocked := block_behind(p_queues, v_look.behind, v_look.behind_locks);
             v_window := least(2000, 8 * v_window);
         END IF;
         -- And what we won and may not use: the lane is empty, or its head is for workers of another queue.
         IF cardinality(v_used) < cardinality(v_won) THEN
             PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;
-        EXIT WHEN v_wanted <= 0 OR (v_blocked = 0 AND NOT v_look.more);
+        EXIT WHEN v_wanted <= 0 OR v_blocked IS NULL OR (v_blocked = 0 AND NOT v_look.more);
     END LOOP;
 END $$;
 CREATE FUNCTION inturn.claim_further(p_worker uuid, p_queues text[], p_priorities integer[], p_after bigint[], p_limit integer) RETURNS SETOF inturn.jobs

@@ -1,16 +1,17 @@
 -- Sets jobs `blocked` that a claim saw in front and could not start because their lane is held, so that the next claim
--- does not meet them again. Returns how many; NULL: another claim is at it, and what it leaves is met the next time. Two that
--- put the same jobs behind each look through all of them, and keep whoever is to finish in those lanes waiting for both.
+-- does not meet them again. Returns how many; NULL: a claim of the same queues is at it, and what it leaves is met the next
+-- time. Two that put the same jobs behind would each look through all of them, and keep whoever is to finish in those lanes
+-- waiting for both.
 --
 -- Only while holding that lane's row: its holder must take the same lock before it looks for the next job, so it either sees
 -- the job that we blocked or makes us find the lane free. Without the lock both can conclude that the other will wake it,
 -- and the job sleeps for ever. Never waits (SKIP LOCKED): what is skipped stays `todo` and is met again.
-CREATE OR REPLACE FUNCTION block_behind(p_ids bigint[], p_locks text[]) RETURNS bigint
+CREATE OR REPLACE FUNCTION block_behind(p_queues text[], p_ids bigint[], p_locks text[]) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     v_result bigint;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended('inturn block_behind', 0)) THEN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('inturn block_behind ' || coalesce(p_queues::text, ''), 0)) THEN
         RETURN NULL;
     END IF;
 

@@ -72,7 +72,7 @@ BEGIN
         END IF;
         v_blocked := 0;
         IF v_look.behind IS NOT NULL THEN
-            v_blocked := block_behind(v_look.behind, v_look.behind_locks);
+            v_blocked := block_behind(p_queues, v_look.behind, v_look.behind_locks);
             v_window := least(2000, 8 * v_window);
         END IF;
         -- And what we won and may not use: the lane is empty, or its head is for workers of another queue.

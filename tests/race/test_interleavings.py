@@ -592,8 +592,9 @@ def test_a_claim_that_could_not_take_a_retry_over_leaves_it_its_token(stage: Sta
     promise(stage.drain() == [first, second], "the retry is found again")
 
 
-TRY = "IF NOT pg_try_advisory_xact_lock(hashtextextended('inturn block_behind', 0))"
-WAIT = "PERFORM pg_advisory_xact_lock(hashtextextended('inturn block_behind', 0)); IF false"
+AT_IT = "hashtextextended('inturn block_behind ' || coalesce(p_queues::text, ''), 0)"
+TRY = f"IF NOT pg_try_advisory_xact_lock({AT_IT})"
+WAIT = f"PERFORM pg_advisory_xact_lock({AT_IT}); IF false"
 
 
 @story(
@@ -618,6 +619,25 @@ def test_one_claim_at_a_time_puts_jobs_behind_and_the_others_let_it(stage: Stage
     promise(two.claim() == [], "the lane is held")
     promise([stage.statuses()[job] for job in behind] == ["blocked"] * 30, "what was left is put behind by the next")
     promise(ids(holder.finish(running, want=1).following) == behind[:1], "and nothing sleeps")
+
+
+@story(Mutation("who serves other queues lets it too", "block_behind.sql", "coalesce(p_queues::text, '')", "''"))
+def test_claims_of_other_queues_put_their_own_behind(stage: Stage) -> None:
+    """What one leaves to the other must be what the other looks at."""
+    producer, holder = stage.session(), stage.worker("q", "r")
+    one, two = stage.worker("q"), stage.worker("r")
+    producer.defer("a", queue="q")
+    producer.defer("b", queue="r")
+    promise(len(holder.claim()) == 2, "the lanes are held")
+    for _ in range(30):
+        producer.defer("a", queue="q")
+    behind = [id for _ in range(30) for id in producer.defer("b", queue="r")]
+    [free] = producer.defer("c", queue="r")
+    one.begin()
+    promise(one.claim() == [], "its lane is held")
+    promise(ids(two.claim(1)) == [free], "what stands behind those of a held lane is found")
+    promise([stage.statuses()[job] for job in behind] == ["blocked"] * 30, "they are put behind")
+    one.rollback()
 
 
 @story(Mutation("a claim waits for one that takes the lane over", "win_lanes.sql", "FOR UPDATE SKIP LOCKED", ""))
