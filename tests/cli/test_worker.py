@@ -130,6 +130,25 @@ def test_sigterm_lets_the_running_job_finish_and_is_exit_0(start: Start, dsn: st
         assert line[:20].endswith("Z"), line
 
 
+def test_sigterm_while_it_registers_is_obeyed_in_order(start: Start, dsn: str, folder: Path, until: Until) -> None:
+    """Whoever sees a worker in the table may end it, and it does not leave its row there."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(
+            "CREATE FUNCTION take_long() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.5); RETURN NEW; END'"
+        )
+        connection.execute("CREATE TRIGGER t BEFORE INSERT ON inturn.workers FOR EACH ROW EXECUTE FUNCTION take_long()")
+        worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
+        sleeping = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+        until(lambda: connection.execute(sleeping).fetchone() is not None)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(60) == 0
+        log = (folder / "log").read_text()
+        assert "worker.stopping: SIGTERM" in log
+        assert "worker.stopped" in log
+        assert "WARNING" not in log
+    assert workers(dsn) == []
+
+
 def test_a_second_sigterm_gives_the_job_back_and_is_exit_143(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
@@ -141,6 +160,17 @@ def test_a_second_sigterm_gives_the_job_back_and_is_exit_143(
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(60) == 143
     assert statuses(dsn) == ["todo"]
+
+
+def test_a_third_sigterm_ends_it_whatever_runs(start: Start, dsn: str, folder: Path, until: Until) -> None:
+    defer(dsn, "tasks.work", until="never")
+    worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
+    until((folder / "working").exists)
+    for said in ("worker.stopping", "worker.aborting"):
+        worker.send_signal(signal.SIGTERM)
+        until(lambda said=said: said in (folder / "log").read_text())
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(60) != 0
 
 
 def test_the_end_of_the_grace_gives_the_job_back_and_is_exit_0(

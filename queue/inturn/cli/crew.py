@@ -38,12 +38,14 @@ class Crew:
         self._hopeless = 0  # of one that made us tell the others
 
     async def run(self) -> int:
-        async with anyio.create_task_group() as helpers:
-            helpers.start_soon(signals.obey, self._stop, self._stop)
-            async with anyio.create_task_group() as members:
-                for name in self._names:
-                    members.start_soon(self._keep, name)
-            helpers.cancel_scope.cancel()
+        with signals.caught() as caught:
+            async with anyio.create_task_group() as helpers:
+                if caught is not None:
+                    helpers.start_soon(signals.obey, caught, self._stop, self._stop)
+                async with anyio.create_task_group() as members:
+                    for name in self._names:
+                        members.start_soon(self._keep, name)
+                helpers.cancel_scope.cancel()
         return self._hopeless or self._status
 
     def _stop(self, reason: str) -> None:

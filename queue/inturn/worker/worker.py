@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -71,8 +72,10 @@ class Worker:
         """Until it has stopped; what made it abort jobs, if anything did."""
         try:
             await self._link.run(upkeep.check_schema(self._connector.schema))
-            await self._loop.register()
-            await self._serve()
+            # Before others can see us: whoever does may end us in order.
+            with signals.caught() if self._options.install_signal_handlers else nullcontext() as caught:
+                await self._loop.register()
+                await self._serve(caught)
             return self._loop.aborting
         finally:
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
@@ -95,6 +98,7 @@ class Worker:
     def abort(self, reason: str = "abort") -> None:
         """End now: async tasks are cancelled and their jobs go back to the head of their lanes; sync tasks are asked."""
         self.stop(reason)
+        logger.info("worker.aborting: %s; %d running jobs are to go back", reason, len(self._hands))
         self._loop.aborting = reason
         self._hands.give_back(f"the worker is told to end ({reason})")
 
@@ -102,7 +106,7 @@ class Worker:
         await anyio.sleep(grace)
         self.abort(f"still running {grace:g} s after the first signal")
 
-    async def _serve(self) -> None:
+    async def _serve(self, caught: signals.Caught | None) -> None:
         self._upkeep = Upkeep(
             self._connector,
             self._options,
@@ -118,8 +122,8 @@ class Worker:
                         listen, self._connector, self._options.queues, self._appetite.wake, self._loop.note_abort
                     )
                 self._helpers.start_soon(self._look_for_aborts)
-                if self._options.install_signal_handlers:
-                    self._helpers.start_soon(signals.obey, self.stop, self.abort)
+                if caught is not None:
+                    self._helpers.start_soon(signals.obey, caught, self.stop, self.abort)
                 if not self._options.wait:  # it does what is due, and then ends
                     await anyio.to_thread.run_sync(self._scheduler.wait_for_first_look, abandon_on_cancel=True)
                 await self._hands.slots.run(self._loop.work)
