@@ -166,9 +166,10 @@ def test_a_third_sigterm_ends_it_whatever_runs(start: Start, dsn: str, folder: P
     defer(dsn, "tasks.work", until="never")
     worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
     until((folder / "working").exists)
-    for said in ("worker.stopping", "worker.aborting"):
-        worker.send_signal(signal.SIGTERM)
-        until(lambda said=said: said in (folder / "log").read_text())
+    worker.send_signal(signal.SIGTERM)
+    until(lambda: "worker.stopping" in (folder / "log").read_text())
+    worker.send_signal(signal.SIGTERM)
+    until(lambda: "worker.aborting" in (folder / "log").read_text())
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(60) != 0
 
