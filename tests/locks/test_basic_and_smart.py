@@ -358,6 +358,33 @@ def test_min_hold_is_not_cut_short_by_a_second_release(client: "redis.Redis", co
     assert json.loads(str(conn.get(KEY)))["released"] is True
 
 
+def test_who_is_refused_writes_nothing(client: "redis.Redis", conn: "redis.Redis") -> None:
+    """Also when memory is full, it is told that the lock is held."""
+    with SmartLock(client, "it", host="a"):
+        conn.config_set("maxmemory", 1)
+        try:
+            assert SmartLock(client, "it", host="b").acquire(timeout=0) is None
+        finally:
+            conn.config_set("maxmemory", 0)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**53])
+def test_a_seed_that_redis_cannot_count_from_is_refused(client: "redis.Redis", conn: "redis.Redis", seed: int) -> None:
+    with pytest.raises(ValueError, match="seed"):
+        SmartLock(client, "it", seed=lambda: seed).acquire()
+    assert conn.keys() == []
+
+
+def test_an_unknown_fence_is_asked_for_after_a_break_too(client: "redis.Redis", conn: "redis.Redis") -> None:
+    lock = SmartLock(client, "it", seed=lambda: 100)
+    lock.acquire()
+    conn.delete("inturn:{it}:fence")
+    assert lock.break_()
+    lease = lock.acquire(timeout=1)
+    assert lease is not None
+    assert lease.fence == 101
+
+
 @pytest.mark.parametrize("end", ['"}', '","hostname":'])
 def test_S4_only_the_whole_lock_id_at_the_beginning_is_ours(conn: "redis.Redis", end: str) -> None:
     lock = SmartLock(conn, "it")

@@ -4,16 +4,18 @@ import fcntl
 import json
 import multiprocessing
 import os
+import shutil
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
-from inturn.locks import SmartLock, guard
-from tests.locks.conftest import Spawn
+from inturn.locks import LockBackendError, SmartLock, guard, smart
+from tests.locks.conftest import Spawn, until
 
 KEY = "inturn:{it}"
 HOLD = """
@@ -40,8 +42,16 @@ def named_in(conn: "redis.Redis") -> str:
     return str(json.loads(str(conn.get(KEY)))["guard"])
 
 
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.name != guard.SWEPT]
+
+
 def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+    return {name_of(path) for path in files(folder)}
+
+
+def name_of(path: Path) -> str:
+    return f"{path.name}-{path.stat().st_ino}"
 
 
 def test_S8_a_process_has_one_guard_for_all_its_locks(conn: "redis.Redis", folder: Path) -> None:
@@ -59,23 +69,27 @@ def test_S8_a_guard_elsewhere_proves_nothing(conn: "redis.Redis", socket: str, s
 def test_S8_a_guard_that_was_tidied_away_is_made_anew(conn: "redis.Redis", monkeypatch: Any, folder: Path) -> None:
     monkeypatch.setattr(guard, "LOOK_INTERVAL", 0)
     lock = SmartLock(conn, "it", host="web-1")
-    with lock:
-        first = named_in(conn)
-    (folder / first).unlink()
-    with lock:
-        assert names(folder) == {named_in(conn)}
-        assert named_in(conn) != first
+    seen = set()
+    tidies: list[Callable[[Path], object]] = [Path.unlink, lambda path: shutil.rmtree(path.parent), Path.exists]
+    for tidy in tidies:
+        with lock:
+            seen.add(named_in(conn))
+            assert names(folder) == {named_in(conn)}
+        [path] = files(folder)
+        tidy(path)
+    assert len(seen) == 3
 
 
-def test_S8_a_guard_that_is_looked_at_stays_young(conn: "redis.Redis", monkeypatch: Any, folder: Path) -> None:
+@pytest.mark.parametrize("use", ["acquires", "renews"])
+def test_S8_a_guard_in_use_stays_young(conn: "redis.Redis", monkeypatch: Any, folder: Path, use: str) -> None:
     monkeypatch.setattr(guard, "LOOK_INTERVAL", 0)
-    with SmartLock(conn, "it"):
-        pass
-    (path,) = folder.iterdir()
-    os.utime(path, (0, 0))
-    with SmartLock(conn, "it"):
-        assert time.time() - path.stat().st_mtime < 3600
-        assert names(folder) == {path.name}
+    with SmartLock(conn, "it", ttl=0.6):
+        [path] = files(folder)
+        os.utime(path, (0, 0))
+        if use == "acquires":
+            SmartLock(conn, "other").acquire()
+        until(lambda: time.time() - path.stat().st_mtime < 3600)
+        assert files(folder) == [path]
 
 
 def test_S8_a_former_guard_that_reappears_is_no_proof_while_its_process_lives(
@@ -83,12 +97,32 @@ def test_S8_a_former_guard_that_reappears_is_no_proof_while_its_process_lives(
 ) -> None:
     monkeypatch.setattr(guard, "LOOK_INTERVAL", 0)
     with SmartLock(conn, "it", host="web-1"):
-        first = named_in(conn)
-        (folder / first).rename(folder / "away")
+        [first] = files(folder)
+        first.rename(folder / "away")
         with SmartLock(conn, "other", host="web-1"):
-            (folder / "away").rename(folder / first)
+            (folder / "away").rename(first)
             assert len(names(folder)) == 2
             assert SmartLock(conn, "it", host="web-1").acquire(timeout=0) is None
+
+
+def test_S8_a_copy_of_a_guard_proves_nothing(conn: "redis.Redis", folder: Path) -> None:
+    with SmartLock(conn, "it", host="web-1"):
+        [path] = files(folder)
+        shutil.copy(path, folder / "copy")
+        (folder / "copy").replace(path)
+        assert SmartLock(conn, "it", host="web-1").acquire(timeout=0) is None
+
+
+def test_S8_a_guard_that_was_closed_behind_our_back_is_made_anew(conn: "redis.Redis", folder: Path) -> None:
+    """As a daemon does that closes whatever is open; the number may be another file's by then, which we leave alone."""
+    with SmartLock(conn, "other"):
+        fd = guard._guards[-1]._held.fd
+        with (folder / "elsewhere").open("w") as other:
+            os.dup2(other.fileno(), fd)
+        with SmartLock(conn, "it", host="web-1"):
+            assert SmartLock(conn, "it", host="web-1").acquire(timeout=0) is None
+    guard._guards.clear()
+    os.close(fd)
 
 
 def test_S8_what_holds_a_lock_beyond_its_end_leaves_the_proof(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
@@ -102,16 +136,32 @@ def test_S8_what_holds_a_lock_beyond_its_end_leaves_the_proof(conn: "redis.Redis
     assert lease.fence == 2
 
 
-def test_S8_who_holds_nothing_at_its_end_leaves_nothing(socket: str, spawn: Spawn, tmp_path: Path) -> None:
-    holder = spawn(
-        HOLD.replace("sys.stdin", "lease.release(); sys.stdin"), socket, env={**os.environ, "TMPDIR": str(tmp_path)}
-    )
-    assert holder.line() == "True"
-    (folder,) = tmp_path.iterdir()
-    assert len(names(folder)) == 1
+def test_S8_nor_is_the_proof_taken_away_when_nobody_refers_to_the_lease(
+    conn: "redis.Redis", socket: str, spawn: Spawn
+) -> None:
+    holder = spawn(HOLD.replace("print(", "held = lease; lease = None; del held; print(lease is "), socket)
+    holder.line()
     holder.say("end")
     assert holder.process.wait(20) == 0
-    assert names(folder) == set()
+    assert conn.exists(KEY)
+    assert SmartLock(conn, "it", host="web-1").acquire(timeout=0) is not None
+
+
+@pytest.mark.parametrize("held", ["lease.release()", "lock.acquire(timeout=0)"])
+def test_S8_who_holds_nothing_at_its_end_leaves_nothing(
+    conn: "redis.Redis", socket: str, spawn: Spawn, tmp_path: Path, held: str
+) -> None:
+    code = HOLD.replace("sys.stdin", f"{held}; sys.stdin")
+    refused = "acquire" in held
+    if refused:
+        conn.set(KEY, '{"hostname":"db-7","acquired_at":1,"lock_id":"theirs"}')
+    holder = spawn(code, socket, env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert holder.line() == str(not refused)
+    (folder,) = tmp_path.iterdir()
+    assert len(files(folder)) == 1
+    holder.say("end")
+    assert holder.process.wait(20) == 0
+    assert files(folder) == []
 
 
 def test_S8_a_forked_child_has_a_guard_of_its_own(conn: "redis.Redis", folder: Path) -> None:
@@ -138,28 +188,111 @@ def test_S8_a_forked_child_has_a_guard_of_its_own(conn: "redis.Redis", folder: P
         assert not any(guard.is_dead(name) for name in before)  # and ours is not unlocked by its end
 
 
-@pytest.mark.parametrize("name", ["", "-", "../secret", "ABCDEF00" * 4, "0" * 31, "0" * 32 + "\n", "0" * 32])
+@pytest.mark.parametrize("name", ["", "-", "../secret", "ABCDEF00" * 4, "0" * 31, "0" * 32])
 def test_S8_only_a_file_that_was_made_as_a_guard_proves_anything(folder: Path, name: str) -> None:
-    (folder.parent / "secret").touch()
-    (folder / ("ABCDEF00" * 4)).touch()
-    assert not guard.is_dead(name)
+    for path in (folder.parent / "secret", folder / ("ABCDEF00" * 4)):
+        path.touch()
+        assert not guard.is_dead(name)
+        assert not guard.is_dead(f"{name}-{path.stat().st_ino}")
+
+
+def test_S8_where_there_is_no_folder_nothing_is_proven(conn: "redis.Redis", folder: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "none"))
+    conn.set(KEY, json.dumps({"hostname": "web-1", "acquired_at": 1, "lock_id": "theirs", "guard": "0" * 32 + "-7"}))
+    assert SmartLock(conn, "it", host="web-1", portable=True).acquire(timeout=0) is None
+    with pytest.raises(LockBackendError, match="set TMPDIR"):
+        SmartLock(conn, "other").acquire()
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [("a boot", None), (None, "a boot"), (None, None)])
+def test_S8_a_boot_that_is_hidden_proves_nothing(
+    conn: "redis.Redis", monkeypatch: Any, theirs: str | None, ours: str | None
+) -> None:
+    monkeypatch.setattr(smart, "boot_id", lambda: theirs)
+    with SmartLock(conn, "it", host="web-1"):
+        monkeypatch.setattr(smart, "boot_id", lambda: ours)
+        assert SmartLock(conn, "it", host="web-1").acquire(timeout=0) is None
 
 
 def test_S8_two_who_look_at_a_dead_guard_do_not_hinder_each_other(folder: Path) -> None:
-    name = "0" * 32
-    (folder / name).touch()
-    with (folder / name).open() as file:
+    path = folder / ("0" * 32)
+    path.touch()
+    with path.open() as file:
         fcntl.flock(file, fcntl.LOCK_SH)
-        assert guard.is_dead(name)
+        assert guard.is_dead(name_of(path))
 
 
 def test_S8_old_guards_of_the_dead_are_swept_those_of_the_living_stay(conn: "redis.Redis", folder: Path) -> None:
     living = guard.Guard(folder)
+    [its] = files(folder)
     old, young = folder / ("0" * 32), folder / ("1" * 32)
-    for path in (old, young, folder / living.name):
+    for path in (old, young):
         path.touch()
-    for path in (old, folder / living.name):
+    for path in (old, its):
         os.utime(path, (0, 0))
     with SmartLock(conn, "it"):
-        assert names(folder) == {young.name, living.name, named_in(conn)}
-    living.remove()
+        assert names(folder) == {name_of(young), living.name, named_in(conn)}
+
+
+def test_S8_they_are_swept_once_an_hour(conn: "redis.Redis", folder: Path) -> None:
+    old, swept = folder / ("0" * 32), folder / guard.SWEPT
+    for path in (old, swept):
+        path.touch()
+    os.utime(old, (0, 0))
+    with SmartLock(conn, "it"):
+        assert old.exists()
+    os.utime(swept, (time.time() - 4000,) * 2)
+    guard._guards.clear()
+    with SmartLock(conn, "it"):
+        assert not old.exists()
+
+
+def test_S8_a_process_that_ends_while_another_sweeps_does_not_disturb_it(
+    conn: "redis.Redis", folder: Path, monkeypatch: Any
+) -> None:
+    paths = [folder / f"{number:032}" for number in range(40)]
+    for path in paths:
+        path.touch()
+        os.utime(path, (0, 0))
+
+    class Time:
+        """Asked between the list of the files and the look at one of them."""
+
+        monotonic = time.monotonic
+
+        @staticmethod
+        def time() -> float:
+            for path in paths[::2]:
+                path.unlink(missing_ok=True)
+            return time.time()
+
+    (folder / guard.SWEPT).touch()
+    os.utime(folder / guard.SWEPT, (0, 0))
+    listed = Path.iterdir
+
+    def listing(path: Path) -> Iterator[Path]:
+        entries = list(listed(path))
+        monkeypatch.setattr(guard, "time", Time)
+        return iter(entries)
+
+    monkeypatch.setattr(Path, "iterdir", listing)
+    with SmartLock(conn, "it"):
+        monkeypatch.setattr(Path, "iterdir", listed)
+        assert names(folder) == {named_in(conn)}
+
+
+def test_S8_a_sweep_that_fails_is_no_reason_to_take_no_lock(conn: "redis.Redis", folder: Path) -> None:
+    (folder / guard.SWEPT).symlink_to("/nowhere/at/all")
+    with SmartLock(conn, "it") as lease:
+        assert lease is not None
+
+
+def test_S8_a_forked_childs_end_leaves_the_parents_guard(socket: str, spawn: Spawn, tmp_path: Path) -> None:
+    fork = (
+        "import os; child = os.fork(); child or sys.exit(); os.waitpid(child, 0); print('over', flush=True); sys.stdin"
+    )
+    holder = spawn(HOLD.replace("sys.stdin", fork), socket, env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert holder.line() == "True"
+    assert holder.line() == "over"
+    (folder,) = tmp_path.iterdir()
+    assert len(files(folder)) == 1

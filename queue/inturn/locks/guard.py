@@ -17,25 +17,29 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from inturn.locks.baselease import living
 from inturn.locks.errors import LockBackendError
 from inturn.locks.files import Held, open_regular
 
 LOOK_INTERVAL = 60.0  # seconds; whoever tidies /tmp waits for days
+SWEEP_INTERVAL = 3600.0
 LEFT_FOR = 86_400.0  # seconds that a dead process's guard is kept as a proof
+SWEPT = "swept"  # a file that is as old as the last sweep
 
 
 class Guard:
-    """Of one process; its `name` stands in the values of its locks."""
+    """Of one process; its `name` stands in the values of its locks. With the inode, or a copy of the file would prove something."""
 
     def __init__(self, folder: Path) -> None:
-        self.name = secrets.token_hex(16)
-        self._held = open_regular(folder / self.name)
-        self._held.lock(fcntl.LOCK_EX)
+        self._held = open_regular(folder / secrets.token_hex(16))
+        if not self._held.lock(fcntl.LOCK_EX):
+            raise LockBackendError(f"{self._held.path} was locked by somebody else as it was made")
+        self.name = f"{self._held.path.name}-{self._held.inode[1]}"
         self._look_at = time.monotonic() + LOOK_INTERVAL
 
-    def is_found(self) -> bool:
-        """Still where others look for it; the look is what keeps it from being tidied away."""
+    def is_good(self) -> bool:
+        """Ours to keep locked, and still where others look for it; the look is what keeps it from being tidied away."""
+        if not self._held.is_open():
+            return False
         now = time.monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_INTERVAL
@@ -45,16 +49,28 @@ class Guard:
         return True
 
     def remove(self) -> None:
-        self._held.path.unlink(missing_ok=True)
-        self._held.close()
+        """It stays locked for as long as anything of us runs: somebody may be looking at it this moment."""
+        with suppress(OSError):
+            self._held.path.unlink()
 
 
 _guards: list[Guard] = []  # the last is in use; one that was tidied away stays locked for the locks that name it
-_making = threading.Lock()
+_vouched: set[str] = set()  # lock_ids that may stand in a store
+_making = threading.RLock()
+
+
+def vouch_for(lock_id: str) -> str:
+    """The guard to name in the value of this lock, which is held from now on for all we know."""
+    _vouched.add(lock_id)
+    return own_guard()
+
+
+def is_given_back(lock_id: str) -> None:
+    _vouched.discard(lock_id)
 
 
 def own_guard() -> str:
-    if not _guards or not _guards[-1].is_found():
+    if not _guards or not _guards[-1].is_good():
         _make(known=len(_guards))
     return _guards[-1].name
 
@@ -62,20 +78,22 @@ def own_guard() -> str:
 def _make(known: int) -> None:
     with _making:
         if len(_guards) == known:  # no other thread was faster
-            folder = _folder(tempfile.gettempdir(), os.geteuid())
-            _sweep(folder)
+            folder = _folder()
+            with suppress(OSError, LockBackendError):
+                _sweep(folder)
             _guards.append(Guard(folder))
 
 
 def is_dead(guard: str) -> bool:
     """Proven dead. What was read from a lock's value is believed to be a name only if it looks like one."""
-    if not re.fullmatch("[0-9a-f]{32}", guard):
+    if not re.fullmatch("[0-9a-f]{32}-[0-9]{1,20}", guard):
         return False
-    held = _free(_folder(tempfile.gettempdir(), os.geteuid()) / guard)
+    file, _, inode = guard.partition("-")
+    held = _free(Path(tempfile.gettempdir(), _folder_name(), file))
     if held is None:
         return False
     held.close()
-    return True
+    return held.inode[1] == int(inode)
 
 
 def _free(path: Path) -> Held | None:
@@ -89,43 +107,54 @@ def _free(path: Path) -> Held | None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what crashed processes left behind long ago."""
-    with os.scandir(folder) as entries:
-        old = [entry for entry in entries if time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFT_FOR]
-    for entry in old:
-        if held := _free(folder / entry.name):
-            (folder / entry.name).unlink(missing_ok=True)
-            held.close()
+    """Remove what crashed processes left behind long ago; seldom, since there may be many that did not."""
+    with suppress(FileNotFoundError):
+        if time.time() - (folder / SWEPT).stat().st_mtime < SWEEP_INTERVAL:
+            return
+    (folder / SWEPT).touch(0o600)
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # another process has ended, or sweeps
+            if path.name != SWEPT and time.time() - path.lstat().st_mtime > LEFT_FOR and (held := _free(path)):
+                path.unlink()
+                held.close()
 
 
 @cache
-def boot_id() -> str:
+def boot_id() -> str | None:
+    """None: it is hidden from us."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return "unknown"
+    return None
 
 
-@cache
-def _folder(parent: str, uid: int) -> Path:
-    folder = Path(parent) / f"inturn-locks-{uid}"
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    status = folder.lstat()
-    if not folder.is_dir() or folder.is_symlink() or status.st_uid != uid:
+def _folder() -> Path:
+    folder = Path(tempfile.gettempdir(), _folder_name())
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        status = folder.lstat()
+    except OSError as error:
+        raise LockBackendError(f"{folder} cannot be made: {error.strerror}; set TMPDIR") from error
+    if not folder.is_dir() or folder.is_symlink() or status.st_uid != os.geteuid():
         raise LockBackendError(f"{folder} is not a folder of ours; remove it, or set TMPDIR")
     return folder
+
+
+def _folder_name() -> str:
+    return f"inturn-locks-{os.geteuid()}"
 
 
 def _forget() -> None:
     global _making
     _guards.clear()
-    _making = threading.Lock()
+    _vouched.clear()
+    _making = threading.RLock()
 
 
 @atexit.register
 def _remove() -> None:
-    """A lock that is held beyond our end needs them as the proof of that."""
-    if not any(lease.valid for lease in list(living.values())):
+    """A lock that may be held beyond our end needs them as the proof of that."""
+    if not _vouched:
         for guard in _guards:
             guard.remove()
 

@@ -125,5 +125,6 @@ class AsyncSmartLock(_Smart[Any], AsyncLock):
 
 def _members(identity: Identity, **more: str | int) -> str:
     """Of the lock's value, those that are the same for each acquisition, as JSON without braces."""
-    members = {"hostname": identity.hostname, "owner": identity.owner, "boot": boot_id(), **more}
+    boot = boot_id()
+    members = {"hostname": identity.hostname, "owner": identity.owner, **({"boot": boot} if boot else {}), **more}
     return json.dumps(members, separators=(",", ":"))[1:-1]

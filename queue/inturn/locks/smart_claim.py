@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from inturn.locks.engine import Claim, Grant, Holder, Refusal, Renewal
 from inturn.locks.errors import LockMalformed
-from inturn.locks.guard import is_dead, own_guard
+from inturn.locks.guard import is_dead, is_given_back, own_guard, vouch_for
 from inturn.locks.redis_scripts import Call, milliseconds, script
 from inturn.locks.steps import Steps
 
@@ -46,10 +46,11 @@ class SmartClaim(Claim):
             reply = yield self._request(dead, seed)
         if isinstance(reply, list) and reply[0] == SEED_WANTED:
             assert self._lock.seed is not None
-            reply = yield self._request(dead, str(int(self._lock.seed())))
+            reply = yield self._request(dead, str(checked(self._lock.seed())))
         return reply
 
     def _refused(self, reply: list[Any]) -> Refusal:
+        is_given_back(self.lock_id)
         if reply[0] != HELD:
             raise malformed(self.name, reply[1])
         holder = holder_of(self.name, reply[1:-1])
@@ -57,7 +58,7 @@ class SmartClaim(Claim):
 
     def _request(self, dead: str, seed: str) -> Call:
         lock = self._lock
-        proof = f'"guard":"{own_guard()}"' if lock.identity.guarded else '"portable":true'
+        proof = f'"guard":"{vouch_for(self.lock_id)}"' if lock.identity.guarded else '"portable":true'
         value = f'{{"lock_id":"{self.lock_id}",{lock.members},{proof}'
         arguments = (value, milliseconds(lock.terms.first_ttl), f"{lock.policy.words} {dead} {seed}")
         return Call(TAKE, (self.keys.lock, self.keys.fence), arguments)
@@ -65,6 +66,7 @@ class SmartClaim(Claim):
     def drop(self) -> Steps[bool]:
         keys = (self.keys.lock, self.keys.mark(self.lock_id))
         reply = yield Call(DROP, keys, (self.lock_id, self.channel, *self._must_stay()))
+        is_given_back(self.lock_id)
         return bool(reply)
 
     def _must_stay(self) -> tuple[int, ...]:
@@ -75,6 +77,8 @@ class SmartClaim(Claim):
 
     def renew(self, ttl: float | None) -> Steps[Renewal]:
         assert ttl is not None
+        if self._lock.identity.guarded:
+            own_guard()  # kept young for as long as a lock names it
         keys = (self.keys.lock, self.keys.mark(self.lock_id))
         reply = yield Call(script("renew", "held"), keys, (self.lock_id, milliseconds(ttl)))
         return Renewal(reply)
@@ -82,6 +86,13 @@ class SmartClaim(Claim):
     def owned(self) -> Steps[bool]:
         holder = yield from self._lock.look()
         return holder is not None and holder.lock_id == self.lock_id
+
+
+def checked(seed: int) -> int:
+    """Beyond 2^53 the scripts of Redis cannot count."""
+    if not 0 <= int(seed) < 2**53:
+        raise ValueError(f"the fence's seed is {seed}: give a number from 0 to 2^53 - 1")
+    return int(seed)
 
 
 def holder_of(name: str, facts: Any) -> Holder:

@@ -3,7 +3,9 @@
 
 local value, problem = held(KEYS[1])
 if value then
-  redis.call('INCR', KEYS[2])
+  if redis.call('EXISTS', KEYS[2]) == 1 then -- an unknown one stays unknown, and whoever takes the lock asks for its seed
+    redis.call('INCR', KEYS[2])
+  end
   redis.call('DEL', KEYS[1])
   redis.call('PUBLISH', ARGV[1], 'broken')
   return {1}

@@ -14,7 +14,7 @@ end
 -- name of the host has to do.
 local function our_host_left(value, ours)
   return our_host_may_have_left(value, ours)
-    and (value.guard == nil or value.guard == dead or (value.boot ~= nil and value.boot ~= ours.boot))
+    and (value.guard == nil or value.guard == dead or (value.boot and ours.boot and value.boot ~= ours.boot))
 end
 
 local function an_earlier_attempt_left(value, ours)
@@ -58,7 +58,7 @@ elseif problem ~= 'none' then
   return {-1, problem}
 end
 
-fence = redis.call('INCR', KEYS[2])
+local fence = redis.call('INCR', KEYS[2])
 if fence == 1 then
   if seed == '' then
     redis.call('DEL', KEYS[2])

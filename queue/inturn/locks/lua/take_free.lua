@@ -6,20 +6,19 @@
 -- Replies: 'fence acquired_at', {0, facts…, guard whose death would change that}, {2} the seed is wanted,
 -- {-1, what stands there}.
 
-local function take(fence, ...)
+local function take(fence)
   local seconds = redis.call('TIME')[1]
   local fence_text = string.format('%.0f', fence)
   local value = ARGV[1] .. ',"fence":' .. fence_text .. ',"acquired_at":' .. seconds .. '}'
-  return redis.call('SET', KEYS[1], value, 'PX', ARGV[2], ...) and fence_text .. ' ' .. seconds
+  redis.call('SET', KEYS[1], value, 'PX', ARGV[2])
+  return fence_text .. ' ' .. seconds
 end
 
-local fence = redis.call('INCR', KEYS[2])
-if fence > 1 then
-  local taken = take(fence, 'NX')
-  if taken then
-    return taken
+-- Who is refused writes nothing, not even what is taken back: memory may be full, and standbys would hear of each try.
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  local fence = redis.call('INCR', KEYS[2])
+  if fence > 1 then
+    return take(fence)
   end
-  redis.call('DECR', KEYS[2]) -- nobody has seen it
-else
   redis.call('DEL', KEYS[2]) -- it was unknown
 end
