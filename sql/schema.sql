@@ -72,7 +72,7 @@ CREATE FUNCTION inturn.block_behind(p_queues text[], p_ids bigint[], p_locks tex
 DECLARE
     v_result bigint;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended('inturn block_behind ' || coalesce(p_queues::text, ''), 0)) THEN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)) THEN
         RETURN NULL;
     END IF;
     WITH held AS MATERIALIZED (
@@ -177,7 +177,7 @@ BEGIN
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
     RETURN v_count;
 END $$;
-CREATE FUNCTION inturn.candidates(p_queues text[], p_limit integer, p_window integer) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean)
+CREATE FUNCTION inturn.candidates(p_queues text[], p_limit integer, p_window integer, p_lost text[]) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -197,6 +197,7 @@ BEGIN
         SELECT t.id, t.lock, t.priority,
             -- Whether the lane can be won for this token: of several tokens of a lane, for the best one.
             (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
+                AND t.lock <> ALL (p_lost)
                 AND row_number() OVER (
                     PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id ORDER BY t.priority DESC, t.id) = 1 AS open
         FROM unnest(p_queues) AS q(queue)
@@ -281,7 +282,7 @@ CREATE TABLE inturn.jobs (
     CONSTRAINT jobs_timeout CHECK (((timeout > '00:00:00'::interval) AND (timeout <= '365 days'::interval)))
 )
 WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer) RETURNS SETOF inturn.jobs
+CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_patient boolean DEFAULT false) RETURNS SETOF inturn.jobs
     LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -300,6 +301,7 @@ DECLARE
     v_won     text[];     -- lanes that are ours
     v_retries bigint[];   -- and the jobs that they wait for
     v_used    text[];     -- those of them in which we start a job
+    v_lost    text[] := '{}';  -- lanes that others were faster to win, or are at work on
     v_started integer;
     v_blocked bigint;
 BEGIN
@@ -309,7 +311,7 @@ BEGIN
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
     FOR round IN 1..4 LOOP
-        SELECT * INTO v_look FROM candidates(v_queues, v_wanted, v_window);
+        SELECT * INTO v_look FROM candidates(v_queues, v_wanted, v_window, v_lost);
         v_ids := v_look.free;
         v_won := '{}';
         v_used := '{}';
@@ -331,6 +333,8 @@ BEGIN
             GET DIAGNOSTICS v_started = ROW_COUNT;
             v_wanted := v_wanted - v_started;
         END IF;
+        -- What was tried in vain is not tried again: whoever is faster may not have committed, and is not seen yet.
+        v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
         -- Then what stays behind: tokens of lanes that others hold, and those that did not turn out to be the next.
         IF NOT v_look.seen <@ v_ids THEN
             v_look.behind := v_look.behind || v_look.seen;
@@ -339,13 +343,20 @@ BEGIN
         v_blocked := 0;
         IF v_look.behind IS NOT NULL THEN
             v_blocked := block_behind(p_queues, v_look.behind, v_look.behind_locks);
-            v_window := least(2000, 8 * v_window);
         END IF;
         -- And what we won and may not use: the lane is empty, or its head is for workers of another queue.
         IF cardinality(v_used) < cardinality(v_won) THEN
             PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;
-        EXIT WHEN v_wanted <= 0 OR v_blocked IS NULL OR (v_blocked = 0 AND NOT v_look.more);
+        -- Another look is worth it if the front has moved or it reaches further, and, empty-handed, if lanes were lost. Where another
+        -- claim clears the front, what we have got is enough; empty-handed we may be patient, but not for ever: it may be stuck.
+        EXIT WHEN v_wanted <= 0 OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
+            coalesce(v_blocked, 0) > 0 OR v_look.more AND (v_ids <> '{}' OR v_window < 2000)
+            OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used
+        );
+        IF v_look.behind IS NOT NULL THEN
+            v_window := least(2000, 8 * v_window);
+        END IF;
     END LOOP;
 END $$;
 CREATE FUNCTION inturn.claim_further(p_worker uuid, p_queues text[], p_priorities integer[], p_after bigint[], p_limit integer) RETURNS SETOF inturn.jobs

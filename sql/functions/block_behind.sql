@@ -11,7 +11,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_result bigint;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended('inturn block_behind ' || coalesce(p_queues::text, ''), 0)) THEN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)) THEN
         RETURN NULL;
     END IF;
 

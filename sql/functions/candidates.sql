@@ -1,10 +1,11 @@
 -- What a claim looks at: the best free jobs (their rows locked, nobody waits), and a window of lane tokens, without locks.
 --   free    ids of free jobs that are among the best p_limit
---   lanes   locks among the best p_limit that can be won: nobody holds the lane, or it waits for the retry that we see
+--   lanes   locks among the best p_limit that can be won: nobody holds the lane, or it waits for the retry that we see; none of those
+--           that the same claim has lost to another (p_lost), whose hold on them we cannot see before it commits
 --   seen    the tokens of these lanes, in the same order
 --   behind  tokens that stand behind another job of their lane, and in behind_locks their lanes: to be blocked
 --   more    the window was full, or there were more lanes than one call may take
-CREATE OR REPLACE FUNCTION candidates(p_queues text[], p_limit integer, p_window integer)
+CREATE OR REPLACE FUNCTION candidates(p_queues text[], p_limit integer, p_window integer, p_lost text[])
 RETURNS TABLE (free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -24,6 +25,7 @@ BEGIN
         SELECT t.id, t.lock, t.priority,
             -- Whether the lane can be won for this token: of several tokens of a lane, for the best one.
             (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
+                AND t.lock <> ALL (p_lost)
                 AND row_number() OVER (
                     PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id ORDER BY t.priority DESC, t.id) = 1 AS open
         FROM unnest(p_queues) AS q(queue)

@@ -10,7 +10,8 @@
 CREATE OR REPLACE FUNCTION claim(
     p_worker uuid,
     p_queues text[],     -- NULL: all queues
-    p_limit  integer
+    p_limit  integer,
+    p_patient boolean DEFAULT false  -- to come home empty-handed where another claim is clearing the front
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -30,6 +31,7 @@ DECLARE
     v_won     text[];     -- lanes that are ours
     v_retries bigint[];   -- and the jobs that they wait for
     v_used    text[];     -- those of them in which we start a job
+    v_lost    text[] := '{}';  -- lanes that others were faster to win, or are at work on
     v_started integer;
     v_blocked bigint;
 BEGIN
@@ -40,7 +42,7 @@ BEGIN
     v_queues := coalesce(p_queues, ready_queues());
 
     FOR round IN 1..4 LOOP
-        SELECT * INTO v_look FROM candidates(v_queues, v_wanted, v_window);
+        SELECT * INTO v_look FROM candidates(v_queues, v_wanted, v_window, v_lost);
         v_ids := v_look.free;
         v_won := '{}';
         v_used := '{}';
@@ -65,6 +67,9 @@ BEGIN
             v_wanted := v_wanted - v_started;
         END IF;
 
+        -- What was tried in vain is not tried again: whoever is faster may not have committed, and is not seen yet.
+        v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
+
         -- Then what stays behind: tokens of lanes that others hold, and those that did not turn out to be the next.
         IF NOT v_look.seen <@ v_ids THEN
             v_look.behind := v_look.behind || v_look.seen;
@@ -73,13 +78,20 @@ BEGIN
         v_blocked := 0;
         IF v_look.behind IS NOT NULL THEN
             v_blocked := block_behind(p_queues, v_look.behind, v_look.behind_locks);
-            v_window := least(2000, 8 * v_window);
         END IF;
         -- And what we won and may not use: the lane is empty, or its head is for workers of another queue.
         IF cardinality(v_used) < cardinality(v_won) THEN
             PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;
 
-        EXIT WHEN v_wanted <= 0 OR v_blocked IS NULL OR (v_blocked = 0 AND NOT v_look.more);
+        -- Another look is worth it if the front has moved or it reaches further, and, empty-handed, if lanes were lost. Where another
+        -- claim clears the front, what we have got is enough; empty-handed we may be patient, but not for ever: it may be stuck.
+        EXIT WHEN v_wanted <= 0 OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
+            coalesce(v_blocked, 0) > 0 OR v_look.more AND (v_ids <> '{}' OR v_window < 2000)
+            OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used
+        );
+        IF v_look.behind IS NOT NULL THEN
+            v_window := least(2000, 8 * v_window);
+        END IF;
     END LOOP;
 END $$;

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 import anyio
+import psycopg
 import pytest
 
 from inturn import App
@@ -140,3 +141,31 @@ async def test_what_a_worker_has_put_back_it_runs_itself_when_its_slot_is_free(
         await until(lambda: len(done) == 3)
         group.cancel_scope.cancel()
     assert sorted(done) == [0, 1, 2]
+
+
+@pytest.mark.anyio
+async def test_a_claim_that_is_stuck_at_the_front_keeps_nobody_from_what_stands_behind(
+    app: App, query: Query, until: Until, dsn: str
+) -> None:
+    done: list[str] = []
+
+    @app.task
+    def work(lock: str) -> None:
+        done.append(lock)
+
+    def defer(lock: str) -> None:
+        work.configure(lock=lock).defer(lock=lock)
+
+    claim = "SELECT id FROM inturn.claim(inturn.register_worker(%s, 'here', 1, NULL, 1), NULL, 1)"
+    async with app.open_async(), anyio.create_task_group() as group:
+        defer("held")
+        assert query(claim, "holder")
+        for _ in range(9):
+            defer("held")
+        with psycopg.connect(dsn) as stuck:
+            assert stuck.execute(claim, ["stuck"]).fetchall() == []
+            for number in range(5):
+                defer(f"free {number}")
+            group.start_soon(partial(app.run_worker_async, install_signal_handlers=False))
+            await until(lambda: len(done) == 5)
+        group.cancel_scope.cancel()

@@ -172,7 +172,7 @@ def test_a_wake_up_during_a_fetch_is_not_dropped() -> None:
     appetite = Appetite(poll=600.0)
     appetite.begin()
     appetite.wake()  # while the claim is under way
-    appetite.found_less(None, told=True)  # it has seen nothing of that
+    appetite.found_less(0, None, told=True)  # it has seen nothing of that
     assert appetite.hungry
 
 

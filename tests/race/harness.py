@@ -255,9 +255,10 @@ class Worker(Session):
         """Also anew, when it was taken for dead: it is another worker then."""
         [(self.id,)] = self.run("SELECT register_worker('race', 'here', 1, %s::text[], 10)", self.queues)
 
-    def claim(self, limit: int = 10) -> list[Job]:
+    def claim(self, limit: int = 10, patient: bool = False) -> list[Job]:
         return _jobs(self.run(
-            "SELECT id, claim_id, worker_id, queue, attempts FROM claim(%s, %s::text[], %s)", self.id, self.queues, limit
+            "SELECT id, claim_id, worker_id, queue, attempts FROM claim(%s, %s::text[], %s, %s)",
+            self.id, self.queues, limit, patient,
         ))  # fmt: skip
 
     def claim_further(self, after: int, limit: int = 10) -> list[Job]:

@@ -592,7 +592,7 @@ def test_a_claim_that_could_not_take_a_retry_over_leaves_it_its_token(stage: Sta
     promise(stage.drain() == [first, second], "the retry is found again")
 
 
-AT_IT = "hashtextextended('inturn block_behind ' || coalesce(p_queues::text, ''), 0)"
+AT_IT = "hashtextextended(concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)"
 TRY = f"IF NOT pg_try_advisory_xact_lock({AT_IT})"
 WAIT = f"PERFORM pg_advisory_xact_lock({AT_IT}); IF false"
 
@@ -600,7 +600,9 @@ WAIT = f"PERFORM pg_advisory_xact_lock({AT_IT}); IF false"
 @story(
     Mutation("two claims put jobs behind", "block_behind.sql", TRY, "IF false"),
     Mutation("a claim waits for the other", "block_behind.sql", TRY, WAIT),
-    Mutation("a claim looks on nevertheless", "claim.sql", "v_blocked IS NULL OR ", ""),
+    Mutation(
+        "a patient claim looks on", "claim.sql", "v_blocked IS NULL AND (p_patient OR ", "v_blocked IS NULL AND ("
+    ),
 )
 def test_one_claim_at_a_time_puts_jobs_behind_and_the_others_let_it(stage: Stage) -> None:
     producer, holder, one, two = stage.session(), stage.worker(), stage.worker(), stage.worker()
@@ -611,7 +613,7 @@ def test_one_claim_at_a_time_puts_jobs_behind_and_the_others_let_it(stage: Stage
     promise(one.claim() == [], "the lane is held")
     two.run("SET track_functions = 'all'")
     two.begin()
-    promise(two.claim() == [], "the lane is held")
+    promise(two.claim(patient=True) == [], "the lane is held")
     looks = two.run("SELECT calls FROM pg_stat_xact_user_functions WHERE funcname = 'candidates'")
     promise(looks == [(1,)], f"it looked {looks} times through what another was at")
     two.commit()
@@ -621,7 +623,40 @@ def test_one_claim_at_a_time_puts_jobs_behind_and_the_others_let_it(stage: Stage
     promise(ids(holder.finish(running, want=1).following) == behind[:1], "and nothing sleeps")
 
 
-@story(Mutation("who serves other queues lets it too", "block_behind.sql", "coalesce(p_queues::text, '')", "''"))
+@story(
+    Mutation("it is patient for ever", "claim.sql", "(p_patient OR v_wanted < p_limit)", "true"),
+    Mutation("it looks no further", "claim.sql", " OR v_window < 2000)", ")"),
+)
+def test_a_claim_looks_past_another_that_is_stuck_at_the_front(stage: Stage) -> None:
+    """Its client may have stopped, or it waits for a user's transaction."""
+    producer, holder, stuck, worker = stage.session(), stage.worker(), stage.worker(), stage.worker()
+    producer.defer("a")
+    holder.claim_one()
+    for _ in range(30):
+        producer.defer("a")
+    stuck.begin()
+    promise(stuck.claim() == [], "the lane is held")
+    [free] = producer.defer("b")
+    promise(worker.claim(1, patient=True) == [], "the other is about to clear the front")
+    promise(ids(worker.claim(1)) == [free], "nobody waits for ever")
+    stuck.rollback()
+
+
+@story(
+    Mutation("lost lanes are tried again", "candidates.sql", "                AND t.lock <> ALL (p_lost)\n", ""),
+    Mutation("a lane lost is the end", "claim.sql", "OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used", ""),
+)
+def test_a_claim_that_loses_all_its_lanes_takes_another(stage: Stage) -> None:
+    producer, stuck, worker = stage.session(), stage.worker(), stage.worker()
+    [first], [second], [third] = (producer.defer(lock) for lock in "abc")
+    stuck.begin()
+    promise(ids(stuck.claim(2)) == [first, second], "the oldest")
+    promise(ids(worker.claim(2)) == [third], "the lane that the first left")
+    stuck.rollback()
+    promise(stage.doing() == [third], "and the others are free again")
+
+
+@story(Mutation("who serves other queues lets it too", "block_behind.sql", ", p_queues::text)", ")"))
 def test_claims_of_other_queues_put_their_own_behind(stage: Stage) -> None:
     """What one leaves to the other must be what the other looks at."""
     producer, holder = stage.session(), stage.worker("q", "r")

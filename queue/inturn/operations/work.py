@@ -12,7 +12,7 @@ from inturn.operations import Operation, Rows, Statement, unless_all
 
 # A `Job`, of a row of `jobs`. The database counts the attempts that were started, people those before this one: `attempts - 1`.
 _JOB = "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args, timeout "
-CLAIM = _JOB + "FROM {schema}.claim(%s, %s::text[], %s) ORDER BY priority DESC, id"
+CLAIM = _JOB + "FROM {schema}.claim(%s, %s::text[], %s, %s) ORDER BY priority DESC, id"
 CLAIM_FURTHER = (
     _JOB + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s) ORDER BY priority DESC, id"
 )
@@ -50,8 +50,8 @@ class Finished(NamedTuple):
     next: list[Job]  # handed over by the lanes of the accepted ones
 
 
-def claim(worker_id: UUID, queues: Queues, limit: int) -> Operation[list[Job]]:
-    return _jobs((yield Statement(CLAIM, [worker_id, _list(queues), limit])))
+def claim(worker_id: UUID, queues: Queues, limit: int, patient: bool) -> Operation[list[Job]]:
+    return _jobs((yield Statement(CLAIM, [worker_id, _list(queues), limit, patient])))
 
 
 def claim_further(worker_id: UUID, marks: Mapping[tuple[str, int], int], limit: int) -> Operation[list[Job]]:

@@ -6,6 +6,7 @@ from datetime import timedelta
 import anyio
 
 BUSY_PAUSE = 0.02  # seconds before looking again at a lane that somebody was at work on
+PATIENCE = 3  # claims in a row that leave the front to another worker, which may be stuck
 REST = 0.005  # seconds between looks while jobs keep coming
 
 
@@ -17,6 +18,10 @@ class Appetite:
         self._look_at = 0.0  # at the latest; a moment and no span, so that what ends meanwhile does not put it off
         self._misses = 0  # claims in a row that saw a job they could not take
         self._bell = anyio.Event()
+
+    @property
+    def patient(self) -> bool:
+        return self._misses < PATIENCE
 
     def wake(self) -> None:
         """There may be something to claim."""
@@ -36,9 +41,11 @@ class Appetite:
         self.hungry = True
         self._misses = 0
 
-    def found_less(self, due: timedelta | None, told: bool) -> None:
+    def found_less(self, count: int, due: timedelta | None, told: bool) -> None:
         """The claim did not fill us; the next job is due then, or (zero) there is one that somebody was just at work on.
         Not told: another one may come without a word."""
+        if count:
+            self._misses = 0
         self.sated = due is None or due > timedelta(0)
         nap = self._poll if due is None or not due else min(self._poll, due.total_seconds())
         if self.sated and told:

@@ -106,7 +106,7 @@ class Loop:
             return
         self._appetite.begin()
         began = time.monotonic()
-        jobs = await self._link.run(work.claim(self.id, self._options.queues, room))
+        jobs = await self._link.run(work.claim(self.id, self._options.queues, room, self._appetite.patient))
         self._trail.begin(jobs, room, time.monotonic() - began)
         self._start(jobs)
         if len(jobs) == room:
@@ -116,7 +116,7 @@ class Loop:
             self._appetite.rest()
         else:
             wake = await self._vigil.found_less(self.id, self._options.queues)
-            self._appetite.found_less(wake.delay, wake.told)
+            self._appetite.found_less(len(jobs), wake.delay, wake.told)
 
     async def _finish(self) -> None:
         """Report everything that has ended; take over what its lanes hand back."""
