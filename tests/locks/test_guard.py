@@ -80,6 +80,19 @@ def test_S8_a_guard_that_was_tidied_away_is_made_anew(conn: "redis.Redis", monke
     assert len(seen) == 3
 
 
+def test_S8_a_look_that_missed_it_is_not_forgotten(conn: "redis.Redis", monkeypatch: Any, folder: Path) -> None:
+    """A renewal may look first, and is no reason to make another; who acquires next is."""
+    with SmartLock(conn, "it", ttl=30) as lease:
+        assert lease is not None
+        [path] = files(folder)
+        path.unlink()
+        monkeypatch.setattr(guard._guards[-1], "_look_at", 0)
+        lease.renew()
+        assert files(folder) == []
+        with SmartLock(conn, "other"):
+            assert len(files(folder)) == 1
+
+
 @pytest.mark.parametrize("use", ["acquires", "renews"])
 def test_S8_a_guard_in_use_stays_young(conn: "redis.Redis", monkeypatch: Any, folder: Path, use: str) -> None:
     monkeypatch.setattr(guard, "LOOK_INTERVAL", 0)

@@ -42,10 +42,11 @@ class Guard:
             return False
         now = time.monotonic()
         if now >= self._look_at:
-            self._look_at = now + LOOK_INTERVAL
             if not self._held.is_at_path():
                 return False
-            os.utime(self._held.fd)
+            self._look_at = now + LOOK_INTERVAL
+            with suppress(OSError):  # we may be another user by now
+                os.utime(self._held.fd)
         return True
 
     def remove(self) -> None:
@@ -65,8 +66,14 @@ def vouch_for(lock_id: str) -> str:
     return own_guard()
 
 
-def is_given_back(lock_id: str) -> None:
+def given_back(lock_id: str) -> None:
     _vouched.discard(lock_id)
+
+
+def keep_young() -> None:
+    """For as long as locks name it; a new one would be of no use to them."""
+    for guard in _guards[-1:]:
+        guard.is_good()
 
 
 def own_guard() -> str:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from inturn.locks.engine import Claim, Grant, Holder, Refusal, Renewal
 from inturn.locks.errors import LockMalformed
-from inturn.locks.guard import is_dead, is_given_back, own_guard, vouch_for
+from inturn.locks.guard import given_back, is_dead, keep_young, vouch_for
 from inturn.locks.redis_scripts import Call, milliseconds, script
 from inturn.locks.steps import Steps
 
@@ -50,7 +50,7 @@ class SmartClaim(Claim):
         return reply
 
     def _refused(self, reply: list[Any]) -> Refusal:
-        is_given_back(self.lock_id)
+        given_back(self.lock_id)
         if reply[0] != HELD:
             raise malformed(self.name, reply[1])
         holder = holder_of(self.name, reply[1:-1])
@@ -66,7 +66,7 @@ class SmartClaim(Claim):
     def drop(self) -> Steps[bool]:
         keys = (self.keys.lock, self.keys.mark(self.lock_id))
         reply = yield Call(DROP, keys, (self.lock_id, self.channel, *self._must_stay()))
-        is_given_back(self.lock_id)
+        given_back(self.lock_id)
         return bool(reply)
 
     def _must_stay(self) -> tuple[int, ...]:
@@ -77,8 +77,7 @@ class SmartClaim(Claim):
 
     def renew(self, ttl: float | None) -> Steps[Renewal]:
         assert ttl is not None
-        if self._lock.identity.guarded:
-            own_guard()  # kept young for as long as a lock names it
+        keep_young()
         keys = (self.keys.lock, self.keys.mark(self.lock_id))
         reply = yield Call(script("renew", "held"), keys, (self.lock_id, milliseconds(ttl)))
         return Renewal(reply)
