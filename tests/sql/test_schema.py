@@ -146,3 +146,22 @@ def test_an_app_brings_its_schema_up_to_date(empty_dsn: str) -> None:
         assert app.check_connection()
         anyio.run(app.schema_manager.apply_schema_async)
         assert app.check_connection()
+
+
+def test_what_goes_on_in_one_schema_holds_up_nothing_in_another(dsn: str) -> None:
+    """Two queues in one database: one claim at a time clears the front of its own."""
+    migrate(dsn, "other")
+    claim = "SELECT id FROM {0}.claim({0}.register_worker('w', 'here', 1, NULL, 1), NULL, 1)"
+    with psycopg.connect(dsn) as one, psycopg.connect(dsn) as two:
+        for connection, schema in ((one, "inturn"), (two, "other")):
+            app = App(connector=PsycopgConnector(dsn, schema=schema))
+            with app.open():
+                task = app.configure_task("t", lock="lane")
+                task.defer()
+                assert connection.execute(claim.format(schema).encode()).fetchall()
+                connection.commit()
+                for _ in range(3):
+                    task.defer()
+            assert connection.execute(claim.format(schema).encode()).fetchall() == []  # and it stays open
+        statuses = two.execute("SELECT status::text FROM other.jobs ORDER BY id").fetchall()
+        assert statuses == [("doing",), ("blocked",), ("blocked",), ("blocked",)]
