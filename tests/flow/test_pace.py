@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from functools import partial
 
 import anyio
@@ -9,6 +10,7 @@ import psycopg
 import pytest
 
 from inturn import App
+from inturn.worker.appetite import PATIENCE, Appetite
 from inturn.worker.attempt import Attempt
 from inturn.worker.pace import MOST_AHEAD, Pace
 from tests.flow.conftest import Query
@@ -33,6 +35,16 @@ def test_short_jobs_are_claimed_ahead_within_bounds_and_a_long_one_ends_that() -
 
 def test_a_worker_that_claims_nothing_ahead_reports_before_it_claims() -> None:
     assert not Pace(1).prefers_claim(in_hand=0)
+
+
+def test_a_worker_is_patient_thrice_and_again_when_it_has_found_something() -> None:
+    appetite = Appetite(poll=600.0)
+    for _ in range(PATIENCE):
+        assert appetite.patient
+        appetite.found_less(0, timedelta(0), told=True)
+    assert not appetite.patient
+    appetite.found_less(1, timedelta(0), told=True)
+    assert appetite.patient
 
 
 def test_what_waits_for_a_slot_gets_stale() -> None:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,6 +58,29 @@ def name_of(path: Path) -> str:
 def test_S8_a_process_has_one_guard_for_all_its_locks(conn: "redis.Redis", folder: Path) -> None:
     with SmartLock(conn, "it"), SmartLock(conn, "other"):
         assert names(folder) == {named_in(conn)}
+
+
+def test_S8_two_threads_that_take_their_first_lock_at_once_make_one_guard(folder: Path, monkeypatch: Any) -> None:
+    """The first stops while it makes it, until the second has come to where it must wait, or is done."""
+    first_is_in, go_on = threading.Event(), threading.Event()
+
+    def stopping(_: Path) -> None:
+        first_is_in.set()
+        go_on.wait(0.5 if threading.current_thread() is second else 20)
+
+    monkeypatch.setattr(guard, "_sweep", stopping)
+    made: list[str] = []
+    first, second = (threading.Thread(target=lambda n=n: made.append(guard.vouch_for(n))) for n in "12")
+    first.start()
+    assert first_is_in.wait(20)
+    second.start()
+    second.join(1)
+    go_on.set()
+    for thread in (first, second):
+        thread.join(20)
+    assert len(made) == 2
+    assert set(made) == names(folder)
+    assert len(names(folder)) == 1
 
 
 def test_S8_a_guard_elsewhere_proves_nothing(conn: "redis.Redis", socket: str, spawn: Spawn, tmp_path: Path) -> None:

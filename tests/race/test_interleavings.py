@@ -643,6 +643,18 @@ def test_a_claim_looks_past_another_that_is_stuck_at_the_front(stage: Stage) -> 
 
 
 @story(
+    Mutation(
+        "it goes home after the first look", "claim.sql", "(v_ids <> '{}' OR v_window < 2000)", "(v_window < 2000)"
+    )
+)
+def test_a_claim_with_very_much_room_takes_more_lanes_than_one_look_may(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    for number in range(150):
+        producer.defer(f"lane {number}")
+    promise(len(worker.claim(1000)) == 150, "all of them")
+
+
+@story(
     Mutation("lost lanes are tried again", "candidates.sql", "                AND t.lock <> ALL (p_lost)\n", ""),
     Mutation("a lane lost is the end", "claim.sql", "OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used", ""),
 )

@@ -63,7 +63,9 @@ _making = threading.RLock()
 def vouch_for(lock_id: str) -> str:
     """The guard to name in the value of this lock, which is held from now on for all we know."""
     _vouched.add(lock_id)
-    return own_guard()
+    if not _guards or not _guards[-1].is_good():
+        _make(known=len(_guards))
+    return _guards[-1].name
 
 
 def given_back(lock_id: str) -> None:
@@ -74,12 +76,6 @@ def keep_young() -> None:
     """For as long as locks name it; a new one would be of no use to them."""
     for guard in _guards[-1:]:
         guard.is_good()
-
-
-def own_guard() -> str:
-    if not _guards or not _guards[-1].is_good():
-        _make(known=len(_guards))
-    return _guards[-1].name
 
 
 def _make(known: int) -> None:

@@ -11,8 +11,6 @@ from inturn.locks.steps import Steps
 if TYPE_CHECKING:
     from inturn.locks.smart import _Smart
 
-TAKE = script("take", "take_free", "held")
-DROP = script("drop", "drop_ours", "held")
 HELD, SEED_WANTED = 0, 2  # replies of take.lua
 NO_GUARD = "-"
 LONGEST_PAUSE = 1.0  # seconds: a release is told, this is for what is not (an expiry by another's hand)
@@ -29,18 +27,19 @@ class SmartClaim(Claim):
         self._taken_at: float | None = None
 
     def take(self, patience: float) -> Steps[Grant | Refusal]:
-        reply = yield self._request(NO_GUARD, "" if self._lock.seed else "0")
+        seed = "" if self._lock.seed else "0"
+        reply = yield self._request(NO_GUARD, seed)
         if isinstance(reply, list):
-            reply = yield from self._ask_again(reply)
+            reply = yield from self._ask_again(reply, seed)
         if isinstance(reply, list):
             return self._refused(reply)
         self._taken_at = self._lock.terms.clock()
         fence, acquired_at = reply.split()
         return Grant(self._lock.identity.owner, int(fence), int(acquired_at))
 
-    def _ask_again(self, reply: Any) -> Steps[Any]:
+    def _ask_again(self, reply: Any, seed: str) -> Steps[Any]:
         """With what the server cannot know: whether a process of this host is dead, and the fence's seed."""
-        dead, seed = NO_GUARD, "" if self._lock.seed else "0"
+        dead = NO_GUARD
         if reply[0] == HELD and is_dead(text(reply[-1])):
             dead = text(reply[-1])
             reply = yield self._request(dead, seed)
@@ -61,11 +60,11 @@ class SmartClaim(Claim):
         proof = f'"guard":"{vouch_for(self.lock_id)}"' if lock.identity.guarded else '"portable":true'
         value = f'{{"lock_id":"{self.lock_id}",{lock.members},{proof}'
         arguments = (value, milliseconds(lock.terms.first_ttl), f"{lock.policy.words} {dead} {seed}")
-        return Call(TAKE, (self.keys.lock, self.keys.fence), arguments)
+        return Call(script("take", "take_free", "held"), (self.keys.lock, self.keys.fence), arguments)
 
     def drop(self) -> Steps[bool]:
         keys = (self.keys.lock, self.keys.mark(self.lock_id))
-        reply = yield Call(DROP, keys, (self.lock_id, self.channel, *self._must_stay()))
+        reply = yield Call(script("drop", "drop_ours", "held"), keys, (self.lock_id, self.channel, *self._must_stay()))
         given_back(self.lock_id)
         return bool(reply)
 
