@@ -466,7 +466,7 @@ def test_X44_odd_names_keep_all_keys_in_one_slot(conn: "redis.Redis", name: str)
     with lock as lease:
         assert lease is not None
         keys = [lock.keys.lock, lock.keys.of("fence"), lock.keys.mark(lease.lock_id)]
-        assert len({key_slot(key.encode()) for key in keys}) == 1
+        assert len({key_slot(key) for key in keys}) == 1
         assert SmartLock(conn, name).locked()
 
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import gc
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -114,6 +116,20 @@ def test_only_its_owner_owns_and_releases_it(make: Make) -> None:
         assert first.owned()
     with pytest.raises(LockNotHeld):
         first.release()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lock_that_lives_long_does_not_remember_the_leases_that_were_released(make: Make) -> None:
+    lock = make()
+    lease = lock.acquire()
+    assert lease is not None
+    gone = [weakref.ref(lease)]
+    lease.release()
+    with lock as lease:
+        assert lease is not None
+        gone.append(weakref.ref(lease))
+    del lease
+    assert [lease() for lease in gone] == [None, None]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -291,6 +307,32 @@ def test_async_it_is_held_by_one_and_then_by_the_next(make_async: Any) -> None:
         assert not await second.locked()
         assert await second.acquire(blocking=False)
         await second.release()
+
+    asynchronously(make_async, body)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_async_a_lock_that_lives_long_does_not_remember_the_leases_that_were_released(make_async: Any) -> None:
+    async def body(make: Callable[..., AsyncLock]) -> None:
+        lock = make()
+        lease = await lock.acquire()
+        assert lease is not None
+        gone = weakref.ref(lease)
+        await lease.release()
+        del lease
+        assert gone() is None
+
+    asynchronously(make_async, body)
+
+
+@pytest.mark.parametrize("kind", LEASES)
+def test_async_a_loop_does_not_remember_the_leases_that_were_released(make_async: Any) -> None:
+    async def body(make: Callable[..., AsyncLock]) -> None:
+        lock = make()
+        for _ in range(300):
+            async with lock:
+                pass
+        assert sum(isinstance(known, asyncio.TimerHandle) for known in gc.get_objects()) < 200
 
     asynchronously(make_async, body)
 

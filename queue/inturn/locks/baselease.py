@@ -13,18 +13,20 @@ import json
 import logging
 import os
 import threading
-import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary, ref
 
 from inturn.locks.engine import Claim, Grant, Renewal
 from inturn.locks.errors import LockLost, LockNotHeld
 from inturn.locks.loss import Loss
 from inturn.locks.terms import check_ttl
 
+if TYPE_CHECKING:
+    from inturn.locks.baselock import BaseLock
+
 logger = logging.getLogger(__name__)
-Clock = Callable[[], float]
 _pid = os.getpid()
 living: "WeakValueDictionary[str, BaseLease]" = WeakValueDictionary()  # of this process, by lock_id
 kept: "set[BaseLease]" = set()  # a mutex is not lost with the last reference to it, but with its process
@@ -39,32 +41,26 @@ os.register_at_fork(after_in_child=_note_fork)
 
 
 class BaseLease:
-    def __init__(
-        self,
-        claim: Claim,
-        grant: Grant,
-        *,
-        ttl: float | None,
-        began: float,
-        max_hold: float | None = None,
-        clock: Clock = time.monotonic,
-    ) -> None:
+    def __init__(self, lock: "BaseLock[Any]", claim: Claim, grant: Grant, port: Any, began: float) -> None:
+        terms = lock.terms
         self.name = claim.name
         self.lock_id = claim.lock_id
         self.fence = grant.fence
         self.owner = grant.owner
         self.acquired_at = grant.acquired_at
-        self.ttl = ttl
+        self.port = port
+        self.ttl = terms.ttl
         self._changing = threading.Lock()
         self.lost = Loss(self._changing)
         self.released = False
         self.ending = False  # a release was begun: no more renewals
         self.why_lost = ""
-        self.clock = clock
+        self.clock = terms.clock
         self.began = began
-        self.last_end = None if max_hold is None else began + max_hold
-        self.expires = self._end_of(ttl, began)
+        self.last_end = None if terms.max_hold is None else began + terms.max_hold
+        self.expires = self._end_of(terms.ttl, began)
         self._claim = claim
+        self._lock = ref(lock)  # which has us: two that know each other would not be gone at once
         self._pid = _pid
         self._callbacks: list[Callable[[], object]] = []
 
@@ -152,7 +148,7 @@ class BaseLease:
         if outcome is Renewal.RENEWED:
             self.expires = self._end_of(ttl, began)
         elif outcome is Renewal.RELEASED:
-            self.released = True
+            self._note_released()
         else:
             self.lose("somebody else has it or has broken it")
 
@@ -166,9 +162,15 @@ class BaseLease:
         self.ending = True
         return True
 
-    def _end_release(self, given_back: bool) -> None:
+    def _note_released(self) -> None:
         self.released = True
         kept.discard(self)
+        lock = self._lock()
+        if lock is not None:
+            lock.forget(self)
+
+    def _end_release(self, given_back: bool) -> None:
+        self._note_released()
         if self.lost or not given_back:
             self.why_lost = self.why_lost or "somebody else has it or has broken it"
             raise self.loss()
@@ -180,8 +182,9 @@ class BaseLease:
         self.ensure()
 
     def _end_of(self, ttl: float | None, began: float) -> float | None:
-        ends = [end for end in (None if ttl is None else began + ttl, self.last_end) if end is not None]
-        return min(ends, default=None)
+        if ttl is None:
+            return self.last_end
+        return began + ttl if self.last_end is None else min(began + ttl, self.last_end)
 
     def _not_held(self) -> LockNotHeld:
         why = "it belongs to the process that this one was forked from" if self.foreign else "it was released"

@@ -16,7 +16,6 @@ from inturn.locks.terms import Terms
 from inturn.locks.watchdog import watch
 
 L = TypeVar("L", bound=BaseLease)
-T = TypeVar("T")
 
 
 class BaseLock(ABC, Generic[L]):
@@ -28,7 +27,7 @@ class BaseLock(ABC, Generic[L]):
             raise ValueError("a lock needs a name")
         self.name = name
         self.terms = terms
-        self._held: dict[object, list[L]] = {}
+        self._held: dict[L, object] = {}  # who acquired it; the last is the latest
         self._entered: dict[object, list[L | None]] = {}
         self._settings: Self | None = None
 
@@ -61,13 +60,13 @@ class BaseLock(ABC, Generic[L]):
         timeout = self.terms.timeout if timeout is None else timeout
         if timeout is not None:
             return self.terms.clock() + timeout
-        if self.permits == 1 and self._held and any(lease.valid for lease in self._held.get(caller(), ())):
+        if self.permits == 1 and self._held and any(lease.valid for lease in self._held_by(caller())):
             raise LockDeadlock("you hold it already, and would wait for yourself for ever", name=self.name)
         return None
 
     def _granted(self, make: Callable[..., L], claim: Claim, outcome: Grant, began: float, port: object) -> L:
         terms = self.terms
-        lease = make(claim, outcome, port, ttl=terms.ttl, began=began, max_hold=terms.max_hold, clock=terms.clock)
+        lease = make(self, claim, outcome, port, began)
         living[lease.lock_id] = lease
         if terms.renew and not self.portable:
             kept.add(lease)
@@ -75,41 +74,42 @@ class BaseLock(ABC, Generic[L]):
         return lease
 
     def _hold(self, lease: L) -> L:
-        _append(self._held, caller(), lease)
+        self._held[lease] = caller()
         return lease
+
+    def _held_by(self, whom: object) -> list[L]:
+        return [lease for lease, holder in list(self._held.items()) if holder is whom]
 
     def _mine(self) -> L:
         """The lease that this thread or task acquired last."""
-        ended = (key for key in list(self._held) if isinstance(key, asyncio.Task) and key.done())
-        for key in (caller(), *ended):  # what a task acquired that has ended since belongs to whoever goes on
-            for lease in reversed(self._held.get(key, [])):
+        ended = (who for who in list(self._held.values()) if isinstance(who, asyncio.Task) and who.done())
+        for who in (caller(), *ended):  # what a task acquired that has ended since belongs to whoever goes on
+            for lease in reversed(self._held_by(who)):
                 if not lease.released and not lease.foreign:
                     return lease
         raise LockNotHeld(
             "this thread or task did not acquire it, or has released it; elsewhere release the lease", name=self.name
         )
 
-    def _forget(self, lease: L) -> None:
-        for key, leases in list(self._held.items()):
-            if any(other is lease for other in leases):
-                leases[:] = [other for other in leases if other is not lease]
-                if not leases:
-                    self._held.pop(key, None)
-                return
+    def forget(self, lease: L) -> None:
+        """It was released, by whomever."""
+        self._held.pop(lease, None)
 
     def _entered_with(self, lease: L | None, refusal: Refusal | None) -> L | None:
         me = caller()
         if lease is not None:
-            _append(self._held, me, lease)
+            self._held[lease] = me
         elif self.terms.on_timeout == "raise":
             raise self.busy(refusal)
-        _append(self._entered, me, lease)
+        self._entered.setdefault(me, []).append(lease)
         return lease
 
     def _leave(self) -> L | None:
         key = caller()
         entered = self._entered[key]
         lease = entered.pop()
+        if lease is not None:
+            self.forget(lease)
         if not entered:
             del self._entered[key]
         return lease
@@ -140,16 +140,5 @@ class BaseLock(ABC, Generic[L]):
 
 def caller() -> object:
     """The running task, or else the thread."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        task = None
+    task = asyncio.current_task() if asyncio._get_running_loop() else None
     return task or threading.current_thread()
-
-
-def _append(lists: dict[object, list[T]], key: object, value: T) -> None:
-    known = lists.get(key)
-    if known is None:
-        lists[key] = [value]
-    else:
-        known.append(value)

@@ -24,7 +24,7 @@ class BasicClaim(Claim):
 
     def __init__(self, lock: "_Basic[Any]", lock_id: str | None) -> None:
         super().__init__(lock.name, lock_id)
-        self.channel: str = lock.keys.of("free")
+        self.channel: bytes = lock.keys.channel
         self._lock = lock
         self._taken = False
 
@@ -80,7 +80,7 @@ class _Basic(BaseLock[L]):
         return None if left == -2 else Holder(self.name, ttl=None if left < 0 else left / 1000)
 
     def break_steps(self) -> Steps[bool]:
-        reply = yield Call(script("basic_drop"), (self.keys.lock,), (self.keys.of("free"),))
+        reply = yield Call(script("basic_drop"), (self.keys.lock,), (self.keys.channel,))
         if reply[0] == -1:
             raise malformed(self.name, reply[1])
         return bool(reply[0])

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from inturn.locks.errors import LockBackendError, LockError
 from inturn.locks.steps import Listen, Pause, Steps
 
 T = TypeVar("T")
+P = ParamSpec("P")
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.05  # seconds: where nothing tells a waiter that the lock is free
 
 
@@ -52,7 +53,7 @@ class Renewal(Enum):
 
 
 class Claim(ABC):
-    channel: str | None = None  # where a release is told
+    channel: bytes | None = None  # where a release is told
     longest_pause: float = LONGEST_PAUSE
 
     def __init__(self, name: str, lock_id: str | None = None) -> None:
@@ -87,7 +88,7 @@ def acquire(claim: Claim, deadline: float | None, clock: Callable[[], float]) ->
         while True:
             began = clock()
             patience = float("inf") if deadline is None else max(0.0, deadline - began)
-            outcome = yield from repeated(lambda: claim.take(patience))  # noqa: B023 (called at once)
+            outcome = yield from repeated(claim.take, patience)
             if isinstance(outcome, Grant):
                 return outcome, began
             left = float("inf") if deadline is None else deadline - clock()
@@ -108,14 +109,14 @@ def acquire(claim: Claim, deadline: float | None, clock: Callable[[], float]) ->
         raise
 
 
-def repeated(operation: Callable[[], Steps[T]]) -> Steps[T]:
+def repeated(operation: Callable[P, Steps[T]], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
     """Once more at once, if the reply was lost: connections die in idle hours, and claims can be repeated."""
     try:
-        return (yield from operation())
+        return (yield from operation(*args, **kwargs))
     except LockBackendError as error:
         if not error.unclear:
             raise
-    return (yield from operation())
+    return (yield from operation(*args, **kwargs))
 
 
 def growing(longest: float) -> Iterator[float]:

@@ -1,18 +1,16 @@
 """Leases of threads and of tasks; what they promise stands in baselease.py."""
 
-from typing import Any
+import asyncio
 
 from inturn.locks.baselease import BaseLease
-from inturn.locks.engine import Claim, Grant, repeated
+from inturn.locks.engine import repeated
 from inturn.locks.steps import AsyncPort, Port, run, run_async
 
 
 class Lease(BaseLease):
     """One acquisition of one lock: what `acquire()` and `with` give; its `fence` rises with each."""
 
-    def __init__(self, claim: Claim, grant: Grant, port: Port, **terms: Any) -> None:
-        super().__init__(claim, grant, **terms)
-        self.port = port
+    port: Port
 
     def release(self) -> None:
         """Give it back; raises LockLost if there was nothing left to give. Releasing again does nothing."""
@@ -30,7 +28,7 @@ class Lease(BaseLease):
 
     def renew(self) -> None:
         ttl, began = self.next_ttl(), self.clock()
-        self.renewed(run(repeated(lambda: self._claim.renew(ttl)), self.port), ttl, began)
+        self.renewed(run(repeated(self._claim.renew, ttl), self.port), ttl, began)
 
     def owned(self) -> bool:
         return not self.foreign and not self.released and run(repeated(self._claim.owned), self.port)
@@ -39,9 +37,13 @@ class Lease(BaseLease):
 class AsyncLease(BaseLease):
     """One acquisition of one async lock."""
 
-    def __init__(self, claim: Claim, grant: Grant, port: AsyncPort, **terms: Any) -> None:
-        super().__init__(claim, grant, **terms)
-        self.port = port
+    port: AsyncPort
+    first_look: asyncio.TimerHandle | None = None  # of the watchdog
+
+    def _note_released(self) -> None:
+        super()._note_released()
+        if self.first_look is not None:  # it would remember us for as long as we might have lived
+            self.first_look.cancel()
 
     async def release(self) -> None:
         """Give it back; raises LockLost if there was nothing left to give. Releasing again does nothing."""
@@ -59,7 +61,7 @@ class AsyncLease(BaseLease):
 
     async def renew(self) -> None:
         ttl, began = self.next_ttl(), self.clock()
-        self.renewed(await run_async(repeated(lambda: self._claim.renew(ttl)), self.port), ttl, began)
+        self.renewed(await run_async(repeated(self._claim.renew, ttl), self.port), ttl, began)
 
     async def owned(self) -> bool:
         return not self.foreign and not self.released and await run_async(repeated(self._claim.owned), self.port)

@@ -27,12 +27,7 @@ class Lock(BaseLock[Lease]):
         return lease and self._hold(lease)
 
     def release(self) -> None:
-        lease = self._mine()
-        try:
-            lease.release()
-        finally:
-            if lease.released:
-                self._forget(lease)
+        self._mine().release()
 
     def extend(self, ttl: float) -> None:
         self._mine().extend(ttl)
@@ -85,10 +80,7 @@ class Lock(BaseLock[Lease]):
 
     def _release(self, lease: Lease | None) -> None:
         if lease is not None:
-            try:
-                lease.release()
-            finally:
-                self._forget(lease)
+            lease.release()
 
     def __enter__(self) -> Lease | None:
         lease, refusal = self._try(self._deadline(None, True))

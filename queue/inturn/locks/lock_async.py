@@ -22,12 +22,7 @@ class AsyncLock(BaseLock[AsyncLease]):
         return lease and self._hold(lease)
 
     async def release(self) -> None:
-        lease = self._mine()
-        try:
-            await lease.release()
-        finally:
-            if lease.released:
-                self._forget(lease)
+        await self._mine().release()
 
     async def extend(self, ttl: float) -> None:
         await self._mine().extend(ttl)
@@ -80,10 +75,7 @@ class AsyncLock(BaseLock[AsyncLease]):
 
     async def _release(self, lease: AsyncLease | None) -> None:
         if lease is not None:
-            try:
-                await lease.release()
-            finally:
-                self._forget(lease)
+            await lease.release()
 
     async def __aenter__(self) -> AsyncLease | None:
         lease, refusal = await self._try(self._deadline(None, True))

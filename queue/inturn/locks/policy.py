@@ -16,11 +16,11 @@ class Policy:
     stale: float = 0.0  # as same_host, for such a lock
 
     @cached_property
-    def words(self) -> str:
+    def words(self) -> bytes:
         """For the script that takes."""
         same_host = -1 if self.same_host is None else milliseconds(self.same_host)
         stale_after = -1 if self.stale_after is None else math.ceil(self.stale_after)
-        return f"{same_host} {stale_after} {milliseconds(self.stale)}"
+        return b"%d %d %d" % (same_host, stale_after, milliseconds(self.stale))
 
 
 DEFAULT = Policy()

@@ -25,15 +25,15 @@ class RedisPort:
 
     def do(self, request: Any) -> Any:
         match request:
-            case Pause(seconds):
-                self._pause(seconds)
-            case Listen(channel):
-                self._listen(channel)
-            case _:
+            case Call():
                 try:
                     return self._call(request)
                 except exceptions.RedisError as error:
                     raise translated(error) from error
+            case Pause(seconds):
+                self._pause(seconds)
+            case Listen(channel):
+                self._listen(channel)
 
     def rest(self) -> None:
         messages, self._messages = self._messages, None
@@ -50,7 +50,7 @@ class RedisPort:
         except exceptions.NoScriptError:
             return self._client.eval(call.script.text, *call.words)
 
-    def _listen(self, channel: str) -> None:
+    def _listen(self, channel: bytes) -> None:
         # Without a connection to spare we wait by the clock.
         with suppress(exceptions.RedisError, OSError):
             self._messages = self._client.pubsub()
@@ -75,15 +75,15 @@ class AsyncRedisPort:
 
     async def do(self, request: Any) -> Any:
         match request:
-            case Pause(seconds):
-                await self._pause(seconds)
-            case Listen(channel):
-                await self._listen(channel)
-            case _:
+            case Call():
                 try:
                     return await self._call(request)
                 except exceptions.RedisError as error:
                     raise translated(error) from error
+            case Pause(seconds):
+                await self._pause(seconds)
+            case Listen(channel):
+                await self._listen(channel)
 
     async def rest(self) -> None:
         messages, self._messages = self._messages, None
@@ -100,7 +100,7 @@ class AsyncRedisPort:
         except exceptions.NoScriptError:
             return await self._client.eval(call.script.text, *call.words)
 
-    async def _listen(self, channel: str) -> None:
+    async def _listen(self, channel: bytes) -> None:
         with suppress(exceptions.RedisError, OSError):
             self._messages = self._client.pubsub()
             await self._messages.subscribe(channel)

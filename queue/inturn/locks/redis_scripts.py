@@ -19,15 +19,16 @@ MARK_MS = 30_000  # how long a release can be repeated: longer than any client r
 @dataclass(frozen=True, slots=True)
 class Script:
     text: str
-    sha: str = field(init=False)
+    sha: bytes = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sha", hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest())
+        sha = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+        object.__setattr__(self, "sha", sha.encode())
 
 
 class Call(NamedTuple):
     script: Script
-    keys: Sequence[str]
+    keys: Sequence[str | bytes]
     arguments: Sequence[str | int | bytes] = ()
 
     @property
@@ -41,20 +42,20 @@ def script(name: str, *preludes: str) -> Script:
 
 
 class Keys:
-    """The keys of one lock."""
+    """The keys of one lock, and its channel; as bytes, which clients need not encode anew in each call."""
 
     def __init__(self, prefix: str, name: str) -> None:
         if not name or name.startswith("}") or len(name) > 1024:
             raise ValueError(f"name={name[:50]!r}: give 1 to 1,024 characters, the first of them not }}")
-        self.lock = written("name", f"{prefix}:{{{name}}}")
+        self.lock = written("name", f"{prefix}:{{{name}}}").encode()
         self.fence = self.of("fence")
         self.channel = self.of("free")
 
-    def of(self, part: str) -> str:
-        return f"{self.lock}:{part}"
+    def of(self, part: str) -> bytes:
+        return self.lock + b":" + part.encode()
 
-    def mark(self, lock_id: str) -> str:
-        return self.of(f"released:{lock_id}")
+    def mark(self, lock_id: str) -> bytes:
+        return self.lock + b":released:" + lock_id.encode()
 
 
 def written(what: str, text: str) -> str:

@@ -26,9 +26,9 @@ from inturn.locks.lock import Lock
 from inturn.locks.lock_async import AsyncLock
 from inturn.locks.policy import DEFAULT, Policy
 from inturn.locks.redis import AsyncRedisPort, RedisPort
-from inturn.locks.redis_scripts import Call, Keys, script, written
+from inturn.locks.redis_scripts import Call, Keys, milliseconds, script, written
 from inturn.locks.sigterm import expire_on_sigterm
-from inturn.locks.smart_claim import SmartClaim, holder_of, malformed
+from inturn.locks.smart_claim import NO_GUARD, SmartClaim, holder_of, malformed
 from inturn.locks.steps import Steps
 from inturn.locks.terms import OnTimeout, Terms
 
@@ -81,8 +81,16 @@ class _Smart(BaseLock[L]):
         self.seed = seed
         self.identity = Identity(hostname, hostname, guarded=not portable)
         self.members = _members(self.identity)
+        self.life = b"%d" % milliseconds(self.terms.first_ttl)
+        self.first_words = self.words(NO_GUARD)
         if sigterm is not None and ttl > sigterm:
             expire_on_sigterm(sigterm)
+
+    def words(self, dead: str, seed: str | None = None) -> bytes:
+        """For the script that takes; clients need not encode bytes."""
+        if seed is None:
+            seed = "" if self.seed else "0"
+        return b"%b %b %b" % (self.policy.words, dead.encode(), seed.encode())
 
     def claim(self, lock_id: str | None = None) -> Claim:
         return SmartClaim(self.settings(), lock_id)
@@ -102,8 +110,8 @@ class _Smart(BaseLock[L]):
         return holder_of(self.name, reply[1:]) if reply[0] else None
 
     def break_steps(self) -> Steps[bool]:
-        keys = (self.keys.lock, self.keys.of("fence"))
-        reply = yield Call(script("break", "held"), keys, (self.keys.of("free"),))
+        keys = (self.keys.lock, self.keys.fence)
+        reply = yield Call(script("break", "held"), keys, (self.keys.channel,))
         if reply[0] == -1:
             raise malformed(self.name, reply[1])
         return bool(reply[0])

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 HELD, SEED_WANTED = 0, 2  # replies of take.lua
 NO_GUARD = "-"
+TAKE, DROP = script("take", "take_free", "held"), script("drop", "drop_ours", "held")
 LONGEST_PAUSE = 1.0  # seconds: a release is told, this is for what is not (an expiry by another's hand)
 
 
@@ -22,30 +23,30 @@ class SmartClaim(Claim):
     def __init__(self, lock: "_Smart[Any]", lock_id: str | None) -> None:
         super().__init__(lock.name, lock_id)
         self.keys = lock.keys
-        self.channel: str = lock.keys.channel
+        self.channel: bytes = lock.keys.channel
         self._lock = lock
         self._taken_at: float | None = None
 
     def take(self, patience: float) -> Steps[Grant | Refusal]:
-        seed = "" if self._lock.seed else "0"
-        reply = yield self._request(NO_GUARD, seed)
+        reply = yield self._request(self._lock.first_words)
         if isinstance(reply, list):
-            reply = yield from self._ask_again(reply, seed)
+            reply = yield from self._ask_again(reply)
         if isinstance(reply, list):
             return self._refused(reply)
         self._taken_at = self._lock.terms.clock()
         fence, acquired_at = reply.split()
         return Grant(self._lock.identity.owner, int(fence), int(acquired_at))
 
-    def _ask_again(self, reply: Any, seed: str) -> Steps[Any]:
+    def _ask_again(self, reply: Any) -> Steps[Any]:
         """With what the server cannot know: whether a process of this host is dead, and the fence's seed."""
+        lock = self._lock
         dead = NO_GUARD
         if reply[0] == HELD and is_dead(text(reply[-1])):
             dead = text(reply[-1])
-            reply = yield self._request(dead, seed)
+            reply = yield self._request(lock.words(dead))
         if isinstance(reply, list) and reply[0] == SEED_WANTED:
-            assert self._lock.seed is not None
-            reply = yield self._request(dead, str(checked(self._lock.seed())))
+            assert lock.seed is not None
+            reply = yield self._request(lock.words(dead, str(checked(lock.seed()))))
         return reply
 
     def _refused(self, reply: list[Any]) -> Refusal:
@@ -55,16 +56,15 @@ class SmartClaim(Claim):
         holder = holder_of(self.name, reply[1:-1])
         return Refusal(holder, None if holder.ttl is None else holder.ttl + 0.001)
 
-    def _request(self, dead: str, seed: str) -> Call:
+    def _request(self, words: bytes) -> Call:
         lock = self._lock
         proof = f'"guard":"{vouch_for(self.lock_id)}"' if lock.identity.guarded else '"portable":true'
         value = f'{{"lock_id":"{self.lock_id}",{lock.members},{proof}'
-        arguments = (value, milliseconds(lock.terms.first_ttl), f"{lock.policy.words} {dead} {seed}")
-        return Call(script("take", "take_free", "held"), (self.keys.lock, self.keys.fence), arguments)
+        return Call(TAKE, (self.keys.lock, self.keys.fence), (value, lock.life, words))
 
     def drop(self) -> Steps[bool]:
         keys = (self.keys.lock, self.keys.mark(self.lock_id))
-        reply = yield Call(script("drop", "drop_ours", "held"), keys, (self.lock_id, self.channel, *self._must_stay()))
+        reply = yield Call(DROP, keys, (self.lock_id, self.channel, *self._must_stay()))
         given_back(self.lock_id)
         return bool(reply)
 

@@ -18,7 +18,7 @@ Steps = Generator[Any, Any, T]
 class Listen:
     """From now on, a message on this channel ends a pause early."""
 
-    channel: str
+    channel: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,13 @@ class Clock:
         self._due: list[tuple[float, int, Action, Alive]] = []
         self._many = 1000
         self._numbers = count()
-        self._changed = threading.Condition()
+        self._changing = threading.Lock()
+        self._changed = threading.Condition(self._changing)
         self._running = False
 
     def after(self, seconds: float, action: Action, alive: Alive) -> None:
         entry = (time.monotonic() + seconds, next(self._numbers), action, alive)
-        with self._changed:
+        with self._changing:
             if len(self._due) > self._many:  # of locks that were held for a moment only
                 self._due = [waiting for waiting in self._due if waiting[3]()]
                 heapq.heapify(self._due)

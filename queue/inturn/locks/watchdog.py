@@ -141,10 +141,10 @@ def watch(lease: BaseLease, *, renewing: bool) -> None:
     if lease.last_end is not None:
         wait = min(wait, lease.remaining())
     kept: ref[BaseLease] = ref(lease)
-    if isinstance(lease, Lease):
-        _clock.after(wait, partial(_begin, kept, renewing), partial(_unfinished, kept))
+    if isinstance(lease, AsyncLease):
+        lease.first_look = asyncio.get_running_loop().call_later(wait, _begin, kept, renewing)
     else:
-        asyncio.get_running_loop().call_later(wait, _begin, kept, renewing)
+        _clock.after(wait, partial(_begin, kept, renewing), partial(_unfinished, kept))
 
 
 def _begin(kept: "ref[BaseLease]", renewing: bool) -> None:

@@ -39,7 +39,7 @@ local value, problem = held(KEYS[1])
 if value then
   local ours = cjson.decode(ARGV[1] .. '}')
   if value.lock_id == ours.lock_id then
-    return string.format('%.0f %.0f', tonumber(value.fence) or -1, value.acquired_at)
+    return granted(string.format('%.0f', tonumber(value.fence) or -1), string.format('%.0f', value.acquired_at))
   end
   local grace = stealable_after(value, ours)
   if grace > 0 then
