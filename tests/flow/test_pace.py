@@ -27,10 +27,22 @@ def test_short_jobs_are_claimed_ahead_within_bounds_and_a_long_one_ends_that() -
     for _ in range(20):
         pace.note(1000)
     assert pace.capacity == 3 + MOST_AHEAD
-    assert pace.prefers_claim(in_hand=100)
-    assert not pace.prefers_claim(in_hand=102)
+    assert pace.prefers_claim(in_hand=MOST_AHEAD // 2)
+    assert not pace.prefers_claim(in_hand=MOST_AHEAD // 2 + 2)
     pace.slow_down()
     assert pace.capacity == 3
+
+
+def test_where_long_jobs_come_among_short_ones_no_more_than_a_tenth_is_ever_put_back() -> None:
+    pace = Pace(3)
+    ended = put_back = 0
+    for between in (30, 200, 1, 1000, 40):  # short jobs between two long ones
+        for _ in range(between):
+            pace.note(1)
+        ended += between
+        put_back += pace.capacity - 3
+        pace.slow_down()
+    assert 0 < put_back <= ended / 10
 
 
 def test_a_worker_that_claims_nothing_ahead_reports_before_it_claims() -> None:

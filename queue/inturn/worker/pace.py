@@ -1,14 +1,18 @@
 """How many jobs a worker has in hand: those that run and, if jobs are short, some ahead, so that slots need not wait for the
-database. Nothing to set: what is claimed ahead is what the worker has lately run in a fiftieth of a second, and what
-finds no slot within half a second goes back to the queue, so a long job holds up nobody behind it.
+database. Nothing to set: what is claimed ahead is what the worker has lately run in a tenth of a second, and what
+finds no slot within half a second goes back to the queue, so a long job holds up nobody behind it for longer.
+
+Where long jobs come among short ones this would happen again and again. So trust grows slowly: claimed ahead is at most
+a tenth of what has ended since the last time, and of a hundred jobs no more than ten are ever put back.
 """
 
 import time
 
 from inturn.worker.attempt import Attempt
 
-AHEAD_SECONDS = 0.02
-MOST_AHEAD = 200
+AHEAD_SECONDS = 0.1
+AHEAD_SHARE = 10
+MOST_AHEAD = 1000
 STALE_SECONDS = 0.5
 
 
@@ -18,6 +22,7 @@ class Pace:
         self._most_ahead = most_ahead
         self._ahead = 0
         self._rate = 0.0  # jobs a second, lately
+        self._ended = 0  # since a job was longer than those before it
         self._noted_at = time.monotonic()
 
     @property
@@ -34,11 +39,13 @@ class Pace:
         rate = ended / max(now - self._noted_at, 0.0005)
         self._noted_at = now
         self._rate += (rate - self._rate) / 4
-        self._ahead = min(self._most_ahead, int(self._rate * AHEAD_SECONDS))
+        self._ended += ended
+        self._ahead = min(self._most_ahead, int(self._rate * AHEAD_SECONDS), self._ended // AHEAD_SHARE)
 
     def slow_down(self) -> None:
         """A job was longer than those before it."""
         self._rate = 0.0
+        self._ended = 0
         self._ahead = 0
 
     def until_stale(self, attempt: Attempt) -> float:
