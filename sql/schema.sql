@@ -1221,10 +1221,10 @@ BEGIN
                CASE WHEN p_after IS NOT NULL THEN times_lost(jobs.errors) + 1 ELSE 0 END AS times
         FROM owner JOIN jobs ON jobs.status = 'doing' AND jobs.worker_id = owner.worker_id
         WHERE NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)
-        LIMIT 1000
+        LIMIT 2000
     ), judged AS (
         SELECT *, coalesce(times > p_max_lost, false) AS hopeless,
-               CASE WHEN times > 1 THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 8 ELSE 0 END AS turn,
+               CASE WHEN times > 1 THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 12 ELSE 0 END AS turn,
                CASE WHEN times > 0 THEN '{"lost": true}' ELSE '{}' END::jsonb || jsonb_build_object('at', clock()) AS error
         FROM orphan
     )

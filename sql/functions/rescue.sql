@@ -4,8 +4,8 @@
 --
 -- A job may be what its workers die of. When it is lost once more than p_max_lost times (NULL: as often as it likes) it fails, and its
 -- lane goes on or halts as after any failure. Nobody can tell it from what was at hand beside it, begun or not. So what is lost
--- again comes back in eight turns, a second apart: each time the innocent share its worker with an eighth of the others,
--- and of the most that a worker has at hand none are left beside it after three times.
+-- again comes back in twelve turns, a second apart: each time a twelfth of the innocent share its worker, and of the most that a
+-- worker has at hand (1,000, and what it runs) none are left beside it after three times.
 --
 -- Returns the jobs taken back. Two rescuers at once do no harm. Bounded: what is left goes with the next call.
 CREATE OR REPLACE FUNCTION rescue(
@@ -31,10 +31,10 @@ BEGIN
                CASE WHEN p_after IS NOT NULL THEN times_lost(jobs.errors) + 1 ELSE 0 END AS times
         FROM owner JOIN jobs ON jobs.status = 'doing' AND jobs.worker_id = owner.worker_id
         WHERE NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)
-        LIMIT 1000
+        LIMIT 2000
     ), judged AS (
         SELECT *, coalesce(times > p_max_lost, false) AS hopeless,
-               CASE WHEN times > 1 THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 8 ELSE 0 END AS turn,
+               CASE WHEN times > 1 THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 12 ELSE 0 END AS turn,
                CASE WHEN times > 0 THEN '{"lost": true}' ELSE '{}' END::jsonb || jsonb_build_object('at', clock()) AS error
         FROM orphan
     )

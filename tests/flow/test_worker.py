@@ -443,6 +443,7 @@ async def test_a_task_that_blocks_the_event_loop_does_not_make_its_worker_look_d
     assert sorted(set(beats)) == beats
 
 
+IDLE = "datname = current_database() AND state = 'idle' AND clock_timestamp() - state_change > interval '0.2 s'"
 CUT = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name IN ('inturn worker', 'inturn listener', 'inturn upkeep')
@@ -484,6 +485,28 @@ async def test_a_claim_whose_reply_was_lost_is_found_and_run(app: App, query: Qu
         await until(lambda: len(seen) == 2)
         group.cancel_scope.cancel()
     assert sorted(seen) == ["lost", "next"]
+
+
+async def test_an_end_whose_reply_was_lost_is_not_said_to_be_lost(
+    app: App, query: Query, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task(pass_context=True)
+    async def end(context: JobContext) -> None:
+        await until(lambda: query("SELECT FROM pg_stat_activity WHERE application_name = 'inturn worker' AND " + IDLE))
+        # The server's side of a finish whose reply never came.
+        query(
+            "SELECT finished_id FROM jobs, finish(worker_id, NULL, 0, ARRAY[id], ARRAY[claim_id], '{succeeded}', '{NULL}')"
+            " WHERE id = %s",
+            context.job.id,
+        )
+        query(CUT)
+
+    end.defer()
+    with anyio.fail_after(60):
+        await app.run_worker_async()
+    assert query("SELECT status FROM finished_jobs") == [("succeeded",)]
+    assert "job.end_unclear" in caplog.text
+    assert "job.lost" not in caplog.text
 
 
 async def test_a_lost_listener_comes_back(

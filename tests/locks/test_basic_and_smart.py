@@ -1,5 +1,7 @@
 """Statements B and S: the dumb Redis lock, and the one with an owner."""
 
+import asyncio
+import gc
 import json
 import multiprocessing
 import os
@@ -15,6 +17,7 @@ import redis
 
 from inturn.locks import (
     JOB,
+    AsyncBasicLock,
     AsyncSmartLock,
     BasicLock,
     LockLost,
@@ -75,6 +78,30 @@ def test_B5_anyones_release_deletes_it(client: "redis.Redis") -> None:
     BasicLock(client, "it").release()
     assert not BasicLock(client, "it").locked()
     assert not isinstance(BasicLock(client, "it"), SmartLock)
+
+
+def test_B5_what_was_released_through_its_lock_is_not_given_back_again_from_under_the_next(
+    client: "redis.Redis",
+) -> None:
+    lock, next_one = BasicLock(client, "it"), BasicLock(client, "it")
+    with lock as lease:
+        lock.release()
+        assert lease is not None
+        assert lease.released
+        assert next_one.acquire(timeout=0)
+    assert next_one.locked()
+
+
+async def released_through_its_lock(client: Any) -> None:
+    lock = AsyncBasicLock(client, "it", ttl=60)
+    for _ in range(300):
+        await lock.acquire()
+        await lock.release()
+    assert sum(isinstance(known, asyncio.TimerHandle) for known in gc.get_objects()) < 200
+
+
+def test_B5_async_a_loop_does_not_remember_what_was_released_through_its_lock(with_async: Async) -> None:
+    with_async(released_through_its_lock)
 
 
 # ---------------------------------------------------------------- smart

@@ -32,6 +32,7 @@ from inturn.locks import (
     lock_from_url,
     locked,
 )
+from inturn.locks.timing import Clock
 from tests.locks.conftest import Async, Spawn, in_threads
 
 # ---------------------------------------------------------------- @locked
@@ -336,6 +337,28 @@ def test_one_watchdog_serves_many_leases(client: "redis.Redis") -> None:
     for lease in leases:
         assert lease is not None
         lease.release()
+
+
+def test_a_signals_handler_may_take_a_lock_while_the_watchdog_is_told_of_another() -> None:
+    clock, told = Clock(), threading.Event()
+
+    def alive() -> bool:  # asked in the middle of it, as a handler might run there
+        if not asked:
+            asked.append(True)
+            clock.after(0.0, told.set, lambda: True)
+        return False
+
+    def tell() -> None:
+        for _ in range(1002):  # so many that it looks who is over
+            clock.after(60.0, tell, alive)
+
+    asked: list[bool] = []
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert asked
+    assert told.wait(30)
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from inturn.worker.pace import MOST_AHEAD
 from tests.race.harness import Job, Mutation, Stage, Worker, promise, story
 
 LATE = "1 minute"
@@ -84,14 +85,14 @@ def test_a_lane_that_halts_after_a_failure_halts_after_this_one(stage: Stage) ->
     Mutation("what is lost again comes back together", "rescue.sql", "WHEN times > 1 THEN (row", "WHEN false THEN (row")
 )
 def test_jobs_that_were_only_at_hand_when_another_killed_the_worker_do_not_fail_with_it(stage: Stage) -> None:
-    """200 are at hand at most. A worker that has the bad one dies at once, and with it all that it has, begun or not."""
-    jobs = stage.session().defer(None, *[0] * 201)
+    """A worker that has the bad one dies at once, and with it all that it has, begun or not: the most that is claimed ahead."""
+    jobs = stage.session().defer(None, *[0] * (MOST_AHEAD + 1))
     bad, rescuer = jobs[77], stage.session()
     while bad in stage.statuses():
         alive, dying = stage.worker(), None
-        for seconds in range(8):
+        for seconds in range(12):
             alive.hasten(f"{seconds} seconds")
-            batch = alive.claim(201)
+            batch = alive.claim(len(jobs))
             if bad in [job.id for job in batch]:
                 dying, alive = alive, stage.worker()
             elif batch:

@@ -148,7 +148,7 @@ class BaseLease:
         if outcome is Renewal.RENEWED:
             self.expires = self._end_of(ttl, began)
         elif outcome is Renewal.RELEASED:
-            self._note_released()
+            self.note_released()
         else:
             self.lose("somebody else has it or has broken it")
 
@@ -162,7 +162,7 @@ class BaseLease:
         self.ending = True
         return True
 
-    def _note_released(self) -> None:
+    def note_released(self) -> None:
         self.released = True
         kept.discard(self)
         lock = self._lock()
@@ -170,7 +170,7 @@ class BaseLease:
             lock.forget(self)
 
     def _end_release(self, given_back: bool) -> None:
-        self._note_released()
+        self.note_released()
         if self.lost or not given_back:
             self.why_lost = self.why_lost or "somebody else has it or has broken it"
             raise self.loss()

@@ -78,7 +78,7 @@ class BaseLock(ABC, Generic[L]):
         return lease
 
     def _held_by(self, whom: object) -> list[L]:
-        return [lease for lease, holder in list(self._held.items()) if holder is whom]
+        return [lease for lease, holder in self._held.copy().items() if holder is whom]
 
     def _mine(self) -> L:
         """The lease that this thread or task acquired last."""

@@ -79,6 +79,11 @@ class _Basic(BaseLock[L]):
         left = yield Call(script("basic_look"), (self.keys.lock,))
         return None if left == -2 else Holder(self.name, ttl=None if left < 0 else left / 1000)
 
+    def note_broken(self) -> None:
+        """What this lock object had is over, too: it would be given back a second time, from under the next holder."""
+        for lease in list(self._held):
+            lease.note_released()
+
     def break_steps(self) -> Steps[bool]:
         reply = yield Call(script("basic_drop"), (self.keys.lock,), (self.keys.channel,))
         if reply[0] == -1:
@@ -94,7 +99,7 @@ class BasicLock(_Basic[Any], Lock):
 
     def release(self) -> None:
         """Anybody's: deletes the lock, whoever acquired it."""
-        self._held.clear()
+        self.note_broken()
         self.break_()
 
 
@@ -106,5 +111,5 @@ class AsyncBasicLock(_Basic[Any], AsyncLock):
 
     async def release(self) -> None:
         """Anybody's: deletes the lock, whoever acquired it."""
-        self._held.clear()
+        self.note_broken()
         await self.break_()

@@ -40,9 +40,9 @@ class AsyncLease(BaseLease):
     port: AsyncPort
     first_look: asyncio.TimerHandle | None = None  # of the watchdog
 
-    def _note_released(self) -> None:
-        super()._note_released()
-        if self.first_look is not None:  # it would remember us for as long as we might have lived
+    def note_released(self) -> None:
+        super().note_released()
+        if self.first_look is not None:  # the loop would keep it for as long as we might have lived
             self.first_look.cancel()
 
     async def release(self) -> None:

@@ -21,22 +21,23 @@ class Clock:
         self._due: list[tuple[float, int, Action, Alive]] = []
         self._many = 1000
         self._numbers = count()
-        self._changing = threading.Lock()
+        self._changing = threading.RLock()  # a signal's handler may take a lock while this thread is in here
         self._changed = threading.Condition(self._changing)
         self._running = False
 
     def after(self, seconds: float, action: Action, alive: Alive) -> None:
-        entry = (time.monotonic() + seconds, next(self._numbers), action, alive)
+        new = (time.monotonic() + seconds, next(self._numbers), action, alive)
         with self._changing:
             if len(self._due) > self._many:  # of locks that were held for a moment only
-                self._due = [waiting for waiting in self._due if waiting[3]()]
+                waiting, self._due = self._due, []
+                self._due += [entry for entry in waiting if entry[3]()]
                 heapq.heapify(self._due)
                 self._many = max(1000, 2 * len(self._due))
-            heapq.heappush(self._due, entry)
+            heapq.heappush(self._due, new)
             if not self._running:
                 self._running = True
                 threading.Thread(target=self._run, name="inturn-locks-clock", daemon=True).start()
-            elif self._due[0] is entry:  # else it need not be woken: acquiring stays cheap
+            elif self._due[0] is new:  # else it need not be woken: acquiring stays cheap
                 self._changed.notify()
 
     def _run(self) -> None:

@@ -72,3 +72,12 @@ def note_lost(job: Job) -> None:
         job.task_name,
         extra=fields(job),
     )
+
+
+def note_unclear(job: Job) -> None:
+    logger.warning(
+        "job.end_unclear: %s %s ended as the database went away; either that was stored or the job was taken over",
+        job.id,
+        job.task_name,
+        extra=fields(job),
+    )

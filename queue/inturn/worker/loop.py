@@ -8,7 +8,7 @@ from uuid import UUID
 import anyio
 
 from inturn.errors import DatabaseUnavailable, WorkerLost
-from inturn.model import Again, Committed, Ended, Job
+from inturn.model import Again, Committed, Ended, Job, Outcome
 from inturn.operations import work
 from inturn.worker import events
 from inturn.worker.appetite import Appetite
@@ -48,6 +48,7 @@ class Loop:
         self._abort_asked = False  # perhaps a job of ours is to end
         self._lost = False  # we were taken for dead
         self._outages = 0  # failed calls in a row: after one, the outcome of the last is unknown
+        self._unclear: set[int] = set()  # jobs whose ends were on the way then
 
     async def register(self) -> None:
         self.id = await self._register()
@@ -136,6 +137,7 @@ class Loop:
                 accepted |= done
         except DatabaseUnavailable:
             self._hands.ended[:0] = outcomes  # finish is idempotent: what took effect is not accepted twice
+            self._unclear |= {outcome.job.id for outcome in outcomes}
             raise
         self._hands.let_go(outcomes)
         self._start(handed)
@@ -144,11 +146,17 @@ class Loop:
             self._appetite.hungry = True  # a lane went back, perhaps with a job that only we have room for
         elif not self._options.wait:
             self._appetite.hungry = True  # what jobs have deferred meanwhile is to be done too, before the end
+        self._log(outcomes, accepted)
+
+    def _log(self, outcomes: list[Outcome], accepted: set[int]) -> None:
         for outcome in outcomes:
             if outcome.job.id in accepted:
                 events.note_outcome(outcome)
+            elif outcome.job.id in self._unclear:
+                events.note_unclear(outcome.job)
             else:
                 events.note_lost(outcome.job)
+        self._unclear.clear()
 
     def _start(self, jobs: list[Job]) -> None:
         if self.aborting:
@@ -190,6 +198,7 @@ class Loop:
         """A reply may have been lost: run what the server says is ours and we have not heard of."""
         jobs = await self._link.run(work.owned(self.id))
         self._start([job for job in jobs if not self._hands.knows(job)])
+        self._unclear -= {job.id for job in jobs}  # their ends did not take effect
         self._outages = 0
         self._appetite.hungry = True
 

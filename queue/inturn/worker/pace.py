@@ -1,17 +1,17 @@
 """How many jobs a worker has in hand: those that run and, if jobs are short, some ahead, so that slots need not wait for the
-database. Nothing to set: what is claimed ahead is what the worker has lately run in a tenth of a second, and what
+database. Nothing to set: what is claimed ahead is what the worker has lately run in a fiftieth of a second, and what
 finds no slot within half a second goes back to the queue, so a long job holds up nobody behind it for longer.
 
-Where long jobs come among short ones this would happen again and again. So trust grows slowly: claimed ahead is at most
-a tenth of what has ended since the last time, and of a hundred jobs no more than ten are ever put back.
+It grows to what was run in a tenth of a second where no long job comes among the short ones: up to a tenth of what has
+ended since others were held up. So of what is claimed beyond that fiftieth no more than every tenth job is ever put back.
 """
 
 import time
 
 from inturn.worker.attempt import Attempt
 
-AHEAD_SECONDS = 0.1
-AHEAD_SHARE = 10
+AHEAD_SECONDS = 0.02, 0.1  # at once, and at most
+AHEAD_SHARE = 10  # for one job ahead so many must have ended
 MOST_AHEAD = 1000
 STALE_SECONDS = 0.5
 
@@ -22,7 +22,7 @@ class Pace:
         self._most_ahead = most_ahead
         self._ahead = 0
         self._rate = 0.0  # jobs a second, lately
-        self._ended = 0  # since a job was longer than those before it
+        self._ended = 0  # since others were held up
         self._noted_at = time.monotonic()
 
     @property
@@ -40,7 +40,8 @@ class Pace:
         self._noted_at = now
         self._rate += (rate - self._rate) / 4
         self._ended += ended
-        self._ahead = min(self._most_ahead, int(self._rate * AHEAD_SECONDS), self._ended // AHEAD_SHARE)
+        least, most = (int(self._rate * seconds) for seconds in AHEAD_SECONDS)
+        self._ahead = min(self._most_ahead, most, max(least, self._ended // AHEAD_SHARE))
 
     def slow_down(self) -> None:
         """A job was longer than those before it."""
