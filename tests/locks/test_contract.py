@@ -332,7 +332,7 @@ def test_async_a_loop_does_not_remember_the_leases_that_were_released(make_async
         for _ in range(300):
             async with lock:
                 pass
-        assert sum(isinstance(known, asyncio.TimerHandle) for known in gc.get_objects()) < 200
+        assert sum(type(known) is asyncio.TimerHandle for known in gc.get_objects()) < 200
 
     asynchronously(make_async, body)
 

@@ -99,8 +99,8 @@ class BasicLock(_Basic[Any], Lock):
 
     def release(self) -> None:
         """Anybody's: deletes the lock, whoever acquired it."""
-        self.note_broken()
         self.break_()
+        self.note_broken()
 
 
 class AsyncBasicLock(_Basic[Any], AsyncLock):
@@ -111,5 +111,5 @@ class AsyncBasicLock(_Basic[Any], AsyncLock):
 
     async def release(self) -> None:
         """Anybody's: deletes the lock, whoever acquired it."""
-        self.note_broken()
         await self.break_()
+        self.note_broken()
