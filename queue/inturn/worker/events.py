@@ -56,28 +56,18 @@ def note_outcome(outcome: Outcome) -> None:
 
 
 def note_not_stored(job: Job, why: object) -> None:
-    logger.warning(
-        "job.result_not_stored: %s %s succeeded, but what it returned cannot be stored: %s",
-        job.id,
-        job.task_name,
-        why,
-        extra=fields(job),
-    )
+    _warn(job, "job.result_not_stored: %s %s succeeded, but what it returned cannot be stored: %s", why)
 
 
 def note_lost(job: Job) -> None:
-    logger.warning(
-        "job.lost: %s %s was taken over while it ran here; what it reported is refused",
-        job.id,
-        job.task_name,
-        extra=fields(job),
-    )
+    _warn(job, "job.lost: %s %s was taken over while it ran here; what it reported is refused")
 
 
 def note_unclear(job: Job) -> None:
-    logger.warning(
-        "job.end_unclear: %s %s ended as the database went away; either that was stored or the job was taken over",
-        job.id,
-        job.task_name,
-        extra=fields(job),
+    _warn(
+        job, "job.end_unclear: %s %s ended as the database went away; either that was stored or the job was taken over"
     )
+
+
+def _warn(job: Job, message: str, *more: object) -> None:
+    logger.warning(message, job.id, job.task_name, *more, extra=fields(job))

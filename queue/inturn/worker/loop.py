@@ -198,7 +198,6 @@ class Loop:
         """A reply may have been lost: run what the server says is ours and we have not heard of."""
         jobs = await self._link.run(work.owned(self.id))
         self._start([job for job in jobs if not self._hands.knows(job)])
-        self._unclear -= {job.id for job in jobs}  # their ends did not take effect
         self._outages = 0
         self._appetite.hungry = True
 
