@@ -257,6 +257,18 @@ def test_extending_sets_a_new_life(make: Make) -> None:
 
 
 @pytest.mark.parametrize("kind", LEASES)
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_what_was_extended_to_end_sooner_is_renewed_sooner(make: Make, looked_at: bool) -> None:
+    with make(ttl=2.0 if looked_at else 30.0) as lease:
+        assert lease is not None
+        if looked_at:
+            time.sleep(0.8)  # renewed once, and to be renewed again after its new end
+        lease.extend(0.4)
+        time.sleep(1.0)
+        lease.ensure()
+
+
+@pytest.mark.parametrize("kind", LEASES)
 def test_a_handle_releases_elsewhere(make: Make) -> None:
     lease = make().acquire()
     assert lease is not None
@@ -424,6 +436,21 @@ def test_async_a_lease_is_renewed_and_one_that_is_not_ends(make_async: Any) -> N
             await lease.release()
         async with make(timeout=10):
             pass
+
+    asynchronously(make_async, body)
+
+
+@pytest.mark.parametrize("kind", LEASES)
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_async_what_was_extended_to_end_sooner_is_renewed_sooner(make_async: Any, looked_at: bool) -> None:
+    async def body(make: Callable[..., AsyncLock]) -> None:
+        async with make(ttl=2.0 if looked_at else 30.0) as lease:
+            assert lease is not None
+            if looked_at:
+                await asyncio.sleep(0.8)
+            await lease.extend(0.4)
+            await asyncio.sleep(1.0)
+            lease.ensure()
 
     asynchronously(make_async, body)
 

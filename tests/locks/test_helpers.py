@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,6 @@ from inturn.locks import (
     lock_from_url,
     locked,
 )
-from inturn.locks.timing import Clock
 from tests.locks.conftest import Async, Spawn, in_threads
 
 # ---------------------------------------------------------------- @locked
@@ -322,43 +320,6 @@ def test_every_script_names_its_keys_and_touches_no_other() -> None:
         if script.name != "held.lua":
             assert "KEYS" in text.split("\n\n")[0], script.name
         assert not re.search(r"KEYS\[\d\] *\.\.|\.\. *KEYS", text), f"{script.name}: a key must not be put together"
-
-
-def test_one_watchdog_serves_many_leases(client: "redis.Redis") -> None:
-    def ours() -> set[str]:
-        return {thread.name for thread in threading.enumerate() if thread.name.startswith("inturn-locks")}
-
-    leases = [SmartLock(client, f"it{n}", ttl=0.4).acquire() for n in range(30)]
-    time.sleep(0.9)  # two lives
-    for lease in leases:
-        assert lease is not None
-        lease.ensure()
-    assert ours() == {"inturn-locks-clock", "inturn-locks-renewal"}
-    for lease in leases:
-        assert lease is not None
-        lease.release()
-
-
-def test_a_signals_handler_may_take_a_lock_while_the_watchdog_is_told_of_another() -> None:
-    clock, told = Clock(), threading.Event()
-
-    def alive() -> bool:  # asked in the middle of it, as a handler might run there
-        if not asked:
-            asked.append(True)
-            clock.after(0.0, told.set, lambda: True)
-        return False
-
-    def tell() -> None:
-        for _ in range(1002):  # so many that it looks who is over
-            clock.after(60.0, tell, alive)
-
-    asked: list[bool] = []
-    thread = threading.Thread(target=tell, daemon=True)
-    thread.start()
-    thread.join(30)
-    assert not thread.is_alive()
-    assert asked
-    assert told.wait(30)
 
 
 @pytest.fixture(autouse=True)

@@ -229,10 +229,19 @@ def test_X45_what_is_put_in_the_place_of_the_file_is_not_destroyed(path: Path) -
         KernelFileLock(path).acquire(timeout=0)
     assert precious.read_text() == "precious"
     path.unlink()
-    precious.rename(path)
-    with pytest.raises(LockBackendError, match="something else"):
-        KernelFileLock(path).acquire(timeout=0)
-    assert path.read_text() == "precious"
+    for contents in (
+        "precious",
+        '{"an": "object"}\n',
+        '{"fence": 1} and more',
+        '{"fence": "1"}',
+        "12",
+        "\nprecious",
+        "{}",
+    ):
+        path.write_text(contents)
+        with pytest.raises(LockBackendError, match="something else"):
+            KernelFileLock(path).acquire(timeout=0)
+        assert path.read_text() == contents
 
 
 def test_X45_another_users_file_is_refused(path: Path) -> None:

@@ -15,7 +15,7 @@ import os
 import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary, ref
 
 from inturn.locks.engine import Claim, Grant, Renewal
@@ -30,6 +30,16 @@ logger = logging.getLogger(__name__)
 _pid = os.getpid()
 living: "WeakValueDictionary[str, BaseLease]" = WeakValueDictionary()  # of this process, by lock_id
 kept: "set[BaseLease]" = set()  # a mutex is not lost with the last reference to it, but with its process
+
+
+def all_living() -> "list[BaseLease]":
+    """Safe while other threads acquire."""
+    return [lease for known in living.valuerefs() if (lease := known()) is not None]
+
+
+class Watcher(Protocol):
+    def plan(self, lease: "BaseLease") -> None:
+        """See to it that it is looked at when that is due next."""
 
 
 def _note_fork() -> None:
@@ -56,7 +66,9 @@ class BaseLease:
         self.ending = False  # a release was begun: no more renewals
         self.why_lost = ""
         self.clock = terms.clock
-        self.began = began
+        self.began = self.since = began  # since the last renewal
+        self.renews = terms.renew
+        self.watched_by: Watcher | None = None
         self.last_end = None if terms.max_hold is None else began + terms.max_hold
         self.expires = self._end_of(terms.ttl, began)
         self._claim = claim
@@ -146,6 +158,7 @@ class BaseLease:
     def renewed(self, outcome: Renewal, ttl: float | None, began: float) -> None:
         """Take in what a renewal that was begun then has brought."""
         if outcome is Renewal.RENEWED:
+            self.since = began
             self.expires = self._end_of(ttl, began)
         elif outcome is Renewal.RELEASED:
             self.note_released()
@@ -180,6 +193,11 @@ class BaseLease:
         if self.ttl is None:
             raise LockNotHeld("it has no time to live that could be extended", name=self.name, owner=self.owner)
         self.ensure()
+
+    def _extended(self) -> None:
+        self.ensure()
+        if self.watched_by is not None:
+            self.watched_by.plan(self)  # it may end sooner than before
 
     def _end_of(self, ttl: float | None, began: float) -> float | None:
         if ttl is None:

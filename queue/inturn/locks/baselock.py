@@ -70,7 +70,7 @@ class BaseLock(ABC, Generic[L]):
         living[lease.lock_id] = lease
         if terms.renew and not self.portable:
             kept.add(lease)
-        watch(lease, renewing=terms.renew)
+        watch(lease)
         return lease
 
     def _hold(self, lease: L) -> L:

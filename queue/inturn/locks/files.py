@@ -46,17 +46,6 @@ class Held:
             return False
         return True
 
-    def is_open(self) -> bool:
-        """False if the descriptor was closed behind our back, and perhaps is another file's by now: never to be touched again."""
-        try:
-            status = os.fstat(self.fd)
-        except OSError:
-            status = None
-        if status is None or (status.st_dev, status.st_ino) != self.inode:
-            self.fd = -1
-            return False
-        return True
-
     def is_at_path(self) -> bool:
         """False if the file was removed or replaced since it was opened."""
         try:

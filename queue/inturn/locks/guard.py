@@ -34,11 +34,13 @@ class Guard:
         if not self._held.lock(fcntl.LOCK_EX):
             raise LockBackendError(f"{self._held.path} was locked by somebody else as it was made")
         self.name = f"{self._held.path.name}-{self._held.inode[1]}"
+        # Where nobody else's file stands: the cheapest way to see that the descriptor is still that of this open file.
+        self._position = os.lseek(self._held.fd, 1 + secrets.randbelow(2**31 - 1), os.SEEK_SET)
         self._look_at = time.monotonic() + LOOK_INTERVAL
 
     def is_good(self) -> bool:
         """Ours to keep locked, and still where others look for it; the look is what keeps it from being tidied away."""
-        if not self._held.is_open():
+        if not self._is_open():
             return False
         now = time.monotonic()
         if now >= self._look_at:
@@ -48,6 +50,16 @@ class Guard:
             with suppress(OSError):  # we may be another user by now
                 os.utime(self._held.fd)
         return True
+
+    def _is_open(self) -> bool:
+        """False if the descriptor was closed behind our back, and perhaps is another file's by now: never to be touched again."""
+        try:
+            if os.lseek(self._held.fd, 0, os.SEEK_CUR) == self._position:
+                return True
+        except OSError:
+            pass
+        self._held.fd = -1
+        return False
 
     def remove(self) -> None:
         """It stays locked for as long as anything of us runs: somebody may be looking at it this moment."""

@@ -15,6 +15,7 @@ import os
 import random
 import socket
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from inturn.locks.steps import Steps
 from inturn.locks.terms import OnTimeout, Terms
 
 RECORD_BYTES = 4096
+DECODER = json.JSONDecoder()
 
 
 class KernelClaim(Claim):
@@ -40,9 +42,9 @@ class KernelClaim(Claim):
 
     def take(self, patience: float) -> Steps[Grant | Refusal]:
         yield from ()
-        paths = self._lock.paths()
+        paths = self._lock.paths
         if len(paths) > 1:
-            random.shuffle(paths)
+            paths = random.sample(paths, len(paths))
         for path in paths:
             held = open_regular(path, any_owner=self._lock.any_owner)
             # Whoever opened it before it was removed must not lock what nobody else can see.
@@ -53,13 +55,13 @@ class KernelClaim(Claim):
         return Refusal(_holder(self.name, _read(paths[0])))
 
     def _granted(self, held: Held) -> Grant:
-        owner, now = f"{socket.gethostname()} pid {os.getpid()}", time.time()
+        owner, now = _owner(os.getpid()), time.time()
         if self._lock.kind == fcntl.LOCK_SH:
             return Grant(owner, None, now)
-        fence = _fence(_record(held)) + 1
-        record = {"fence": fence, "owner": owner, "lock_id": self.lock_id, "acquired_at": now}
+        fence = _record(held).get("fence", 0) + 1
+        record = f'{{"fence": {fence}, "owner": {_quoted(owner)}, "lock_id": "{self.lock_id}", "acquired_at": {now}}}'
         # In one write, shorter than a block: readers see the old record or the new one.
-        os.pwrite(held.fd, json.dumps(record).ljust(RECORD_BYTES // 8).encode() + b"\n", 0)
+        os.pwrite(held.fd, b"%-512b\n" % record.encode(), 0)
         return Grant(owner, fence if self._lock.slots == 1 else None, now)
 
     def drop(self) -> Steps[bool]:
@@ -103,10 +105,8 @@ class _Kernel(BaseLock[L]):
         self.kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self.slots = slots
         self.permits = slots if not shared else 2
+        self.paths = [self.path, *(self.path.with_name(f"{self.path.name}.{n}") for n in range(1, slots))]
         self.any_owner = any_owner
-
-    def paths(self) -> list[Path]:
-        return [self.path, *(self.path.with_name(f"{self.path.name}.{n}") for n in range(1, self.slots))]
 
     def claim(self, lock_id: str | None = None) -> Claim:
         return KernelClaim(self.settings(), lock_id)
@@ -114,7 +114,7 @@ class _Kernel(BaseLock[L]):
     def look(self) -> Steps[Holder | None]:
         """Held, if an exclusive lock could not be had: on every slot."""
         yield from ()
-        for path in self.paths():
+        for path in self.paths:
             try:
                 held = open_regular(path, create=False, any_owner=self.any_owner)
             except FileNotFoundError:
@@ -150,17 +150,28 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _record(held: Held) -> dict[str, Any]:
-    """What the last holder wrote; nothing, if that was somebody else."""
+    """What the last holder wrote; nothing, if there was none."""
+    written = os.pread(held.fd, RECORD_BYTES, 0)
+    if not written:
+        return {}
     try:
-        record = json.loads(os.pread(held.fd, RECORD_BYTES, 0).partition(b"\n")[0].decode() or "{}")
-    except ValueError:
-        raise LockBackendError(f"{held.path} holds something else than a lock's record; it was not touched") from None
-    return record if isinstance(record, dict) else {}
+        line = written.partition(b"\n")[0].decode()
+        record, end = DECODER.raw_decode(line)
+        if type(record["fence"]) is int and not line[end:].strip():
+            return record  # type: ignore[no-any-return]
+    except (ValueError, LookupError, TypeError):
+        pass
+    raise LockBackendError(f"{held.path} holds something else than a lock's record; it was not touched")
 
 
-def _fence(record: dict[str, Any]) -> int:
-    fence = record.get("fence", 0)
-    return fence if isinstance(fence, int) else 0
+@cache
+def _owner(pid: int) -> str:
+    return f"{socket.gethostname()} pid {pid}"
+
+
+@cache
+def _quoted(text: str) -> str:
+    return json.dumps(text)
 
 
 def _holder(name: str, record: dict[str, Any]) -> Holder:

@@ -1,7 +1,5 @@
 """Leases of threads and of tasks; what they promise stands in baselease.py."""
 
-import asyncio
-
 from inturn.locks.baselease import BaseLease
 from inturn.locks.engine import repeated
 from inturn.locks.steps import AsyncPort, Port, run, run_async
@@ -24,7 +22,7 @@ class Lease(BaseLease):
         self._extension(ttl)
         self.ttl = ttl
         self.renew()
-        self.ensure()
+        self._extended()
 
     def renew(self) -> None:
         ttl, began = self.next_ttl(), self.clock()
@@ -38,12 +36,6 @@ class AsyncLease(BaseLease):
     """One acquisition of one async lock."""
 
     port: AsyncPort
-    first_look: asyncio.TimerHandle | None = None  # of the watchdog
-
-    def note_released(self) -> None:
-        super().note_released()
-        if self.first_look is not None:  # the loop would keep it for as long as we might have lived
-            self.first_look.cancel()
 
     async def release(self) -> None:
         """Give it back; raises LockLost if there was nothing left to give. Releasing again does nothing."""
@@ -57,7 +49,7 @@ class AsyncLease(BaseLease):
         self._extension(ttl)
         self.ttl = ttl
         await self.renew()
-        self.ensure()
+        self._extended()
 
     async def renew(self) -> None:
         ttl, began = self.next_ttl(), self.clock()

@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from types import FrameType
 
-from inturn.locks.baselease import living
+from inturn.locks.baselease import all_living
 from inturn.locks.errors import LockError
 from inturn.locks.lease import Lease
 
@@ -21,7 +21,7 @@ def expire_soon(seconds: float = 60.0) -> None:
     """Let every lease that threads of this process hold end in at most so many seconds."""
 
     def shorten() -> None:
-        for lease in list(living.values()):
+        for lease in all_living():
             if isinstance(lease, Lease) and lease.valid and lease.remaining() > seconds:
                 with suppress(LockError):
                     lease.last_end = lease.clock() + seconds

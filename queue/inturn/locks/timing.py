@@ -11,38 +11,31 @@ from queue import Empty, SimpleQueue
 logger = logging.getLogger(__name__)
 IDLE = 5.0  # seconds after which a thread without work ends
 Action = Callable[[], None]
-Alive = Callable[[], object]
 
 
 class Clock:
     """Runs actions at their time, in one thread."""
 
     def __init__(self) -> None:
-        self._due: list[tuple[float, int, Action, Alive]] = []
-        self._many = 1000
+        self._due: list[tuple[float, int, Action]] = []
         self._numbers = count()
         self._changing = threading.RLock()  # a signal's handler may take a lock while this thread is in here
         self._changed = threading.Condition(self._changing)
         self._running = False
 
-    def after(self, seconds: float, action: Action, alive: Alive) -> None:
-        new = (time.monotonic() + seconds, next(self._numbers), action, alive)
+    def after(self, seconds: float, action: Action) -> None:
+        new = (time.monotonic() + seconds, next(self._numbers), action)
         with self._changing:
-            if len(self._due) > self._many:  # of locks that were held for a moment only
-                waiting, self._due = self._due, []
-                self._due += [entry for entry in waiting if entry[3]()]
-                heapq.heapify(self._due)
-                self._many = max(1000, 2 * len(self._due))
             heapq.heappush(self._due, new)
             if not self._running:
                 self._running = True
                 threading.Thread(target=self._run, name="inturn-locks-clock", daemon=True).start()
-            elif self._due[0] is new:  # else it need not be woken: acquiring stays cheap
+            elif self._due[0] is new:  # else it need not be woken
                 self._changed.notify()
 
     def _run(self) -> None:
         while action := self._next():
-            _guarded(action)
+            guarded(action)
 
     def _next(self) -> Action | None:
         with self._changed:
@@ -73,7 +66,7 @@ class Lane:
     def _run(self) -> None:
         while True:
             try:
-                _guarded(self._queue.get(timeout=IDLE))
+                guarded(self._queue.get(timeout=IDLE))
             except Empty:
                 with self._starting:
                     if self._queue.empty():
@@ -81,7 +74,7 @@ class Lane:
                         return
 
 
-def _guarded(action: Action) -> None:
+def guarded(action: Action) -> None:
     try:
         action()
     except Exception:

@@ -3,44 +3,47 @@
 One thread keeps the time for all leases of threads; it never talks to a store, so that a silent server cannot hide
 that a lease has ended. Renewals run in a second thread for each server. Leases of tasks are kept by their event loop.
 A lease that nobody refers to any more is not renewed. After a fork the child starts with no watchdog.
+
+A lease is watched together with all others at first, and by a watch of its own if it is still held at the first look.
 """
 
 import asyncio
 import logging
 import os
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
-from inturn.locks.baselease import BaseLease
+from inturn.locks.baselease import BaseLease, all_living
 from inturn.locks.errors import LockBackendError
 from inturn.locks.lease import AsyncLease, Lease
-from inturn.locks.timing import Action, Clock, Lane
+from inturn.locks.timing import Action, Clock, Lane, guarded
 
 logger = logging.getLogger(__name__)
 PROOF_INTERVAL = 5.0  # seconds between two looks at a lock without a time to live
+FOR_EVER = float("inf")
 
 _clock = Clock()
 _lanes: dict[object, Lane] = {}
 
 
-def _forget() -> None:
-    global _clock
-    _clock = Clock()
-    _lanes.clear()
+def in_thread(seconds: float, action: Action) -> None:
+    _clock.after(seconds, action)
 
 
-os.register_at_fork(after_in_child=_forget)
+def in_loop(seconds: float, action: Action) -> None:
+    asyncio.get_running_loop().call_later(seconds, action)
 
 
 class Watch(ABC):
     """Looks at one lease whenever a renewal or its end is due."""
 
-    def __init__(self, lease: BaseLease, renewing: bool) -> None:
+    def __init__(self, lease: BaseLease) -> None:
         self.lease = ref(lease)
-        self.renewing = renewing
         self.in_flight = False
-        self.renew_at = lease.began + interval(lease)
+        self.not_before = 0.0  # when to try again what failed
         self.turn = 0
 
     @abstractmethod
@@ -49,7 +52,7 @@ class Watch(ABC):
     @abstractmethod
     def start_renewal(self, lease: BaseLease) -> None: ...
 
-    def arm(self, lease: BaseLease) -> None:
+    def plan(self, lease: BaseLease) -> None:
         self.turn += 1
         turn = self.turn
         self.after(self._wait(lease), lambda: self.look(turn))
@@ -58,9 +61,9 @@ class Watch(ABC):
         lease = self.living()
         if lease is None or turn != self.turn:
             return
-        renewal_is_due = self._renews(lease) and lease.clock() >= self.renew_at
+        renewal_is_due = self._renews(lease) and lease.clock() >= self._renew_at(lease)
         self.in_flight = self.in_flight or renewal_is_due
-        self.arm(lease)  # before the renewal, whose own look replaces this one
+        self.plan(lease)  # before the renewal, whose own look replaces this one
         if renewal_is_due:
             self.start_renewal(lease)
 
@@ -78,25 +81,28 @@ class Watch(ABC):
             lease.lose(f"its connection is gone: {error}")
         else:
             logger.warning("lock.renewal_failed: %s", error)
-            self.renew_at = lease.clock() + min(1.0, interval(lease) / 3)
+            self.not_before = lease.clock() + min(1.0, interval(lease) / 3)
 
     def finished(self) -> None:
         self.in_flight = False
         lease = self.living()
         if lease is not None:
-            self.arm(lease)
+            self.plan(lease)
 
     def _renews(self, lease: BaseLease) -> bool:
-        return self.renewing and not self.in_flight and lease.next_ttl() != 0
+        return lease.renews and not self.in_flight and lease.next_ttl() != 0
+
+    def _renew_at(self, lease: BaseLease) -> float:
+        return max(self.not_before, lease.since + interval(lease))
 
     def _wait(self, lease: BaseLease) -> float:
-        to_renewal = self.renew_at - lease.clock() if self._renews(lease) else PROOF_INTERVAL
+        to_renewal = self._renew_at(lease) - lease.clock() if self._renews(lease) else PROOF_INTERVAL
         return max(0.001, min(lease.remaining(), to_renewal))
 
 
 class ThreadWatch(Watch):
     def after(self, seconds: float, action: Action) -> None:
-        _clock.after(seconds, action, partial(_unfinished, self.lease))
+        in_thread(seconds, action)
 
     def start_renewal(self, lease: BaseLease) -> None:
         assert isinstance(lease, Lease)
@@ -105,7 +111,6 @@ class ThreadWatch(Watch):
     def _renew(self) -> None:
         lease = self.living()
         if isinstance(lease, Lease):
-            self.renew_at = lease.clock() + interval(lease)
             try:
                 lease.renew()
             except LockBackendError as error:
@@ -117,7 +122,7 @@ class TaskWatch(Watch):
     renewal: "asyncio.Task[None] | None" = None  # referred to here, or it could be collected while it runs
 
     def after(self, seconds: float, action: Action) -> None:
-        asyncio.get_running_loop().call_later(seconds, action)
+        in_loop(seconds, action)
 
     def start_renewal(self, lease: BaseLease) -> None:
         self.renewal = asyncio.get_running_loop().create_task(self._renew())
@@ -125,7 +130,6 @@ class TaskWatch(Watch):
     async def _renew(self) -> None:
         lease = self.living()
         if isinstance(lease, AsyncLease):
-            self.renew_at = lease.clock() + interval(lease)
             try:
                 await lease.renew()
             except LockBackendError as error:
@@ -133,31 +137,61 @@ class TaskWatch(Watch):
         self.finished()
 
 
-def watch(lease: BaseLease, *, renewing: bool) -> None:
-    """Most leases are over before the first look, so all that is made for one now is a date."""
-    if not renewing and lease.expires is None:
+class FirstLooks:
+    """Most leases are over before the first look at them. So there is no date for each, but one for all: the earliest.
+    Whoever lives then gets a watch of its own."""
+
+    def __init__(self, after: Callable[[float, Action], None], watch: type[Watch]) -> None:
+        self._after = after
+        self._watch = watch
+        self._at = FOR_EVER
+
+    def plan(self, lease: BaseLease) -> None:
+        wait = interval(lease) if lease.renews else lease.remaining()
+        if lease.last_end is not None:
+            wait = min(wait, lease.remaining())
+        at = time.monotonic() + wait
+        if at < self._at:
+            self._at = at
+            self._after(wait, self._look)
+
+    def _look(self) -> None:
+        self._at = FOR_EVER  # first of all: whoever comes from now on, and may not be seen below, asks for a look
+        for lease in all_living():
+            if lease.watched_by is self:
+                lease.watched_by = own = self._watch(lease)
+                guarded(partial(own.look, own.turn))
+
+
+_of_threads = FirstLooks(in_thread, ThreadWatch)
+_of_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, FirstLooks]" = WeakKeyDictionary()
+
+
+def watch(lease: BaseLease) -> None:
+    if not lease.renews and lease.expires is None:
         return
-    wait = interval(lease) if renewing else lease.remaining()
-    if lease.last_end is not None:
-        wait = min(wait, lease.remaining())
-    kept: ref[BaseLease] = ref(lease)
-    if isinstance(lease, AsyncLease):
-        lease.first_look = asyncio.get_running_loop().call_later(wait, _begin, kept, renewing)
-    else:
-        _clock.after(wait, partial(_begin, kept, renewing), partial(_unfinished, kept))
+    lease.watched_by = looks = _of_threads if isinstance(lease, Lease) else _of_loop()
+    looks.plan(lease)
 
 
-def _begin(kept: "ref[BaseLease]", renewing: bool) -> None:
-    lease = kept()
-    if lease is not None and not lease.released:
-        watch = (ThreadWatch if isinstance(lease, Lease) else TaskWatch)(lease, renewing)
-        watch.look(watch.turn)
-
-
-def _unfinished(kept: "ref[BaseLease]") -> bool:
-    lease = kept()
-    return lease is not None and not lease.released
+def _of_loop() -> FirstLooks:
+    loop = asyncio.get_running_loop()
+    looks = _of_loops.get(loop)
+    if looks is None:
+        looks = _of_loops[loop] = FirstLooks(in_loop, TaskWatch)
+    return looks
 
 
 def interval(lease: BaseLease) -> float:
     return PROOF_INTERVAL if lease.ttl is None else lease.ttl / 3
+
+
+def _forget() -> None:
+    global _clock, _of_threads
+    _clock = Clock()
+    _of_threads = FirstLooks(in_thread, ThreadWatch)
+    _of_loops.clear()
+    _lanes.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
