@@ -1,14 +1,16 @@
 """What an uncontended acquire + release costs, beside the least that can be done in the same run: redis-py's own lock, and
 for files a bare open, flock and close.
 
-    python bench/locks.py [seconds for each]
+    python bench/locks.py [seconds for each] [how often in a row]
 
-The rounds are interleaved, so that a machine that becomes slower meanwhile slows all of them; the median counts.
+The rounds are short and in an order by chance, so that a machine that becomes slower meanwhile slows all of them, and no
+lock always comes after the same other one; the median counts.
 """
 
 import asyncio
 import fcntl
 import os
+import random
 import sys
 import tempfile
 import time
@@ -34,18 +36,17 @@ from inturn.locks import (
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.locks.redis_server import binaries, server
 
-ROUND = 200
-Group = dict[str, Callable[[], object]]  # by name, what does a round; the first is the reference
+Group = dict[str, Callable[[int], object]]  # by name, what takes a lock so often; the first is the reference
 
 
-def main(seconds: float) -> None:
+def main(seconds: float, row: int) -> None:
     for version, binary in binaries().items():
         with server(binary) as socket, redis.Redis(unix_socket_path=socket) as client:
-            report(f"Redis {version}, a Unix socket", measured(on_redis(client), seconds))
+            report(f"Redis {version}, a Unix socket", measured(on_redis(client), seconds, row))
         with server(binary) as socket, asyncio.Runner() as runner:
-            report(f"Redis {version}, asyncio", measured(on_asyncio(runner, socket), seconds))
+            report(f"Redis {version}, asyncio", measured(on_asyncio(runner, socket), seconds, row))
     with tempfile.TemporaryDirectory() as folder:
-        report("files", measured(on_files(Path(folder)), seconds))
+        report("files", measured(on_files(Path(folder)), seconds, row))
 
 
 def on_redis(client: "redis.Redis") -> Group:
@@ -62,13 +63,13 @@ def on_redis(client: "redis.Redis") -> Group:
 def on_asyncio(runner: "asyncio.Runner", socket: str) -> Group:
     client = redis.asyncio.Redis(unix_socket_path=socket)
 
-    def of(lock: Any) -> Callable[[], object]:
-        async def a_round() -> None:
-            for _ in range(ROUND):
+    def of(lock: Any) -> Callable[[int], object]:
+        async def a_round(row: int) -> None:
+            for _ in range(row):
                 async with lock:
                     pass
 
-        return lambda: runner.run(a_round())
+        return lambda row: runner.run(a_round(row))
 
     return {
         "redis-py Lock": of(client.lock("reference", timeout=30)),
@@ -78,8 +79,8 @@ def on_asyncio(runner: "asyncio.Runner", socket: str) -> Group:
 
 
 def on_files(folder: Path) -> Group:
-    def bare() -> None:
-        for _ in range(ROUND):
+    def bare(row: int) -> None:
+        for _ in range(row):
             fd = os.open(folder / "bare.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.close(fd)
@@ -91,33 +92,36 @@ def on_files(folder: Path) -> Group:
     }
 
 
-def in_turn(lock: Any) -> Callable[[], object]:
-    def a_round() -> None:
-        for _ in range(ROUND):
+def in_turn(lock: Any) -> Callable[[int], object]:
+    def a_round(row: int) -> None:
+        for _ in range(row):
             with lock:
                 pass
 
     return a_round
 
 
-def measured(group: Group, seconds: float) -> dict[str, list[float]]:
+def measured(group: Group, seconds: float, row: int) -> dict[str, list[float]]:
     rounds: dict[str, list[float]] = {name: [] for name in group}
     end = time.monotonic() + seconds * len(group)
+    for a_round in group.values():
+        a_round(row)  # connections, scripts, threads
     while time.monotonic() < end:
-        for name, a_round in group.items():
+        for name in random.sample(list(group), len(group)):
             began = time.perf_counter()
-            a_round()
-            rounds[name].append((time.perf_counter() - began) / ROUND)
+            group[name](row)
+            rounds[name].append((time.perf_counter() - began) / row)
     return rounds
 
 
 def report(where: str, rounds: dict[str, list[float]]) -> None:
     reference, *_ = rounds
-    print(f"{where}: {len(rounds[reference])} rounds of {ROUND}")
+    print(f"{where}: {len(rounds[reference])} rounds")
     for name, costs in rounds.items():
         ratio = median(mine / least for mine, least in zip(costs, rounds[reference], strict=True))
         print(f"  {name:20} {median(costs) * 1e6:7.0f} us  (best {min(costs) * 1e6:.0f})  {ratio:5.2f} x {reference}")
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 3.0)
+    given = sys.argv[1:]
+    main(float(given[0]) if given else 3.0, int(given[1]) if given[1:] else 20)

@@ -24,7 +24,7 @@ class BasicClaim(Claim):
 
     def __init__(self, lock: "_Basic[Any]", lock_id: str | None) -> None:
         super().__init__(lock.name, lock_id)
-        self.channel: bytes = lock.keys.channel
+        self.channel: bytes = lock.keys.lock
         self._lock = lock
         self._taken = False
 
@@ -85,7 +85,7 @@ class _Basic(BaseLock[L]):
             lease.note_released()
 
     def break_steps(self) -> Steps[bool]:
-        reply = yield Call(script("basic_drop"), (self.keys.lock,), (self.keys.channel,))
+        reply = yield Call(script("basic_drop"), (self.keys.lock,))
         if reply[0] == -1:
             raise malformed(self.name, reply[1])
         return bool(reply[0])

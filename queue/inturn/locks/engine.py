@@ -4,8 +4,8 @@ A claim is one contender's dealings with a store under one lock_id. Its operatio
 each safe to repeat: the store recognises the lock_id, so a reply that was lost on the way changes nothing.
 """
 
+import os
 import random
-import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -58,7 +58,7 @@ class Claim(ABC):
 
     def __init__(self, name: str, lock_id: str | None = None) -> None:
         self.name = name
-        self.lock_id = lock_id or secrets.token_hex(16)
+        self.lock_id = lock_id or os.urandom(16).hex()
 
     @abstractmethod
     def take(self, patience: float) -> Steps[Grant | Refusal]:
@@ -82,8 +82,8 @@ class Claim(ABC):
 
 def acquire(claim: Claim, deadline: float | None, clock: Callable[[], float]) -> Steps[tuple[Grant | Refusal, float]]:
     """The outcome, and when the try that brought it was begun. Without a deadline it waits for ever."""
-    pauses = growing(claim.longest_pause)
     listening = False
+    pauses: Iterator[float] | None = None
     try:
         while True:
             began = clock()
@@ -99,6 +99,7 @@ def acquire(claim: Claim, deadline: float | None, clock: Callable[[], float]) ->
                 listening = True
                 yield Listen(claim.channel)
                 continue  # it may have become free before we listened
+            pauses = pauses or growing(claim.longest_pause)
             yield Pause(min(left, next(pauses), float("inf") if outcome.retry_in is None else outcome.retry_in))
     except (GeneratorExit, LockBackendError):
         raise  # nobody is there to answer

@@ -88,11 +88,13 @@ class Lock(BaseLock[Lease]):
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         lease = self._leave()
+        if lease is None:
+            return
         if kind is None:
-            self._release(lease)
+            lease.release()
         else:
             with suppress(LockLost, LockBackendError):
-                self._release(lease)
+                lease.release()
 
     def _try(self, deadline: float | None) -> tuple[Lease | None, Refusal | None]:
         claim, port = self.claim(), self.port()

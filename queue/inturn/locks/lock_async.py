@@ -83,11 +83,13 @@ class AsyncLock(BaseLock[AsyncLease]):
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         lease = self._leave()
+        if lease is None:
+            return
         if kind is None:
-            await self._release(lease)
+            await lease.release()
         else:
             with suppress(LockLost, LockBackendError):
-                await self._release(lease)
+                await lease.release()
 
     async def _try(self, deadline: float | None) -> tuple[AsyncLease | None, Refusal | None]:
         claim, port = self.claim(), self.port()

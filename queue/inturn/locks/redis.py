@@ -27,7 +27,9 @@ class RedisPort:
         match request:
             case Call():
                 try:
-                    return self._call(request)
+                    return self._client.execute_command(*request.words)
+                except exceptions.NoScriptError:
+                    return self.do(request._replace(is_known=False))
                 except exceptions.RedisError as error:
                     raise translated(error) from error
             case Pause(seconds):
@@ -43,12 +45,6 @@ class RedisPort:
 
     def close(self) -> None:
         self.rest()
-
-    def _call(self, call: Call) -> Any:
-        try:
-            return self._client.execute_command("EVALSHA", call.script.sha, *call.words)
-        except exceptions.NoScriptError:
-            return self._client.eval(call.script.text, *call.words)
 
     def _listen(self, channel: bytes) -> None:
         # Without a connection to spare we wait by the clock.
@@ -77,7 +73,9 @@ class AsyncRedisPort:
         match request:
             case Call():
                 try:
-                    return await self._call(request)
+                    return await self._client.execute_command(*request.words)
+                except exceptions.NoScriptError:
+                    return await self.do(request._replace(is_known=False))
                 except exceptions.RedisError as error:
                     raise translated(error) from error
             case Pause(seconds):
@@ -93,12 +91,6 @@ class AsyncRedisPort:
 
     async def close(self) -> None:
         await self.rest()
-
-    async def _call(self, call: Call) -> Any:
-        try:
-            return await self._client.execute_command("EVALSHA", call.script.sha, *call.words)
-        except exceptions.NoScriptError:
-            return await self._client.eval(call.script.text, *call.words)
 
     async def _listen(self, channel: bytes) -> None:
         with suppress(exceptions.RedisError, OSError):

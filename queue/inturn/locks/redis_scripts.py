@@ -30,10 +30,12 @@ class Call(NamedTuple):
     script: Script
     keys: Sequence[str | bytes]
     arguments: Sequence[str | int | bytes] = ()
+    is_known: bool = True  # to the server, which then needs only its name
 
     @property
     def words(self) -> tuple[Any, ...]:
-        return (len(self.keys), *self.keys, *self.arguments)
+        command, script = ("EVALSHA", self.script.sha) if self.is_known else ("EVAL", self.script.text)
+        return (command, script, len(self.keys), *self.keys, *self.arguments)
 
 
 @cache
@@ -42,14 +44,13 @@ def script(name: str, *preludes: str) -> Script:
 
 
 class Keys:
-    """The keys of one lock, and its channel; as bytes, which clients need not encode anew in each call."""
+    """The keys of one lock, whose name its channel has too; as bytes, which clients need not encode anew in each call."""
 
     def __init__(self, prefix: str, name: str) -> None:
         if not name or name.startswith("}") or len(name) > 1024:
             raise ValueError(f"name={name[:50]!r}: give 1 to 1,024 characters, the first of them not }}")
         self.lock = written("name", f"{prefix}:{{{name}}}").encode()
         self.fence = self.of("fence")
-        self.channel = self.of("free")
 
     def of(self, part: str) -> bytes:
         return self.lock + b":" + part.encode()

@@ -30,7 +30,7 @@ class PermitClaim(Claim):
     def __init__(self, lock: "_Semaphore[Any]", lock_id: str | None) -> None:
         super().__init__(lock.name, lock_id)
         self.keys = lock.keys
-        self.channel: bytes = lock.keys.channel
+        self.channel: bytes = lock.keys.lock
         self._lock = lock
         self._queued = False
         self._granted = False

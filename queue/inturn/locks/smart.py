@@ -111,7 +111,7 @@ class _Smart(BaseLock[L]):
 
     def break_steps(self) -> Steps[bool]:
         keys = (self.keys.lock, self.keys.fence)
-        reply = yield Call(script("break", "held"), keys, (self.keys.channel,))
+        reply = yield Call(script("break", "held"), keys)
         if reply[0] == -1:
             raise malformed(self.name, reply[1])
         return bool(reply[0])

@@ -23,7 +23,7 @@ class SmartClaim(Claim):
     def __init__(self, lock: "_Smart[Any]", lock_id: str | None) -> None:
         super().__init__(lock.name, lock_id)
         self.keys = lock.keys
-        self.channel: bytes = lock.keys.channel
+        self.channel: bytes = lock.keys.lock
         self._lock = lock
         self._taken_at: float | None = None
 
@@ -64,7 +64,7 @@ class SmartClaim(Claim):
 
     def drop(self) -> Steps[bool]:
         keys = (self.keys.lock, self.keys.mark(self.lock_id))
-        reply = yield Call(DROP, keys, (self.lock_id, self.channel, *self._must_stay()))
+        reply = yield Call(DROP, keys, (self.lock_id, *self._must_stay()))
         given_back(self.lock_id)
         return bool(reply)
 

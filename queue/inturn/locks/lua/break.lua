@@ -1,5 +1,5 @@
 -- Free the lock by force. The fence rises, so that the old holder's is refused wherever it is compared with the newest.
--- KEYS: lock, fence. ARGV: channel. Replies {1} broken, {0} free, {-1, what stands there}.
+-- KEYS: lock, also the name of its channel; fence. Replies {1} broken, {0} free, {-1, what stands there}.
 
 local value, problem = held(KEYS[1])
 if value then
@@ -7,7 +7,7 @@ if value then
     redis.call('INCR', KEYS[2])
   end
   redis.call('DEL', KEYS[1])
-  redis.call('PUBLISH', ARGV[1], 'broken')
+  redis.call('PUBLISH', KEYS[1], 'broken')
   return {1}
 end
 if problem == 'none' then

@@ -1,17 +1,18 @@
 -- Give the lock back if it is ours. Done twice it answers the same: the second time the mark of the first is found.
 -- Here is the nearly always true: the value begins with our lock_id (32 digits), as we wrote it. drop.lua goes on from here.
--- KEYS: lock, mark of this release. ARGV: 1 lock_id, 2 channel, 3 ms that it must stay taken, if so. Replies 1 if ours, else 0.
+-- KEYS: lock, also the name of its channel; mark of this release. ARGV: 1 lock_id, 2 ms that it must stay taken, if so.
+-- Replies 1 if ours, else 0.
 
 local MARK_MS = '30000' -- how long a release can be repeated: longer than any client retries
 
 local function free()
   redis.call('DEL', KEYS[1])
-  redis.call('PUBLISH', ARGV[2], ARGV[1])
+  redis.call('PUBLISH', KEYS[1], ARGV[1])
   redis.call('SET', KEYS[2], '1', 'PX', MARK_MS)
   return 1
 end
 
 local beginning = redis.pcall('GETRANGE', KEYS[1], '0', '44')
-if not ARGV[3] and beginning == '{"lock_id":"' .. ARGV[1] .. '"' then
+if not ARGV[2] and beginning == '{"lock_id":"' .. ARGV[1] .. '"' then
   return free()
 end
