@@ -236,12 +236,22 @@ def test_X45_what_is_put_in_the_place_of_the_file_is_not_destroyed(path: Path) -
         '{"fence": "1"}',
         "12",
         "\nprecious",
+        "[" * 4096,
         "{}",
     ):
         path.write_text(contents)
         with pytest.raises(LockBackendError, match="something else"):
             KernelFileLock(path).acquire(timeout=0)
         assert path.read_text() == contents
+
+
+def test_X45_who_keeps_the_refusal_does_not_keep_the_file_locked(path: Path) -> None:
+    path.write_text("precious")
+    with pytest.raises(LockBackendError, match="something else") as kept:
+        KernelFileLock(path).acquire(timeout=0)
+    path.write_text("")
+    with KernelFileLock(path, timeout=0):
+        assert kept.value.__traceback__ is not None
 
 
 def test_X45_another_users_file_is_refused(path: Path) -> None:

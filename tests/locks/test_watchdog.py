@@ -1,16 +1,19 @@
 """The threads and dates behind the leases. That they are renewed, and when they are lost, stands in test_contract.py."""
 
+import asyncio
 import heapq
 import threading
 import time
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 from weakref import KeyedRef
 
+import pytest
 import redis
+import redis.asyncio
 
-from inturn.locks import SmartLock, baselease, watchdog
+from inturn.locks import AsyncSmartLock, LockBackendError, SmartLock, baselease, watchdog
+from inturn.locks.sigterm import expire_soon
 from inturn.locks.timing import Clock
 
 
@@ -45,42 +48,209 @@ def test_a_signals_handler_may_take_a_lock_while_the_watchdog_is_told_of_another
     assert told.wait(30)
 
 
-def test_locks_that_are_held_for_a_moment_leave_the_watchdog_asleep(client: "redis.Redis", monkeypatch: Any) -> None:
+class Looks(watchdog.FirstLooks):
+    """Whose dates come when a test says so."""
+
+    def __init__(self) -> None:
+        self.dates: list[tuple[float, Callable[[], None]]] = []
+        super().__init__(lambda seconds, action: self.dates.append((seconds, action)), watchdog.ThreadWatch)
+
+    def come(self) -> None:
+        self.dates.pop(0)[1]()
+
+    @property
+    def waits(self) -> list[float]:
+        return [round(seconds, 1) for seconds, _ in self.dates]
+
+
+@pytest.fixture
+def looks(monkeypatch: Any) -> Looks:
+    looks = Looks()
+    monkeypatch.setattr(watchdog, "_of_threads", looks)
+    return looks
+
+
+def held(lock: SmartLock) -> Any:
+    lease = lock.acquire(timeout=0)
+    assert lease is not None
+    return lease
+
+
+def test_locks_that_are_held_for_a_moment_leave_the_watchdog_asleep(client: "redis.Redis", looks: Looks) -> None:
     """One date for all of them, and nothing that piles up."""
-    dates: list[float] = []
-    monkeypatch.setattr(watchdog, "_clock", SimpleNamespace(after=lambda seconds, _: dates.append(seconds)))
-    monkeypatch.setattr(watchdog, "_of_threads", watchdog.FirstLooks(watchdog.in_thread, watchdog.ThreadWatch))
     for n in range(50):
         with SmartLock(client, f"it{n}", ttl=30.0):
             pass
-    assert dates == [10.0]
+    assert looks.waits == [10.0]
     with SmartLock(client, "short", ttl=3.0):
         pass
-    assert dates == [10.0, 1.0]
+    assert looks.waits == [10.0, 1.0]
 
 
 def test_a_lock_that_comes_during_the_first_look_at_others_is_not_overlooked(
-    client: "redis.Redis", monkeypatch: Any
+    client: "redis.Redis", looks: Looks, monkeypatch: Any
 ) -> None:
-    planned: list[Callable[[], None]] = []
-    looks = watchdog.FirstLooks(lambda _, action: planned.append(action), watchdog.ThreadWatch)
-    monkeypatch.setattr(watchdog, "_of_threads", looks)
+    now = [0.0]
+    first = held(SmartLock(client, "first", clock=lambda: now[0]))
+    now[0] += 10.0
     all_living = baselease.all_living
 
     def before_the_last_comes() -> Any:
         seen = all_living()
-        leases.append(SmartLock(client, "last").acquire())
+        others.append(held(SmartLock(client, "last", clock=lambda: now[0])))
         return seen
 
-    leases = [SmartLock(client, "first").acquire()]
+    others: list[Any] = []
     monkeypatch.setattr(watchdog, "all_living", before_the_last_comes)
-    planned.pop()()
+    looks.come()
     monkeypatch.setattr(watchdog, "all_living", all_living)
-    planned.pop()()
-    for lease in leases:
-        assert lease is not None
-        assert isinstance(lease.watched_by, watchdog.ThreadWatch)
+    assert isinstance(first.watched_by, watchdog.ThreadWatch)
+    now[0] += 10.0
+    looks.come()
+    assert isinstance(others[0].watched_by, watchdog.ThreadWatch)
+    for lease in (first, *others):
         lease.release()
+
+
+def test_a_look_at_one_is_none_at_those_who_have_time(client: "redis.Redis", looks: Looks) -> None:
+    now = [0.0]
+    short, long = (held(SmartLock(client, f"it{ttl}", ttl=ttl, clock=lambda: now[0])) for ttl in (3.0, 3600.0))
+    assert looks.waits == [1.0]
+    now[0] += 1.0
+    looks.come()
+    assert isinstance(short.watched_by, watchdog.ThreadWatch)
+    assert long.watched_by is looks
+    assert looks.waits == [1199.0]
+    short.release()
+    long.release()
+
+
+def test_a_date_that_was_interrupted_before_it_was_made_is_made_by_the_next(
+    client: "redis.Redis", monkeypatch: Any
+) -> None:
+    made: list[float] = []
+
+    def after(seconds: float, _: object) -> None:
+        made.append(seconds)
+        if len(made) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(watchdog, "_of_threads", watchdog.FirstLooks(after, watchdog.ThreadWatch))
+    with pytest.raises(KeyboardInterrupt):
+        SmartLock(client, "it", ttl=0.3).acquire()
+    time.sleep(0.15)
+    with SmartLock(client, "other"):
+        assert len(made) == 2
+
+
+def test_extending_again_and_again_leaves_one_date(client: "redis.Redis", looks: Looks, monkeypatch: Any) -> None:
+    now = [0.0]
+    lease = held(SmartLock(client, "it", clock=lambda: now[0]))
+    now[0] += 10.0
+    dates: list[float] = []
+    monkeypatch.setattr(watchdog, "in_thread", lambda seconds, _: dates.append(seconds))
+    monkeypatch.setattr(watchdog.ThreadWatch, "start_renewal", lambda *_: None)
+    looks.come()
+    before = len(dates)
+    for _ in range(50):
+        lease.extend(600)
+    assert len(dates) == before
+    lease.release()
+
+
+class Silent:
+    """A port behind which the replies are lost, though all is done."""
+
+    def __init__(self, port: Any) -> None:
+        self._port = port
+
+    def do(self, request: Any) -> Any:
+        self._port.do(request)
+        raise LockBackendError("gone", unclear=True)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+
+def test_an_extension_to_an_earlier_end_counts_though_its_reply_was_lost(client: "redis.Redis") -> None:
+    lease = held(SmartLock(client, "it"))
+    port, lease.port = lease.port, Silent(lease.port)
+    with pytest.raises(LockBackendError, match="gone"):
+        lease.extend(0.9)
+    assert lease.remaining() <= 0.9
+    lease.port = port
+    time.sleep(1.5)
+    lease.ensure()
+    lease.release()
+
+
+def test_a_longer_life_that_was_not_granted_is_not_waited_for(client: "redis.Redis") -> None:
+    lease = held(SmartLock(client, "it", ttl=30))
+    port, lease.port = lease.port, Silent(lease.port)
+    with pytest.raises(LockBackendError, match="gone"):
+        lease.extend(600)
+    assert watchdog.due_in(lease) <= 10.0
+    lease.port = port
+    lease.release()
+
+
+def test_an_extension_waits_for_the_renewal_that_is_under_way(client: "redis.Redis") -> None:
+    """Or the older request could be the last that the store hears, and the newer one the last that we do."""
+    lease = held(SmartLock(client, "it", ttl=30))
+    begun, go_on, asked = threading.Event(), threading.Event(), []
+
+    class Slow(Silent):
+        def do(self, request: Any) -> Any:
+            asked.append(request.arguments[1])
+            if len(asked) == 1:
+                begun.set()
+                assert go_on.wait(20)
+            return self._port.do(request)
+
+    port, lease.port = lease.port, Slow(lease.port)
+    renewing, extending = threading.Thread(target=lease.renew), threading.Thread(target=lease.extend, args=(600,))
+    renewing.start()
+    assert begun.wait(20)
+    extending.start()
+    time.sleep(0.2)
+    assert asked == [30_000]
+    go_on.set()
+    renewing.join(20)
+    extending.join(20)
+    assert asked == [30_000, 600_000]
+    assert lease.remaining() > 500
+    lease.port = port
+    lease.release()
+
+
+def test_after_a_failure_a_shorter_life_is_renewed_in_its_own_time(client: "redis.Redis") -> None:
+    lease = held(SmartLock(client, "it", ttl=30))
+    watch = watchdog.ThreadWatch(lease)
+    watch.failed(lease, LockBackendError("silent"))
+    lease.extend(0.3)
+    assert watch._renew_at(lease) - lease.clock() <= 0.1
+    lease.release()
+
+
+def test_what_is_to_expire_soon_is_told_when_it_does(client: "redis.Redis") -> None:
+    lease = held(SmartLock(client, "it", ttl=600))
+    expire_soon(0.3)
+    assert lease.lost.wait(10)
+
+
+def test_two_leases_of_one_lock_id_are_both_renewed(socket: str) -> None:
+    async def body() -> None:
+        async with redis.asyncio.Redis(unix_socket_path=socket) as client:
+            lease = await AsyncSmartLock(client, "it", ttl=0.6).acquire()
+            assert lease is not None
+            with redis.Redis(unix_socket_path=socket) as other:
+                twin = SmartLock(other, "it", ttl=0.6).from_handle(lease.handle())
+                await asyncio.sleep(1.5)
+                lease.ensure()
+                twin.ensure()
+                await lease.release()
+
+    asyncio.run(body())
 
 
 def test_all_that_live_are_found_while_another_thread_acquires(client: "redis.Redis") -> None:
@@ -89,14 +259,17 @@ def test_all_that_live_are_found_while_another_thread_acquires(client: "redis.Re
     assert first is not None
     others: list[Any] = []
 
-    class Interrupted(KeyedRef[str, Any]):
+    class Interrupted(KeyedRef[int, Any]):
         def __call__(self) -> Any:  # in the middle of it, where threads may switch
             others.append(SmartLock(client, f"it{len(others)}").acquire())
             return super().__call__()
 
     known: Any = baselease.living
-    known.data[first.lock_id] = Interrupted(first, lambda _: None, first.lock_id)
-    assert first in baselease.all_living()
+    known.data[id(first)] = Interrupted(first, lambda _: None, id(first))
+    try:
+        assert first in baselease.all_living()
+    finally:
+        del known.data[id(first)]
     assert others
     for lease in (first, *others):
         lease.release()

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _pid = os.getpid()
-living: "WeakValueDictionary[str, BaseLease]" = WeakValueDictionary()  # of this process, by lock_id
+living: "WeakValueDictionary[int, BaseLease]" = (
+    WeakValueDictionary()
+)  # of this process, by id(): a handle may make two of one lock_id
 kept: "set[BaseLease]" = set()  # a mutex is not lost with the last reference to it, but with its process
 
 
@@ -38,8 +40,8 @@ def all_living() -> "list[BaseLease]":
 
 
 class Watcher(Protocol):
-    def plan(self, lease: "BaseLease") -> None:
-        """See to it that it is looked at when that is due next."""
+    def hasten(self, lease: "BaseLease") -> None:
+        """Its life has changed: look at it sooner, if that is due sooner now."""
 
 
 def _note_fork() -> None:
@@ -66,7 +68,9 @@ class BaseLease:
         self.ending = False  # a release was begun: no more renewals
         self.why_lost = ""
         self.clock = terms.clock
-        self.began = self.since = began  # since the last renewal
+        self.began = began
+        self.since = began  # when the request was begun that set its present life
+        self.life = terms.ttl  # of which a renewal was granted last; `ttl` is what the next one asks for
         self.renews = terms.renew
         self.watched_by: Watcher | None = None
         self.last_end = None if terms.max_hold is None else began + terms.max_hold
@@ -158,7 +162,7 @@ class BaseLease:
     def renewed(self, outcome: Renewal, ttl: float | None, began: float) -> None:
         """Take in what a renewal that was begun then has brought."""
         if outcome is Renewal.RENEWED:
-            self.since = began
+            self.since, self.life = began, self.ttl
             self.expires = self._end_of(ttl, began)
         elif outcome is Renewal.RELEASED:
             self.note_released()
@@ -194,10 +198,15 @@ class BaseLease:
             raise LockNotHeld("it has no time to live that could be extended", name=self.name, owner=self.owner)
         self.ensure()
 
-    def _extended(self) -> None:
-        self.ensure()
+    def hasten(self) -> None:
         if self.watched_by is not None:
-            self.watched_by.plan(self)  # it may end sooner than before
+            self.watched_by.hasten(self)
+
+    def _asks_for(self, ttl: float | None, began: float) -> None:
+        """The reply may be lost, so what it shortens is shorter from now on."""
+        end = self._end_of(ttl, began)
+        if end is not None and self.expires is not None:
+            self.expires = min(self.expires, end)
 
     def _end_of(self, ttl: float | None, began: float) -> float | None:
         if ttl is None:

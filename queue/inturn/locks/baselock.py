@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, Self, TypeVar
 
-from inturn.locks.baselease import BaseLease, kept, living
+from inturn.locks.baselease import BaseLease, all_living, kept, living
 from inturn.locks.engine import Claim, Grant, Holder, Refusal
 from inturn.locks.errors import LockDeadlock, LockError, LockNotHeld, LockTimeout
 from inturn.locks.handles import facts_of
@@ -67,7 +67,7 @@ class BaseLock(ABC, Generic[L]):
     def _granted(self, make: Callable[..., L], claim: Claim, outcome: Grant, began: float, port: object) -> L:
         terms = self.terms
         lease = make(self, claim, outcome, port, began)
-        living[lease.lock_id] = lease
+        living[id(lease)] = lease
         if terms.renew and not self.portable:
             kept.add(lease)
         watch(lease)
@@ -120,13 +120,13 @@ class BaseLock(ABC, Generic[L]):
             return LockTimeout("somebody else holds it", name=self.name)
         return LockTimeout("somebody else holds it", name=self.name, owner=holder.owner, age=holder.age, ttl=holder.ttl)
 
-    def _known(self, claim: Claim) -> BaseLease | None:
+    def _known(self, claim: Claim, colour: type[L]) -> L | None:
         """The lease itself, if it is one of this process."""
-        known = living.get(claim.lock_id)
-        if known is not None and not known.foreign:
-            if known.released:
-                raise LockNotHeld("the lease of this handle is over", name=self.name, owner=known.owner)
-            return known
+        for known in all_living():
+            if isinstance(known, colour) and known.lock_id == claim.lock_id and not known.foreign:
+                if known.released:
+                    raise LockNotHeld("the lease of this handle is over", name=self.name, owner=known.owner)
+                return known
         if self.portable:
             return None
         raise LockNotHeld("it lives and dies with the process that acquired it; release it there", name=self.name)

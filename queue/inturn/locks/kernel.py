@@ -49,8 +49,13 @@ class KernelClaim(Claim):
             held = open_regular(path, any_owner=self._lock.any_owner)
             # Whoever opened it before it was removed must not lock what nobody else can see.
             if held.lock(self._lock.kind) and held.is_at_path():
+                try:
+                    grant = self._granted(held)
+                except BaseException:
+                    held.close()  # whoever keeps the error would keep it locked
+                    raise
                 self._held = held
-                return self._granted(held)
+                return grant
             held.close()
         return Refusal(_holder(self.name, _read(paths[0])))
 
@@ -157,9 +162,9 @@ def _record(held: Held) -> dict[str, Any]:
     try:
         line = written.partition(b"\n")[0].decode()
         record, end = DECODER.raw_decode(line)
-        if type(record["fence"]) is int and not line[end:].strip():
+        if type(record["fence"]) is int and type(record["lock_id"]) is str and not line[end:].strip():
             return record  # type: ignore[no-any-return]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         pass
     raise LockBackendError(f"{held.path} holds something else than a lock's record; it was not touched")
 

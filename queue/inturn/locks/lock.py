@@ -53,8 +53,8 @@ class Lock(BaseLock[Lease]):
     def from_handle(self, handle: str) -> Lease:
         """The lease that this handle was made of; raises LockNotHeld if that is over."""
         claim, grant = self._facts(handle)
-        known = self._known(claim)
-        if isinstance(known, Lease):
+        known = self._known(claim, Lease)
+        if known is not None:
             return known
         began = self.terms.clock()
         port = self.port()

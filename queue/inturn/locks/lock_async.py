@@ -48,8 +48,8 @@ class AsyncLock(BaseLock[AsyncLease]):
     async def from_handle(self, handle: str) -> AsyncLease:
         """The lease that this handle was made of; raises LockNotHeld if that is over."""
         claim, grant = self._facts(handle)
-        known = self._known(claim)
-        if isinstance(known, AsyncLease):
+        known = self._known(claim, AsyncLease)
+        if known is not None:
             return known
         began = self.terms.clock()
         port = self.port()

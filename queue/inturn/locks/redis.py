@@ -28,7 +28,9 @@ class RedisPort:
             case Call():
                 try:
                     return self._client.execute_command(*request.words)
-                except exceptions.NoScriptError:
+                except exceptions.NoScriptError as error:
+                    if not request.is_known:
+                        raise translated(error) from error
                     return self.do(request._replace(is_known=False))
                 except exceptions.RedisError as error:
                     raise translated(error) from error
@@ -74,7 +76,9 @@ class AsyncRedisPort:
             case Call():
                 try:
                     return await self._client.execute_command(*request.words)
-                except exceptions.NoScriptError:
+                except exceptions.NoScriptError as error:
+                    if not request.is_known:
+                        raise translated(error) from error
                     return await self.do(request._replace(is_known=False))
                 except exceptions.RedisError as error:
                     raise translated(error) from error

@@ -26,6 +26,7 @@ def expire_soon(seconds: float = 60.0) -> None:
                 with suppress(LockError):
                     lease.last_end = lease.clock() + seconds
                     lease.renew()
+                lease.hasten()
 
     # A thread, because the signal may have interrupted us in the middle of the same connection's conversation.
     thread = threading.Thread(target=shorten, name="inturn-locks-sigterm", daemon=True)

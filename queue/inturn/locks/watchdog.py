@@ -43,7 +43,8 @@ class Watch(ABC):
     def __init__(self, lease: BaseLease) -> None:
         self.lease = ref(lease)
         self.in_flight = False
-        self.not_before = 0.0  # when to try again what failed
+        self.failed_at = -FOR_EVER
+        self.planned_at = FOR_EVER
         self.turn = 0
 
     @abstractmethod
@@ -54,8 +55,13 @@ class Watch(ABC):
 
     def plan(self, lease: BaseLease) -> None:
         self.turn += 1
-        turn = self.turn
-        self.after(self._wait(lease), lambda: self.look(turn))
+        turn, wait = self.turn, self._wait(lease)
+        self.planned_at = lease.clock() + wait
+        self.after(wait, lambda: self.look(turn))
+
+    def hasten(self, lease: BaseLease) -> None:
+        if lease.clock() + self._wait(lease) < self.planned_at:  # a look that comes too early plans the next one
+            self.plan(lease)
 
     def look(self, turn: int) -> None:
         lease = self.living()
@@ -81,7 +87,7 @@ class Watch(ABC):
             lease.lose(f"its connection is gone: {error}")
         else:
             logger.warning("lock.renewal_failed: %s", error)
-            self.not_before = lease.clock() + min(1.0, interval(lease) / 3)
+            self.failed_at = lease.clock()
 
     def finished(self) -> None:
         self.in_flight = False
@@ -93,7 +99,7 @@ class Watch(ABC):
         return lease.renews and not self.in_flight and lease.next_ttl() != 0
 
     def _renew_at(self, lease: BaseLease) -> float:
-        return max(self.not_before, lease.since + interval(lease))
+        return max(self.failed_at + min(1.0, interval(lease) / 3), lease.since + interval(lease))
 
     def _wait(self, lease: BaseLease) -> float:
         to_renewal = self._renew_at(lease) - lease.clock() if self._renews(lease) else PROOF_INTERVAL
@@ -139,26 +145,27 @@ class TaskWatch(Watch):
 
 class FirstLooks:
     """Most leases are over before the first look at them. So there is no date for each, but one for all: the earliest.
-    Whoever lives then gets a watch of its own."""
+    Whoever is still held at its time, or nearly, gets a watch of its own."""
 
     def __init__(self, after: Callable[[float, Action], None], watch: type[Watch]) -> None:
         self._after = after
         self._watch = watch
         self._at = FOR_EVER
 
-    def plan(self, lease: BaseLease) -> None:
-        wait = interval(lease) if lease.renews else lease.remaining()
-        if lease.last_end is not None:
-            wait = min(wait, lease.remaining())
-        at = time.monotonic() + wait
-        if at < self._at:
-            self._at = at
+    def hasten(self, lease: BaseLease) -> None:
+        wait, now = due_in(lease), time.monotonic()
+        if now + wait < self._at or self._at < now:  # overdue: it was interrupted before it asked for its look
+            self._at = now + wait
             self._after(wait, self._look)
 
     def _look(self) -> None:
         self._at = FOR_EVER  # first of all: whoever comes from now on, and may not be seen below, asks for a look
         for lease in all_living():
-            if lease.watched_by is self:
+            if lease.watched_by is not self or lease.released:
+                continue
+            if due_in(lease) > interval(lease) / 4:
+                self.hasten(lease)
+            else:
                 lease.watched_by = own = self._watch(lease)
                 guarded(partial(own.look, own.turn))
 
@@ -171,7 +178,7 @@ def watch(lease: BaseLease) -> None:
     if not lease.renews and lease.expires is None:
         return
     lease.watched_by = looks = _of_threads if isinstance(lease, Lease) else _of_loop()
-    looks.plan(lease)
+    looks.hasten(lease)
 
 
 def _of_loop() -> FirstLooks:
@@ -183,7 +190,13 @@ def _of_loop() -> FirstLooks:
 
 
 def interval(lease: BaseLease) -> float:
-    return PROOF_INTERVAL if lease.ttl is None else lease.ttl / 3
+    """Before its present life is over, and in time for the next one, should that be shorter."""
+    return PROOF_INTERVAL if lease.ttl is None or lease.life is None else min(lease.life, lease.ttl) / 3
+
+
+def due_in(lease: BaseLease) -> float:
+    to_renewal = lease.since + interval(lease) - lease.clock() if lease.renews else FOR_EVER
+    return max(0.0, min(to_renewal, lease.remaining()))
 
 
 def _forget() -> None:
