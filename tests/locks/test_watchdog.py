@@ -223,6 +223,34 @@ def test_an_extension_waits_for_the_renewal_that_is_under_way(client: "redis.Red
     lease.release()
 
 
+def test_async_an_extension_waits_for_the_renewal_that_is_under_way(socket: str) -> None:
+    asked: list[int] = []
+
+    async def body() -> None:
+        async with redis.asyncio.Redis(unix_socket_path=socket) as client:
+            lease: Any = await AsyncSmartLock(client, "it", ttl=30).acquire()
+            port, go_on = lease.port, asyncio.Event()
+
+            class Slow(Silent):
+                async def do(self, request: Any) -> Any:
+                    asked.append(request.arguments[1])
+                    if len(asked) == 1:
+                        await go_on.wait()
+                    return await self._port.do(request)
+
+            lease.port = Slow(port)
+            both = asyncio.gather(lease.renew(), lease.extend(600))
+            await asyncio.sleep(0.1)
+            assert asked == [30_000]
+            go_on.set()
+            await both
+            assert asked == [30_000, 600_000]
+            lease.port = port
+            await lease.release()
+
+    asyncio.run(body())
+
+
 def test_after_a_failure_a_shorter_life_is_renewed_in_its_own_time(client: "redis.Redis") -> None:
     lease = held(SmartLock(client, "it", ttl=30))
     watch = watchdog.ThreadWatch(lease)

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _pid = os.getpid()
-living: "WeakValueDictionary[int, BaseLease]" = (
-    WeakValueDictionary()
-)  # of this process, by id(): a handle may make two of one lock_id
+# Of this process, by id(): a handle may make two of one lock_id.
+living: "WeakValueDictionary[int, BaseLease]" = WeakValueDictionary()
 kept: "set[BaseLease]" = set()  # a mutex is not lost with the last reference to it, but with its process
 
 
