@@ -29,6 +29,26 @@ _json = json.JSONEncoder(
 ).encode  # once: dumps makes one a call
 
 
+class Unreadable(dict[str, Any]):
+    """What stands for stored arguments that Python cannot read: empty, with the reason.
+
+    PostgreSQL takes integers of any length and nests as deep as its stack goes, and SQL may defer both.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+
+
+def decode(text: str) -> dict[str, Any]:
+    """Return the arguments that this JSON text holds. It never raises: see `Unreadable`."""
+    try:
+        kwargs = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return Unreadable(f"Python cannot read the arguments, {len(text):,} characters of JSON: {error}")
+    return kwargs if isinstance(kwargs, dict) else Unreadable(f"the arguments are not a JSON object: {text[:80]}")
+
+
 def check_signature(name: str, signature: Signature) -> None:
     """A task's arguments are stored by name, so each must have one."""
     for parameter in signature.parameters.values():

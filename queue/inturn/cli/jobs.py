@@ -99,7 +99,7 @@ def show(database: Database, job_id: int, form: str) -> None:
     facts = {
         "job": f"{job.id} {job.status}",
         "task": visible(job.task),
-        "arguments": visible(json.dumps(job.args, ensure_ascii=False)),
+        "arguments": visible(getattr(job.args, "reason", None) or json.dumps(job.args, ensure_ascii=False)),
         "queue": visible(job.queue),
         "lock": visible(job.lock) if job.lock else None,
         "queueing lock": visible(job.queueing_lock) if job.queueing_lock else None,

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from inturn.arguments import decode
 from inturn.errors import JobCancelled, JobFailed, JobNotFound
 from inturn.model import LIVE, Reason, Status
 from inturn.operations import Operation, Statement
@@ -19,7 +20,7 @@ AWAIT_END = "SELECT status::text, result, error FROM {schema}.await_end(%s)"
 DELETE_OLD = "SELECT {schema}.delete_old_jobs(%s, %s, %s::text[]::{schema}.job_status[])"
 RETRY_CHANGED = "SELECT {schema}.retry_job_changed(%s, %s, %s, %s, %s)"
 SHOW = """
-SELECT id, status::text, queue, task, lock, priority, attempts, args, errors,
+SELECT id, status::text, queue, task, lock, priority, attempts, args::text, errors,
        created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout::text, result
 FROM {schema}.all_jobs WHERE id = %s ORDER BY finished_at DESC NULLS FIRST LIMIT 1
 """
@@ -138,7 +139,10 @@ def counted(which: Filter, limit: int) -> Operation[int]:
 
 def shown(job_id: int) -> Operation[Record | None]:
     rows = yield Statement(SHOW, [job_id])
-    return Record(*rows[0]) if rows else None
+    if not rows:
+        return None
+    (row,) = rows
+    return Record(*row[:7], decode(row[7]), *row[8:])
 
 
 def explain(job_id: int) -> Operation[list[Reason]]:

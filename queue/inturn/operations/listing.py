@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypedDict, cast
 from uuid import UUID
 
+from inturn.arguments import decode
 from inturn.model import StoredJob
 from inturn.operations import Operation, Statement
 
@@ -13,7 +14,7 @@ COUNTED = 10_000
 
 # The database counts the attempts that were started, people those before this one.
 LIST = """
-SELECT id, status::text, queue, priority, lock, queueing_lock, task, args, scheduled_at,
+SELECT id, status::text, queue, priority, lock, queueing_lock, task, args::text, scheduled_at,
        attempts - (status = 'doing')::int,
        EXISTS (SELECT FROM {schema}.jobs WHERE jobs.id = found.id AND jobs.abort),
        worker_id
@@ -57,7 +58,7 @@ SELECT name, count(*),
 FROM named GROUP BY name ORDER BY name LIMIT %s
 """
 STALLED = """
-SELECT job.id, status::text, queue, priority, lock, queueing_lock, task, args, scheduled_at, attempts - 1, abort, worker_id
+SELECT job.id, status::text, queue, priority, lock, queueing_lock, task, args::text, scheduled_at, attempts - 1, abort, worker_id
 FROM {schema}.jobs AS job LEFT JOIN {schema}.workers AS worker ON worker.id = job.worker_id
 WHERE status = 'doing'
   AND CASE WHEN %s::interval IS NULL
@@ -103,7 +104,7 @@ def listed(asked: Asked, limit: int) -> Operation[list[StoredJob]]:
     """The newest so many, the oldest of them first."""
     each = [asked.id, asked.queue, asked.task, asked.status, asked.lock, asked.queueing_lock, asked.worker_id]
     rows = yield Statement(LIST, [*_twice(each), limit])
-    return [StoredJob(*row) for row in rows]
+    return [StoredJob(*row[:7], decode(row[7]), *row[8:]) for row in rows]
 
 
 def counted(by: By, asked: Asked) -> Operation[list[Counts]]:
@@ -116,7 +117,7 @@ def stalled(
     silent: timedelta, since: timedelta | None, queue: str | None, task: str | None
 ) -> Operation[list[StoredJob]]:
     rows = yield Statement(STALLED, [since, silent, since, *_twice([queue, task]), LISTED])
-    return [StoredJob(*row) for row in rows]
+    return [StoredJob(*row[:7], decode(row[7]), *row[8:]) for row in rows]
 
 
 def _counts(row: tuple[Any, ...]) -> Counts:

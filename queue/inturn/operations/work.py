@@ -7,11 +7,12 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from inturn.arguments import decode
 from inturn.model import Again, Ended, Job, Status
 from inturn.operations import Operation, Rows, Statement, unless_all
 
 # A `Job`, of a row of `jobs`. The database counts the attempts that were started, people those before this one: `attempts - 1`.
-_JOB = "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args, timeout "
+_JOB = "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args::text, timeout "
 CLAIM = _JOB + "FROM {schema}.claim(%s, %s::text[], %s, %s) ORDER BY priority DESC, id"
 CLAIM_FURTHER = (
     _JOB + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s) ORDER BY priority DESC, id"
@@ -20,7 +21,7 @@ OWNED = _JOB + "FROM {schema}.owned(%s)"
 # Arrays in binary (%b): each element of one in text costs a microsecond, for each of the jobs that have ended.
 FINISH = """
 SELECT finished_id, (next).id, (next).claim_id::text, (next).fence, (next).task, (next).queue, (next).lock, (next).priority,
-       (next).attempts - 1, (next).scheduled_at, (next).args, (next).timeout
+       (next).attempts - 1, (next).scheduled_at, (next).args::text, (next).timeout
 FROM {schema}.finish(%s, %s::text[], %s, %b::bigint[], %b::text[]::uuid[], %b::text[]::{schema}.job_status[], %s::jsonb[],
                      %b::text[]::jsonb[], %s::text[]::{schema}.job_status[])
 """
@@ -133,7 +134,8 @@ def set_awake(worker_id: UUID, awake: bool) -> Operation[None]:
 
 
 def _jobs(rows: Rows) -> list[Job]:
-    return list(map(Job._make, rows))
+    """Each by itself: arguments that cannot be read are no reason to lose sight of the other jobs."""
+    return [Job(*row[:9], decode(row[9]), row[10]) for row in rows]
 
 
 def _results(ended: Sequence[Ended]) -> list[str | None] | None:

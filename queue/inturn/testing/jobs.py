@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from inturn.arguments import decode
 from inturn.model import Status
 from inturn.operations import Operation, Statement
 
 ALL = """
-SELECT id, status::text, queue, task, lock, priority, attempts, args, errors, scheduled_at, started_at, finished_at, fence
+SELECT id, status::text, queue, task, lock, priority, attempts, args::text, errors, scheduled_at, started_at, finished_at, fence
 FROM {schema}.all_jobs ORDER BY id
 """
 NEXT_DUE = """
@@ -57,7 +58,7 @@ class Seen:
 def all_jobs() -> Operation[list[Seen]]:
     """In the order in which they were deferred."""
     rows = yield Statement(ALL)
-    return [Seen(row[0], Status(row[1]), *row[2:]) for row in rows]
+    return [Seen(row[0], Status(row[1]), *row[2:7], decode(row[7]), *row[8:]) for row in rows]
 
 
 def next_due() -> Operation[datetime | None]:

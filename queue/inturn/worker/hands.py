@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from inturn.arguments import Unreadable
 from inturn.blueprint import Blueprint
 from inturn.connectors import PsycopgConnector
 from inturn.context import JobContext
 from inturn.errors import TaskNotFound
 from inturn.middleware import Around
-from inturn.model import Again, Job, Outcome
+from inturn.model import Again, Ended, Job, Outcome, Status
 from inturn.worker import events
 from inturn.worker.attempt import Attempt
 from inturn.worker.options import Options
@@ -52,6 +53,9 @@ class Hands:
 
     def start(self, job: Job) -> None:
         """At once, or when a slot is free."""
+        if isinstance(job.task_kwargs, Unreadable):
+            self.ended.append(Ended(job, Status.FAILED, job.task_kwargs.reason))
+            return
         try:
             task = self._app.find_task(job.task_name)
         except TaskNotFound as error:
