@@ -132,13 +132,13 @@ class PsycopgConnector:
 
     def connect(self, role: str = "command", *, to_listen: bool = False) -> psycopg.Connection[Any]:
         """A connection of its own, outside the pools: committing each statement, called `inturn role` on the server."""
-        with drive.translated():
+        with drive.translated(connecting=True):
             return psycopg.connect(self._address(to_listen), application_name=f"inturn {role}", **self._session)
 
     async def connect_async(self, role: str, *, to_listen: bool = False) -> psycopg.AsyncConnection[Any]:
         """A connection of its own, outside the pools: committing each statement, called `inturn role` on the server."""
         address, name = self._address(to_listen), f"inturn {role}"
-        with drive.translated():
+        with drive.translated(connecting=True):
             return await psycopg.AsyncConnection.connect(address, application_name=name, **self._session)
 
     def _address(self, to_listen: bool) -> str:

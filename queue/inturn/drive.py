@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import errors as pg
 from psycopg.rows import tuple_row
 
-from inturn.errors import ConnectorException, DatabaseUnavailable, LaneBusy, SchemaMismatch, StaleFence, WorkerLost
+from inturn import conditions
 from inturn.operations import Operation
 from inturn.sql import named
 
@@ -44,25 +43,9 @@ async def run_async(operation: Operation[T], connection: psycopg.AsyncConnection
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """The driver's errors as ours, with what to do where we know it."""
+def translated(*, connecting: bool = False) -> Iterator[None]:
+    """The driver's errors as ours (see `conditions`). `connecting`: no statement is sent meanwhile."""
     try:
         yield
-    except (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction) as error:
-        raise SchemaMismatch(
-            f"The database lacks a part of inturn's schema ({_first_line(error)}). Create or update it: queue migrate"
-        ) from error
-    except pg.ObjectInUse as error:
-        raise LaneBusy(f"{_first_line(error)}. Abort the job, or wait until it ends") from error
-    except pg.ObjectNotInPrerequisiteState as error:
-        raise StaleFence(_first_line(error)) from error
-    except pg.NoDataFound as error:
-        raise WorkerLost(_first_line(error)) from error
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise DatabaseUnavailable(f"The database cannot be reached or went away: {_first_line(error)}") from error
     except psycopg.Error as error:
-        raise ConnectorException(f"The database refused: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+        raise conditions.translate(error, connecting=connecting) from error

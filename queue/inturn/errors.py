@@ -44,7 +44,19 @@ class ConnectorException(InturnError):
 
 
 class DatabaseUnavailable(ConnectorException):
-    """No connection, or it was lost on the way: whether the statement took effect is unknown."""
+    """The database cannot be reached, or cannot do this now. The same call may succeed later.
+
+    `connection_lost`: the connection is of no further use. `outcome_unknown`: the statement may have taken effect.
+    """
+
+    def __init__(self, problem: str, *, connection_lost: bool = True, outcome_unknown: bool = True) -> None:
+        super().__init__(problem)
+        self.connection_lost = connection_lost
+        self.outcome_unknown = outcome_unknown
+
+
+class DatabaseBusy(DatabaseUnavailable):
+    """A lock, a deadlock or a time limit of the server stood in the way. Nothing took effect; try again soon."""
 
 
 class EmbeddedServerError(InturnError):

@@ -18,13 +18,14 @@ class Link:
         self._connection: psycopg.AsyncConnection[Any] | None = None
 
     async def run(self, operation: Operation[T]) -> T:
-        """After DatabaseUnavailable it is unknown whether the operation took effect."""
+        """Raise DatabaseUnavailable if it cannot be done now: its `outcome_unknown` says whether it may have taken effect."""
         if self._connection is None or self._connection.closed:  # closed: a cancelled call leaves it so
             self._connection = await self._connector.connect_async("worker")
         try:
             return await drive.run_async(operation, self._connection, self._connector.schema)
-        except DatabaseUnavailable:
-            await self.close()
+        except DatabaseUnavailable as error:
+            if error.connection_lost:
+                await self.close()
             raise
 
     async def close(self) -> None:
