@@ -394,6 +394,18 @@ CREATE FUNCTION inturn.clock() RETURNS timestamp with time zone
     AS $$
     SELECT coalesce(nullif(current_setting('inturn.clock', true), '')::timestamptz, statement_timestamp())
 $$;
+CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp with time zone[]) RETURNS SETOF uuid
+    LANGUAGE sql
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    WITH silent AS MATERIALIZED (
+        SELECT workers.id
+        FROM unnest(p_workers, p_heartbeats) AS seen(id, heartbeat_at)
+        JOIN workers ON workers.id = seen.id AND workers.heartbeat_at = seen.heartbeat_at
+        FOR UPDATE OF workers SKIP LOCKED
+    )
+    DELETE FROM workers USING silent WHERE workers.id = silent.id RETURNING workers.id
+$$;
 CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
@@ -641,6 +653,11 @@ CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, 
         'start a worker'
     FROM (SELECT p_worker AS id) AS holder LEFT JOIN workers USING (id)
     WHERE workers.id IS NULL OR NOT is_live(workers)
+    UNION ALL
+    SELECT 'holder blocked',
+        'the event loop of worker ' || name || ' has not turned since ' || loop_turned_at || ': it cannot say that a job has ended',
+        'its log says what blocks it (loop.blocked); if that does not end, kill process ' || pid || ' on ' || hostname
+    FROM workers WHERE id = p_worker AND is_live(workers) AND is_blocked(workers)
 $$;
 CREATE FUNCTION inturn.explain_lane(p_job inturn.jobs) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE plpgsql STABLE
@@ -687,7 +704,7 @@ CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text) RETURNS TABLE(
     LANGUAGE sql STABLE
     AS $$
     WITH serving AS (
-        SELECT workers.*,
+        SELECT workers.*, is_blocked(workers) AS blocked,
             (SELECT count(*) FROM jobs WHERE status = 'doing' AND worker_id = workers.id) AS busy
         FROM workers WHERE is_live(workers) AND (queues IS NULL OR p_queue = ANY (queues))
     ), knowing AS (
@@ -698,6 +715,10 @@ CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text) RETURNS TABLE(
     UNION ALL
     SELECT 'task unknown', 'no worker of queue ' || p_queue || ' knows task ' || p_task, 'deploy the code that declares it'
     WHERE EXISTS (SELECT FROM serving) AND NOT EXISTS (SELECT FROM knowing)
+    UNION ALL
+    SELECT 'workers blocked', 'the event loop of each of the ' || count(*) || ' workers that could run it stands still',
+        'their logs say what blocks them (loop.blocked); start more workers'
+    FROM knowing HAVING count(*) > 0 AND bool_and(blocked)
     UNION ALL
     SELECT 'slots busy', 'all ' || sum(concurrency) || ' slots of ' || count(*) || ' workers are taken', 'start more workers'
     FROM serving HAVING count(*) > 0 AND bool_and(busy >= concurrency)
@@ -786,11 +807,13 @@ BEGIN
         OR NOT EXISTS (SELECT FROM all_jobs WHERE id = p_id)
     );
 END $$;
-CREATE FUNCTION inturn.heartbeat(p_worker uuid) RETURNS boolean
+CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval) RETURNS boolean
     LANGUAGE sql
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
-    WITH alive AS (UPDATE workers SET heartbeat_at = clock() WHERE id = p_worker RETURNING 1)
+    WITH alive AS (
+        UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked WHERE id = p_worker RETURNING 1
+    )
     SELECT EXISTS (SELECT FROM alive)
 $$;
 CREATE FUNCTION inturn.history_days(p_before date) RETURNS text[]
@@ -835,9 +858,15 @@ CREATE TABLE inturn.workers (
     concurrency integer NOT NULL,
     started_at timestamp with time zone NOT NULL,
     heartbeat_at timestamp with time zone NOT NULL,
+    loop_turned_at timestamp with time zone NOT NULL,
     awake boolean DEFAULT false NOT NULL
 )
 WITH (fillfactor='50');
+CREATE FUNCTION inturn.is_blocked(p_worker inturn.workers) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT p_worker.heartbeat_at - p_worker.loop_turned_at > interval '10 seconds'
+$$;
 CREATE FUNCTION inturn.is_live(p_worker inturn.workers) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
@@ -879,13 +908,21 @@ CREATE FUNCTION inturn.lane_sleeps(p_lock text) RETURNS boolean
     END
     FROM (SELECT p_lock AS lock) AS asked LEFT JOIN lanes AS lane ON lane.lock = asked.lock
 $$;
-CREATE FUNCTION inturn.leave(p_worker uuid) RETURNS bigint
+CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id uuid, heartbeat_at timestamp with time zone, late boolean)
+    LANGUAGE sql STABLE
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    SELECT id, heartbeat_at, heartbeat_at < clock() - p_late_after
+        AND EXISTS (SELECT FROM jobs WHERE status = 'doing' AND worker_id = workers.id)
+    FROM workers
+$$;
+CREATE FUNCTION inturn.leave(p_worker uuid, p_error text DEFAULT NULL::text, p_max_lost integer DEFAULT 5) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
     DELETE FROM workers WHERE id = p_worker;
-    RETURN (SELECT count(*) FROM rescue(NULL) WHERE worker_id = p_worker);
+    RETURN (SELECT count(*) FROM rescue(p_max_lost, p_worker, p_error IS NOT NULL, p_error));
 END $$;
 CREATE FUNCTION inturn.let_stopped(p_locks text[], p_halts bigint[]) RETURNS text[]
     LANGUAGE plpgsql
@@ -1140,8 +1177,8 @@ CREATE FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integ
     LANGUAGE sql
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
-    INSERT INTO workers (id, name, hostname, pid, queues, tasks, concurrency, started_at, heartbeat_at)
-    VALUES (gen_random_uuid(), p_name, p_hostname, p_pid, p_queues, p_tasks, p_concurrency, clock(), clock())
+    INSERT INTO workers (id, name, hostname, pid, queues, tasks, concurrency, started_at, heartbeat_at, loop_turned_at)
+    VALUES (gen_random_uuid(), p_name, p_hostname, p_pid, p_queues, p_tasks, p_concurrency, clock(), clock(), clock())
     RETURNING id
 $$;
 CREATE FUNCTION inturn.release_lanes(p_locks text[]) RETURNS text[]
@@ -1202,14 +1239,13 @@ BEGIN
             USING ERRCODE = 'no_data_found', HINT = 'It was taken for dead. Register again under a new id.';
     END IF;
 END $$;
-CREATE FUNCTION inturn.rescue(p_after interval, p_max_lost integer DEFAULT 5) RETURNS TABLE(id bigint, worker_id uuid, failed boolean)
+CREATE FUNCTION inturn.rescue(p_max_lost integer DEFAULT 5, p_worker uuid DEFAULT NULL::uuid, p_lost boolean DEFAULT true, p_error text DEFAULT NULL::text) RETURNS TABLE(id bigint, worker_id uuid, failed boolean)
     LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
     v_lost record;
 BEGIN
-    DELETE FROM workers WHERE heartbeat_at < clock() - p_after;
     WITH RECURSIVE owner(worker_id) AS (
         (SELECT jobs.worker_id FROM jobs WHERE status = 'doing' ORDER BY jobs.worker_id LIMIT 1)
         UNION ALL
@@ -1218,26 +1254,29 @@ BEGIN
         FROM owner WHERE owner.worker_id IS NOT NULL
     ), orphan AS (
         SELECT jobs.id, jobs.claim_id, jobs.worker_id,
-               CASE WHEN p_after IS NOT NULL THEN times_lost(jobs.errors) + 1 ELSE 0 END AS times
+               CASE WHEN p_lost THEN times_lost(jobs.errors) + 1 ELSE 0 END AS times
         FROM owner JOIN jobs ON jobs.status = 'doing' AND jobs.worker_id = owner.worker_id
         WHERE NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)
+          AND (p_worker IS NULL OR owner.worker_id = p_worker)
         LIMIT 2000
     ), judged AS (
         SELECT *, coalesce(times > p_max_lost, false) AS hopeless,
                CASE WHEN times > 1 THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 12 ELSE 0 END AS turn,
-               CASE WHEN times > 0 THEN '{"lost": true}' ELSE '{}' END::jsonb || jsonb_build_object('at', clock()) AS error
+               CASE WHEN times > 0 THEN '{"lost": true}' ELSE '{}' END::jsonb
+                   || CASE WHEN p_error IS NOT NULL THEN '{"crashed": true}' ELSE '{}' END::jsonb
+                   || jsonb_build_object('at', clock()) AS error
         FROM orphan
     )
     SELECT array_agg(j.id) AS all_ids, array_agg(j.claim_id) AS all_claims, array_agg(j.worker_id) AS workers,
            array_agg(j.id) FILTER (WHERE NOT hopeless) AS ids,
            array_agg(j.claim_id) FILTER (WHERE NOT hopeless) AS claims,
            array_agg(turn * interval '1 s') FILTER (WHERE NOT hopeless) AS delays,
-           array_agg(error || jsonb_build_object('error', 'lost: worker ' || j.worker_id || ' is gone'))
+           array_agg(error || jsonb_build_object('error', coalesce(p_error, 'lost: worker ' || j.worker_id || ' is gone')))
                FILTER (WHERE NOT hopeless) AS errors,
            array_agg(j.id) FILTER (WHERE hopeless) AS failed_ids,
            array_agg(j.claim_id) FILTER (WHERE hopeless) AS failed_claims,
            array_agg('failed'::job_status) FILTER (WHERE hopeless) AS statuses,
-           array_agg(error || jsonb_build_object('error', 'lost ' || times || ' times: its workers died'))
+           array_agg(error || jsonb_build_object('error', concat('lost ', times, ' times: its workers died', E'\n' || p_error)))
                FILTER (WHERE hopeless) AS last_errors
     INTO v_lost FROM judged AS j;
     IF v_lost.failed_ids IS NOT NULL THEN
@@ -2035,8 +2074,9 @@ CREATE VIEW inturn.worker_status AS
     hostname,
     pid,
         CASE
-            WHEN (heartbeat_at > (inturn.clock() - '00:00:30'::interval)) THEN 'live'::text
-            ELSE 'late'::text
+            WHEN (heartbeat_at <= (inturn.clock() - '00:00:30'::interval)) THEN 'late'::text
+            WHEN ((heartbeat_at - loop_turned_at) > '00:00:10'::interval) THEN 'blocked'::text
+            ELSE 'live'::text
         END AS state,
     ( SELECT count(*) AS count
            FROM inturn.jobs
@@ -2045,7 +2085,8 @@ CREATE VIEW inturn.worker_status AS
     queues,
     tasks,
     started_at,
-    heartbeat_at
+    heartbeat_at,
+    loop_turned_at
    FROM inturn.workers
   ORDER BY (heartbeat_at > (inturn.clock() - '00:00:30'::interval)), name, started_at;
 COMMENT ON VIEW inturn.worker_status IS 'Worker processes, late ones first.';
@@ -2053,13 +2094,14 @@ COMMENT ON COLUMN inturn.worker_status.id IS 'Random, new with each start.';
 COMMENT ON COLUMN inturn.worker_status.name IS 'What it was called when it was started.';
 COMMENT ON COLUMN inturn.worker_status.hostname IS 'The machine it runs on.';
 COMMENT ON COLUMN inturn.worker_status.pid IS 'Its process there.';
-COMMENT ON COLUMN inturn.worker_status.state IS 'live: heard of in the last 30 seconds; late: not.';
+COMMENT ON COLUMN inturn.worker_status.state IS 'live: heard of in the last 30 seconds; late: not; blocked: heard of, but its event loop stands still.';
 COMMENT ON COLUMN inturn.worker_status.doing IS 'How many jobs it is doing.';
 COMMENT ON COLUMN inturn.worker_status.concurrency IS 'How many it does at once at most.';
 COMMENT ON COLUMN inturn.worker_status.queues IS 'The queues that it serves; NULL: all.';
 COMMENT ON COLUMN inturn.worker_status.tasks IS 'The tasks that it knows; NULL: it did not tell.';
 COMMENT ON COLUMN inturn.worker_status.started_at IS 'When it signed on.';
 COMMENT ON COLUMN inturn.worker_status.heartbeat_at IS 'When it was last heard of.';
+COMMENT ON COLUMN inturn.worker_status.loop_turned_at IS 'When its event loop last turned, as far as its heartbeat could tell.';
 ALTER TABLE ONLY inturn.finished_jobs ATTACH PARTITION inturn.finished_jobs_default DEFAULT;
 ALTER TABLE ONLY inturn.applied_code
     ADD CONSTRAINT applied_code_pkey PRIMARY KEY (checksum);

@@ -143,6 +143,7 @@ CREATE TABLE workers (
     concurrency  integer     NOT NULL,
     started_at   timestamptz NOT NULL,
     heartbeat_at timestamptz NOT NULL,
+    loop_turned_at timestamptz NOT NULL,    -- its heart is a thread: it beats on while a task blocks the event loop
     awake        boolean     NOT NULL DEFAULT false  -- claims on by itself: it need not be woken (see wake.sql)
 ) WITH (fillfactor = 50);
 

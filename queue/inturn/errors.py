@@ -161,5 +161,9 @@ class SyncConnectorConfigurationError(ConfigurationError):
     """Something async was asked of a connector that is sync only."""
 
 
+class WorkerCancelled(InturnError):
+    """Something has cancelled the worker's own tasks: code that cancels every task of the event loop, say."""
+
+
 class WorkerLost(InturnError):
     """The worker was taken for dead and its jobs taken over: it has to register again."""

@@ -113,6 +113,7 @@ workers = Table(
     Column("concurrency", Integer, nullable=False),
     Column("started_at", moment, nullable=False),
     Column("heartbeat_at", moment, nullable=False),
+    Column("loop_turned_at", moment, nullable=False),
     Column("awake", Boolean, nullable=False, server_default="false"),
 )
 

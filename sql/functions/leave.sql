@@ -1,9 +1,13 @@
--- A worker ends: what it was still doing goes back to the head of its lane at once. Returns how many jobs that were.
-CREATE OR REPLACE FUNCTION leave(p_worker uuid) RETURNS bigint
+-- A worker ends: what it was still doing goes back to the head of its lane at once. If it ends because of an error that no job of its
+-- own can be blamed for, all of them are lost to it: else they would be claimed again and again, and end one worker after the
+-- other. Returns how many jobs went back, or have failed by that.
+CREATE OR REPLACE FUNCTION leave(
+    p_worker uuid, p_error text DEFAULT NULL, p_max_lost integer DEFAULT 5
+) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
     DELETE FROM workers WHERE id = p_worker;
-    RETURN (SELECT count(*) FROM rescue(NULL) WHERE worker_id = p_worker);
+    RETURN (SELECT count(*) FROM rescue(p_max_lost, p_worker, p_error IS NOT NULL, p_error));
 END $$;

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION register_worker(
 LANGUAGE sql
 SET search_path FROM CURRENT
 AS $$
-    INSERT INTO workers (id, name, hostname, pid, queues, tasks, concurrency, started_at, heartbeat_at)
-    VALUES (gen_random_uuid(), p_name, p_hostname, p_pid, p_queues, p_tasks, p_concurrency, clock(), clock())
+    INSERT INTO workers (id, name, hostname, pid, queues, tasks, concurrency, started_at, heartbeat_at, loop_turned_at)
+    VALUES (gen_random_uuid(), p_name, p_hostname, p_pid, p_queues, p_tasks, p_concurrency, clock(), clock(), clock())
     RETURNING id
 $$;

@@ -1,5 +1,5 @@
--- rescue: workers whose heartbeat is late are dead, and what a worker without a row was doing goes back to the head of its
--- lane, at once. It is a retry on behalf of the dead, fenced like any other: a job that its worker finishes meanwhile
+-- rescue: what a worker without a row was doing goes back to the head of its lane, at once. (declare_dead deletes the rows of the
+-- dead, and leave that of a worker which ends.) It is a retry on behalf of the dead, fenced like any other: a job that its worker finishes meanwhile
 -- is left alone, and what a worker does that was only asleep is refused afterwards.
 --
 -- A job may be what its workers die of. When it is lost once more than p_max_lost times (NULL: as often as it likes) it fails, and its
@@ -9,8 +9,10 @@
 --
 -- Returns the jobs taken back. Two rescuers at once do no harm. Bounded: what is left goes with the next call.
 CREATE OR REPLACE FUNCTION rescue(
-    p_after    interval,            -- NULL: nobody dies now; the jobs are given back, and not lost
-    p_max_lost integer DEFAULT 5
+    p_max_lost integer DEFAULT 5,
+    p_worker   uuid    DEFAULT NULL,   -- only what this one was doing
+    p_lost     boolean DEFAULT true,   -- false: the jobs are given back in order, and not lost
+    p_error    text    DEFAULT NULL    -- what the worker died of, if it could say so
 ) RETURNS TABLE (id bigint, worker_id uuid, failed boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -18,8 +20,6 @@ AS $$
 DECLARE
     v_lost record;
 BEGIN
-    DELETE FROM workers WHERE heartbeat_at < clock() - p_after;
-
     WITH RECURSIVE owner(worker_id) AS (
         (SELECT jobs.worker_id FROM jobs WHERE status = 'doing' ORDER BY jobs.worker_id LIMIT 1)
         UNION ALL
@@ -28,26 +28,29 @@ BEGIN
         FROM owner WHERE owner.worker_id IS NOT NULL
     ), orphan AS (
         SELECT jobs.id, jobs.claim_id, jobs.worker_id,
-               CASE WHEN p_after IS NOT NULL THEN times_lost(jobs.errors) + 1 ELSE 0 END AS times
+               CASE WHEN p_lost THEN times_lost(jobs.errors) + 1 ELSE 0 END AS times
         FROM owner JOIN jobs ON jobs.status = 'doing' AND jobs.worker_id = owner.worker_id
         WHERE NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)
+          AND (p_worker IS NULL OR owner.worker_id = p_worker)
         LIMIT 2000
     ), judged AS (
         SELECT *, coalesce(times > p_max_lost, false) AS hopeless,
                CASE WHEN times > 1 THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 12 ELSE 0 END AS turn,
-               CASE WHEN times > 0 THEN '{"lost": true}' ELSE '{}' END::jsonb || jsonb_build_object('at', clock()) AS error
+               CASE WHEN times > 0 THEN '{"lost": true}' ELSE '{}' END::jsonb
+                   || CASE WHEN p_error IS NOT NULL THEN '{"crashed": true}' ELSE '{}' END::jsonb
+                   || jsonb_build_object('at', clock()) AS error
         FROM orphan
     )
     SELECT array_agg(j.id) AS all_ids, array_agg(j.claim_id) AS all_claims, array_agg(j.worker_id) AS workers,
            array_agg(j.id) FILTER (WHERE NOT hopeless) AS ids,
            array_agg(j.claim_id) FILTER (WHERE NOT hopeless) AS claims,
            array_agg(turn * interval '1 s') FILTER (WHERE NOT hopeless) AS delays,
-           array_agg(error || jsonb_build_object('error', 'lost: worker ' || j.worker_id || ' is gone'))
+           array_agg(error || jsonb_build_object('error', coalesce(p_error, 'lost: worker ' || j.worker_id || ' is gone')))
                FILTER (WHERE NOT hopeless) AS errors,
            array_agg(j.id) FILTER (WHERE hopeless) AS failed_ids,
            array_agg(j.claim_id) FILTER (WHERE hopeless) AS failed_claims,
            array_agg('failed'::job_status) FILTER (WHERE hopeless) AS statuses,
-           array_agg(error || jsonb_build_object('error', 'lost ' || times || ' times: its workers died'))
+           array_agg(error || jsonb_build_object('error', concat('lost ', times, ' times: its workers died', E'\n' || p_error)))
                FILTER (WHERE hopeless) AS last_errors
     INTO v_lost FROM judged AS j;
 

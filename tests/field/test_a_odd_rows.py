@@ -54,14 +54,13 @@ async def test_its_lane_halts_if_that_is_its_policy(app: App, query: Query) -> N
     assert query("SELECT id FROM jobs") == [(waiting,)]
 
 
-async def test_the_log_names_the_job_and_the_reason(
-    app: App, query: Query, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_log_names_the_job_and_the_reason(app: App, query: Query, caplog: pytest.LogCaptureFixture) -> None:
     odd = add(query, DIGITS)
     with caplog.at_level(logging.ERROR, "inturn"), anyio.fail_after(60):
         await app.run_worker_async()
     [record] = caplog.records
-    assert f"job.failed: {odd} step" in record.message and "cannot read the arguments" in record.message
+    assert f"job.failed: {odd} step" in record.message
+    assert "cannot read the arguments" in record.message
 
 
 @odd_arguments

@@ -186,7 +186,11 @@ class Session:
         return [id for (id,) in rows]
 
     def rescue(self, after: str | None = None) -> list[int]:
-        return [id for (id,) in self.run("SELECT id FROM rescue(%s::interval) ORDER BY id", after)]
+        """Without `after` nothing is charged; with it workers die that have been silent for so long."""
+        if after is not None:
+            self.run("SELECT declare_dead(array_agg(id), array_agg(heartbeat_at)) FROM workers "
+                     "WHERE heartbeat_at < clock() - %s::interval", after)  # fmt: skip
+        return [id for (id,) in self.run("SELECT id FROM rescue(p_lost => %s) ORDER BY id", after is not None)]
 
     # -- what operators say
 

@@ -416,10 +416,10 @@ def test_a_worker_that_was_taken_for_dead_cannot_claim(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "rescue looks only when a worker dies",
+        "jobs are taken back only from a worker that is named",
         "rescue.sql",
-        "DELETE FROM workers WHERE heartbeat_at < clock() - p_after;",
-        "DELETE FROM workers WHERE heartbeat_at < clock() - p_after; IF NOT FOUND THEN RETURN; END IF;",
+        "(p_worker IS NULL OR owner.worker_id = p_worker)",
+        "owner.worker_id = p_worker",
     )
 )
 def test_what_a_worker_claims_while_it_is_declared_dead_is_rescued_later(stage: Stage) -> None:

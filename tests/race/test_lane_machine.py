@@ -180,7 +180,7 @@ class Lanes(RuleBasedStateMachine):
         mine = [job.id for job in self.doing() if job.worker == worker]
         self.query("DELETE FROM workers WHERE id = %s", dead)
         self.workers[worker] = self.register(SERVED[worker])
-        rescued = self.query("SELECT id FROM rescue(NULL)")
+        rescued = self.query("SELECT id FROM rescue(p_lost => false)")
         assert sorted(id for (id,) in rescued) == sorted(self.book.rescue(worker)) == sorted(mine)
         assert self.send(worker, mine, [self.claims[id] for id in mine], "succeeded", 1) == []
 

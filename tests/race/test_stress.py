@@ -235,7 +235,7 @@ class Worker:
 
 def rescue(run: Run, connection: Connection) -> None:
     called = time.monotonic()
-    rows = connection.execute("SELECT id FROM rescue(NULL)").fetchall()
+    rows = connection.execute("SELECT id FROM rescue(p_lost => false)").fetchall()
     run.history.ended.extend(Ended(job, "rescue", called) for (job,) in rows)
     run.seen["rescued"] += len(rows)
 

@@ -43,6 +43,12 @@ def _workers(database: Database) -> Finding:
     if late:
         detail = f"{_some(late)} not heard of for 30 seconds"
         return Finding("workers", "warn", detail, "see whether they run; live workers take over their jobs")
+    blocked = [visible(worker.name) for worker in workers if worker.state == "blocked"]
+    if blocked:
+        detail = f"the event loop of {_some(blocked)} stands still"
+        return Finding(
+            "workers", "warn", detail, "its log says what blocks it (loop.blocked); a task must not block the loop"
+        )
     if not workers:
         return Finding("workers", "warn", "none runs", "queue -a package.module:app worker")
     return Finding("workers", "ok", f"{len(workers)} live")

@@ -11,14 +11,17 @@ ALL = 10_000
 
 @click.group("workers", epilog="Example: queue workers list")
 def command() -> None:
-    """Workers, live and late."""
+    """Workers: live, blocked, and late."""
 
 
 @command.command("list", epilog="Example: queue workers list --json")
 @output_options
 @with_database
 def list_workers(database: Database, form: str) -> None:
-    """List workers, late ones first: nobody has heard of those for 30 seconds."""
+    """List workers, late ones first.
+
+    A late one has not been heard of for 30 seconds. The event loop of a blocked one stands still.
+    """
     from inturn.operations import views
 
     found = database.run(views.workers(ALL))

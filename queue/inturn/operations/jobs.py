@@ -6,10 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from inturn.arguments import decode
 from inturn.errors import JobCancelled, JobFailed, JobNotFound
 from inturn.model import LIVE, Reason, Status
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, decode_column
 
 STATUS = "SELECT status::text FROM {schema}.all_jobs WHERE id = %s"
 EXPLAIN = "SELECT reason, detail, unblock FROM {schema}.explain(%s)"
@@ -139,10 +138,7 @@ def counted(which: Filter, limit: int) -> Operation[int]:
 
 def shown(job_id: int) -> Operation[Record | None]:
     rows = yield Statement(SHOW, [job_id])
-    if not rows:
-        return None
-    (row,) = rows
-    return Record(*row[:7], decode(row[7]), *row[8:])
+    return Record(*decode_column(rows[0], 7)) if rows else None
 
 
 def explain(job_id: int) -> Operation[list[Reason]]:

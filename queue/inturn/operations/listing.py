@@ -5,9 +5,8 @@ from datetime import timedelta
 from typing import Any, Literal, TypedDict, cast
 from uuid import UUID
 
-from inturn.arguments import decode
 from inturn.model import StoredJob
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, decode_column
 
 LISTED = 1_000
 COUNTED = 10_000
@@ -104,7 +103,7 @@ def listed(asked: Asked, limit: int) -> Operation[list[StoredJob]]:
     """The newest so many, the oldest of them first."""
     each = [asked.id, asked.queue, asked.task, asked.status, asked.lock, asked.queueing_lock, asked.worker_id]
     rows = yield Statement(LIST, [*_twice(each), limit])
-    return [StoredJob(*row[:7], decode(row[7]), *row[8:]) for row in rows]
+    return [StoredJob(*decode_column(row, 7)) for row in rows]
 
 
 def counted(by: By, asked: Asked) -> Operation[list[Counts]]:
@@ -117,7 +116,7 @@ def stalled(
     silent: timedelta, since: timedelta | None, queue: str | None, task: str | None
 ) -> Operation[list[StoredJob]]:
     rows = yield Statement(STALLED, [since, silent, since, *_twice([queue, task]), LISTED])
-    return [StoredJob(*row[:7], decode(row[7]), *row[8:]) for row in rows]
+    return [StoredJob(*decode_column(row, 7)) for row in rows]
 
 
 def _counts(row: tuple[Any, ...]) -> Counts:

@@ -1,7 +1,8 @@
 """What keeps a worker known and the house in order."""
 
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from inturn import sql
@@ -9,15 +10,25 @@ from inturn.errors import SchemaMismatch
 from inturn.operations import Operation, Statement
 
 REGISTER = "SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[])"
-HEARTBEAT = "SELECT {schema}.heartbeat(%s)"
-RESCUE = "SELECT id, worker_id, failed FROM {schema}.rescue(%s, %s)"
-LEAVE = "SELECT {schema}.leave(%s)"
+HEARTBEAT = "SELECT {schema}.heartbeat(%s, %s)"
+LAST_HEARTBEATS = "SELECT id, heartbeat_at, late FROM {schema}.last_heartbeats(%s)"
+DECLARE_DEAD = "SELECT {schema}.declare_dead(%s, %s)"
+RESCUE = "SELECT id, worker_id, failed FROM {schema}.rescue(%s)"
+LEAVE = "SELECT {schema}.leave(%s, %s, %s)"
 RECONCILE = "SELECT {schema}.reconcile(%s, %s)"
 PREPARE_HISTORY = "SELECT {schema}.prepare_history(%s)"
 PRUNE_HISTORY = "SELECT {schema}.prune_history(%s)"
 # to_regclass: asking must not fail on a database that was never migrated.
 IS_MIGRATED = "SELECT to_regclass(quote_ident(%s) || '.applied_code') IS NOT NULL"
 APPLIED = "SELECT (SELECT version_num FROM {schema}.schema_version), (SELECT checksum FROM {schema}.applied_code)"
+
+
+class Heard(NamedTuple):
+    """When a worker was last heard of. `late`: it has jobs in hand and was silent for longer than one may be."""
+
+    worker_id: UUID
+    heartbeat_at: datetime
+    late: bool
 
 
 def register(
@@ -29,21 +40,33 @@ def register(
     return worker_id
 
 
-def heartbeat(worker_id: UUID) -> Operation[bool]:
-    """False: the worker was taken for dead."""
-    ((alive,),) = yield Statement(HEARTBEAT, [worker_id])
+def heartbeat(worker_id: UUID, blocked: timedelta = timedelta(0)) -> Operation[bool]:
+    """Return False if the worker was taken for dead. `blocked`: for how long its event loop has not turned."""
+    ((alive,),) = yield Statement(HEARTBEAT, [worker_id, blocked])
     return bool(alive)
 
 
-def rescue(after: timedelta, max_lost: int | None) -> Operation[list[tuple[int, UUID, bool]]]:
+def last_heartbeats(late_after: timedelta) -> Operation[list[Heard]]:
+    """When each worker was last heard of."""
+    rows = yield Statement(LAST_HEARTBEATS, [late_after])
+    return [Heard(*row) for row in rows]
+
+
+def declare_dead(silent: Mapping[UUID, datetime]) -> Operation[set[UUID]]:
+    """Return the workers that are dead now: those that were not heard of again since these heartbeats."""
+    rows = yield Statement(DECLARE_DEAD, [list(silent), list(silent.values())])
+    return {id for (id,) in rows}
+
+
+def rescue(max_lost: int | None) -> Operation[list[tuple[int, UUID, bool]]]:
     """The jobs taken back, the dead workers that had them, and whether that was once too often."""
-    rows = yield Statement(RESCUE, [after, max_lost])
+    rows = yield Statement(RESCUE, [max_lost])
     return [(id, worker_id, failed) for id, worker_id, failed in rows]
 
 
-def leave(worker_id: UUID) -> Operation[int]:
-    """How many jobs were given back."""
-    ((count,),) = yield Statement(LEAVE, [worker_id])
+def leave(worker_id: UUID, error: str | None = None, max_lost: int | None = None) -> Operation[int]:
+    """Return how many jobs were given back. After an error they are lost to the worker, as if it had died."""
+    ((count,),) = yield Statement(LEAVE, [worker_id, error, max_lost])
     return int(count)
 
 
@@ -53,10 +76,10 @@ def reconcile(after: str, limit: int) -> Operation[str]:
     return last or ""
 
 
-def prepare_history(days: int) -> Operation[int]:
-    """How many daily partitions were created."""
+def prepare_history(days: int) -> Operation[int | None]:
+    """How many daily partitions were created; None: somebody is reading the history, try again soon."""
     ((created,),) = yield Statement(PREPARE_HISTORY, [days])
-    return int(created)
+    return None if created is None else int(created)
 
 
 def prune_history(keep: timedelta) -> Operation[int | None]:

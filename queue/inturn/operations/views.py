@@ -8,7 +8,7 @@ from inturn.operations import Operation, Statement
 
 NOW = "SELECT {schema}.clock()"
 WORKERS = """
-SELECT id, name, hostname, pid, state, doing, concurrency, queues, tasks, started_at, heartbeat_at
+SELECT id, name, hostname, pid, state, doing, concurrency, queues, tasks, started_at, heartbeat_at, loop_turned_at
 FROM {schema}.worker_status LIMIT %s
 """
 QUEUES = """
@@ -35,7 +35,7 @@ WITH served AS MATERIALIZED (
          WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue = served.queue ORDER BY priority DESC, id LIMIT 1000)
     ) AS job
 ), live AS MATERIALIZED (
-    SELECT queues, tasks FROM {schema}.worker_status WHERE state = 'live'
+    SELECT queues, tasks FROM {schema}.worker_status WHERE state <> 'late'
 )
 SELECT queue, task FROM waiting
 WHERE NOT EXISTS (
@@ -58,13 +58,14 @@ class Worker:
     name: str
     hostname: str
     pid: int
-    state: str  # live, late
+    state: str  # live, blocked, late
     doing: int
     concurrency: int
     queues: list[str] | None  # None: all
     tasks: list[str] | None  # None: not told
     started_at: datetime
     heartbeat_at: datetime
+    loop_turned_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

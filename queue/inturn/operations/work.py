@@ -7,9 +7,8 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from inturn.arguments import decode
 from inturn.model import Again, Ended, Job, Status
-from inturn.operations import Operation, Rows, Statement, unless_all
+from inturn.operations import Operation, Rows, Statement, decode_column, unless_all
 
 # A `Job`, of a row of `jobs`. The database counts the attempts that were started, people those before this one: `attempts - 1`.
 _JOB = "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args::text, timeout "
@@ -18,6 +17,7 @@ CLAIM_FURTHER = (
     _JOB + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s) ORDER BY priority DESC, id"
 )
 OWNED = _JOB + "FROM {schema}.owned(%s)"
+OWNED_CLAIMS = "SELECT id, claim_id::text FROM {schema}.owned(%s)"
 # Arrays in binary (%b): each element of one in text costs a microsecond, for each of the jobs that have ended.
 FINISH = """
 SELECT finished_id, (next).id, (next).claim_id::text, (next).fence, (next).task, (next).queue, (next).lock, (next).priority,
@@ -62,7 +62,14 @@ def claim_further(worker_id: UUID, marks: Mapping[tuple[str, int], int], limit: 
     return _jobs((yield Statement(CLAIM_FURTHER, [worker_id, queues, priorities, list(marks.values()), limit])))
 
 
+def owned_claims(worker_id: UUID) -> Operation[list[tuple[int, str]]]:
+    """The jobs that are being done by this worker, by id and claim."""
+    rows = yield Statement(OWNED_CLAIMS, [worker_id])
+    return [(id, claim_id) for id, claim_id in rows]
+
+
 def owned(worker_id: UUID) -> Operation[list[Job]]:
+    """The jobs that are being done by this worker."""
     return _jobs((yield Statement(OWNED, [worker_id])))
 
 
@@ -135,7 +142,7 @@ def set_awake(worker_id: UUID, awake: bool) -> Operation[None]:
 
 def _jobs(rows: Rows) -> list[Job]:
     """Each by itself: arguments that cannot be read are no reason to lose sight of the other jobs."""
-    return [Job(*row[:9], decode(row[9]), row[10]) for row in rows]
+    return [Job._make(decode_column(row, 9)) for row in rows]
 
 
 def _results(ended: Sequence[Ended]) -> list[str | None] | None:

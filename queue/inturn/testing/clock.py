@@ -20,7 +20,7 @@ FROZEN = """
 CREATE OR REPLACE FUNCTION {schema}.clock() RETURNS timestamptz LANGUAGE sql STABLE AS {body}
 """
 BODY = "SELECT coalesce(nullif(current_setting('inturn.clock', true), '')::timestamptz, {at}::timestamptz)"
-TAKE_ALONG = "UPDATE {schema}.workers SET heartbeat_at = heartbeat_at + %s"
+TAKE_ALONG = "UPDATE {schema}.workers SET heartbeat_at = heartbeat_at + %s, loop_turned_at = loop_turned_at + %s"
 NOBODY_BEATS = "LOCK TABLE {schema}.workers IN EXCLUSIVE MODE"
 
 
@@ -53,4 +53,4 @@ class Clock:
             before = drive.run(now(), connection, self._connector.schema)
             connection.execute(function)
             moved: timedelta = drive.run(now(), connection, self._connector.schema) - before
-            connection.execute(SQL(TAKE_ALONG).format(schema=schema), [moved])
+            connection.execute(SQL(TAKE_ALONG).format(schema=schema), [moved, moved])

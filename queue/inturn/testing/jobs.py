@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from inturn.arguments import decode
 from inturn.model import Status
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, decode_column
 
 ALL = """
 SELECT id, status::text, queue, task, lock, priority, attempts, args::text, errors, scheduled_at, started_at, finished_at, fence
@@ -58,7 +57,8 @@ class Seen:
 def all_jobs() -> Operation[list[Seen]]:
     """In the order in which they were deferred."""
     rows = yield Statement(ALL)
-    return [Seen(row[0], Status(row[1]), *row[2:7], decode(row[7]), *row[8:]) for row in rows]
+    decoded = (decode_column(row, 7) for row in rows)
+    return [Seen(id, Status(status), *others) for id, status, *others in decoded]
 
 
 def next_due() -> Operation[datetime | None]:

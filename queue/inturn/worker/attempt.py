@@ -25,18 +25,25 @@ if TYPE_CHECKING:
 MAX_ERROR = 8192
 
 
+class Abandoned(BaseException):
+    """Nobody waits for the thread any more."""
+
+
 class Attempt:
     """A job in the hands of a worker."""
 
     __slots__ = (
         "_aborted",
         "_scope",
+        "_thread_scope",
         "_timed_out",
         "around",
         "claimed_at",
         "committed",
         "context",
+        "deadline",
         "holding",
+        "is_overdue",
         "job",
         "task",
     )
@@ -49,8 +56,11 @@ class Attempt:
         self.holding: Holding | None = None  # what it needs to hold while it runs
         self.claimed_at = time.monotonic()
         self._scope = anyio.CancelScope()
+        self._thread_scope: anyio.CancelScope | None = None  # of a sync task
         self._aborted: str | None = None
         self._timed_out = False
+        self.deadline: float | None = None  # while it runs, if it has a timeout
+        self.is_overdue = False  # it runs on past that, which was said
         self.committed = False  # by the task itself: the job has ended, whatever its code does from there on
 
     def give_back(self, reason: str) -> None:
@@ -64,6 +74,11 @@ class Attempt:
         self._aborted = reason
         self.give_back(reason)
 
+    def abandon(self) -> None:
+        """Wait no longer for a thread that cannot be stopped. The job has not ended, whatever the thread still does."""
+        if self._thread_scope is not None:
+            self._thread_scope.cancel()
+
     async def perform(self, limiter: anyio.CapacityLimiter, max_result: int) -> Outcome | None:
         """How it ended, or None if it was given back: then the job has not ended."""
         timer: asyncio.TimerHandle | None = None
@@ -76,20 +91,30 @@ class Attempt:
                 value = await self._call(limiter)
                 return self._returned(value, max_result)
             return self._interrupted()
+        except Abandoned:
+            return None
         except BaseException as error:  # SystemExit, a stray CancelledError: user code must not end the worker
-            if anyio.current_effective_deadline() == -math.inf:
-                raise  # the worker itself is being cancelled
+            if is_cancelled():
+                raise  # the worker itself
             return self._failed(error)
         finally:
+            self.deadline = None
             if timer is not None:
                 timer.cancel()
 
     def _wind_up(self, seconds: float) -> asyncio.TimerHandle:
+        self.deadline = time.monotonic() + seconds
         return asyncio.get_running_loop().call_later(seconds, self._time_out)
 
     def _time_out(self) -> None:
         self._timed_out = True
         self.give_back(str(self._overrun()))
+
+    def ask_to_end(self) -> None:
+        """The time is over, and the event loop may be unable to say so. May be called in any thread."""
+        self._timed_out = True
+        if self.context is not None and self.context.abort_reason is None:
+            self.context.abort_reason = str(self._overrun())
 
     def _overrun(self) -> JobTimeout:
         return JobTimeout(f"the run took longer than its timeout of {self.job.timeout}")
@@ -103,10 +128,15 @@ class Attempt:
         args = (self.context,) if self.task.pass_context else ()
         if self.task.is_async:
             return await function(*args, **self.job.task_kwargs)
-        error, value = await anyio.to_thread.run_sync(_caught, function, args, self.job.task_kwargs, limiter=limiter)
-        if error is not None:
-            raise error
-        return value
+        # Shielded: only `abandon` ends the wait for a thread.
+        with anyio.CancelScope(shield=True) as self._thread_scope:
+            error, value = await anyio.to_thread.run_sync(
+                _caught, function, args, self.job.task_kwargs, limiter=limiter, abandon_on_cancel=True
+            )
+            if error is not None:
+                raise error
+            return value
+        raise Abandoned
 
     def _returned(self, value: object, max_result: int) -> Outcome:
         if self.committed:
@@ -147,6 +177,11 @@ class Attempt:
             return Ended(
                 self.job, Status.FAILED, f"{text}\nand its retry strategy failed:\n{describe(mistake)}"[-MAX_ERROR:]
             )
+
+
+def is_cancelled() -> bool:
+    """Whether the worker cancels the code around this call; otherwise a cancellation comes from somewhere else."""
+    return anyio.current_effective_deadline() == -math.inf
 
 
 def describe(error: BaseException) -> str:

@@ -63,6 +63,22 @@ def note_lost(job: Job) -> None:
     _warn(job, "job.lost: %s %s was taken over while it ran here; what it reported is refused")
 
 
+def note_overdue(job: Job, why: str) -> None:
+    _warn(job, "job.overdue: %s %s runs on past its timeout: %s", why)
+
+
+def note_found(job: Job) -> None:
+    _warn(job, "job.found: %s %s is ours, though the reply to its claim was lost; it is started now")
+
+
+def note_held(job: Job) -> None:
+    _warn(job, "job.end_held: %s %s has ended; an open transaction keeps that from being stored, and it is tried again")
+
+
+def note_refused(job: Job, why: object) -> None:
+    _warn(job, "job.end_refused: %s %s: the database refuses to store how it ended: %s", why)
+
+
 def note_unclear(job: Job) -> None:
     _warn(
         job, "job.end_unclear: %s %s ended as the database went away; either that was stored or the job was taken over"

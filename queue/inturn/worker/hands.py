@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -15,15 +15,18 @@ from inturn.context import JobContext
 from inturn.errors import TaskNotFound
 from inturn.middleware import Around
 from inturn.model import Again, Ended, Job, Outcome, Status
+from inturn.tasks import Task
 from inturn.worker import events
-from inturn.worker.attempt import Attempt
+from inturn.worker.attempt import Attempt, describe
 from inturn.worker.options import Options
+from inturn.worker.reports import Reports
 from inturn.worker.slots import Slots
 from inturn.worker.transaction import Transaction
 
 if TYPE_CHECKING:
     from inturn.worker.resources import Keeper
 
+OVERDUE_SECONDS = 1.0  # past its timeout, before a run that goes on is said
 UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy, may know it
 
 
@@ -36,7 +39,7 @@ class Hands:
         ended: Callable[[], None],
         around: Around,
     ) -> None:
-        self.ended: list[Outcome] = []
+        self.reports = Reports()
         self.slots = Slots(options.concurrency, self._perform)
         self._app = app
         self._connector = connector
@@ -52,15 +55,18 @@ class Hands:
         return len(self._attempts)
 
     def start(self, job: Job) -> None:
-        """At once, or when a slot is free."""
-        if isinstance(job.task_kwargs, Unreadable):
-            self.ended.append(Ended(job, Status.FAILED, job.task_kwargs.reason))
-            return
+        """At once, or when a slot is free. A job that cannot be started has failed, whatever the reason."""
         try:
-            task = self._app.find_task(job.task_name)
+            if isinstance(job.task_kwargs, Unreadable):
+                self.reports.add(Ended(job, Status.FAILED, job.task_kwargs.reason))
+            else:
+                self._start(job, self._app.find_task(job.task_name))
         except TaskNotFound as error:
-            self.ended.append(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
-            return
+            self.reports.add(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
+        except Exception as error:
+            self.reports.add(Ended(job, Status.FAILED, f"the worker could not start it:\n{describe(error)}"))
+
+    def _start(self, job: Job, task: Task[..., Any]) -> None:
         attempt = Attempt(job, task, None)
         if task.task_middleware or self._around.is_something:
             attempt.around = self._around
@@ -90,7 +96,8 @@ class Hands:
         self._keeper.equip(attempt)
 
     def take_ended(self) -> list[Outcome]:
-        outcomes, self.ended = self.ended, []
+        """What has ended and may be reported now."""
+        outcomes = self.reports.take()
         return outcomes if self._keeper is None else self._keeper.judged(outcomes)
 
     def let_go(self, outcomes: list[Outcome]) -> None:
@@ -102,8 +109,22 @@ class Hands:
         if self._keeper is not None:
             await self._keeper.close()
 
-    def knows(self, job: Job) -> bool:
-        return (job.id, job.claim_id) in self._attempts or any(outcome.job == job for outcome in self.ended)
+    def knows(self, job_id: int, claim_id: str) -> bool:
+        """Whether this claim of a job is in hand, or has ended and waits to be reported."""
+        return (job_id, claim_id) in self._attempts or (job_id, claim_id) in self.reports
+
+    def watch_deadlines(self, blocked: float) -> None:
+        """Ask runs to end whose time is over, and say it of those that go on. `blocked`: for how many
+        seconds the loop has not turned, which is why this is called in another thread."""
+        now = time.monotonic()
+        for attempt in list(self._attempts.values()):
+            deadline = attempt.deadline
+            if deadline is None or now < deadline:
+                continue
+            attempt.ask_to_end()
+            if not attempt.is_overdue and now > deadline + OVERDUE_SECONDS:
+                attempt.is_overdue = True
+                events.note_overdue(attempt.job, _why_it_goes_on(attempt, loop_is_blocked=blocked > OVERDUE_SECONDS))
 
     def abort(self, job_ids: list[int]) -> None:
         for attempt in list(self._attempts.values()):
@@ -114,6 +135,11 @@ class Hands:
         """End all runs, not the jobs: they go back to their lanes."""
         for attempt in list(self._attempts.values()):
             attempt.give_back(reason)
+
+    def abandon(self) -> None:
+        """Wait for nobody any more: threads that run on are left behind."""
+        for attempt in list(self._attempts.values()):
+            attempt.abandon()
 
     def take_unbegun(self) -> list[Job]:
         """What waits for a slot, out of our hands."""
@@ -130,7 +156,15 @@ class Hands:
             if attempt.holding is not None:
                 outcome = await attempt.holding.ended(outcome)
             if outcome is not None:
-                self.ended.append(outcome)
+                self.reports.add(outcome)
         finally:
             del self._attempts[attempt.job.id, attempt.job.claim_id]
             self._note_ended()
+
+
+def _why_it_goes_on(attempt: Attempt, *, loop_is_blocked: bool) -> str:
+    if not attempt.task.is_async:
+        return "a thread cannot be stopped, only asked: context.should_abort()"
+    if loop_is_blocked:
+        return "the event loop is blocked, so that nothing can be cancelled"
+    return "it was cancelled, and goes on"

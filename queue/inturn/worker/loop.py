@@ -7,11 +7,13 @@ from uuid import UUID
 
 import anyio
 
-from inturn.errors import DatabaseUnavailable, WorkerLost
-from inturn.model import Again, Committed, Ended, Job, Outcome
-from inturn.operations import work
+from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable, WorkerLost
+from inturn.model import Again, Committed, Ended, Job, Outcome, Status
+from inturn.operations import upkeep, work
 from inturn.worker import events
 from inturn.worker.appetite import Appetite
+from inturn.worker.attempt import storable
+from inturn.worker.backoff import Backoff
 from inturn.worker.hands import Hands
 from inturn.worker.link import Link
 from inturn.worker.options import Options
@@ -20,6 +22,8 @@ from inturn.worker.trail import Trail
 from inturn.worker.vigil import Vigil
 
 logger = logging.getLogger("inturn.worker.worker")
+OUTAGE_PAUSES = 0.1, 1.0  # seconds before the next try: at first, and at most, however long the database is away
+BUSY_PAUSES = 0.02, 1.0
 
 
 class Loop:
@@ -33,6 +37,7 @@ class Loop:
         appetite: Appetite,
         pace: Pace,
         register: Callable[[], Awaitable[UUID]],
+        is_settled: Callable[[], bool] = lambda: True,
     ) -> None:
         self._link = link
         self._options = options
@@ -40,14 +45,19 @@ class Loop:
         self._appetite = appetite
         self._pace = pace
         self._register = register
+        self._is_settled = is_settled  # whether nobody else's jobs may soon be ours
         self._vigil = Vigil(link)
         self._trail = Trail()
         self.id: UUID
         self.stopping = False
         self.aborting: str | None = None  # why
-        self._abort_asked = False  # perhaps a job of ours is to end
+        self.ends_at = float("inf")  # when aborting: whatever still runs
+        self._look_due = False  # at what the server says we are doing
+        self._beat_due = False
         self._lost = False  # we were taken for dead
-        self._outages = 0  # failed calls in a row: after one, the outcome of the last is unknown
+        self._away_since: float | None = None  # the database: the outcome of the last call may be unknown
+        self._outages = Backoff(*OUTAGE_PAUSES)
+        self._waits = Backoff(*BUSY_PAUSES)
         self._unclear: set[int] = set()  # jobs whose ends were on the way then
 
     async def register(self) -> None:
@@ -60,29 +70,35 @@ class Loop:
                 await self._step()
             except WorkerLost:
                 self.note_lost(self.id)
+            except DatabaseBusy as error:
+                await self._wait_for_lock(error)
             except DatabaseUnavailable as error:
                 await self._outage(error)
+            else:
+                self._waits.reset()
 
     def _is_over(self) -> bool:
-        if self._hands:
+        if self.aborting and (self._away_since is not None or time.monotonic() >= self.ends_at):
+            return True  # what cannot be ended or reported now is taken over later
+        if self._hands or self._hands.reports:
             return False
-        if self.aborting and self._outages:
-            return True  # what cannot be reported now is taken over later
         has_eaten = self._appetite.sated and not self._appetite.hungry
-        return not self._hands.ended and (self.stopping or (has_eaten and not self._options.wait))
+        return self.stopping or (has_eaten and not self._options.wait and self._is_settled())
 
     async def _step(self) -> None:
         if self._lost:
             await self._register_again()
-        elif self._outages:
+        elif self._away_since is not None:
             await self._resume()
-        elif self._abort_asked:
-            await self._abort_jobs()
+        elif self._beat_due:
+            await self._beat()
+        elif self._look_due:
+            await self._look_over_jobs()
         elif self._holds_up_jobs:
             await self._put_back()
         elif self._may_claim and self._pace.prefers_claim(len(self._hands)):
             await self._claim()
-        elif self._hands.ended:
+        elif self._hands.reports.is_due:
             await self._finish()
         elif self._may_claim:
             await self._claim()
@@ -91,6 +107,8 @@ class Loop:
 
     @property
     def _may_claim(self) -> bool:
+        if self._waits.failures and self._hands.reports:
+            return False  # what has ended cannot be stored just now: it must not become ever more
         return self._appetite.hungry and not self.stopping and len(self._hands) < self._pace.capacity
 
     @property
@@ -119,26 +137,39 @@ class Loop:
             wake = await self._vigil.found_less(self.id, self._options.queues)
             self._appetite.found_less(len(jobs), wake.delay, wake.told)
 
+    def _start(self, jobs: list[Job]) -> None:
+        if self.aborting:
+            return  # they go back with the others when we leave
+        for job in jobs:
+            self._hands.start(job)
+
+    # ------------------------------------------------------------------ how jobs have ended
+
     async def _finish(self) -> None:
         """Report everything that has ended; take over what its lanes hand back."""
         outcomes = self._hands.take_ended()
+        try:
+            await self._report(outcomes)
+        except ConnectorException as error:
+            self._hands.reports.give_back(outcomes)  # finish is idempotent: what took effect is not accepted twice
+            self._unclear |= {outcome.job.id for outcome in outcomes}
+            if isinstance(error, DatabaseUnavailable):
+                raise
+            await self._report_each()
+
+    async def _report(self, outcomes: list[Outcome]) -> None:
         ended = [outcome for outcome in outcomes if isinstance(outcome, Ended)]
         again = [outcome for outcome in outcomes if isinstance(outcome, Again)]
         accepted = {outcome.job.id for outcome in outcomes if isinstance(outcome, Committed)}
         handed: list[Job] = []
-        try:
-            if again:
-                accepted |= await self._link.run(work.retry(again))
-            if ended:
-                want = 0 if self.stopping else len(ended)
-                done, handed = await self._link.run(
-                    work.finish(self.id, self._options.queues, want, ended, self._options.forget)
-                )
-                accepted |= done
-        except DatabaseUnavailable:
-            self._hands.ended[:0] = outcomes  # finish is idempotent: what took effect is not accepted twice
-            self._unclear |= {outcome.job.id for outcome in outcomes}
-            raise
+        if again:
+            accepted |= await self._link.run(work.retry(again))
+        if ended:
+            want = 0 if self.stopping else len(ended)
+            done, handed = await self._link.run(
+                work.finish(self.id, self._options.queues, want, ended, self._options.forget)
+            )
+            accepted |= done
         self._hands.let_go(outcomes)
         self._start(handed)
         self._pace.note(len(outcomes))
@@ -148,6 +179,25 @@ class Loop:
             self._appetite.hungry = True  # what jobs have deferred meanwhile is to be done too, before the end
         self._log(outcomes, accepted)
 
+    async def _report_each(self) -> None:
+        """The database refuses to store some of these ends: find out which, and store that it does."""
+        outcomes = self._hands.take_ended()
+        while outcomes:
+            outcome = outcomes.pop()
+            try:
+                await self._report([outcome])
+            except DatabaseUnavailable:
+                self._hands.reports.give_back([*outcomes, outcome])
+                raise
+            except ConnectorException as error:
+                events.note_refused(outcome.job, error)
+                reason = storable(f"the database refused to store how it ended: {error}\n{outcome.error or ''}")
+                try:
+                    await self._report([Ended(outcome.job, Status.FAILED, reason)])
+                except ConnectorException:
+                    self._hands.reports.give_back([*outcomes, outcome])
+                    raise
+
     def _log(self, outcomes: list[Outcome], accepted: set[int]) -> None:
         for outcome in outcomes:
             if outcome.job.id in accepted:
@@ -156,13 +206,7 @@ class Loop:
                 events.note_unclear(outcome.job)
             else:
                 events.note_lost(outcome.job)
-        self._unclear.clear()
-
-    def _start(self, jobs: list[Job]) -> None:
-        if self.aborting:
-            return  # they go back with the others when we leave
-        for job in jobs:
-            self._hands.start(job)
+            self._unclear.discard(outcome.job.id)
 
     async def _put_back(self) -> None:
         """What was claimed ahead and finds no slot is for others to run."""
@@ -172,33 +216,80 @@ class Loop:
 
     async def _sleep(self) -> None:
         self._appetite.lie_down()
-        if self._hands.ended or self._abort_asked or self._lost or self._may_claim or self._holds_up_jobs:
+        due = self._look_due or self._beat_due or self._lost or self._may_claim or self._holds_up_jobs
+        if due or self._hands.reports.is_due:
             return
         waiting = self._hands.slots.waiting
-        await self._appetite.sleep(self._pace.until_stale(waiting[0]) if waiting else None, for_good=self.stopping)
+        limits = [
+            self._pace.until_stale(waiting[0]) if waiting else None,
+            self._hands.reports.until_due(),
+            self.ends_at - time.monotonic() if self.aborting else None,
+        ]
+        at_most = min((limit for limit in limits if limit is not None), default=None)
+        await self._appetite.sleep(at_most, for_good=self.stopping)
 
-    def note_abort(self) -> None:
+    # ------------------------------------------------------------------ what the server says we are doing
+
+    def note_look(self) -> None:
+        """Look soon at what the server says we are doing: somebody may want a job aborted, or a reply was lost."""
+        self._look_due = True
+        self._appetite.ring()
+
+    async def _look_over_jobs(self) -> None:
+        """Also jobs that we know nothing of: a call whose reply was lost may have gone on for long, and only now committed."""
+        self._look_due = False
         if self._hands:
-            self._abort_asked = True
-            self._appetite.ring()
+            self._hands.abort(await self._link.run(work.abort_requests(self.id)))
+        claims = await self._link.run(work.owned_claims(self.id))
+        if not all(self._hands.knows(*claim) for claim in claims):
+            await self._take_up()
 
-    async def _abort_jobs(self) -> None:
-        self._abort_asked = False
-        self._hands.abort(await self._link.run(work.abort_requests(self.id)))
+    async def _take_up(self) -> None:
+        """Start what is ours and not in hand."""
+        if self.stopping:
+            return  # it goes back when we leave
+        for job in await self._link.run(work.owned(self.id)):
+            if not self._hands.knows(job.id, job.claim_id):
+                events.note_found(job)
+                self._start([job])
+
+    def note_beat(self) -> None:
+        """The heart has no connection of its own: say over this one that we live."""
+        self._beat_due = True
+        self._appetite.ring()
+
+    async def _beat(self) -> None:
+        self._beat_due = False
+        if not await self._link.run(upkeep.heartbeat(self.id)):
+            self.note_lost(self.id)
 
     # ------------------------------------------------------------------ when something went wrong
 
+    async def _wait_for_lock(self, error: DatabaseBusy) -> None:
+        """Somebody has locked a table, or the like: it passes, and so far nothing has happened."""
+        pause = self._waits.next()
+        if pause > BUSY_PAUSES[1] / 2:
+            logger.warning("database.busy: %s; next try in %.1f s", error, pause)
+        await anyio.sleep(pause)
+
     async def _outage(self, error: DatabaseUnavailable) -> None:
-        pause = min(30.0, 0.1 * 2 ** min(self._outages, 20))
-        self._outages += 1
+        now = time.monotonic()
+        if self._away_since is None:
+            self._away_since = now
+        grace = self._options.db_grace
+        if grace is not None and now - self._away_since >= grace:
+            raise DatabaseUnavailable(
+                f"The database was away for longer than db_grace ({grace:g} s): {error}"
+            ) from error
+        pause = self._outages.next()
         logger.warning("database.lost: %s; next try in %.1f s", error, pause)
         await anyio.sleep(pause)
 
     async def _resume(self) -> None:
         """A reply may have been lost: run what the server says is ours and we have not heard of."""
-        jobs = await self._link.run(work.owned(self.id))
-        self._start([job for job in jobs if not self._hands.knows(job)])
-        self._outages = 0
+        await self._take_up()
+        self._away_since = None
+        self._outages.reset()
         self._appetite.hungry = True
 
     def note_lost(self, worker_id: UUID) -> None:

@@ -36,6 +36,8 @@ class Options:
     install_signal_handlers: whether SIGINT and SIGTERM stop it.
     update_heartbeat_interval, stalled_worker_timeout: how often it says that it lives, and after how long without a word a worker
     is taken for dead.
+    db_grace: how long it tries to reach a database that is away before it ends with DatabaseUnavailable (`queue worker`: with
+    status 69); None: for as long as that takes.
     max_result_size: bytes of JSON that a task may return to be stored; what is larger is not.
     delete_jobs: "never", "successful" or "always": jobs that end so leave no trace in the history, which is cheaper; their
     results cannot be read (one that halts its lane stays in any case).
@@ -57,6 +59,7 @@ class Options:
     install_signal_handlers: bool = True
     update_heartbeat_interval: float = 10.0
     stalled_worker_timeout: float = 30.0
+    db_grace: float | None = None
     max_result_size: int = 2**16
     delete_jobs: str = "never"
     keep_history: timedelta | float | None = None

@@ -1,17 +1,21 @@
-"""Where attempts run: a slot is a coroutine that performs one after the other, so that no task is made for each job.
+"""Where attempts run: a slot is a task that performs one after the other, so that no task is made for each job.
 
 What was claimed ahead waits here until a slot is free.
 """
 
+import asyncio
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from inturn.worker.attempt import Attempt
+from inturn.errors import WorkerCancelled
+from inturn.worker.attempt import Attempt, is_cancelled
 
 IN_A_ROW = 16  # jobs that never wait, one after the other, before the rest of the program gets a turn
 
@@ -27,9 +31,13 @@ class Slots:
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do the work; attempts that still run at its end are waited for."""
+        is_done = False
         async with anyio.create_task_group() as self._group:
             await work()
+            is_done = True
             self._group.cancel_scope.cancel()  # nothing runs any more, the slots are parked
+        if not is_done:
+            raise WorkerCancelled("The worker's own tasks were cancelled, and not by the worker: its work is not done")
 
     def add(self, attempt: Attempt) -> None:
         if self._parked:
@@ -45,18 +53,46 @@ class Slots:
         self._group.start_soon(lambda: action)
 
     async def _slot(self, attempt: Attempt) -> None:
+        me = asyncio.current_task()
+        assert me is not None
+        references = sys.getrefcount(me)
         in_a_row = 0
         while True:
             await self._perform(attempt)
+            # Whoever still refers to this task may cancel it, with a timer that the job has left behind, say: then it must not
+            # perform another job.
+            if sys.getrefcount(me) > references or me.cancelling():
+                break
             in_a_row += 1
             if in_a_row % IN_A_ROW == 0:
                 await anyio.lowlevel.checkpoint()
-            attempt = self.waiting.popleft() if self.waiting else await self._park()
+            following = self.waiting.popleft() if self.waiting else await self._park()
+            if following is None:
+                break
+            attempt = following
+        await self._retire()
 
-    async def _park(self) -> Attempt:
+    async def _retire(self) -> None:
+        """Another task takes the place of this one."""
+        if not is_cancelled():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)  # a cancellation that is under way ends here, or it would end the worker
+        self._started -= 1
+        if self.waiting:
+            self.add(self.waiting.popleft())
+
+    async def _park(self) -> Attempt | None:
+        """None: somebody has cancelled the slot, though not the worker."""
         parking = Parking()
         self._parked.append(parking)
-        return await parking.leave()
+        try:
+            return await parking.leave()
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            if parking in self._parked:
+                self._parked.remove(parking)
+            return parking.attempt
 
 
 class Parking:
@@ -64,12 +100,12 @@ class Parking:
 
     def __init__(self) -> None:
         self._event = anyio.Event()
-        self._attempt: Attempt
+        self.attempt: Attempt | None = None
 
     def hand(self, attempt: Attempt) -> None:
-        self._attempt = attempt
+        self.attempt = attempt
         self._event.set()
 
-    async def leave(self) -> Attempt:
+    async def leave(self) -> Attempt | None:
         await self._event.wait()
-        return self._attempt
+        return self.attempt

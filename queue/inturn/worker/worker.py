@@ -5,8 +5,10 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Mapping
-from contextlib import nullcontext
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing, nullcontext, suppress
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,17 +16,21 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from inturn import drive
 from inturn.blueprint import Blueprint
 from inturn.connectors import PsycopgConnector
-from inturn.errors import DatabaseUnavailable
+from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch
 from inturn.middleware import Around
 from inturn.operations import upkeep
 from inturn.worker import signals
 from inturn.worker.appetite import Appetite
+from inturn.worker.attempt import describe, is_cancelled
 from inturn.worker.hands import Hands
+from inturn.worker.heartbeat import Heartbeat, Reactions
 from inturn.worker.link import Link
 from inturn.worker.listener import listen
 from inturn.worker.loop import Loop
+from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.options import Options, options
 from inturn.worker.pace import Pace
 from inturn.worker.schedule import Scheduler
@@ -33,6 +39,7 @@ from inturn.worker.upkeep import Upkeep
 logger = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 10.0
+ABORT_SECONDS = 2.0  # that aborted jobs have to end before they are given up
 
 
 async def run(app: Blueprint, connector: PsycopgConnector, given: Mapping[str, Any]) -> str | None:
@@ -62,11 +69,15 @@ class Worker:
         around = Around(self, options.task_middleware, options.worker_middleware)
         self._hands = Hands(app, connector, options, self._appetite.ring, around)
         pace = pace or Pace(options.concurrency)
-        self._loop = Loop(self._link, options, self._hands, self._appetite, pace, self._register)
+        self._loop = Loop(self._link, options, self._hands, self._appetite, pace, self._register, self._is_settled)
         self._scheduler = Scheduler(connector, app)
-        self._upkeep: Upkeep | None = None
+        self._upkeep = Upkeep(connector, options, lambda: self._loop.id, partial(self._in_loop, self._appetite.wake))
+        self._heartbeat = self._make_heartbeat()
         self._helpers: TaskGroup | None = None
-        self._thread, self._in_loop = threading.get_ident(), asyncio.get_running_loop().call_soon_threadsafe
+        self._failure: Exception | None = None
+        self._has_left = False
+        self._owns_process = False
+        self._thread, self._event_loop = threading.get_ident(), asyncio.get_running_loop()
 
     async def run(self) -> str | None:
         """Until it has stopped; what made it abort jobs, if anything did."""
@@ -74,6 +85,7 @@ class Worker:
             await self._link.run(upkeep.check_schema(self._connector.schema))
             # Before others can see us: whoever does may end us in order.
             with signals.caught() if self._options.install_signal_handlers else nullcontext() as caught:
+                self._owns_process = caught is not None
                 await self._loop.register()
                 await self._serve(caught)
             return self._loop.aborting
@@ -100,6 +112,9 @@ class Worker:
         self.stop(reason)
         logger.info("worker.aborting: %s; %d running jobs are to go back", reason, len(self._hands))
         self._loop.aborting = reason
+        if self._owns_process:  # else threads that run on would do so beside the next attempts at their jobs
+            self._loop.ends_at = time.monotonic() + ABORT_SECONDS
+        self._appetite.ring()
         self._hands.give_back(f"the worker is told to end ({reason})")
 
     async def _abort_after(self, grace: float) -> None:
@@ -107,40 +122,58 @@ class Worker:
         self.abort(f"still running {grace:g} s after the first signal")
 
     async def _serve(self, caught: signals.Caught | None) -> None:
-        self._upkeep = Upkeep(
-            self._connector,
-            self._options,
-            self._loop.id,
-            lambda worker_id: self._in_loop(self._loop.note_lost, worker_id),
-        )
-        self._upkeep.start()
-        self._scheduler.start()
+        for thread in (self._heartbeat, self._upkeep, self._scheduler):
+            thread.start()
         try:
             async with anyio.create_task_group() as self._helpers:
                 if self._options.listen_notify:
+                    queues, appetite = self._options.queues, self._appetite
                     self._helpers.start_soon(
-                        listen, self._connector, self._options.queues, self._appetite.wake, self._loop.note_abort
+                        self._keep, listen, self._connector, queues, appetite.wake, self._loop.note_look
                     )
-                self._helpers.start_soon(self._look_for_aborts)
+                self._helpers.start_soon(self._keep, self._look_now_and_then)
                 if caught is not None:
-                    self._helpers.start_soon(signals.obey, caught, self.stop, self.abort)
+                    self._helpers.start_soon(self._keep, signals.obey, caught, self.stop, self.abort)
                 if not self._options.wait:  # it does what is due, and then ends
-                    await anyio.to_thread.run_sync(self._scheduler.wait_for_first_look, abandon_on_cancel=True)
-                await self._hands.slots.run(self._loop.work)
+                    for wait in (self._scheduler.wait_for_first_look, self._upkeep.wait_for_first_look):
+                        await anyio.to_thread.run_sync(wait, abandon_on_cancel=True)
+                await self._hands.slots.run(self._work)
                 self._helpers.cancel_scope.cancel()
         finally:
-            with anyio.move_on_after(LEAVE_SECONDS, shield=True):
-                await self._leave()
+            await self._leave()
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
                 await self._hands.close()
+
+    async def _work(self) -> None:
+        """After an error, and when aborted jobs run on, it does not wait for threads, which nobody can stop."""
+        try:
+            await self._loop.work()
+        except Exception as error:
+            self._failure = error
+            logger.critical("worker.failed: %s: %s", self._options.name, describe(error))
+            raise
+        finally:
+            if self._hands:
+                logger.warning("worker.abandoning: %d jobs run on; they go back to their lanes", len(self._hands))
+                await self._leave()
+                self._hands.abandon()
+
+    async def _keep(self, helper: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+        """Run a helper, again if something other than the worker cancels it."""
+        while True:
+            try:
+                await helper(*arguments)
+                return
+            except asyncio.CancelledError:
+                if is_cancelled():
+                    raise
+                logger.warning("worker.cancelled: something has cancelled %s; it is started again", helper.__name__)
 
     async def _register(self) -> UUID:
         o = self._options
         worker_id = await self._link.run(
             upkeep.register(o.name, socket.gethostname(), os.getpid(), o.queues, o.concurrency, self._tasks)
         )
-        if self._upkeep is not None:
-            self._upkeep.worker_id = worker_id
         logger.info(
             "worker.started: %s %s, concurrency %d, queues: %s", o.name, worker_id, o.concurrency, o.queues or "all"
         )
@@ -148,17 +181,62 @@ class Worker:
 
     async def _leave(self) -> None:
         """What still runs goes back to the head of its lane. If the database is away, rescue will do it."""
-        await anyio.to_thread.run_sync(self._scheduler.stop)
-        if self._upkeep is not None:
-            await anyio.to_thread.run_sync(self._upkeep.stop)
-        try:
-            count = await self._link.run(upkeep.leave(self._loop.id))
-            logger.info("worker.stopped: %s; %d jobs given back", self._options.name, count)
-        except DatabaseUnavailable as error:
-            logger.warning("worker.stopped without a word to the database (%s); its jobs are taken over later", error)
+        if self._has_left:
+            return
+        self._has_left = True
+        with anyio.move_on_after(LEAVE_SECONDS, shield=True):
+            for thread in (self._scheduler, self._heartbeat, self._upkeep):
+                await anyio.to_thread.run_sync(thread.stop)
+            try:
+                count = await self._link.run(
+                    upkeep.leave(self._loop.id, self._blame(), self._options.max_lost_attempts)
+                )
+                logger.info("worker.stopped: %s; %d jobs given back", self._options.name, count)
+            except InturnError as error:
+                logger.warning(
+                    "worker.stopped without a word to the database (%s); its jobs are taken over later", error
+                )
 
-    async def _look_for_aborts(self) -> None:
-        """In case the notification got lost."""
+    def _blame(self) -> str | None:
+        """What the jobs in hand may have to do with it; None: nothing."""
+        if self._failure is None or isinstance(self._failure, DatabaseUnavailable | SchemaMismatch):
+            return None
+        return f"the worker failed while it had this job in hand:\n{describe(self._failure)}"
+
+    async def _look_now_and_then(self) -> None:
+        """In case a notification, or a reply, got lost."""
         while True:
             await anyio.sleep(self._options.abort_job_polling_interval)
-            self._loop.note_abort()
+            self._loop.note_look()
+
+    # ------------------------------------------------------------------ what other threads say
+
+    def _make_heartbeat(self) -> Heartbeat:
+        reactions = Reactions(
+            lost=lambda worker_id: self._in_loop(self._loop.note_lost, worker_id),
+            unheard=lambda: self._in_loop(self._loop.note_beat),
+            ticked=self._hands.watch_deadlines,
+            dead=self._end_with_dead_loop,
+        )
+        interval = self._options.update_heartbeat_interval
+        return Heartbeat(self._connector, interval, lambda: self._loop.id, LoopWatch(), reactions)
+
+    def _in_loop(self, function: Callable[..., object], *arguments: Any) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._event_loop.call_soon_threadsafe(function, *arguments)
+
+    def _is_settled(self) -> bool:
+        return not self._upkeep.suspects
+
+    def _end_with_dead_loop(self) -> None:
+        """In the heart's thread, which is all that is left. A job may have done it: whatever was in hand is charged."""
+        logger.critical(
+            "loop.dead: the event loop of %s will never turn again; were its files closed?", self._options.name
+        )
+        with suppress(InturnError), closing(self._connector.connect("worker")) as connection:
+            error = "the event loop of its worker died while it had this job in hand"
+            leave = upkeep.leave(self._loop.id, error, self._options.max_lost_attempts)
+            drive.run(leave, connection, self._connector.schema)
+        if self._owns_process:
+            logging.shutdown()
+            os._exit(1)
