@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pytest
 
+from inturn.worker.signals import INSTANT
 from tests.cli.engine import Engine
 
 SCRIPT = Path(sys.executable).with_name("queue")
@@ -154,6 +155,11 @@ def until(folder: Path) -> Until:
             time.sleep(0.01)
 
     return wait
+
+
+def next_instant() -> None:
+    """Signals of one instant are one: what is sent after this is the next."""
+    time.sleep(2 * INSTANT)
 
 
 def clean(environment: dict[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from inturn import App
-from tests.cli.conftest import Run, Start, Until
+from tests.cli.conftest import Run, Start, Until, next_instant
 
 
 def statuses(dsn: str) -> list[str]:
@@ -157,6 +157,7 @@ def test_a_second_sigterm_gives_the_job_back_and_is_exit_143(
     until((folder / "staying").exists)
     worker.send_signal(signal.SIGTERM)
     until(lambda: "worker.stopping" in (folder / "log").read_text())
+    next_instant()
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(60) == 143
     assert statuses(dsn) == ["todo"]
@@ -168,10 +169,13 @@ def test_a_third_sigterm_ends_it_whatever_runs(start: Start, dsn: str, folder: P
     until((folder / "working").exists)
     worker.send_signal(signal.SIGTERM)
     until(lambda: "worker.stopping" in (folder / "log").read_text())
+    next_instant()
     worker.send_signal(signal.SIGTERM)
     until(lambda: "worker.aborting" in (folder / "log").read_text())
+    next_instant()
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(60) != 0
+    assert worker.wait(60) == 143
+    assert "process.killed: the third signal (SIGTERM)" in (folder / "log").read_text()
 
 
 def test_the_end_of_the_grace_gives_the_job_back_and_is_exit_0(
@@ -215,6 +219,7 @@ def test_of_several_processes_a_second_signal_aborts_what_runs(
     until(lambda: len(workers(dsn)) == 2)
     crew.send_signal(signal.SIGTERM)
     until(lambda: (folder / "log").read_text().count("worker.stopping") == 2)
+    next_instant()
     crew.send_signal(signal.SIGTERM)
     assert crew.wait(60) == 143
     assert statuses(dsn) == ["todo"]

@@ -1,18 +1,23 @@
-"""`queue worker --processes N`: as many worker processes, watched. Signals are passed on to each, and one that dies is replaced;
-but what none of them could do better (no such app, no schema) ends all of them.
+"""`queue worker --processes N`: as many worker processes, watched. Signals are passed on to each, one that dies is replaced.
+
+If a worker fails before any has served, for a reason that the others share (no such app, no schema), all of them end.
+If the crew dies, its workers drain: see `member`.
 """
 
 import logging
+import os
 import signal
+import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from subprocess import DEVNULL
 
 import anyio
 from anyio.abc import Process
 
+from inturn.cli import member
 from inturn.cli.endings import NOT_FOUND, SCHEMA, USAGE
 from inturn.worker import signals
 
@@ -20,41 +25,50 @@ logger = logging.getLogger("inturn.crew")
 HOPELESS = (USAGE, NOT_FOUND, SCHEMA)
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a dead worker is replaced
 WELL_AFTER = 60.0  # seconds: one that lived so long was well
+PATIENCE = signals.PATIENCE + signals.LAST_WORDS  # workers use up theirs first
 
 
-def run(arguments: Sequence[str], name: str, count: int) -> int:
+def run(arguments: Sequence[str], name: str, count: int, dsn: str | None) -> int:
     """Until all have ended; their exit status. `arguments` are those of one worker, whose name gets a number."""
-    crew = Crew([sys.executable, "-m", "inturn.cli", *arguments, "--processes", "1"], name, count)
-    return anyio.run(crew.run)
+    command = [sys.executable, "-m", "inturn.cli", *member.without_dsn(list(arguments)), "--processes", "1"]
+    environment = os.environ if dsn is None else {**os.environ, member.DSN: dsn}
+    signals.dedicate()
+    return anyio.run(Crew(command, environment, name, count).run)
 
 
 class Crew:
-    def __init__(self, command: Sequence[str], name: str, count: int) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], name: str, count: int) -> None:
         self._command = command
+        self._environment = environment
         self._names = [f"{name}-{number}" for number in range(1, count + 1)]
         self._processes: dict[str, Process] = {}
+        self._sockets: dict[str, socket.socket] = {}  # their other ends are the workers'
         self._stopping = anyio.Event()
-        self._status = 0  # the worst of those who were told to end
+        self._served: set[str] = set()  # those that have ever served
+        self._status = 0  # the worst of those that were told to end
         self._hopeless = 0  # of one that made us tell the others
 
     async def run(self) -> int:
-        with signals.caught() as caught:
+        with signals.caught(PATIENCE) as caught:
             async with anyio.create_task_group() as helpers:
                 if caught is not None:
-                    helpers.start_soon(signals.obey, caught, self._stop, self._stop)
+                    helpers.start_soon(signals.obey, caught, self._pass_on, self._pass_on)
                 async with anyio.create_task_group() as members:
                     for name in self._names:
                         members.start_soon(self._keep, name)
                 helpers.cancel_scope.cancel()
         return self._hopeless or self._status
 
-    def _stop(self, reason: str) -> None:
+    def _pass_on(self, name: str) -> None:
         """The second time too: to a worker the second signal means something else."""
+        self._stop(name, signal.Signals[name])
+
+    def _stop(self, reason: str, number: signal.Signals) -> None:
         logger.info("crew.stopping: %s; %d workers are told", reason, len(self._processes))
         self._stopping.set()
         for process in self._processes.values():
             with suppress(ProcessLookupError):
-                process.terminate()
+                process.send_signal(number)
 
     async def _keep(self, name: str) -> None:
         pause = SHORTEST_PAUSE
@@ -64,9 +78,9 @@ class Crew:
             if status == 0 or self._stopping.is_set():
                 self._status = max(self._status, status)
                 return
-            if status in HOPELESS:
+            if status in HOPELESS and not self._served:
                 self._hopeless = status
-                self._stop(f"{name} ended with status {status}")
+                self._stop(f"{name} ended with status {status}", signal.SIGTERM)
                 return
             if time.monotonic() - began > WELL_AFTER:
                 pause = SHORTEST_PAUSE
@@ -76,17 +90,37 @@ class Crew:
             pause = min(LONGEST_PAUSE, 2 * pause)
 
     async def _work(self, name: str) -> int:
-        """A session of its own: Ctrl-C is for us to pass on, or it would come twice and abort what runs."""
-        async with await anyio.open_process(
-            [*self._command, "--name", name], stdin=DEVNULL, stdout=None, stderr=None, start_new_session=True
-        ) as process:
-            self._processes[name] = process
-            if self._stopping.is_set():
-                process.terminate()  # told while it was being started
+        ours, its = socket.socketpair()
+        with ours:
+            with its:
+                process = await self._start(name, its)
+            self._processes[name], self._sockets[name] = process, ours
             try:
-                status = await process.wait()
+                async with process:
+                    if self._stopping.is_set():
+                        process.terminate()  # told while it was being started
+                    status = await process.wait()
+                self._served |= {name for name, its in self._sockets.items() if _has_spoken(its)}
             finally:
-                del self._processes[name]
-        if status == -signal.SIGTERM:
-            return 0  # told before it could listen: it had not begun
+                del self._processes[name], self._sockets[name]
+        if self._stopping.is_set() and name not in self._served:
+            return 0  # it had not begun
         return status if status >= 0 else 128 - status
+
+    async def _start(self, name: str, its: socket.socket) -> Process:
+        """In a session of its own: Ctrl-C is for us to pass on, or it would come twice."""
+        return await anyio.open_process(
+            [*self._command, "--name", name],
+            stdin=DEVNULL,
+            stdout=None,
+            stderr=None,
+            start_new_session=True,
+            env={**self._environment, member.SOCKET: str(its.fileno())},
+            pass_fds=[its.fileno()],
+        )
+
+
+def _has_spoken(its: socket.socket) -> bool:
+    with suppress(OSError):
+        return its.recv(len(member.SERVING), socket.MSG_DONTWAIT | socket.MSG_PEEK) != b""
+    return False

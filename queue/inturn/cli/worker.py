@@ -68,14 +68,16 @@ Examples:
 def command(settings: Settings, /, dsn: str | None, processes: int, **given: Any) -> None:
     """Run jobs until told to stop.
 
-    The first Ctrl-C or SIGTERM lets running jobs end; the second aborts them. A worker uses one core: with
-    --processes there are more, and one that dies is replaced.
+    The first Ctrl-C, SIGTERM or SIGHUP lets running jobs end. The second aborts them, and ends the process within five
+    seconds. The third ends it at once. A worker uses one core: with --processes there are more, and one that dies is
+    replaced.
     """
     logs.configure(verbose=settings.verbose)
     if processes > 1:
         from inturn.cli import crew
 
-        raise SystemExit(crew.run(sys.argv[1:], given["name"] or "worker", processes))
+        raise SystemExit(crew.run(sys.argv[1:], given["name"] or "worker", processes, dsn))
+    dsn = _prepare(dsn)
     path = settings.app_path()
     if path is None:
         raise MissingApp("No app is named. Say where yours is: queue -a package.module:app worker")
@@ -89,6 +91,18 @@ def command(settings: Settings, /, dsn: str | None, processes: int, **given: Any
     second = signal.Signals.__members__.get(aborted_by or "")
     if second is not None:  # to end at the first signal, or after the grace, is no failure
         raise SystemExit(128 + second)
+
+
+def _prepare(dsn: str | None) -> str | None:
+    """This process is a worker from now on, and perhaps one of a crew. Return the address of the database."""
+    from inturn.cli import member
+    from inturn.worker import signals
+
+    us, dsn = member.join(dsn)
+    signals.dedicate(None if us is None else us.tell_serving)
+    if us is not None:
+        us.heed()
+    return dsn
 
 
 def options(

@@ -1,36 +1,203 @@
-"""The first SIGINT or SIGTERM lets running jobs end, the second aborts them, the third has its usual effect."""
+"""SIGINT, SIGTERM and SIGHUP: the first lets running jobs end, the second aborts them, the third ends the process at once.
 
+Signals that arrive in one instant count as one: whoever tells a whole process group and the process itself means one thing.
+If the process is still there some seconds after the second, it is ended, whatever the server or a task does.
+
+A thread counts the signals, so they count while the event loop is blocked. The interpreter tells it of each by a byte, at
+once (`signal.set_wakeup_fd`). Somebody else may take that over, so the handlers in Python tell it too, as soon as the main
+thread can run them. Only C code that keeps the interpreter to itself makes it deaf.
+"""
+
+import asyncio
+import logging
+import os
 import signal
+import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
 
-import anyio
+logger = logging.getLogger("inturn.worker")
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+INSTANT = 0.3  # seconds in which all signals are one
+PATIENCE = 4.0  # seconds from the second signal to the end of the process
+LAST_WORDS = 0.5  # seconds for the log to take them
+ORPHANED, HANDLED = 0, 128  # no signal has the number 0; HANDLED is added to a number by the handler in Python
+
+_listening: "list[Caught]" = []
+_dedicated = False
+_tell_serving: Callable[[], object] | None = None
 
 
-class Caught(NamedTuple):
-    signals: AsyncIterator[signal.Signals]
-    let_go: Callable[[], None]  # of those that are still to come
+def dedicate(tell_serving: Callable[[], object] | None = None) -> None:
+    """This process is a worker and nothing else: signals count until its very end, not only until the worker's.
+
+    After the worker's end something may still keep the process, such as a thread that a task left behind.
+    """
+    global _dedicated, _tell_serving
+    _dedicated, _tell_serving = True, tell_serving
+
+
+def drain() -> None:
+    """As the first signal does; nothing, if there was one. May be called in any thread."""
+    if not _listening:
+        os.kill(os.getpid(), signal.SIGTERM)  # nobody serves yet
+    for caught in _listening:
+        caught.hear(ORPHANED)
 
 
 @contextmanager
-def caught() -> Iterator[Caught | None]:
-    """From now on none has its usual effect, and what comes before somebody obeys is kept. None: we are not in the main thread,
-    to which signals belong."""
-    with ExitStack() as stack:
-        if threading.current_thread() is threading.main_thread():
-            receiver = anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM)
-            yield Caught(stack.enter_context(receiver), stack.close)
-        else:
-            yield None
+def caught(patience: float = PATIENCE) -> Iterator["Caught | None"]:
+    """From now on none has its usual effect, and those that arrive before somebody obeys are kept.
+
+    None: this is not the main thread, to which signals belong.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield None
+        return
+    caught = Caught(patience)
+    try:
+        yield caught
+    finally:
+        if not _dedicated:
+            caught.close()
 
 
-async def obey(caught: Caught, stop: Callable[[str], None], abort: Callable[[str], None]) -> None:
-    async for number in caught.signals:
-        stop(number.name)
-        break
-    async for number in caught.signals:
-        abort(number.name)
-        break
-    caught.let_go()
+async def obey(caught: "Caught", stop: Callable[[str], object], abort: Callable[[str], object]) -> None:
+    if _tell_serving is not None:
+        _tell_serving()
+    stop((await caught.counted.get()).name)
+    abort((await caught.counted.get()).name)
+
+
+class Caught:
+    def __init__(self, patience: float) -> None:
+        self.counted: asyncio.Queue[signal.Signals] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        self._patience = patience
+        self._count = 0
+        self._counted_at = -INSTANT
+        self._end_at: float | None = None
+        self._ended_by = signal.SIGTERM
+        self._told: Counter[int] = Counter()  # by number, with HANDLED and without
+        self._ear, self._mouth = socket.socketpair()
+        self._mouth.setblocking(False)
+        # What is ignored stays ignored: that is how nohup works.
+        self._numbers = [number for number in NUMBERS if signal.getsignal(number) != signal.SIG_IGN]
+        self.usual: dict[int, Any] = {number: signal.signal(number, self._handle) for number in self._numbers}
+        self._others = signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
+        self._thread = threading.Thread(target=self._listen, name="inturn-signals", daemon=True)
+        self._thread.start()
+        _listening.append(self)
+
+    def hear(self, byte: int) -> None:
+        with suppress(OSError):  # full, or closed
+            self._mouth.send(bytes([byte]))
+
+    def close(self) -> None:
+        """Give the signals back."""
+        self.restore(self.usual)
+        self._ear.shutdown(socket.SHUT_RDWR)  # a process that was forked without our knowledge may have the other end
+        self._thread.join()
+        self._ear.close()
+
+    def restore(self, handlers: Mapping[int, Any]) -> None:
+        """Without the thread, which a forked child does not have."""
+        _listening.remove(self)
+        for number, handler in handlers.items():
+            if signal.getsignal(number) == self._handle:
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        now = signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(self._others if now == self._mouth.fileno() else now)
+        self._mouth.close()
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        self.hear(number + HANDLED)
+
+    def _listen(self) -> None:
+        while heard := self._hear():
+            for byte in heard:
+                if byte == ORPHANED:
+                    if self._count == 0:
+                        self._note(signal.SIGTERM)
+                elif byte % HANDLED not in self._numbers:
+                    self._pass_on(byte)
+                elif self._is_new(byte):
+                    self._note(signal.Signals(byte % HANDLED))
+
+    def _hear(self) -> bytes:
+        """Nothing once the other end is closed."""
+        if self._end_at is not None:
+            self._ear.settimeout(max(0.001, self._end_at - time.monotonic()))
+        try:
+            return self._ear.recv(4096)
+        except TimeoutError:
+            self._end(f"still here {self._patience:g} s after the second signal")
+            raise
+
+    def _is_new(self, byte: int) -> bool:
+        """The handler tells later what the interpreter has told already, if both can."""
+        self._told[byte] += 1
+        return self._told[byte] > self._told[byte ^ HANDLED]
+
+    def _pass_on(self, byte: int) -> None:
+        """An event loop may wait for another signal."""
+        if self._others >= 0 and byte < HANDLED:
+            with suppress(OSError):
+                os.write(self._others, bytes([byte]))
+
+    def _note(self, number: signal.Signals) -> None:
+        now = time.monotonic()
+        if now - self._counted_at < INSTANT:
+            return
+        self._count, self._counted_at = self._count + 1, now
+        if self._count == 2:
+            self._ended_by, self._end_at = number, now + self._patience
+        elif self._count > 2:
+            self._ended_by = number
+            self._end("the third signal")
+        with suppress(RuntimeError):  # the event loop is closed
+            self._loop.call_soon_threadsafe(self.counted.put_nowait, number)
+
+    def _end(self, why: str) -> None:
+        # In a thread, since another one may be stuck in the log.
+        last_words = threading.Thread(target=_say_and_flush, args=(why, self._ended_by.name), daemon=True)
+        last_words.start()
+        last_words.join(LAST_WORDS)
+        os._exit(128 + self._ended_by)
+
+
+def _say_and_flush(why: str, name: str) -> None:
+    logger.critical("process.killed: %s (%s); what it ran is taken over by other workers", why, name)
+    logging.shutdown()
+
+
+# A forked child is no worker: it would tell its parent of its own signals, and not die by them. Until it has forgotten what
+# it inherited they wait.
+_forking = threading.local()
+
+
+def _before_fork() -> None:
+    if _listening:
+        _forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
+
+
+def _after_fork() -> None:
+    mask = _forking.__dict__.pop("mask", None)
+    if mask is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _after_fork_in_child() -> None:
+    for caught in list(_listening):
+        # Not what was usual before: a handler that raises would raise here, for nobody.
+        caught.restore(dict.fromkeys(caught.usual, signal.SIG_DFL))
+    _after_fork()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)

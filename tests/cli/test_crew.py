@@ -1,0 +1,184 @@
+"""`queue worker --processes N`: what becomes of the workers if one of them, or their crew, dies."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from inturn import App
+from tests.cli.conftest import Run, Start, Until, next_instant
+
+# A worker that runs this job ends with the status it is given, as if by what it had met.
+LEAVING = """
+import os
+from tasks import app
+
+if os.path.exists("broken"):
+    raise RuntimeError("a new version that cannot be imported")
+
+
+@app.task
+def leave(status: int) -> None:
+    os._exit(status)
+"""
+
+
+@pytest.fixture
+def log(folder: Path) -> Callable[[], str]:
+    return lambda: (folder / "log").read_text()
+
+
+def workers(dsn: str) -> dict[str, int]:
+    with psycopg.connect(dsn) as connection:
+        return dict(connection.execute("SELECT name, pid FROM inturn.workers ORDER BY started_at").fetchall())
+
+
+def statuses(dsn: str) -> list[str]:
+    with psycopg.connect(dsn) as connection:
+        return [status for (status,) in connection.execute("SELECT status::text FROM inturn.all_jobs ORDER BY id")]
+
+
+def defer(dsn: str, task: str, **arguments: object) -> None:
+    with App(dsn).open() as app:
+        app.configure_task(task).defer(**arguments)
+
+
+@pytest.fixture
+def crew(start: Start, dsn: str, folder: Path, until: Until) -> "subprocess.Popen[str]":
+    """Of two, which serve."""
+    (folder / "leaving.py").write_text(LEAVING)
+    crew = start("-a", "leaving:app", "worker", "-n", "ann", "--processes", "2", "--dsn", dsn)
+    until(lambda: set(workers(dsn)) == {"ann-1", "ann-2"})
+    return crew
+
+
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    return [process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_workers_whose_crew_was_killed_finish_what_they_run_and_end(
+    crew: "subprocess.Popen[str]", dsn: str, folder: Path, until: Until, log: Callable[[], str]
+) -> None:
+    members = [psutil.Process(pid) for pid in workers(dsn).values()]
+    defer(dsn, "tasks.work", until="may end")
+    until((folder / "working").exists)
+    crew.kill()
+    until(lambda: log().count("crew.gone") == 2)
+    until(lambda: len(alive(members)) == 1)  # the other has nothing to finish
+    (folder / "may end").touch()
+    until(lambda: not alive(members))
+    assert statuses(dsn) == ["succeeded"]
+    assert workers(dsn) == {}
+
+
+def test_the_death_of_a_crew_that_has_said_to_drain_aborts_nothing(
+    crew: "subprocess.Popen[str]", dsn: str, folder: Path, until: Until, log: Callable[[], str]
+) -> None:
+    """As when a supervisor loses patience with the crew: for the workers that is no second signal."""
+    members = [psutil.Process(pid) for pid in workers(dsn).values()]
+    defer(dsn, "tasks.work", until="may end")
+    until((folder / "working").exists)
+    crew.terminate()
+    until(lambda: log().count("worker.stopping") == 2)
+    next_instant()
+    crew.kill()
+    until(lambda: "crew.gone" in log())
+    next_instant()
+    (folder / "may end").touch()
+    until(lambda: not alive(members))
+    assert "worker.aborting" not in log()
+    assert statuses(dsn) == ["succeeded"]
+
+
+@pytest.mark.parametrize("status", [2, 3, 11, 69])
+def test_whatever_a_worker_ends_with_after_it_has_served_it_is_replaced_and_its_sibling_goes_on(
+    status: int, crew: "subprocess.Popen[str]", dsn: str, until: Until, log: Callable[[], str]
+) -> None:
+    before = workers(dsn)
+    defer(dsn, "leaving.leave", status=status)
+    until(lambda: f"with status {status}; a new one in 1 s" in log())
+    until(lambda: len(set(workers(dsn).values()) - set(before.values())) == 1)
+    assert "crew.stopping" not in log()
+    crew.terminate()
+    assert crew.wait(60) == 0
+
+
+def test_a_successor_that_cannot_begin_does_not_end_the_sibling_that_serves(
+    crew: "subprocess.Popen[str]", dsn: str, folder: Path, until: Until, log: Callable[[], str]
+) -> None:
+    """As while a new version is being deployed."""
+    (folder / "broken").touch()
+    os.kill(workers(dsn)["ann-1"], signal.SIGKILL)
+    until(lambda: "worker.died: ann-1, with status 2" in log())
+    assert "crew.stopping" not in log()
+    (folder / "broken").unlink()
+    until(lambda: log().count("worker.started: ann-1") == 2)
+    crew.terminate()
+    assert crew.wait(60) == 0
+
+
+def test_a_crew_passes_sighup_on(
+    crew: "subprocess.Popen[str]", dsn: str, folder: Path, until: Until, log: Callable[[], str]
+) -> None:
+    defer(dsn, "tasks.work", until="may end")
+    until((folder / "working").exists)
+    crew.send_signal(signal.SIGHUP)
+    until(lambda: log().count("worker.stopping: SIGHUP") == 2)
+    (folder / "may end").touch()
+    assert crew.wait(60) == 0
+    assert statuses(dsn) == ["succeeded"]
+
+
+def test_the_second_signal_ends_a_crew_whatever_a_task_does(
+    crew: "subprocess.Popen[str]", dsn: str, folder: Path, until: Until
+) -> None:
+    members = [psutil.Process(pid) for pid in workers(dsn).values()]
+    defer(dsn, "tasks.work", until="never")
+    until((folder / "working").exists)
+    crew.terminate()
+    next_instant()
+    crew.terminate()
+    assert crew.wait(60) == 143
+    until(lambda: not alive(members))
+
+
+@pytest.mark.parametrize("spelled", [["--dsn", "{}"], ["--dsn={}"]], ids=" ".join)
+def test_the_password_of_the_database_is_in_no_arguments_nor_in_the_environment_of_tasks(
+    spelled: list[str], start: Start, dsn: str, folder: Path, until: Until
+) -> None:
+    (folder / "environment.py").write_text(
+        "import os, subprocess\n"
+        "from pathlib import Path\n"
+        "from tasks import app\n"
+        "@app.task\n"
+        "def show() -> None: Path('environment').write_bytes(subprocess.check_output('env'))\n"
+    )
+    secret = make_conninfo(dsn, password="hunter2")
+    words = [word.format(secret) for word in spelled]
+    crew = start("-a", "environment:app", "worker", "--processes", "2", *words, "-q", "default")
+    until(lambda: len(workers(dsn)) == 2)
+    for pid in workers(dsn).values():
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert b"environment:app" in arguments
+        assert b"default" in arguments
+        assert b"hunter2" not in arguments
+    defer(dsn, "environment.show")
+    until(lambda: statuses(dsn) == ["succeeded"])
+    assert "PATH=" in (folder / "environment").read_text()
+    assert "hunter2" not in (folder / "environment").read_text()
+    assert "INTURN_CREW" not in (folder / "environment").read_text()
+    crew.terminate()
+    assert crew.wait(60) == 0
+
+
+def test_a_crew_ends_if_none_can_begin(run: Run, folder: Path, dsn: str) -> None:
+    (folder / "leaving.py").write_text(LEAVING)
+    (folder / "broken").touch()
+    ended = run("-a", "leaving:app", "worker", "--processes", "2", INTURN_DSN=dsn)
+    assert ended.returncode == 2, ended.stderr

@@ -1,0 +1,221 @@
+"""What signals do to `queue worker`: the first drains, the second aborts and soon ends the process, the third ends it at once."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from inturn import App
+from inturn.worker import signals
+from tests.cli.conftest import Start, Until, next_instant
+
+MORE_TASKS = """
+import asyncio, multiprocessing, os, signal, threading, time
+from pathlib import Path
+from tasks import app
+
+
+@app.task
+async def block() -> None:
+    Path("working").touch()
+    time.sleep(3600)
+
+
+@app.task
+async def block_in_c() -> None:
+    Path("working").touch()
+    os.system("while [ -e tasks.py ]; do sleep 0.1; done")  # C waits for it, and runs no handler meanwhile
+
+
+@app.task
+def hang() -> None:
+    Path("working").touch()
+    time.sleep(3600)
+
+
+@app.task
+async def leave_a_thread() -> None:
+    Path("working").touch()
+    await asyncio.to_thread(time.sleep, 3600)
+
+
+@app.task
+def fork() -> None:
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(3600,))
+    child.start()
+    child.terminate()
+    child.join()
+    Path("forked").write_text(str(child.exitcode))
+
+
+@app.task
+async def take_over() -> None:
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, Path("told").touch)
+    Path("working").touch()
+    while not Path("told").exists():
+        await asyncio.sleep(0.01)
+"""
+
+Begin = Callable[[str], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def log(folder: Path) -> Callable[[], str]:
+    return lambda: (folder / "log").read_text()
+
+
+@pytest.fixture
+def begin(start: Start, dsn: str, folder: Path, until: Until) -> Begin:
+    """A worker that runs the one job there is."""
+
+    def begin(task: str) -> "subprocess.Popen[str]":
+        (folder / "more.py").write_text(MORE_TASKS)
+        with App(dsn).open() as app:
+            app.configure_task(f"more.{task}").defer()
+        worker = start("-a", "more:app", "worker", "--dsn", dsn)
+        until((folder / "working").exists)
+        return worker
+
+    return begin
+
+
+def statuses(dsn: str) -> list[str]:
+    with psycopg.connect(dsn) as connection:
+        return [status for (status,) in connection.execute("SELECT status::text FROM inturn.all_jobs ORDER BY id")]
+
+
+def work(dsn: str, start: Start, folder: Path, until: Until) -> "subprocess.Popen[str]":
+    with App(dsn).open() as app:
+        app.configure_task("tasks.work").defer(until="may end")
+    worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
+    until((folder / "working").exists)
+    return worker
+
+
+@pytest.mark.parametrize("number", signals.NUMBERS, ids=lambda number: number.name)
+def test_the_first_of_each_signal_lets_the_running_job_end(
+    number: signal.Signals, start: Start, dsn: str, folder: Path, until: Until, log: Callable[[], str]
+) -> None:
+    worker = work(dsn, start, folder, until)
+    worker.send_signal(number)
+    until(lambda: f"worker.stopping: {number.name}" in log())
+    assert worker.poll() is None
+    (folder / "may end").touch()
+    assert worker.wait(60) == 0
+    assert statuses(dsn) == ["succeeded"]
+
+
+def test_two_signals_in_one_instant_are_one(
+    start: Start, dsn: str, folder: Path, until: Until, log: Callable[[], str]
+) -> None:
+    """As when a process group and the process are told."""
+    worker = work(dsn, start, folder, until)
+    for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        worker.send_signal(number)
+    until(lambda: "worker.stopping" in log())
+    next_instant()
+    assert worker.poll() is None
+    (folder / "may end").touch()
+    assert worker.wait(60) == 0
+    assert "worker.aborting" not in log()
+    assert statuses(dsn) == ["succeeded"]
+
+
+def test_who_ignores_sighup_goes_on_ignoring_it(
+    dsn: str, start: Start, folder: Path, until: Until, log: Callable[[], str]
+) -> None:
+    """So does nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        worker = work(dsn, start, folder, until)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    worker.send_signal(signal.SIGHUP)
+    next_instant()
+    worker.send_signal(signal.SIGINT)
+    until(lambda: "worker.stopping: SIGINT" in log())
+    (folder / "may end").touch()
+    assert worker.wait(60) == 0
+
+
+@pytest.mark.parametrize("task", ["block", "block_in_c", "hang", "leave_a_thread"])
+def test_the_second_signal_ends_the_process_whatever_a_task_does(
+    task: str, begin: Begin, log: Callable[[], str]
+) -> None:
+    """A blocked event loop, in Python or in C; a thread of the worker, or of the event loop, that does not end."""
+    worker = begin(task)
+    worker.send_signal(signal.SIGTERM)
+    next_instant()
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(60) == 143
+    assert "process.killed: still here 4 s after the second signal (SIGTERM)" in log().splitlines()[-1]
+
+
+def test_that_takes_less_than_five_seconds() -> None:
+    assert signals.PATIENCE + signals.LAST_WORDS < 5
+
+
+def test_a_third_signal_ends_the_process_at_once_though_the_event_loop_is_blocked(
+    begin: Begin, log: Callable[[], str]
+) -> None:
+    worker = begin("block")
+    for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+        worker.send_signal(number)
+        next_instant()
+    assert worker.wait(60) == 130
+    assert "process.killed: the third signal (SIGINT)" in log()
+
+
+def test_the_second_signal_ends_a_worker_whose_server_does_not_answer(
+    start: Start, dsn: str, until: Until, log: Callable[[], str]
+) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
+        until(lambda: "worker.started" in log())
+        backends = connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        ).fetchall()
+        for (pid,) in backends:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            worker.send_signal(signal.SIGTERM)
+            next_instant()
+            second = time.monotonic()
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(60) == 143
+            assert time.monotonic() - second < 2 * signals.PATIENCE  # of which it has used one at most
+        finally:
+            for (pid,) in backends:
+                os.kill(pid, signal.SIGCONT)
+
+
+def test_the_end_of_a_forked_child_is_no_signal_to_its_worker(
+    start: Start, dsn: str, folder: Path, log: Callable[[], str]
+) -> None:
+    (folder / "more.py").write_text(MORE_TASKS)
+    with App(dsn).open() as app:
+        app.configure_task("more.fork").defer()
+    worker = start("-a", "more:app", "worker", "--dsn", dsn, "--one-shot")
+    assert worker.wait(60) == 0
+    assert (folder / "forked").read_text() == str(-signal.SIGTERM)
+    assert "worker.stopping" not in log()
+    assert statuses(dsn) == ["succeeded"]
+
+
+def test_a_task_that_waits_for_signals_of_its_own_takes_none_away(
+    begin: Begin, folder: Path, until: Until, log: Callable[[], str]
+) -> None:
+    """The event loop takes over where the interpreter tells of signals."""
+    worker = begin("take_over")
+    worker.send_signal(signal.SIGTERM)
+    until(lambda: "worker.stopping: SIGTERM" in log())
+    assert worker.poll() is None
+    worker.send_signal(signal.SIGUSR1)
+    assert worker.wait(60) == 0
+    assert (folder / "told").exists()
+    assert "worker.aborting" not in log()
