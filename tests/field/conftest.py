@@ -1,5 +1,67 @@
-"""Each defect that was found from outside, as a test named after it; the fixtures are those of tests/flow."""
+"""Each defect that was found from outside, as a test named after it; some fixtures are those of tests/flow."""
 
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from tests.cli.conftest import clean
 from tests.flow.conftest import app, query, until
 
 __all__ = ["app", "query", "until"]
+SCRIPT = Path(sys.executable).with_name("queue")
+ROOT = Path(__file__).parents[2]
+LIMIT = 60.0  # seconds; only keeps a failing test from hanging
+
+
+class Start(Protocol):
+    def __call__(self, *arguments: str) -> subprocess.Popen[str]: ...
+
+
+@pytest.fixture
+def said(tmp_path: Path) -> Callable[[], list[str]]:
+    """What the tasks of field_app have written."""
+    (tmp_path / "said").touch()
+    return lambda: (tmp_path / "said").read_text().split()
+
+
+@pytest.fixture
+def worker(run_python: Start) -> Start:
+    """Start a worker process; what it says is in its `stderr` when it has ended."""
+    return partial(run_python, str(SCRIPT), "-a", "tests.field.field_app:app", "worker")
+
+
+@pytest.fixture
+def run_python(dsn: str, tmp_path: Path, said: object) -> Iterator[Start]:
+    """Start Python, with the test's database and the log of field_app's tasks."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        environment = clean({"INTURN_DSN": dsn, "FIELD_LOG": str(tmp_path / "said"), "PYTHONPATH": str(ROOT)})
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def wait_for() -> Callable[[Callable[[], Any]], None]:
+    def wait(condition: Callable[[], Any]) -> None:
+        deadline = time.monotonic() + LIMIT
+        while not condition():
+            assert time.monotonic() < deadline, "it takes too long"
+            time.sleep(0.02)
+
+    return wait

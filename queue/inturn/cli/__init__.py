@@ -13,7 +13,7 @@ from types import FrameType
 
 import click
 
-from inturn.cli.endings import end
+from inturn.cli.endings import end, leave_threads_behind
 from inturn.cli.settings import Settings, app_option, verbose_option
 
 # Modules of this folder.
@@ -72,7 +72,9 @@ def main(arguments: Sequence[str] | None = None, *, name: str = "queue", app: st
         code = queue.main(arguments, prog_name=name, standalone_mode=False, obj=settings)
     except BaseException as error:
         code = end(error, verbose=settings.verbose)
-    sys.exit(code if isinstance(code, int) else 0)
+    status = code if isinstance(code, int) else 0
+    leave_threads_behind(status)
+    sys.exit(status)
 
 
 def _terminated(number: int, _: FrameType | None) -> None:

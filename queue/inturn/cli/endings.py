@@ -1,7 +1,9 @@
 """How a command ends: one line that says what, why and what to do, and a status that scripts can rely on."""
 
+import logging
 import os
 import sys
+import threading
 import traceback
 
 import click
@@ -11,6 +13,7 @@ from inturn.cli.wording import visible
 
 UNEXPECTED, USAGE, NOT_FOUND, CONFLICT, PARTLY, DECLINED, UNHEALTHY = 1, 2, 3, 4, 5, 6, 10
 SCHEMA, UNAVAILABLE, INTERRUPTED = 11, 69, 130
+IDLE_THREAD_SECONDS = 0.5  # to end by itself
 
 
 class NotFound(errors.InturnError):
@@ -67,6 +70,18 @@ def end(error: BaseException, *, verbose: bool) -> int:
         return status_of(error)
     say(f"unexpected {type(error).__name__}: {error}" + ("" if verbose else " (-v shows the traceback)"))
     return UNEXPECTED
+
+
+def leave_threads_behind(status: int) -> None:
+    """End the process now if a worker has given up sync tasks: the interpreter would wait for their threads, perhaps for ever."""
+    tasks = [thread for thread in threading.enumerate() if thread.name == "AnyIO worker thread"]
+    for thread in tasks:
+        thread.join(IDLE_THREAD_SECONDS)
+    if any(thread.is_alive() for thread in tasks):
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def status_of(error: errors.InturnError) -> int:

@@ -1,0 +1,71 @@
+"""The app of the workers in tests/field: tasks that do what tasks must not do, and say what they did."""
+
+import asyncio
+import logging
+import os
+import time
+from pathlib import Path
+
+from inturn import App, JobContext
+
+app = App()
+
+
+def note(word: str) -> None:
+    with Path(os.environ["FIELD_LOG"]).open("a") as log:
+        log.write(f"{word}\n")
+
+
+@app.task
+def say(word: str) -> None:
+    note(word)
+
+
+@app.task
+def stay(seconds: float) -> None:
+    """In a thread that nobody can stop."""
+    note("stay")
+    time.sleep(seconds)
+
+
+@app.task
+async def block(seconds: float) -> None:
+    note("block")
+    time.sleep(seconds)  # noqa: ASYNC251 (that is the point)
+
+
+@app.task(pass_context=True)
+def obey(context: JobContext) -> None:
+    note("obey")
+    while not context.should_abort():
+        time.sleep(0.01)
+    note("obeyed")
+
+
+@app.task
+def defy(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+@app.task
+async def close_files() -> None:
+    """As a library does that makes a process a daemon; the log stays open."""
+    note("close")
+    os.closerange(3, 1000)
+
+
+@app.task
+async def cancel_all() -> None:
+    note("cancel")
+    for task in asyncio.all_tasks():
+        task.cancel()
+
+
+class Broken(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        raise ZeroDivisionError("a filter of the log is broken")
+
+
+@app.task
+def break_the_log() -> None:
+    logging.getLogger("inturn.jobs").addFilter(Broken())
