@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from threading import Timer
+from threading import Event, Timer
 from typing import Any
 
 import anyio
@@ -13,13 +13,14 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Identifier
 
-from inturn import PsycopgConnector, drive
+from inturn import PsycopgConnector, drive, waiting
 from inturn.errors import DatabaseUnavailable
 from inturn.operations import Operation, Statement
 from inturn.patience import Terms
 from inturn.session import Session
 from inturn.sql import SCHEMA
 from inturn.testing import Databases
+from inturn.worker import listener
 from tests.flow.lossy import faulty
 from tests.proxy import Faulty
 
@@ -41,6 +42,12 @@ def soon() -> Iterator[None]:
     began = time.monotonic()
     yield
     assert time.monotonic() - began < GENEROUS
+
+
+async def until(condition: Callable[[], object]) -> None:
+    with anyio.fail_after(GENEROUS):
+        while not condition():  # noqa: ASYNC110 (another task makes it true)
+            await anyio.sleep(0.01)
 
 
 def connector(dsn: str, **options: Any) -> PsycopgConnector:
@@ -191,3 +198,41 @@ def test_what_the_address_says_wins(dsn: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PGCONNECT_TIMEOUT", "9")
     with closing(connector(dsn).connect()) as own:
         assert own.info.get_parameters()["connect_timeout"] == "9"
+
+
+@pytest.mark.anyio
+async def test_a_listener_whose_connection_leads_nowhere_makes_another(
+    way: tuple[Faulty, str], dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that it would ever hear by itself is nothing, and nothing is what an idle queue sounds like."""
+    proxy, proxied = way
+    monkeypatch.setattr(listener, "LOOK", PATIENCE / 2)
+    rings: list[None] = []
+    async with anyio.create_task_group() as group:
+        listens = connector(dsn, listen_dsn=proxied)
+        group.start_soon(listener.listen, listens, None, lambda: rings.append(None), lambda: None)
+        await until(lambda: rings)  # it listens
+        proxy.vanish()
+        await until(lambda: len(rings) > 1)  # it listens again
+        rings.clear()
+        async with await connector(dsn).connect_async("command") as own:
+            await own.execute("NOTIFY inturn")
+        await until(lambda: rings)
+        group.cancel_scope.cancel()
+
+
+def test_whoever_waits_for_a_result_is_told_although_a_connection_leads_nowhere(
+    way: tuple[Faulty, str], dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy, proxied = way
+    monkeypatch.setattr(waiting, "POLL", PATIENCE / 2)
+    told = Event()
+    endings = waiting.Endings(connector(dsn, listen_dsn=proxied))
+    with endings.told(1, told.set), psycopg.connect(dsn, autocommit=True) as connection:
+        assert told.wait(GENEROUS)  # it listens
+        told.clear()
+        proxy.vanish()
+        assert told.wait(GENEROUS)  # it listens again
+        told.clear()
+        connection.execute("SELECT pg_notify('inturn ended', '1')")
+        assert told.wait(GENEROUS)
