@@ -2,8 +2,12 @@
 
 import contextlib
 import socket
+import struct
 import threading
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self
 
 
@@ -59,5 +63,153 @@ class Proxy(ABC):
                     break
                 sink.sendall(data)
         for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+@dataclass
+class Flow:
+    """One connection through the proxy."""
+
+    near: socket.socket
+    far: socket.socket | None  # None: nobody ever answers
+    is_lost: bool = False  # swallows both ways, and never says that it is over
+    is_reset: bool = False
+
+    @property
+    def ends(self) -> list[socket.socket]:
+        return [self.near] if self.far is None else [self.near, self.far]
+
+
+class Faulty:
+    """A way over TCP to a real server, with the faults of a network and of what stands in it."""
+
+    def __init__(self, reach: Callable[[], socket.socket]) -> None:
+        self._reach = reach
+        self._listener: socket.socket | None = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._flows: list[Flow] = []
+        self._threads: list[threading.Thread] = []
+        self._moves = threading.Event()
+        self._moves.set()
+        self._delay = 0.0
+        self._answers = True
+        self.accepted = 0
+
+    def __enter__(self) -> Self:
+        self._listen()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.refuse()
+        self._moves.set()
+        for flow in self._flows:
+            self._end(flow)
+        for thread in self._threads:
+            thread.join()
+        for flow in self._flows:
+            for end in flow.ends:
+                end.close()
+
+    # ------------------------------------------------------------------ the faults
+
+    def vanish(self) -> None:
+        """The connections that there are lead nowhere from now on, and nobody is told. New ones are made as before."""
+        for flow in self._flows:
+            flow.is_lost = True
+
+    def fall_silent(self) -> None:
+        """As `vanish`, and new connections are accepted and never answered: a pooler that hangs."""
+        self._answers = False
+        self.vanish()
+
+    def freeze(self) -> None:
+        """Nothing moves until `thaw`."""
+        self._moves.clear()
+
+    def thaw(self) -> None:
+        self._moves.set()
+
+    def delay(self, seconds: float) -> None:
+        """Each packet takes longer from now on."""
+        self._delay = seconds
+
+    def half_close(self) -> None:
+        """The clients hear that the server has said all it had to say; the server hears nothing."""
+        for flow in self._flows:
+            with contextlib.suppress(OSError):
+                flow.near.shutdown(socket.SHUT_WR)
+
+    def reset(self) -> None:
+        """Each connection ends with a reset, on both sides."""
+        for flow in self._flows:
+            flow.is_reset = True
+            for end in flow.ends:
+                with contextlib.suppress(OSError):
+                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    end.shutdown(socket.SHUT_RD)  # wakes the threads that read, which then close it
+
+    def refuse(self) -> None:
+        """New connections are refused; those that there are go on."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+
+    def heal(self) -> None:
+        """New connections are made, and answered."""
+        self._answers = True
+        self._delay = 0.0
+        self.thaw()
+        if self._listener is None:
+            self._listener = socket.create_server(("127.0.0.1", self.port))
+            self._listen()
+
+    # ------------------------------------------------------------------ the ways
+
+    def _listen(self) -> None:
+        self._start(self._accept, self._listener)
+
+    def _start(self, function: Callable[..., None], *arguments: Any) -> None:
+        thread = threading.Thread(target=function, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                near, _ = listener.accept()
+            except OSError:
+                return
+            self.accepted += 1
+            flow = Flow(near, self._reach() if self._answers else None)
+            self._flows.append(flow)
+            if flow.far is None:
+                self._start(self._swallow, flow)
+            else:
+                self._start(self._pump, flow, near, flow.far)
+                self._start(self._pump, flow, flow.far, near)
+
+    def _swallow(self, flow: Flow) -> None:
+        with contextlib.suppress(OSError):
+            while flow.near.recv(65536):
+                pass
+
+    def _pump(self, flow: Flow, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                self._moves.wait()
+                if self._delay:
+                    time.sleep(self._delay)
+                if not flow.is_lost:
+                    sink.sendall(data)
+        if flow.is_reset:
+            source.close()
+        elif not flow.is_lost:
+            self._end(flow)
+
+    def _end(self, flow: Flow) -> None:
+        for end in flow.ends:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

@@ -13,7 +13,7 @@ import anyio
 from inturn import arguments, missed
 from inturn.blueprint import Blueprint
 from inturn.builtin_tasks import builtin_tasks
-from inturn.connectors import AsyncPool, Pool, PsycopgConnector
+from inturn.connectors import PsycopgConnector
 from inturn.deferred import DeferredJob
 from inturn.errors import BadArgument, ConfigurationError, LoadFromPathError
 from inturn.jobs import Jobs
@@ -23,6 +23,7 @@ from inturn.opening import Opening
 from inturn.operations import enqueue
 from inturn.operations.upkeep import check_connection
 from inturn.options import JobOptions
+from inturn.pools import AsyncPool, Pool
 from inturn.schema import SchemaManager
 from inturn.tasks import Deferrer, Options
 

@@ -31,7 +31,8 @@ LOST = ("08", "57", "40003")
 # a transaction that was idle or open for too long (25P03, 25P04), an I/O error (58), an internal error, as seen while
 # a migration changes what a plan has read (XX), prepared statements that a pooler has mixed up (26000, 42P05), and
 # the type of a result that a migration has changed (42804).
-WORN_OUT = ("25006", "25P03", "25P04", "58", "XX", "26000", "42P05", "42804")
+READ_ONLY = "25006"
+WORN_OUT = (READ_ONLY, "25P03", "25P04", "58", "XX", "26000", "42P05", "42804")
 
 # The server has undone the statement for want of something that comes back: memory, disk space or connections (53), a
 # right that was revoked (42501).

@@ -13,22 +13,26 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import make_conninfo
-from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from inturn import drive, guests
-from inturn.address import find_dsn
-from inturn.errors import AppNotOpen, ConfigurationError, SyncConnectorConfigurationError
+from inturn import drive, guests, pools
+from inturn.address import find_dsn, with_deadlines
+from inturn.errors import AppNotOpen, ConfigurationError, DatabaseUnavailable, SyncConnectorConfigurationError
 from inturn.operations import Operation
+from inturn.patience import Terms
+from inturn.pools import AsyncPool, Pool
+from inturn.session import AsyncSession, Session
 from inturn.sql import SCHEMA
 
 T = TypeVar("T")
-Pool = ConnectionPool[psycopg.Connection[Any]]
-AsyncPool = AsyncConnectionPool[psycopg.AsyncConnection[Any]]
 SYNC_ONLY = (
     "SyncPsycopgConnector does nothing async: no defer_async, no open_async, no worker. "
     "Give the App a PsycopgConnector, which is sync as well."
 )
 NOT_OPEN = "The app is not open. Defer inside `with app.open():` or `async with app.open_async():`."
+WORKING = ("worker", "upkeep", "schedule", "listener", "results")  # roles whose statements are ours, and short
+WORKING_SILENCE = 10.0  # seconds
+CAUTIOUS = ("worker", "upkeep")  # roles that must not wait for a lock that somebody holds
+LOCK_TIMEOUT = 0.1  # seconds
 
 
 class PsycopgConnector:
@@ -36,7 +40,15 @@ class PsycopgConnector:
 
     PsycopgConnector("postgresql://user@host/database", schema="jobs", max_size=20)
 
-    `min_size` and `max_size` are of the pool that defers; further options, or `kwargs`, are libpq's: `connect_timeout=5`.
+    `min_size` and `max_size` are of the pool that defers; further options, or `kwargs`, are libpq's: `sslmode="require"`.
+
+    `timeout`: a call that gets no connection within so many seconds, or to which the server stops answering, raises
+    DatabaseUnavailable. A statement may take longer than that: after half of the time the server is asked, over a second
+    connection, whether it is still at work. `call_timeout` is the limit where it cannot know, behind a pooler; None: no
+    limit. In `context.transaction()` your statements have no limit.
+
+    Unless the address says otherwise, `connect_timeout` is `timeout`, and TCP notices a vanished peer after ten seconds
+    (`keepalives…`, `tcp_user_timeout`).
 
     Behind a pooler in transaction mode `listen_dsn` (default: INTURN_LISTEN_DSN) leads past it, since it forgets who
     listens; without one, workers poll. A pooler that knows no prepared statements, like PgBouncer before 1.21, needs
@@ -53,6 +65,8 @@ class PsycopgConnector:
         max_size: int = 10,
         prepare_threshold: int | None = 5,
         listen_dsn: str | None = None,
+        timeout: float = 5.0,
+        call_timeout: float | None = 30.0,
         kwargs: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
@@ -64,8 +78,9 @@ class PsycopgConnector:
         self._listen_dsn = listen_dsn or os.environ.get("INTURN_LISTEN_DSN")
         self._prepare_threshold = prepare_threshold
         self._session: dict[str, Any] = {"autocommit": True, "prepare_threshold": prepare_threshold}
-        self._min_size = min_size
-        self._max_size = max_size
+        self._timeout = timeout
+        self._call_timeout = call_timeout
+        self._sizes = (min_size, max_size)
         self._opens = 0  # how often it was opened and not closed
         self._opening = Lock()
         self._pool: Pool | None = None
@@ -85,10 +100,12 @@ class PsycopgConnector:
         return PsycopgConnector(
             dsn or self.dsn,
             schema=schema or self.schema,
-            min_size=self._min_size,
-            max_size=self._max_size,
+            min_size=self._sizes[0],
+            max_size=self._sizes[1],
             prepare_threshold=self._prepare_threshold,
             listen_dsn=None if dsn else self._listen_dsn,
+            timeout=self._timeout,
+            call_timeout=self._call_timeout,
         )
 
     @property
@@ -100,16 +117,21 @@ class PsycopgConnector:
         """Run one of `inturn.operations` on the caller's connection, or on one of the pool."""
         if connection is not None:
             return drive.run(operation, guests.guest(connection), self.schema)
-        pool = self._sync_pool()
-        with drive.translated():
-            own = (
-                pool.getconn()
-            )  # not pool.connection(): that commits, and on our own connections nothing is left to commit
+        pool, again = self._sync_pool(), drive.Repeatable(operation)
+        while True:
+            own = pools.take(pool, self._timeout)
             try:
-                done = drive.run(operation, own, self.schema)
+                # Not in a `with own`: that commits, and on our own connections nothing is left to commit.
+                done = drive.run(again, own, self.schema)
                 if not own.autocommit:
-                    own.commit()
+                    with drive.translated():
+                        own.commit()
                 return done
+            except DatabaseUnavailable as error:
+                if error.connection_lost:
+                    pools.distrust(pool, own)
+                if not again.may_repeat(error):
+                    raise
             finally:
                 pool.putconn(own)
 
@@ -117,76 +139,120 @@ class PsycopgConnector:
         """Like `run`, in an event loop."""
         if connection is not None:
             return await drive.run_async(operation, await guests.guest_async(connection), self.schema)
-        if self._async_pool is None:
-            raise AppNotOpen(NOT_OPEN)
-        pool = self._async_pool
-        with drive.translated():
-            own = await pool.getconn()
+        pool, again = self._open_async_pool(), drive.Repeatable(operation)
+        while True:
+            own = await pools.take_async(pool, self._timeout)
             try:
-                done = await drive.run_async(operation, own, self.schema)
+                done = await drive.run_async(again, own, self.schema)
                 if not own.autocommit:
-                    await own.commit()
+                    with drive.translated():
+                        await own.commit()
                 return done
+            except DatabaseUnavailable as error:
+                if error.connection_lost:
+                    await pools.distrust_async(pool, own)
+                if not again.may_repeat(error):
+                    raise
             finally:
                 await pool.putconn(own)
 
-    def connect(self, role: str = "command", *, to_listen: bool = False) -> psycopg.Connection[Any]:
-        """A connection of its own, outside the pools: committing each statement, called `inturn role` on the server."""
-        with drive.translated(connecting=True):
-            return psycopg.connect(self._address(to_listen), application_name=f"inturn {role}", **self._session)
+    def connect(self, role: str = "command", *, to_listen: bool = False, lock_timeout: float | None = None) -> Session:
+        """A connection of its own, outside the pools: committing each statement, called `inturn role` on the server.
 
-    async def connect_async(self, role: str, *, to_listen: bool = False) -> psycopg.AsyncConnection[Any]:
-        """A connection of its own, outside the pools: committing each statement, called `inturn role` on the server."""
-        address, name = self._address(to_listen), f"inturn {role}"
+        `lock_timeout`: seconds that a statement may wait for a lock; 0: as long as it takes. None: what the role needs.
+        """
+        terms = self._terms(role, self._address(to_listen), lock_timeout)
         with drive.translated(connecting=True):
-            return await psycopg.AsyncConnection.connect(address, application_name=name, **self._session)
+            return Session.connect(terms.address, terms=terms, application_name=f"inturn {role}", **self._session)
 
-    def _address(self, to_listen: bool) -> str:
-        return find_dsn(self._listen_dsn) if to_listen and self._listen_dsn else self.dsn
+    async def connect_async(
+        self, role: str, *, to_listen: bool = False, lock_timeout: float | None = None
+    ) -> AsyncSession:
+        """Like `connect`, in an event loop."""
+        terms = self._terms(role, self._address(to_listen), lock_timeout)
+        name = f"inturn {role}"
+        with drive.translated(connecting=True):
+            return await AsyncSession.connect(terms.address, terms=terms, application_name=name, **self._session)
+
+    def _address(self, to_listen: bool = False) -> str:
+        address = find_dsn(self._listen_dsn) if to_listen and self._listen_dsn else self.dsn
+        return with_deadlines(address, self._timeout)
+
+    def _terms(self, role: str, address: str, lock_timeout: float | None = None) -> Terms:
+        settings = {"default_transaction_isolation": "read committed"}  # what the engine is made for
+        if lock_timeout is None and role in CAUTIOUS:
+            lock_timeout = LOCK_TIMEOUT
+        if lock_timeout is not None:
+            settings["lock_timeout"] = f"{round(1000 * lock_timeout)}ms"
+        if role in CAUTIOUS:
+            settings["client_connection_check_interval"] = "1s"  # so that what we gave up does not commit much later
+        limits = {role: WORKING_SILENCE for role in WORKING} | {"pool": self._call_timeout}
+        return Terms(
+            address,
+            ask_after=self._timeout / 2,
+            give_up_after=limits.get(role),
+            settle_within=self._timeout,
+            settings=settings,
+        )
 
     @contextmanager
     def lend(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection of the pool, for a transaction of the caller's."""
-        with self._sync_pool().connection() as own:
-            yield own
+        """A connection of the pool, for a transaction of the caller's; DatabaseUnavailable if it gets lost meanwhile."""
+        pool = self._sync_pool()
+        own = pools.take(pool, self._timeout)
+        try:
+            with pools.on_loan(own), own:
+                yield own
+        finally:
+            pool.putconn(own)
 
     @asynccontextmanager
     async def lend_async(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        """A connection of the pool, for a transaction of the caller's."""
-        if self._async_pool is None:
-            raise AppNotOpen(NOT_OPEN)
-        async with self._async_pool.connection() as own:
-            yield own
+        """A connection of the pool, for a transaction of the caller's; DatabaseUnavailable if it gets lost meanwhile."""
+        pool = self._open_async_pool()
+        own = await pools.take_async(pool, self._timeout)
+        try:
+            with pools.on_loan(own):
+                async with own:
+                    yield own
+        finally:
+            await pool.putconn(own)
 
     def open(self, pool: Pool | None = None) -> None:
         """Called by `App.open`; a `pool` of the caller's is left open at the end."""
-        self._opens += 1
-        if pool is not None:
-            self._pool = pool
-            self._lent.append(pool)
-        self._sync_pool()
+        with self._opening:
+            if pool is not None:
+                self._pool = pool
+                self._lent.append(pool)
+            elif self._pool is None:
+                self._pool = self._new_pool()
+            self._opens += 1
 
     def close(self) -> None:
         """Closes the pool when all have closed that have opened."""
-        self._opens = max(0, self._opens - 1)
-        if not self._opens:
+        with self._opening:
+            self._opens = max(0, self._opens - 1)
+            if self._opens:
+                return
             pool, self._pool = self._pool, None
-            if pool is not None and not self._was_lent(pool):
-                pool.close()
+        if pool is not None and not self._was_lent(pool):
+            pool.close()
 
     async def open_async(self, pool: AsyncPool | None = None) -> None:
         """Called by `App.open_async`."""
-        self._opens += 1
         if pool is not None:
             self._async_pool = pool
             self._lent.append(pool)
         elif self._async_pool is None:
-            pool = AsyncConnectionPool(
-                self.dsn, open=False, kwargs=self._session, min_size=self._min_size, max_size=self._max_size
-            )
-            with drive.translated():
-                await pool.open()
+            await self._keep(await pools.open_async(self._terms("pool", self._address()), self._session, self._sizes))
+        with self._opening:
+            self._opens += 1
+
+    async def _keep(self, pool: AsyncPool) -> None:
+        if self._async_pool is None:
             self._async_pool = pool
+        else:  # somebody else was faster
+            await pool.close()
 
     async def close_async(self) -> None:
         """Closes both pools."""
@@ -207,13 +273,16 @@ class PsycopgConnector:
             if not self._opens:
                 raise AppNotOpen(NOT_OPEN)
             if self._pool is None:
-                pool: Pool = ConnectionPool(
-                    self.dsn, open=False, kwargs=self._session, min_size=self._min_size, max_size=self._max_size
-                )
-                with drive.translated():
-                    pool.open()
-                self._pool = pool
+                self._pool = self._new_pool()
             return self._pool
+
+    def _new_pool(self) -> Pool:
+        return pools.open_sync(self._terms("pool", self._address()), self._session, self._sizes)
+
+    def _open_async_pool(self) -> AsyncPool:
+        if self._async_pool is None:
+            raise AppNotOpen(NOT_OPEN)
+        return self._async_pool
 
 
 BaseConnector = PsycopgConnector  # there is one driver; the name is for annotations
@@ -229,7 +298,9 @@ class SyncPsycopgConnector(PsycopgConnector):
     What is async raises SyncConnectorConfigurationError, a worker too.
     """
 
-    async def connect_async(self, role: str, *, to_listen: bool = False) -> psycopg.AsyncConnection[Any]:
+    async def connect_async(
+        self, role: str, *, to_listen: bool = False, lock_timeout: float | None = None
+    ) -> AsyncSession:
         raise SyncConnectorConfigurationError(SYNC_ONLY)
 
     async def open_async(self, pool: AsyncPool | None = None) -> None:

@@ -5,7 +5,7 @@ operation is a single statement, atomic by itself, so a driver opens no transact
 part of the caller's, and never commits it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -13,7 +13,8 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from inturn import conditions
-from inturn.operations import Operation
+from inturn.errors import DatabaseUnavailable
+from inturn.operations import Operation, Rows, Statement
 from inturn.sql import named
 
 T = TypeVar("T")
@@ -40,6 +41,31 @@ async def run_async(operation: Operation[T], connection: psycopg.AsyncConnection
                     statement = operation.send(await cursor.fetchall())
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
+
+
+class Repeatable(Generator[Statement, Rows, T]):
+    """An operation whose first statement can be sent again, over another connection."""
+
+    def __init__(self, operation: Operation[T]) -> None:
+        self._operation = operation
+        self._first: Statement | None = None
+        self._may_repeat = True
+
+    def send(self, rows: Any) -> Statement:
+        if rows is not None:
+            self._may_repeat = False
+            return self._operation.send(rows)
+        if self._first is None:
+            self._first = next(self._operation)
+        return self._first
+
+    def throw(self, *error: Any) -> Statement:
+        return self._operation.throw(*error)
+
+    def may_repeat(self, error: DatabaseUnavailable) -> bool:
+        """Once, if the server has certainly undone it, and only the connection was to blame: it became read-only, say."""
+        may, self._may_repeat = self._may_repeat, False
+        return may and error.connection_lost and not error.outcome_unknown
 
 
 @contextmanager

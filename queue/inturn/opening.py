@@ -4,7 +4,8 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from inturn.connectors import AsyncPool, PsycopgConnector
+from inturn.connectors import PsycopgConnector
+from inturn.pools import AsyncPool
 
 T = TypeVar("T")
 

@@ -59,9 +59,13 @@ class Endings:
                 with contextlib.closing(self._connector.connect("results", to_listen=True)) as connection:
                     connection.execute(LISTEN)
                     self._ring(None)  # for what was told before we listened
+                    looked_at = time.monotonic()
                     while self._has_waiters():
                         for notification in connection.notifies(timeout=GLANCE):
                             self._ring(notification.payload)
+                        if time.monotonic() - looked_at > POLL:
+                            connection.execute("")  # or we would not notice that the connection leads nowhere
+                            looked_at = time.monotonic()
             except (ConnectorException, psycopg.Error) as error:
                 if self._bells:
                     logger.warning("results.lost: %s; looking every %g s meanwhile", error, POLL)

@@ -2,12 +2,33 @@
 
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tests.proxy import Proxy
+from tests.proxy import Faulty, Proxy
 
 COMMIT = b"COMMIT\0"
+
+
+def reach(target: dict[str, Any]) -> socket.socket:
+    """The server that an address names, over TCP or a socket in the file system."""
+    host, port = str(target["host"]), int(target.get("port") or 5432)
+    if not host.startswith("/"):
+        return socket.create_connection((host, port))
+    far = socket.socket(socket.AF_UNIX)
+    far.connect(f"{host}/.s.PGSQL.{port}")
+    return far
+
+
+@contextmanager
+def faulty(dsn: str) -> Iterator[tuple[Faulty, str]]:
+    """A proxy before the server, and the address that leads through it."""
+    with Faulty(partial(reach, conninfo_to_dict(dsn))) as proxy:
+        yield proxy, make_conninfo(dsn, host="127.0.0.1", port=proxy.port, sslmode="disable")
 
 
 class Lossy(Proxy):
@@ -21,12 +42,7 @@ class Lossy(Proxy):
         self.lose: str | None = None
 
     def connect(self) -> socket.socket:
-        host, port = str(self._target["host"]), int(self._target.get("port") or 5432)
-        if not host.startswith("/"):
-            return socket.create_connection((host, port))
-        far = socket.socket(socket.AF_UNIX)
-        far.connect(f"{host}/.s.PGSQL.{port}")
-        return far
+        return reach(self._target)
 
     def passes(self, data: bytes, *, is_reply: bool, doomed: threading.Event) -> bool:
         if is_reply:

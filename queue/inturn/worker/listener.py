@@ -1,6 +1,7 @@
 """Hears that there may be work. Nothing depends on it: what it misses, the worker's poll finds."""
 
 import logging
+import random
 from collections.abc import Callable, Sequence
 
 import anyio
@@ -8,10 +9,11 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from inturn.connectors import PsycopgConnector
-from inturn.errors import DatabaseUnavailable
+from inturn.errors import ConnectorException
 
 logger = logging.getLogger(__name__)
-LONGEST_PAUSE = 30.0
+LONGEST_PAUSE = 1.0  # seconds, more or less: without notifications a job waits for the poll
+LOOK = 5.0  # seconds; whoever only listens does not notice that its connection leads nowhere
 
 
 ABORT = "!"  # the payload of cancel_job.sql: somebody's running job is to end
@@ -22,21 +24,27 @@ async def listen(
 ) -> None:
     """For ever; a lost connection is made anew."""
     pause = 0.1
+    was_lost = False
     while True:
         try:
             async with await connector.connect_async("listener", to_listen=True) as connection:
                 await connection.execute(SQL("LISTEN {}").format(Identifier(connector.schema)))
                 pause = 0.1
+                was_lost = False
                 ring()  # for what was sent before we listened
                 abort()
-                async for notification in connection.notifies():
-                    if notification.payload == ABORT:
-                        abort()
-                    elif concerns(notification.payload, queues):
-                        ring()
-        except (DatabaseUnavailable, psycopg.Error) as error:
-            logger.warning("listen.lost: %s; polling meanwhile, next try in %.1f s", error, pause)
-        await anyio.sleep(pause)
+                while True:
+                    async for notification in connection.notifies(timeout=LOOK):
+                        if notification.payload == ABORT:
+                            abort()
+                        elif concerns(notification.payload, queues):
+                            ring()
+                    await connection.execute("")
+        except (ConnectorException, psycopg.Error) as error:
+            level = logging.DEBUG if was_lost else logging.WARNING  # said once for each outage
+            logger.log(level, "listen.lost: %s; polling until it is back", error)
+            was_lost = True
+        await anyio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 (so that not all come back in one moment)
         pause = min(LONGEST_PAUSE, 2 * pause)
 
 

@@ -1,0 +1,151 @@
+"""How long a call may stay unanswered: what the two classes in `session` have in common.
+
+A statement that takes long and a connection that leads nowhere look the same from here: silence. A limit in seconds
+would punish the one for the other. So after a while of silence the server is asked, over a second connection, whether
+it still works on the call. It knows by the process id of our session. Behind a pooler that id is invented, the answer is
+"unknown", and then there is a limit in seconds.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import Any, Literal, LiteralString
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.waiting import Ready
+
+Verdict = Literal["works", "unknown", "idle"]
+
+NOTHING = Ready.NONE
+LONGEST_PAUSE = 30.0  # seconds between two questions
+GRACE = 0.5  # for an answer that was on its way when the server was asked, and for each step of a cancellation
+ASKED: LiteralString = "SELECT state FROM pg_stat_activity WHERE pid = %s"
+AT_WORK = ("active", "fastpath function call")
+FATAL = ("FATAL", "ВАЖНО", "致命错误")  # how a server begins its refusal, in the languages that translate the word
+SECRET = ("disabled", None)  # track_activities is off, or the session is somebody else's
+SETTLE: LiteralString = """
+WITH session AS (SELECT pg_backend_pid() = %s AS is_direct)
+SELECT is_direct, (
+    SELECT count(set_config(name, value, false)) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)
+    WHERE is_direct AND current_setting(name, true) IS NOT NULL
+      AND (name <> 'client_connection_check_interval' OR version() LIKE '%%linux%%')
+)
+FROM session
+"""
+
+
+@dataclass(slots=True)
+class Terms:
+    """Of the connections that a connector makes for one purpose.
+
+    `ask_after`: seconds of silence until the server is asked, over another connection to `address`.
+    `give_up_after`: seconds of silence that are the end, where the server cannot know.
+    `settle_within`: seconds for the first statement.
+    `settings`: of each new session; left alone behind a pooler, where the next client of the session would inherit them.
+    `failure`: why the last attempt to connect failed, if it did.
+    """
+
+    address: str
+    ask_after: float | None = None
+    give_up_after: float | None = None
+    settle_within: float = LONGEST_PAUSE
+    settings: dict[str, str] = field(default_factory=dict)
+    failure: Exception | None = None
+    is_question: bool = False
+
+    def on_loan(self) -> "Terms":
+        """While the statements are somebody else's: they may take as long as they like."""
+        return replace(self, give_up_after=None)
+
+    def wanted(self, pid: int) -> tuple[Any, ...]:
+        """For SETTLE."""
+        return pid, list(self.settings), list(self.settings.values())
+
+    def question(self, info: psycopg.ConnectionInfo) -> tuple[str, "Terms"]:
+        """Where to ask about the session of `info`, and on which terms: the same server of those that the address names."""
+        told: dict[str, Any] = {**conninfo_to_dict(self.address), "target_session_attrs": "any"}
+        told |= {"host": info.host or None, "hostaddr": info.hostaddr or None, "port": info.port}
+        patience = self.ask_after or LONGEST_PAUSE
+        told["connect_timeout"] = max(2, round(patience))  # less than 2 is not to be had
+        return make_conninfo("", **{name: value for name, value in told.items() if value is not None}), Terms(
+            "", give_up_after=patience, is_question=True
+        )
+
+
+def read(rows: list[Any], *, is_direct: bool) -> Verdict:
+    """What the server says about a session."""
+    if not is_direct:
+        return "unknown"
+    state = rows[0][0] if rows else "gone"
+    if state in SECRET:
+        return "unknown"
+    return "works" if state in AT_WORK else "idle"
+
+
+def refused(error: psycopg.Error) -> Verdict:
+    """The question could not be asked. A server that refuses it lives, and may well be at work."""
+    if any(word in str(error) for word in FATAL):
+        return "unknown"
+    raise psycopg.OperationalError(
+        f"no answer, and the server cannot be asked either: {str(error).partition(chr(10))[0]}"
+    ) from error
+
+
+class Silent(Exception):
+    """It is time to do something about the silence."""
+
+
+class Call:
+    """A generator of psycopg's on its way, which can be left and taken up again."""
+
+    def __init__(self, steps: Generator[Any, Any, Any], terms: Terms) -> None:
+        self._steps = steps
+        self._limit = terms.give_up_after
+        self._wanted: Any = None  # what it waits for, once it has begun
+        self._since = monotonic()
+        self._pause = terms.ask_after or terms.give_up_after or LONGEST_PAUSE
+        self._alarm = self._since + self._pause
+        self._is_doubted = False
+
+    def go_on(self) -> Generator[Any, Any, Any]:
+        """The steps, until they end; or until Silent is raised."""
+        steps = self._steps
+        try:
+            wanted = self._wanted or next(steps)
+            while True:
+                self._wanted = wanted
+                if ready := (yield wanted):
+                    wanted = steps.send(ready)
+                    self.wait(self._pause)
+                else:
+                    wanted = steps.send(NOTHING)
+                    if monotonic() >= self._alarm:
+                        raise Silent
+        except StopIteration as end:
+            return end.value
+
+    def wait(self, seconds: float) -> None:
+        """From now on."""
+        self._since = monotonic()
+        self._alarm = self._since + seconds
+
+    def judge(self, verdict: Verdict) -> None:
+        """Raise if there is nothing to wait for any more; else set the time of the next look."""
+        silence = monotonic() - self._since
+        if verdict == "idle":
+            if self._is_doubted:
+                raise psycopg.OperationalError(
+                    f"no answer for {silence:.1f} s, and the server is not at work on the call: it or its answer was lost"
+                )
+            self._is_doubted = True
+            self._alarm = monotonic() + GRACE
+            return
+        limit = self._limit if verdict == "unknown" else None
+        if limit is not None and silence >= limit:
+            raise psycopg.OperationalError(f"no answer for {silence:.1f} s")
+        self._is_doubted = False
+        self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+        self._alarm = monotonic() + self._pause
+        if limit is not None:
+            self._alarm = min(self._alarm, self._since + limit)

@@ -1,0 +1,147 @@
+"""psycopg's pools, so that an outage is neither hidden nor outlived.
+
+A pool by itself waits half a minute without saying what for, and after an outage it waits longer and longer between its
+attempts to connect. Here an outage is reported with its reason, nothing connects in the background while nobody waits,
+and while somebody does, there is an attempt each second.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
+
+from inturn import conditions, drive
+from inturn.errors import DatabaseUnavailable
+from inturn.patience import Terms
+from inturn.session import AsyncSession, Session
+
+Pool = ConnectionPool[psycopg.Connection[Any]]
+AsyncPool = AsyncConnectionPool[psycopg.AsyncConnection[Any]]
+RECONNECT = 1.0  # seconds after which the pool gives an attempt up
+
+
+def open_sync(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> Pool:
+    """Raise DatabaseUnavailable at once if the database cannot be reached: a pool would only say that time is over."""
+    with drive.translated(connecting=True):
+        Session.connect(terms.address, terms=terms, **session).close()
+        pool: Pool = ConnectionPool(
+            terms.address,
+            connection_class=Session,
+            kwargs={**session, "terms": terms},
+            open=False,
+            min_size=sizes[0],
+            max_size=sizes[1],
+            reconnect_timeout=RECONNECT,
+            reconnect_failed=_persist,
+        )
+        pool.open()
+    return pool
+
+
+async def open_async(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> AsyncPool:
+    """Like `open_sync`."""
+    with drive.translated(connecting=True):
+        await (await AsyncSession.connect(terms.address, terms=terms, **session)).close()
+        pool: AsyncPool = AsyncConnectionPool(
+            terms.address,
+            connection_class=AsyncSession,
+            kwargs={**session, "terms": terms},
+            open=False,
+            min_size=sizes[0],
+            max_size=sizes[1],
+            reconnect_timeout=RECONNECT,
+            reconnect_failed=_persist_async,
+        )
+        await pool.open()
+    return pool
+
+
+def take(pool: Pool, seconds: float) -> psycopg.Connection[Any]:
+    """A connection that was not ended while it lay in the pool."""
+    with _explained(pool, seconds):
+        own = pool.getconn(seconds)
+        while _has_ended(own):
+            own.close()
+            pool.putconn(own)
+            own = pool.getconn(seconds)
+        return own
+
+
+async def take_async(pool: AsyncPool, seconds: float) -> psycopg.AsyncConnection[Any]:
+    with _explained(pool, seconds):
+        own = await pool.getconn(seconds)
+        while _has_ended(own):
+            await own.close()
+            await pool.putconn(own)
+            own = await pool.getconn(seconds)
+        return own
+
+
+def distrust(pool: Pool, own: psycopg.Connection[Any]) -> None:
+    """One connection is lost or has become read-only, so the others probably are: the pool makes new ones."""
+    own.close()
+    pool.drain()
+
+
+async def distrust_async(pool: AsyncPool, own: psycopg.AsyncConnection[Any]) -> None:
+    await own.close()
+    await pool.drain()
+
+
+@contextmanager
+def on_loan(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iterator[None]:
+    """Meanwhile the statements on it are the caller's. His errors are his, but a lost connection is ours to report."""
+    terms = None
+    if isinstance(own, Session | AsyncSession):
+        terms, own.terms = own.terms, own.terms.on_loan()
+    try:
+        yield
+    except psycopg.Error as error:
+        if not own.closed and error.sqlstate != conditions.READ_ONLY:
+            raise
+        own.pgconn.finish()
+        raise conditions.translate(error) from error
+    finally:
+        if terms is not None and isinstance(own, Session | AsyncSession):
+            own.terms = terms
+
+
+def _has_ended(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    """Whether the server has closed it meanwhile. Looks at the socket only, and asks nobody."""
+    try:
+        own.pgconn.consume_input()  # its last words, perhaps ...
+        own.pgconn.consume_input()  # ... and then the end
+    except psycopg.Error:
+        return True
+    return own.closed
+
+
+@contextmanager
+def _explained(pool: Pool | AsyncPool, seconds: float) -> Iterator[None]:
+    try:
+        with drive.translated(connecting=True):
+            yield
+    except DatabaseUnavailable as error:
+        if not isinstance(error.__cause__, PoolTimeout):
+            raise
+        terms = pool.kwargs.get("terms") if isinstance(pool.kwargs, dict) else None
+        if terms is None or terms.failure is None:
+            reason = f"all {pool.max_size} connections of the pool are in use"
+        else:
+            reason = conditions.first_line(terms.failure)
+        raise DatabaseUnavailable(
+            f"No connection to the database within {seconds:g} s: {reason}", outcome_unknown=False
+        ) from (terms and terms.failure) or error.__cause__
+
+
+def _persist(pool: Pool) -> None:
+    """It has given up: again, if somebody waits."""
+    if pool.get_stats().get("requests_waiting"):
+        pool.check()
+
+
+async def _persist_async(pool: AsyncPool) -> None:
+    if pool.get_stats().get("requests_waiting"):
+        await pool.check()

@@ -1,0 +1,165 @@
+"""The engine's connections: settled when they are made, and not deceived by silence (see `patience`)."""
+
+import asyncio
+import contextlib
+from collections.abc import Generator
+from typing import Any, Self
+
+import anyio
+import psycopg
+from psycopg import waiting
+from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
+
+from inturn.patience import ASKED, GRACE, SETTLE, Call, Silent, Terms, Verdict, read, refused
+
+INTERVAL = 0.1  # seconds between two looks at the clock
+INTERRUPTIONS = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
+Steps = Generator[Any, Any, Any]
+
+
+class Session(psycopg.Connection[TupleRow]):
+    """A connection that ends in time when its peer is silent."""
+
+    terms: Terms = Terms("")
+    is_direct = False  # no pooler between us and the server
+
+    @classmethod
+    def connect(cls, conninfo: str = "", *, terms: Terms, **options: Any) -> Self:  # type: ignore[override]
+        try:
+            own = super().connect(conninfo, **options)
+            with contextlib.ExitStack() as unless_settled:
+                unless_settled.callback(own.close)
+                own.terms = Terms("", give_up_after=terms.settle_within)
+                own._settle(terms)
+                own.terms = terms
+                unless_settled.pop_all()
+        except psycopg.Error as error:
+            terms.failure = error
+            raise
+        terms.failure = None
+        return own
+
+    def wait(self, gen: Steps, interval: float = INTERVAL, **more: Any) -> Any:  # type: ignore[override]
+        call = Call(gen, self.terms)
+        try:
+            while True:
+                try:
+                    return waiting.wait(call.go_on(), self.pgconn.socket, interval=interval, **more)
+                except Silent:
+                    self._look(call)
+        except INTERRUPTIONS:
+            self._cancel_call(call)
+            raise
+
+    def _look(self, call: Call) -> None:
+        if self.pgconn.transaction_status != TransactionStatus.ACTIVE:
+            call.wait(INTERVAL)  # for notifications, which may never come
+            return
+        try:
+            call.judge(self._ask())
+        except psycopg.Error:
+            self.pgconn.finish()
+            raise
+
+    def _ask(self) -> Verdict:
+        if self.terms.ask_after is None:
+            return "unknown"
+        address, terms = self.terms.question(self.info)
+        try:
+            with Session.connect(address, terms=terms, autocommit=True) as other:
+                rows = other.execute(ASKED, (self.info.backend_pid,)).fetchall()
+        except psycopg.Error as error:
+            return refused(error)
+        return read(rows, is_direct=self.is_direct)
+
+    def _settle(self, terms: Terms) -> None:
+        if not terms.is_question:
+            self.is_direct = self.execute(SETTLE, terms.wanted(self.info.backend_pid)).fetchall()[0][0]
+
+    def _cancel_call(self, call: Call) -> None:
+        """Cancel it on the server too, if that answers soon; else the connection is of no further use."""
+        if self.pgconn.transaction_status != TransactionStatus.ACTIVE:
+            return
+        try:
+            with contextlib.suppress(psycopg.Error, Silent):
+                self.cancel_safe(timeout=GRACE)
+                call.wait(GRACE)
+                waiting.wait(call.go_on(), self.pgconn.socket, interval=INTERVAL)
+        finally:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.pgconn.finish()
+
+
+class AsyncSession(psycopg.AsyncConnection[TupleRow]):
+    """The same for an event loop."""
+
+    terms: Terms = Terms("")
+    is_direct = False
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", *, terms: Terms, **options: Any) -> Self:  # type: ignore[override]
+        try:
+            own = await super().connect(conninfo, **options)
+            async with contextlib.AsyncExitStack() as unless_settled:
+                unless_settled.push_async_callback(own.close)
+                own.terms = Terms("", give_up_after=terms.settle_within)
+                await own._settle(terms)
+                own.terms = terms
+                unless_settled.pop_all()
+        except psycopg.Error as error:
+            terms.failure = error
+            raise
+        terms.failure = None
+        return own
+
+    async def wait(self, gen: Steps, interval: float = INTERVAL, **more: Any) -> Any:  # type: ignore[override]
+        call = Call(gen, self.terms)
+        try:
+            while True:
+                try:
+                    return await waiting.wait_async(call.go_on(), self.pgconn.socket, interval=interval, **more)
+                except Silent:
+                    await self._look(call)
+        except INTERRUPTIONS:
+            with anyio.CancelScope(shield=True):
+                await self._cancel_call(call)
+            raise
+
+    async def _look(self, call: Call) -> None:
+        if self.pgconn.transaction_status != TransactionStatus.ACTIVE:
+            call.wait(INTERVAL)
+            return
+        try:
+            call.judge(await self._ask())
+        except psycopg.Error:
+            self.pgconn.finish()
+            raise
+
+    async def _ask(self) -> Verdict:
+        if self.terms.ask_after is None:
+            return "unknown"
+        address, terms = self.terms.question(self.info)
+        try:
+            async with await AsyncSession.connect(address, terms=terms, autocommit=True) as other:
+                rows = await (await other.execute(ASKED, (self.info.backend_pid,))).fetchall()
+        except psycopg.Error as error:
+            return refused(error)
+        return read(rows, is_direct=self.is_direct)
+
+    async def _settle(self, terms: Terms) -> None:
+        if not terms.is_question:
+            cursor = await self.execute(SETTLE, terms.wanted(self.info.backend_pid))
+            self.is_direct = (await cursor.fetchall())[0][0]
+
+    async def _cancel_call(self, call: Call) -> None:
+        if self.pgconn.transaction_status != TransactionStatus.ACTIVE:
+            return
+        try:
+            with contextlib.suppress(psycopg.Error, Silent):
+                await self.cancel_safe(timeout=GRACE)
+                call.wait(GRACE)
+                await waiting.wait_async(call.go_on(), self.pgconn.socket, interval=INTERVAL)
+        finally:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.pgconn.finish()

@@ -1,0 +1,238 @@
+"""A peer that is silent costs seconds, and one that is slow costs nothing: calls through a proxy with faults."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from threading import Event, Timer
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from psycopg.sql import SQL, Identifier
+
+from inturn import PsycopgConnector, drive, waiting
+from inturn.errors import DatabaseUnavailable
+from inturn.operations import Operation, Statement
+from inturn.patience import Terms
+from inturn.session import Session
+from inturn.sql import SCHEMA
+from inturn.testing import Databases
+from inturn.worker import listener
+from tests.flow.lossy import faulty
+from tests.proxy import Faulty
+
+PATIENCE = 0.6  # seconds; what is measured in the tests is a multiple of it
+GENEROUS = 15.0  # seconds, for what takes two or three on an idle machine, and minutes if it goes wrong
+
+
+def ask() -> Operation[Any]:
+    rows = yield Statement("SELECT 1")
+    return rows[0][0]
+
+
+def sleep(seconds: float) -> Operation[None]:
+    yield Statement("SELECT pg_sleep(%s)", (seconds,))
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < GENEROUS
+
+
+async def until(condition: Callable[[], object]) -> None:
+    with anyio.fail_after(GENEROUS):
+        while not condition():  # noqa: ASYNC110 (another task makes it true)
+            await anyio.sleep(0.01)
+
+
+def connector(dsn: str, **options: Any) -> PsycopgConnector:
+    return PsycopgConnector(dsn, timeout=2 * PATIENCE, **options)
+
+
+@pytest.fixture
+def way(dsn: str) -> Iterator[tuple[Faulty, str]]:
+    with faulty(dsn) as way:
+        yield way
+
+
+def refuse(proxy: Faulty) -> None:
+    proxy.refuse()
+    proxy.vanish()
+
+
+FAULTS: dict[str, Callable[[Faulty], None]] = {
+    "vanished": Faulty.vanish,
+    "silent": Faulty.fall_silent,
+    "half-closed": Faulty.half_close,
+    "reset": Faulty.reset,
+    "refused": refuse,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_a_call_ends_soon_after_its_connection_has_died(
+    way: tuple[Faulty, str], fault: Callable[[Faulty], None]
+) -> None:
+    proxy, dsn = way
+    with closing(connector(dsn).connect("worker")) as own:
+        assert drive.run(ask(), own, SCHEMA) == 1
+        fault(proxy)
+        with soon(), pytest.raises(DatabaseUnavailable) as raised:
+            drive.run(ask(), own, SCHEMA)
+        assert raised.value.connection_lost
+        assert raised.value.outcome_unknown
+        assert own.closed
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_an_async_call_ends_soon_after_its_connection_has_died(
+    way: tuple[Faulty, str], fault: Callable[[Faulty], None]
+) -> None:
+    proxy, dsn = way
+    own = await connector(dsn).connect_async("worker")
+    assert await drive.run_async(ask(), own, SCHEMA) == 1
+    fault(proxy)
+    with soon(), pytest.raises(DatabaseUnavailable) as raised:
+        await drive.run_async(ask(), own, SCHEMA)
+    assert raised.value.connection_lost
+    assert own.closed
+
+
+@pytest.mark.parametrize("role", ["worker", "command", "pool"])
+def test_a_statement_that_takes_long_is_waited_for(way: tuple[Faulty, str], role: str) -> None:
+    proxy, dsn = way
+    with closing(connector(dsn, call_timeout=PATIENCE).connect(role)) as own:
+        before = proxy.accepted
+        drive.run(sleep(6 * PATIENCE), own, SCHEMA)
+        assert proxy.accepted > before, "nobody asked the server whether it is at work"
+
+
+@pytest.mark.anyio
+async def test_an_async_statement_that_takes_long_is_waited_for(dsn: str) -> None:
+    async with await connector(dsn).connect_async("worker") as own:
+        await drive.run_async(sleep(6 * PATIENCE), own, SCHEMA)
+
+
+def test_a_server_that_refuses_to_be_asked_may_be_at_work(databases: Databases, dsn: str) -> None:
+    allow = SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+    with (
+        closing(connector(dsn).connect()) as own,
+        psycopg.connect(databases.server_dsn, autocommit=True) as elsewhere,
+    ):
+        elsewhere.execute(allow.format(Identifier(own.info.dbname), SQL("false")))
+        drive.run(sleep(4 * PATIENCE), own, SCHEMA)
+        elsewhere.execute(allow.format(Identifier(own.info.dbname), SQL("true")))
+
+
+@pytest.mark.parametrize(("limit", "is_given_up"), [(PATIENCE, True), (None, False)])
+def test_where_the_server_cannot_know_there_is_a_limit(dsn: str, limit: float | None, is_given_up: bool) -> None:
+    """A pooler invents the id by which we know our session."""
+    with closing(Session.connect(dsn, terms=Terms(dsn, PATIENCE / 2, limit), autocommit=True)) as own:
+        own.is_direct = False
+        statement = sleep(4 * PATIENCE)
+        if is_given_up:
+            with pytest.raises(DatabaseUnavailable, match="no answer for"):
+                drive.run(statement, own, SCHEMA)
+        else:
+            drive.run(statement, own, SCHEMA)
+
+
+def test_a_server_that_takes_a_connection_and_never_answers_is_given_up(way: tuple[Faulty, str]) -> None:
+    proxy, dsn = way
+    proxy.fall_silent()
+    with soon(), pytest.raises(DatabaseUnavailable, match="timeout expired"):
+        connector(dsn).connect()
+
+
+def test_a_frozen_network_that_thaws_in_time_costs_nothing_but_time(way: tuple[Faulty, str]) -> None:
+    proxy, dsn = way
+    with closing(PsycopgConnector(dsn, timeout=2 * GENEROUS).connect()) as own:
+        proxy.freeze()
+        timer = Timer(PATIENCE, proxy.thaw)
+        timer.start()
+        assert drive.run(ask(), own, SCHEMA) == 1
+        timer.join()
+        proxy.delay(0.05)
+        assert drive.run(ask(), own, SCHEMA) == 1
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_call_on_a_dead_connection_ends_within_about_a_second(way: tuple[Faulty, str]) -> None:
+    proxy, dsn = way
+    own = await PsycopgConnector(dsn, timeout=60).connect_async("worker")
+    proxy.fall_silent()
+    call = asyncio.ensure_future(own.execute("SELECT 1"))
+    await anyio.sleep(0.1)
+    began = time.monotonic()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert time.monotonic() - began < 3, "psycopg alone would wait for ten seconds"
+    assert own.closed
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_call_is_cancelled_on_the_server_and_its_connection_goes_on(dsn: str) -> None:
+    async with await connector(dsn).connect_async("worker") as own:
+        with anyio.move_on_after(0.1):
+            await own.execute("SELECT pg_sleep(60)")
+        assert await drive.run_async(ask(), own, SCHEMA) == 1
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await own.execute("SELECT pg_sleep(60)")
+        assert await drive.run_async(ask(), own, SCHEMA) == 1
+
+
+def test_what_the_address_says_wins(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(connector(make_conninfo(dsn, connect_timeout=7, keepalives_idle=77)).connect()) as own:
+        told = own.info.get_parameters()
+        assert (told["connect_timeout"], told["keepalives_idle"], told["keepalives_count"]) == ("7", "77", "3")
+    with closing(connector(dsn).connect()) as own:
+        assert own.info.get_parameters()["connect_timeout"] == "2"
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "9")
+    with closing(connector(dsn).connect()) as own:
+        assert own.info.get_parameters()["connect_timeout"] == "9"
+
+
+@pytest.mark.anyio
+async def test_a_listener_whose_connection_leads_nowhere_makes_another(
+    way: tuple[Faulty, str], dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that it would ever hear by itself is nothing, and nothing is what an idle queue sounds like."""
+    proxy, proxied = way
+    monkeypatch.setattr(listener, "LOOK", PATIENCE / 2)
+    rings: list[None] = []
+    async with anyio.create_task_group() as group:
+        listens = connector(dsn, listen_dsn=proxied)
+        group.start_soon(listener.listen, listens, None, lambda: rings.append(None), lambda: None)
+        await until(lambda: rings)  # it listens
+        proxy.vanish()
+        await until(lambda: len(rings) > 1)  # it listens again
+        rings.clear()
+        async with await connector(dsn).connect_async("command") as own:
+            await own.execute("NOTIFY inturn")
+        await until(lambda: rings)
+        group.cancel_scope.cancel()
+
+
+def test_whoever_waits_for_a_result_is_told_although_a_connection_leads_nowhere(
+    way: tuple[Faulty, str], dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy, proxied = way
+    monkeypatch.setattr(waiting, "POLL", PATIENCE / 2)
+    told = Event()
+    endings = waiting.Endings(connector(dsn, listen_dsn=proxied))
+    with endings.told(1, told.set), psycopg.connect(dsn, autocommit=True) as connection:
+        assert told.wait(GENEROUS)  # it listens
+        told.clear()
+        proxy.vanish()
+        assert told.wait(GENEROUS)  # it listens again
+        told.clear()
+        connection.execute("SELECT pg_notify('inturn ended', '1')")
+        assert told.wait(GENEROUS)
