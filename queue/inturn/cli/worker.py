@@ -57,6 +57,7 @@ Examples:
     metavar="SECONDS",
     help="Take over the jobs of workers silent for this long.  [default: 30]",
 )
+@seconds("--db-grace", help="End, with status 69, when the database was away for so long.  [default: never]")
 @click.option(
     "--max-lost-attempts",
     type=click.IntRange(1, 9),

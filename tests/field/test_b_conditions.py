@@ -1,0 +1,135 @@
+"""B: errors that are conditions ended the worker."""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import anyio
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.sql import SQL, Identifier
+
+from inturn import App
+from tests.field.conftest import Start
+from tests.field.outage import outage
+from tests.flow.conftest import Query
+
+pytestmark = pytest.mark.anyio
+Until = Callable[[Callable[[], object]], Awaitable[None]]
+END_WORKERS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name LIKE 'inturn %'
+"""
+
+
+@contextmanager
+def read_only(dsn: str, query: Query) -> Iterator[None]:
+    """As the sessions of a demoted primary are, the new ones too."""
+    database = Identifier(str(conninfo_to_dict(dsn)["dbname"]))
+    with psycopg.connect(dsn, autocommit=True, options="-c default_transaction_read_only=off") as connection:
+        connection.execute(SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(database))
+        connection.execute(END_WORKERS)
+        yield
+        connection.execute(SQL("ALTER DATABASE {} RESET default_transaction_read_only").format(database))
+
+
+@contextmanager
+def another_column(dsn: str, query: Query) -> Iterator[None]:
+    """As the next release may add: the result of claim has another shape."""
+    with psycopg.connect(dsn, options="-c search_path=inturn") as connection:
+        connection.execute("ALTER TABLE jobs ADD COLUMN later integer")
+    yield
+
+
+@contextmanager
+def away(dsn: str, query: Query) -> Iterator[None]:
+    with outage(dsn):
+        yield
+
+
+CONDITIONS = {"read only": read_only, "another column": another_column, "away": away}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS.values(), ids=list(CONDITIONS))
+async def test_a_worker_goes_on_after_a_condition(
+    app: App, dsn: str, query: Query, until: Until, condition: Callable[[str, Query], Iterator[None]]
+) -> None:
+    seen: list[int] = []
+
+    @app.task(lock="lane")
+    async def step(number: int) -> None:
+        seen.append(number)
+
+    async with app.open_async(), anyio.create_task_group() as group:
+        group.start_soon(partial(app.run_worker_async, wait=True, fetch_job_polling_interval=1.0))
+        step.defer(0)
+        await until(lambda: seen == [0])
+        with condition(dsn, query):
+            await anyio.sleep(1.0)
+        await until(lambda: try_to(lambda: step.defer(1)))
+        await until(lambda: 1 in seen)
+        group.cancel_scope.cancel()
+    assert seen == [0, 1]
+
+
+def try_to(action: Callable[[], object]) -> bool:
+    from inturn.errors import DatabaseUnavailable
+
+    try:
+        action()
+    except DatabaseUnavailable:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("level", ["serializable", "repeatable read"])
+async def test_another_default_isolation_level_is_no_reason_to_end(
+    app: App, dsn: str, query: Query, level: str
+) -> None:
+    seen: list[int] = []
+
+    @app.task(lock="lane", retry=1)
+    async def step(number: int) -> None:
+        seen.append(number)
+        if len(seen) == 1:
+            raise ValueError
+
+    database = Identifier(str(conninfo_to_dict(dsn)["dbname"]))
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(SQL("ALTER DATABASE {} SET default_transaction_isolation = {}").format(database, level))
+    step.batch_defer({"number": 0}, {"number": 1})
+    with anyio.fail_after(60):
+        await App.run_worker_async(app)
+    assert seen == [0, 0, 1]
+    app.lanes.pause("lane")
+    assert app.job_manager.list_jobs() is not None
+
+
+def test_a_worker_that_loses_its_database_for_longer_than_its_grace_ends_with_69(
+    worker: Start, app: App, dsn: str, query: Query
+) -> None:
+    process = worker("--db-grace", "1")
+    deferred = app.configure_task("tests.field.field_app.stay", lock="lane").defer(seconds=60)
+    while not query("SELECT FROM jobs WHERE id = %s AND status = 'doing'", deferred):
+        pass
+    with outage(dsn):
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 69, stderr
+    assert "db_grace" in stderr.splitlines()[-1]
+
+
+async def test_the_first_job_after_a_long_outage_starts_as_soon_as_after_a_short_one(
+    app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pause between two tries does not grow with the outage: at most a second is said."""
+    caplog.set_level(logging.WARNING)
+    async with app.open_async(), anyio.create_task_group() as group:
+        group.start_soon(partial(app.run_worker_async, wait=True))
+        await until(lambda: query("SELECT FROM workers"))
+        with outage(dsn):
+            await until(lambda: caplog.text.count("database.lost") >= 7)
+        group.cancel_scope.cancel()
+    pauses = [float(line.rpartition("next try in ")[2].split()[0]) for line in caplog.messages if "next try in" in line]
+    assert max(pauses) <= 1.0
