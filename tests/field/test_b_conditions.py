@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 import anyio
@@ -54,7 +54,7 @@ CONDITIONS = {"read only": read_only, "another column": another_column, "away": 
 
 @pytest.mark.parametrize("condition", CONDITIONS.values(), ids=list(CONDITIONS))
 async def test_a_worker_goes_on_after_a_condition(
-    app: App, dsn: str, query: Query, until: Until, condition: Callable[[str, Query], Iterator[None]]
+    app: App, dsn: str, query: Query, until: Until, condition: Callable[[str, Query], AbstractContextManager[None]]
 ) -> None:
     seen: list[int] = []
 
