@@ -4,7 +4,7 @@ python := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress witness check bench bench-growth bench-scale schema docs wheel-demo clean
+.PHONY: help demo test stress witness check bench bench-growth bench-scale schema docs wheel-demo lock locked clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -49,16 +49,35 @@ docs: .venv/installed ## write docs/api.md anew from the docstrings
 witness: .venv/installed ## look for overlaps of locks under load (8 processes x 30 s for each kind)
 	@INTURN_WITNESS_PROCESSES=8 INTURN_WITNESS_SECONDS=30 $(python) -m pytest tests/locks/test_witness.py -s -k nobody
 
-# A checkout finds files that a wheel might lack, so CI tries the wheel: fresh environment, empty folder.
+# A checkout finds files that a wheel might lack, so CI tries the wheel: fresh environment, empty folder. LOCKED=1: with what
+# requirements/demo.txt names, and `pip check` says whether that is what the wheel asks for.
 wheel-demo: .venv/installed ## build the wheel and run the demo from it
 	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; mkdir "$$tmp/empty"; \
 	echo "building the wheel"; \
-	$(python) -m pip wheel -q . --no-deps --wheel-dir "$$tmp"; \
+	$(python) -m pip wheel -q . --no-deps $(if $(LOCKED),--no-build-isolation) --wheel-dir "$$tmp"; \
 	wheel=$$(ls "$$tmp"/*.whl); \
 	echo "installing $$(basename "$$wheel") into a fresh environment"; \
-	$(python) -m venv "$$tmp/venv"; \
-	"$$tmp/venv/bin/python" -m pip install -q "$${wheel}[dev]"; \
+	$(python) -m venv "$$tmp/venv"; pip="$$tmp/venv/bin/python -m pip"; \
+	if [ -n "$(LOCKED)" ]; then \
+	  $$pip install -q --require-hashes -r requirements/demo.txt; $$pip install -q --no-deps "$$wheel"; $$pip check; \
+	else $$pip install -q "$${wheel}[dev]"; fi; \
 	cd "$$tmp/empty"; "$$tmp/venv/bin/queue" demo
+
+# Names no registry: which one is asked is a setting of pip's and uv's. SSL_CERT_FILE names certificates to uv.
+lock: ## resolve anew what CI and docker compose install, and write requirements/*.txt
+	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+	$(PYTHON) -m venv "$$tmp"; "$$tmp/bin/python" -m pip install -q uv; \
+	compile() { "$$tmp/bin/uv" pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
+	  --no-emit-index-url pyproject.toml requirements/build.in "$$@"; }; \
+	compile requirements/audit.in --extra dev --extra test -o requirements/ci.txt; \
+	compile -c requirements/ci.txt --extra dev -o requirements/demo.txt; \
+	compile -c requirements/ci.txt --extra redis -o requirements/compose.txt
+
+locked: ## prepare .venv with exactly what requirements/ci.txt names, as CI does
+	@test -x $(python) || $(PYTHON) -m venv .venv
+	@$(python) -m pip install -q --require-hashes -r requirements/ci.txt
+	@$(python) -m pip install -q --no-deps --no-build-isolation -e .
+	@touch .venv/installed
 
 clean: ## remove the environment and every cache
 	@rm -rf .venv bench/.venv bench/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

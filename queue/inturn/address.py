@@ -3,9 +3,9 @@
 import os
 from collections.abc import Iterable, Mapping
 
-import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from inturn import conninfo
 from inturn.errors import ConfigurationError
 
 NAMING = ("host", "database", "service", "user")
@@ -40,11 +40,7 @@ def with_deadlines(dsn: str, timeout: float, environment: Mapping[str, str] = os
 def _checked(source: str, dsn: str) -> str:
     # SQLAlchemy's spelling of the same address.
     plain = dsn.replace("postgresql+psycopg://", "postgresql://", 1)
-    try:
-        conninfo_to_dict(plain)
-    except psycopg.ProgrammingError:
-        # Not the driver's message: it repeats the text, and with it the password.
-        raise ConfigurationError(
-            f"{source} is no PostgreSQL address. Write postgresql://user@host:5432/database"
-        ) from None
+    wrong = conninfo.problem(plain)
+    if wrong is not None:
+        raise ConfigurationError(f"{source} {wrong}")
     return plain

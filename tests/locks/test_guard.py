@@ -241,6 +241,24 @@ def test_S8_where_there_is_no_folder_nothing_is_proven(conn: "redis.Redis", fold
         SmartLock(conn, "other").acquire()
 
 
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
+def test_S8_a_folder_that_others_may_write_to_is_refused_and_proves_nothing(
+    conn: "redis.Redis", socket: str, spawn: Spawn, tmp_path: Path, monkeypatch: Any, mode: int
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(guard, "_guards", [])
+    holder = spawn(HOLD, socket, env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert holder.line() == "True"
+    holder.kill()
+    (folder,) = tmp_path.iterdir()
+    folder.chmod(mode)
+    assert not guard.is_dead(named_in(conn))
+    with pytest.raises(LockBackendError, match="only we may write"):
+        SmartLock(conn, "other").acquire()
+    folder.chmod(0o700)
+    assert guard.is_dead(named_in(conn))
+
+
 @pytest.mark.parametrize(("theirs", "ours"), [("a boot", None), (None, "a boot"), (None, None)])
 def test_S8_a_boot_that_is_hidden_proves_nothing(
     conn: "redis.Redis", monkeypatch: Any, theirs: str | None, ours: str | None

@@ -1,6 +1,7 @@
 """What is particular to PostgreSQL's locks and to those of the kernel."""
 
 import os
+import re
 import stat
 import threading
 from pathlib import Path
@@ -20,7 +21,7 @@ from inturn.locks import (
     filesystem,
     install,
 )
-from tests.locks.conftest import in_threads, until
+from tests.locks.conftest import Spawn, in_threads, until
 
 
 @pytest.fixture
@@ -276,3 +277,57 @@ def test_X45_a_tmpfs_will_do() -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, KernelFileLock(Path(folder) / "it.lock") as lease:
         assert lease is not None
         assert filesystem.filesystem_of(Path(folder)) == "tmpfs"
+
+
+def test_X45_a_file_with_another_name_is_refused(tmp_path: Path, path: Path) -> None:
+    """Somebody may have linked an empty file of ours to where a lock's file is made."""
+    other = tmp_path / "of ours"
+    other.touch()
+    path.hardlink_to(other)
+    with pytest.raises(LockBackendError, match="hard link"):
+        KernelFileLock(path).acquire(timeout=0)
+    assert other.read_bytes() == b""
+    other.unlink()
+    with KernelFileLock(path):
+        pass
+
+
+# As a disk does that is full: what a process may write ends after so many bytes.
+ON_A_FULL_DISK = """
+import resource, sys
+from inturn.locks import KernelFileLock, LockError
+from inturn.locks.openlock import FileLock
+kind, path, room = sys.argv[1:]
+lock = {"kernel": KernelFileLock, "openlock": FileLock}[kind](path)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(room), resource.RLIM_INFINITY))
+try:
+    lock.acquire(timeout=0)
+except LockError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+lock.acquire(timeout=0)
+print("held")
+lock.release()
+"""
+
+
+@pytest.mark.parametrize("kind", ["kernel", "openlock"])
+@pytest.mark.parametrize("room", [0, 10])
+def test_X45_a_full_disk_is_told_and_leaves_everything_as_it_was(
+    kind: str, room: int, tmp_path: Path, path: Path, spawn: Spawn
+) -> None:
+    child = spawn(ON_A_FULL_DISK, kind, path, room)
+    assert re.fullmatch(f"{tmp_path}/\\S+ cannot be written: File too large", child.line())
+    assert child.line() == "held"
+    assert child.process.wait(20) == 0
+    assert {file.name for file in tmp_path.iterdir()} <= {"it.lock", ".it.lock.guard"}
+
+
+def test_X45_a_full_disk_leaves_the_record_of_the_last_holder(path: Path, spawn: Spawn) -> None:
+    with KernelFileLock(path):
+        pass
+    before = path.read_bytes()
+    child = spawn(ON_A_FULL_DISK.replace("lock.acquire(timeout=0)\nprint", "print"), "kernel", path, 10)
+    assert "cannot be written" in child.line()
+    assert child.line() == "held"
+    assert path.read_bytes() == before

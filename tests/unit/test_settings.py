@@ -31,7 +31,7 @@ def test_without_any_address_the_error_says_how_to_give_one() -> None:
 
 
 def test_a_wrong_address_is_refused_without_showing_its_password() -> None:
-    with pytest.raises(ConfigurationError, match="INTURN_DSN is no PostgreSQL address") as raised:
+    with pytest.raises(ConfigurationError, match="INTURN_DSN is not a PostgreSQL address") as raised:
         find_dsn(None, {"INTURN_DSN": "mysql://user:secret@host/db"})
     assert "secret" not in str(raised.value)
     assert raised.value.__cause__ is None

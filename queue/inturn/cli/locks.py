@@ -1,6 +1,7 @@
-"""`queue locks`: see, wait for, break and hold locks, by their addresses."""
+"""`queue locks`: see, wait for, break and hold locks, by their addresses, which may hold passwords and are not repeated."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -10,10 +11,11 @@ from typing import Any, NoReturn
 
 import click
 
+from inturn.cli.wording import visible
 from inturn.locks.errors import LockBackendError, LockError, LockTimeout
 
 USAGE, NOT_FOUND, CONFLICT, UNAVAILABLE = 2, 3, 4, 69
-ADDRESS = "redis://host/0#name, file:///path or postgresql://host/db#name"
+VARIABLE = "INTURN_LOCKS_URL"
 
 
 @click.group("locks", epilog="Example: queue locks ls redis://localhost/0")
@@ -22,15 +24,18 @@ def command() -> None:
 
     \b
     LOCK is an address: redis://host/0#name, file:///path or postgresql://host/db#name
+
+    A process list shows it to everybody. If it has a password, set INTURN_LOCKS_URL to the address without a name,
+    and give LOCK as '#name'.
     """
 
 
 @command.command(epilog="Example: queue locks ls redis://localhost/0")
-@click.argument("store")
+@click.argument("store", envvar=VARIABLE)
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
 @click.option("--prefix", default="inturn", show_default=True, help="Of the keys in Redis.")
 def ls(store: str, output: str, prefix: str) -> None:
-    """List the locks that are held in a STORE: an address without a name, or a folder."""
+    """List the locks that are held in STORE: an address without a name, by default INTURN_LOCKS_URL."""
     from inturn.locks.listing import held_at
 
     with ended():
@@ -39,7 +44,7 @@ def ls(store: str, output: str, prefix: str) -> None:
         click.echo(json.dumps(rows))
         return
     for row in rows:
-        click.echo(f"{row['name']}  {said(row)}")
+        click.echo(line(row))
     if not rows:
         click.echo("no lock is held there", err=True)
 
@@ -50,11 +55,12 @@ def ls(store: str, output: str, prefix: str) -> None:
 def show(lock: str, output: str) -> None:
     """Who holds LOCK; exit status 3 if nobody does."""
     with ended():
-        holder = made(lock).holder()
+        target = made(lock)
+        holder = target.holder()
     if holder is None:
-        fail(NOT_FOUND, f"{lock} is free")
+        fail(NOT_FOUND, f"{target.name} is free")
     row = facts(holder)
-    click.echo(json.dumps(row) if output == "json" else f"{row['name']}  {said(row)}")
+    click.echo(json.dumps(row) if output == "json" else line(row))
 
 
 @command.command(epilog="Example: queue locks wait file:///run/report.lock --timeout 60")
@@ -67,7 +73,7 @@ def wait(lock: str, timeout: float | None) -> None:
         target = made(lock)
         while (holder := target.holder()) is not None:
             if deadline is not None and time.monotonic() >= deadline:
-                fail(CONFLICT, f"{lock} is still held: {said(facts(holder))}")
+                fail(CONFLICT, f"{target.name} is still held: {said(facts(holder))}")
             time.sleep(0.1 if deadline is None else min(0.1, max(0.0, deadline - time.monotonic())))
 
 
@@ -81,8 +87,8 @@ def break_(lock: str, yes: bool, dry_run: bool) -> None:
         target = made(lock)
         holder = target.holder()
         if holder is None:
-            fail(NOT_FOUND, f"{lock} is free")
-        click.echo(f"{holder.name}  {said(facts(holder))}", err=True)
+            fail(NOT_FOUND, f"{target.name} is free")
+        click.echo(line(facts(holder)), err=True)
         if dry_run:
             return
         if not yes:
@@ -125,17 +131,28 @@ def ended() -> Iterator[None]:
         fail(UNAVAILABLE, str(error))
     except (LockError, ValueError, FileNotFoundError) as error:
         fail(USAGE, str(error))
+    except TypeError as error:  # an option in the address that its driver does not know
+        fail(USAGE, f"the address cannot be used: {error}")
 
 
 def made(address: str, **options: Any) -> Any:
     from inturn.locks.urls import lock_from_url
 
+    if address.startswith("#"):
+        store = os.environ.get(VARIABLE)
+        if store is None:
+            raise ValueError(f"{address} is the name of a lock only. Set {VARIABLE} to the address of its store")
+        address = store.partition("#")[0] + address
     return lock_from_url(address, **options)
 
 
 def facts(holder: Any) -> dict[str, Any]:
     names = ("name", "owner", "lock_id", "acquired_at", "age", "ttl", "fence")
     return {name: getattr(holder, name) for name in names}
+
+
+def line(row: dict[str, Any]) -> str:
+    return visible(f"{row['name']}  {said(row)}")
 
 
 def said(row: dict[str, Any]) -> str:
@@ -149,5 +166,5 @@ def said(row: dict[str, Any]) -> str:
 
 
 def fail(status: int, message: str) -> NoReturn:
-    click.echo(f"error: {message}", err=True)
+    click.echo(f"error: {visible(message)}", err=True)
     sys.exit(status)

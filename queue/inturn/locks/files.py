@@ -1,4 +1,4 @@
-"""Files that are locked: opened without following links, regular, ours; never truncated; forgotten after a fork.
+"""Files that are locked: opened without following links, regular, ours, with one name; forgotten after a fork.
 
 `flock` belongs to the open file, which a forked child shares: were the child to keep it, the lock would outlive its
 holder, and were the child to unlock it, the parent would lose it. So the child closes its copy, which changes nothing.
@@ -54,6 +54,19 @@ class Held:
             return False
         return self.fd >= 0 and (there.st_dev, there.st_ino) == self.inode
 
+    def write(self, text: bytes) -> None:
+        """Write all of it at the beginning, or leave the file as it was; at once, unless the disk is nearly full."""
+        before, size = os.pread(self.fd, len(text), 0), os.fstat(self.fd).st_size
+        written = 0
+        try:
+            while written < len(text):
+                written += os.pwrite(self.fd, text[written:], written)
+        except OSError as error:
+            with suppress(OSError):
+                os.pwrite(self.fd, before, 0)
+                os.ftruncate(self.fd, size)
+            raise LockBackendError(f"{self.path} cannot be written: {error.strerror}") from error
+
     def close(self) -> None:
         fd, self.fd = self.fd, -1
         if fd >= 0:
@@ -91,19 +104,27 @@ def open_regular(path: Path, *, create: bool = True, write: bool = True, any_own
         raise LockBackendError(
             f"{path} {_REASONS.get(error.errno or 0, f'cannot be opened: {error.strerror}')}"
         ) from error
-    if not stat.S_ISREG(held.status.st_mode):
+    problem = _problem(held.status, write, any_owner)
+    if problem is not None:
         held.close()
-        raise LockBackendError(f"{path} is no regular file")
-    if not any_owner and held.status.st_uid != os.geteuid():
-        held.close()
-        raise LockBackendError(f"{path} belongs to another user, who could replace it; choose a path of your own")
+        raise LockBackendError(f"{path} {problem}")
     return held
+
+
+def _problem(status: os.stat_result, write: bool, any_owner: bool) -> str | None:
+    if not stat.S_ISREG(status.st_mode):
+        return "is not a regular file"
+    if not any_owner and status.st_uid != os.geteuid():
+        return "belongs to another user, who could replace it; choose a path of your own"
+    if write and status.st_nlink > 1:
+        return "has another name (a hard link), so it may be somebody's file; remove it, or choose another path"
+    return None
 
 
 _REASONS = {
     errno.ELOOP: "is a symbolic link; name the file itself",
     errno.EISDIR: "is a folder; name a file",
-    errno.ENXIO: "is no regular file",
+    errno.ENXIO: "is not a regular file",
     errno.ENAMETOOLONG: "is too long a name",
     errno.EACCES: "may not be written by us",
     errno.EROFS: "is on a read-only file system",

@@ -10,6 +10,7 @@ import fcntl
 import os
 import re
 import secrets
+import stat
 import tempfile
 import threading
 import time
@@ -23,6 +24,7 @@ from inturn.locks.files import Held, open_regular
 LOOK_INTERVAL = 60.0  # seconds; whoever tidies /tmp waits for days
 SWEEP_INTERVAL = 3600.0
 LEFT_FOR = 86_400.0  # seconds that a dead process's guard is kept as a proof
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 SWEPT = "swept"  # a file that is as old as the last sweep
 
 
@@ -104,7 +106,13 @@ def is_dead(guard: str) -> bool:
     if not re.fullmatch("[0-9a-f]{32}-[0-9]{1,20}", guard):
         return False
     file, _, inode = guard.partition("-")
-    held = _free(Path(tempfile.gettempdir(), _folder_name(), file))
+    folder = Path(tempfile.gettempdir(), _folder_name())
+    try:
+        if not _is_ours(folder.lstat()):
+            return False
+    except OSError:
+        return False
+    held = _free(folder / file)
     if held is None:
         return False
     held.close()
@@ -150,9 +158,14 @@ def _folder() -> Path:
         status = folder.lstat()
     except OSError as error:
         raise LockBackendError(f"{folder} cannot be made: {error.strerror}; set TMPDIR") from error
-    if not folder.is_dir() or folder.is_symlink() or status.st_uid != os.geteuid():
-        raise LockBackendError(f"{folder} is not a folder of ours; remove it, or set TMPDIR")
+    if not _is_ours(status):
+        raise LockBackendError(f"{folder} is not a folder that only we may write to; remove it, or set TMPDIR")
     return folder
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    """Whoever may write to it could put a file of ours in a guard's place."""
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & WRITABLE_BY_OTHERS
 
 
 def _folder_name() -> str:

@@ -66,7 +66,7 @@ class KernelClaim(Claim):
         fence = _record(held).get("fence", 0) + 1
         record = f'{{"fence": {fence}, "owner": {_quoted(owner)}, "lock_id": "{self.lock_id}", "acquired_at": {now}}}'
         # In one write, shorter than a block: readers see the old record or the new one.
-        os.pwrite(held.fd, b"%-512b\n" % record.encode(), 0)
+        held.write(b"%-512b\n" % record.encode())
         return Grant(owner, fence if self._lock.slots == 1 else None, now)
 
     def drop(self) -> Steps[bool]:

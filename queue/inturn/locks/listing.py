@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from inturn.locks.engine import Holder
 from inturn.locks.errors import LockBackendError, LockMalformed
-from inturn.locks.urls import POSTGRESQL, REDIS
+from inturn.locks.urls import POSTGRESQL, REDIS, client_at, scheme_of
 
 ROWS: LiteralString = """
 SELECT name, owner, lock_id, extract(epoch FROM acquired_at)::float8,
@@ -18,7 +18,7 @@ FROM inturn_locks WHERE expires_at > clock_timestamp() ORDER BY name"""
 
 def held_at(store: str, prefix: str = "inturn") -> Iterator[Holder]:
     address = store.partition("#")[0]
-    scheme = urlsplit(address).scheme
+    scheme = scheme_of(address)
     if scheme in REDIS:
         return _in_redis(address, prefix)
     if scheme in POSTGRESQL:
@@ -37,7 +37,7 @@ def _in_redis(address: str, prefix: str) -> Iterator[Holder]:
     from inturn.locks.redis import translated
     from inturn.locks.smart import SmartLock
 
-    with Redis.from_url(address, decode_responses=True) as client:
+    with client_at(address, Redis, decode_responses=True) as client:
         keys = client.scan_iter(match=f"{prefix}:{{*}}", count=500)
         while True:
             try:
@@ -59,6 +59,9 @@ def _in_postgresql(address: str) -> Iterator[Holder]:
     """Rows only: an advisory lock does not know its name."""
     import psycopg
 
+    from inturn.locks.pg import refuse_malformed
+
+    refuse_malformed(address)
     try:
         with psycopg.connect(address) as connection:
             for row in connection.execute(ROWS):

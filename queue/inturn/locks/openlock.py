@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from inturn.locks.engine import LONGEST_PAUSE, growing
-from inturn.locks.errors import LockError
+from inturn.locks.errors import LockBackendError, LockError
 from inturn.locks.files import Held, open_regular
 from inturn.locks.filesystem import refuse_unknown
 from inturn.locks.markers import Record, foreign_holder_lives, own_record, parsed
@@ -169,6 +169,9 @@ class FileLock:
         except FileExistsError:
             held.close()
             return False
+        except OSError as error:
+            held.close()
+            raise LockBackendError(f"{self.lock_file} cannot be made: {error.strerror}") from error
         finally:
             held.path.unlink()
         self._take(held)
@@ -187,10 +190,18 @@ class FileLock:
             )
 
     def _new_file(self) -> Held:
-        fd, path = tempfile.mkstemp(prefix=f".{self.lock_file.name[:50]}.", dir=self.lock_file.parent)
+        try:
+            fd, path = tempfile.mkstemp(prefix=f".{self.lock_file.name[:50]}.", dir=self.lock_file.parent)
+        except OSError as error:
+            raise LockBackendError(f"{self.lock_file} cannot be made: {error.strerror}") from error
         held = Held(fd, Path(path))
-        os.write(fd, own_record(secrets.token_hex(16)).text())
-        held.lock(fcntl.LOCK_EX)
+        try:
+            held.write(own_record(secrets.token_hex(16)).text())
+            held.lock(fcntl.LOCK_EX)
+        except BaseException:
+            held.close()
+            held.path.unlink()
+            raise
         return held
 
     def _take(self, held: Held) -> None:

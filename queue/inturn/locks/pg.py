@@ -54,6 +54,8 @@ class _Pg(BaseLock[L]):
             raise ValueError(f"mode={mode!r}: choose 'session', 'transaction' or 'table'")
         if isinstance(where, str) == (mode == "transaction"):
             raise ValueError("give the caller's connection for mode='transaction', and a DSN for the others")
+        if isinstance(where, str):
+            refuse_malformed(where)
         if ttl is not None and mode != "table":
             raise ValueError(f"ttl={ttl}: an advisory lock has no time to live; choose mode='table'")
         if mode == "transaction":
@@ -94,6 +96,14 @@ class _Pg(BaseLock[L]):
             return bool((yield Query(BREAK_ROW, {"name": self.name})))
         rows = yield Query(END, (self.key,))  # nothing but the end of its session frees it
         return bool(rows[0][0])
+
+
+def refuse_malformed(dsn: str) -> None:
+    from inturn import conninfo  # here, since whoever imports locks imports nothing else of ours
+
+    wrong = conninfo.problem(dsn)
+    if wrong is not None:
+        raise ValueError(f"this {wrong}")
 
 
 class PgLock(_Pg[Any], Lock):

@@ -20,7 +20,7 @@ def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lo
     """A SmartLock, a KernelFileLock or a PgLock, made with the options of that class; `redis`: a client to use."""
     address, _, name = url.partition("#")  # urllib would turn unix:///path into unix:/path
     name = unquote(name)
-    scheme = urlsplit(url).scheme
+    scheme = scheme_of(url)
     if scheme == "file":
         return _on_file(unquote(urlsplit(address).path), name, asynchronous, options)
     if not name:
@@ -39,10 +39,25 @@ def _on_redis(address: str, name: str, asynchronous: bool, options: dict[str, An
     if asynchronous:
         from redis.asyncio import Redis as AsyncRedis
 
-        return AsyncSmartLock(client or AsyncRedis.from_url(address), name, **options)
+        return AsyncSmartLock(client or client_at(address, AsyncRedis), name, **options)
     from redis import Redis
 
-    return SmartLock(client or Redis.from_url(address), name, **options)
+    return SmartLock(client or client_at(address, Redis), name, **options)
+
+
+def scheme_of(url: str) -> str:
+    """Without a look at the rest: who fails to understand it repeats it, and there may be a password in it."""
+    return url.partition(":")[0].lower() if "://" in url else ""
+
+
+def client_at(address: str, kind: Any, **options: Any) -> Any:
+    try:
+        return kind.from_url(address, **options)
+    except ValueError:
+        raise ValueError(
+            "this is not a Redis address. Write redis://user:password@host:6379/0, and of a password "
+            "that holds one of / @ ? # [ or % that as %2F %40 %3F %23 %5B or %25"
+        ) from None
 
 
 def _on_file(path: str, name: str, asynchronous: bool, options: dict[str, Any]) -> Lock | AsyncLock:

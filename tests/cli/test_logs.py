@@ -1,0 +1,82 @@
+"""A worker's log cannot be forged: one line an event, whatever a job, its task or an error is called or says."""
+
+import logging
+import re
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from inturn.cli.logs import LineFormatter
+from tests.cli.conftest import Run
+
+FORGED = "2026-01-01T00:00:00Z ERROR   job.failed: 1 forged"
+EVIL = f"it\n{FORGED}\r\x1b]52;c;aGk=\x07\x1b[2J\u2028\u202e"
+EVENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ [A-Z]+ +[a-z]+\.[a-z_]+")
+
+TASKS = f"""
+import logging
+from inturn import App
+from inturn.locks import KernelFileLock
+
+EVIL = {EVIL!r}
+app = App()
+
+
+@app.task(name=EVIL)
+def evil() -> None:
+    logging.getLogger("shop").warning("says %s", EVIL)
+    raise RuntimeError(EVIL)
+
+
+@app.task(name=EVIL + "again", retry=1)
+def evil_again() -> None:
+    try:
+        raise ValueError(EVIL)
+    except ValueError:
+        logging.getLogger("shop").exception("oh no: %s", EVIL)
+        raise
+"""
+
+
+def test_nothing_that_a_job_brings_passes_for_a_line_of_the_log(run: Run, dsn: str, folder: Path) -> None:
+    (folder / "evil.py").write_text(TASKS)
+    with psycopg.connect(dsn, options="-c search_path=inturn") as connection:
+        for task in (EVIL, EVIL + "again", EVIL + "unknown"):
+            connection.execute("SELECT defer(%s, lock => %s)", [task, EVIL])
+    ended = run("-a", "evil:app", "worker", "-v", "--one-shot", "-n", EVIL, INTURN_DSN=dsn)
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stderr.split("\n")
+    assert lines.pop() == ""
+    for line in lines:
+        assert line.isprintable(), line
+        assert EVENT.match(line) or re.match(r"\S+Z [A-Z]+ +(says|oh no)", line) or line.startswith("    "), line
+        assert not line.startswith(FORGED), line
+    assert r"job.failed: 1 it\n2026-01-01T00:00:00Z ERROR" in ended.stderr  # what was escaped is there
+    assert any(line.startswith(f"    {FORGED}") for line in lines)  # in the traceback, as a line of that
+
+
+def test_a_line_break_in_a_template_begins_what_is_indented() -> None:
+    def formatted(template: object, *args: object) -> str:
+        record = logging.LogRecord("inturn.x", logging.ERROR, "", 0, template, args, None)
+        return LineFormatter().format(record).partition("ERROR   ")[2]
+
+    assert formatted("a %s", "b\nc") == r"a b\nc"
+    assert formatted("100 %% of %s:\n%s and %d", "a\nb", "c\nd", 7) == "100 % of a\\nb:\n    c\n    d and 7"
+    assert formatted("a\n100 %") == "a\n    100 %"
+    assert formatted("a %(b)s\nc", {"b": "x\ny"}) == r"a x\ny\nc"
+    assert formatted(ValueError("a\nb")) == "a\n    b"
+
+
+@pytest.mark.parametrize("given", ["exc_info", "stack_info"])
+def test_a_traceback_is_indented(given: str) -> None:
+    record = logging.makeLogRecord({"msg": "a", "levelname": "ERROR", given: None})
+    if given == "stack_info":
+        record.stack_info = f"Stack\n{EVIL}"
+    else:
+        error = RuntimeError(EVIL)
+        record.exc_info = (RuntimeError, error, None)
+    first, *more = LineFormatter().format(record).split("\n")
+    assert first.endswith("ERROR   a")
+    assert more
+    assert all(line.startswith("    ") and line.isprintable() for line in more)

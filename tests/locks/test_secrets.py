@@ -1,0 +1,134 @@
+"""No part of a password in what `queue locks` prints, nor in what locks raise or are shown as."""
+
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from click.testing import CliRunner
+
+from inturn.cli.locks import command
+from inturn.locks import AsyncPgLock, LockError, PgLock, SmartLock, lock_from_url
+from inturn.locks.listing import held_at
+
+SECRETS = ("hunter", "snow", "hun")
+
+UNREACHABLE = [
+    "redis://:hunter@127.0.0.1:1/0",
+    "redis://u:hunter@127.0.0.1:1/0?nonsense=1",
+    "rediss://u:hunter@127.0.0.1:1/0",
+    "postgresql://u:hunter@127.0.0.1:1/db",
+]
+# As people write them: what is special in a password is not escaped.
+MALFORMED = [
+    "redis://:hunter/snow@127.0.0.1:1/0",
+    "redis://:hunter?snow@127.0.0.1:1/0",
+    "redis://:hunter[snow@127.0.0.1:1/0",
+    "redis://:hunter@127.0.0.1:port/0",
+    "redis://:hunter@127.0.0.1:1/0?socket_timeout=snow",
+    "postgresql://u:hunter/snow@127.0.0.1:1/db",
+    "postgresql://u:hunter@snow@127.0.0.1:1/db",
+    "postgresql://u:hunter?snow@127.0.0.1:1/db",
+    "postgresql://u:%hunter@127.0.0.1:1/db",
+    "postgresql://u:hunter@127.0.0.1:port/db",
+    "postgresql://u:hunter@127.0.0.1:1/db?nonsense=snow",
+    "mysql://u:hunter@127.0.0.1/db",
+    "hunter",
+]
+WORDS = [["show"], ["wait", "--timeout", "0"], ["break", "--yes"], ["run", "--timeout", "0"]]
+
+
+def clean(text: str) -> bool:
+    return not any(secret in text for secret in SECRETS)
+
+
+@pytest.mark.parametrize("address", UNREACHABLE + MALFORMED)
+def test_no_command_repeats_an_address_that_cannot_be_used(address: str) -> None:
+    said = [CliRunner().invoke(command, ["ls", address])]
+    for words in WORDS:
+        rest = ["--", "true"] if words[0] == "run" else []
+        said.append(CliRunner().invoke(command, [*words, f"{address}#it", *rest]))
+    for result in said:
+        assert result.exit_code in (2, 69), result.output
+        assert result.output.startswith("error: ")
+        assert clean(result.output), result.output
+
+
+@pytest.mark.parametrize("address", MALFORMED)
+def test_no_error_nor_its_cause_repeats_a_malformed_address(address: str) -> None:
+    def use() -> None:
+        lock_from_url(f"{address}#it").holder()
+
+    def look() -> None:
+        list(held_at(address))
+
+    for call in (use, look):
+        with pytest.raises((LockError, ValueError, TypeError)) as raised:
+            call()
+        shown = "".join(traceback.format_exception(raised.value))
+        # Without the lines of code, of which one is in this file.
+        assert clean("".join(line for line in shown.splitlines() if not line.startswith("    "))), shown
+
+
+def test_a_malformed_address_is_answered_with_how_to_write_it() -> None:
+    for address in ("redis://:hunter/snow@h/0", "postgresql://u:hunter/snow@h/db"):
+        with pytest.raises(ValueError, match="%2F"):
+            lock_from_url(f"{address}#it")
+
+
+def test_no_lock_shows_its_address() -> None:
+    locks: list[Any] = [
+        PgLock("postgresql://u:hunter@h/db", "it"),
+        AsyncPgLock("postgresql://u:hunter@h/db", "it"),
+        SmartLock(redis.Redis.from_url("redis://u:hunter@h/0"), "it"),
+        lock_from_url("redis://u:hunter@h/0#it"),
+    ]
+    for lock in locks:
+        assert clean(f"{lock!r} {lock} {lock.claim()!r} {lock.port()!r}")
+
+
+@pytest.fixture
+def guarded(conn: "redis.Redis", socket: str) -> Iterator[str]:
+    """The address, without a name, of a Redis that asks for a password."""
+    conn.config_set("requirepass", "hunter")
+    try:
+        yield f"unix://:hunter@{socket}"
+    finally:
+        with redis.Redis(unix_socket_path=socket, password="hunter") as known:
+            known.config_set("requirepass", "")
+
+
+def test_no_command_repeats_an_address_that_can_be_used(guarded: str) -> None:
+    lock = f"{guarded}#it"
+
+    def outputs() -> list[str]:
+        all_words = [["ls", guarded], ["show", lock], ["wait", "--timeout", "0", lock], ["break", "--dry-run", lock]]
+        return [CliRunner().invoke(command, words).output for words in all_words]
+
+    free = outputs()
+    with lock_from_url(lock):
+        held = outputs()
+        refused = CliRunner().invoke(command, ["run", "--timeout", "0", lock, "--", "true"]).output
+    assert [text.partition(" ")[2] for text in free] == ["lock is held there\n", "it is free\n", "", "it is free\n"]
+    assert all(("it" in text and "owner" in text) or "held by" in text for text in [*held, refused])
+    assert clean("".join([*free, *held, refused]))
+
+
+def test_the_password_need_not_be_among_the_arguments(guarded: str) -> None:
+    given = {"INTURN_LOCKS_URL": guarded}
+    assert CliRunner().invoke(command, ["show", "#it"], env=given).exit_code == 3
+    with lock_from_url(f"{guarded}#it"):
+        for words in (["ls"], ["show", "#it"]):
+            assert "it  held by" in CliRunner().invoke(command, words, env=given).output
+    nowhere = CliRunner().invoke(command, ["show", "#it"])
+    assert (nowhere.exit_code, "Set INTURN_LOCKS_URL" in nowhere.output) == (2, True)
+
+
+def test_what_a_store_says_cannot_act_on_a_terminal(conn: "redis.Redis", socket: str) -> None:
+    name = "it\n\x1b]52;c;aGk=\x07"
+    with SmartLock(conn, name):
+        for words in (["ls", f"unix://{socket}"], ["wait", "--timeout", "0", f"unix://{socket}#{name}"]):
+            output = CliRunner().invoke(command, words, color=True).output
+            assert r"it\n\x1b]52;c;aGk=\x07" in output
+            assert output.removesuffix("\n").isprintable()

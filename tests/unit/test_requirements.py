@@ -1,0 +1,58 @@
+"""What CI and docker compose install is named to the last file, by requirements/*.txt (`make lock`)."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = {"ci": ["dev", "test"], "demo": ["dev"], "compose": ["redis"]}
+NAME = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+def named(line: str) -> str:
+    found = NAME.match(line)
+    assert found, line
+    return re.sub(r"[-_.]+", "-", found[0]).lower()
+
+
+def locked(lock: str) -> dict[str, list[str]]:
+    """Each requirement by its name, with the lines that belong to it."""
+    lines = [line for line in (ROOT / f"requirements/{lock}.txt").read_text().splitlines() if "#" not in line]
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        if not line.startswith(" "):
+            assert re.match(r"[a-z0-9.-]+==\S+ ", line), (
+                line
+            )  # one version, and no option such as the address of a registry
+            found[f"{named(line)} {line}"] = []
+        else:
+            found[list(found)[-1]].append(line.strip(" \\"))
+    return found
+
+
+@pytest.mark.parametrize("lock", EXTRAS)
+def test_every_requirement_is_one_version_with_hashes(lock: str) -> None:
+    for requirement, lines in locked(lock).items():
+        assert lines, requirement
+        assert all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", line) for line in lines), requirement
+
+
+@pytest.mark.parametrize("lock", EXTRAS)
+def test_everything_that_the_project_asks_for_is_there(lock: str) -> None:
+    """Whoever adds a dependency runs `make lock`."""
+    asked = [*PROJECT["dependencies"]]
+    for extra in EXTRAS[lock]:
+        asked += PROJECT["optional-dependencies"][extra]
+    asked += [line for line in (ROOT / "requirements/build.in").read_text().splitlines() if not line.startswith("#")]
+    assert {named(line) for line in asked} <= {requirement.partition(" ")[0] for requirement in locked(lock)}
+
+
+@pytest.mark.parametrize("lock", EXTRAS)
+def test_a_lock_file_names_no_place(lock: str) -> None:
+    text = (ROOT / f"requirements/{lock}.txt").read_text()
+    assert "://" not in text
+    assert "--index" not in text
+    assert "--find-links" not in text
