@@ -43,7 +43,7 @@ class Terms:
     `give_up_after`: seconds of silence that are the end, where the server cannot know.
     `settle_within`: seconds for the first statement.
     `settings`: of each new session; left alone behind a pooler, where the next client of the session would inherit them.
-    `failure`: why the last attempt to connect failed, if it did.
+    `failure`: why there is no connection, as far as the last attempt to make or use one has told.
     """
 
     address: str
@@ -51,7 +51,7 @@ class Terms:
     give_up_after: float | None = None
     settle_within: float = LONGEST_PAUSE
     settings: dict[str, str] = field(default_factory=dict)
-    failure: Exception | None = None
+    failure: BaseException | None = None
     is_question: bool = False
 
     def on_loan(self) -> "Terms":
