@@ -15,10 +15,10 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from inturn import drive, guests, pools
-from inturn.address import find_dsn, with_deadlines
+from inturn.address import find_dsn
 from inturn.errors import AppNotOpen, ConfigurationError, DatabaseUnavailable, SyncConnectorConfigurationError
 from inturn.operations import Operation
-from inturn.patience import Terms
+from inturn.patience import Terms, with_deadlines
 from inturn.pools import AsyncPool, Pool
 from inturn.session import AsyncSession, Session
 from inturn.sql import SCHEMA

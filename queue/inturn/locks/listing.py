@@ -30,14 +30,13 @@ def held_at(store: str, prefix: str = "inturn") -> Iterator[Holder]:
 
 def _in_redis(address: str, prefix: str) -> Iterator[Holder]:
     """Smart locks, and what else stands in their place; basic locks have no owner to show."""
-    from redis import Redis
     from redis.exceptions import RedisError
 
     from inturn.locks.basic import BasicLock
-    from inturn.locks.redis import translated
+    from inturn.locks.redis import client_at, translated
     from inturn.locks.smart import SmartLock
 
-    with Redis.from_url(address, decode_responses=True) as client:
+    with client_at(address, decode_responses=True) as client:
         keys = client.scan_iter(match=f"{prefix}:{{*}}", count=500)
         while True:
             try:
@@ -59,8 +58,10 @@ def _in_postgresql(address: str) -> Iterator[Holder]:
     """Rows only: an advisory lock does not know its name."""
     import psycopg
 
+    from inturn.locks.pg_port import connect
+
     try:
-        with psycopg.connect(address) as connection:
+        with connect(address) as connection:
             for row in connection.execute(ROWS):
                 yield Holder(*row)
     except psycopg.errors.UndefinedTable:

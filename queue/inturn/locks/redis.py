@@ -5,13 +5,33 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from redis import exceptions
+from redis import Redis, exceptions
+from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from inturn.locks.errors import LockBackendError
 from inturn.locks.redis_scripts import Call
 from inturn.locks.steps import Listen, Pause
 
 ANSWER_SECONDS = 1.0  # to hear that a subscription stands
+SILENCE = 2.5  # seconds without an answer, after which a client of ours gives its connection up
+UNIX = "unix://"
+
+
+def client_at(address: str, **options: Any) -> Any:
+    """A client of ours. The engine repeats what can be repeated, so it need not; what the address says wins."""
+    return Redis.from_url(address, retry=Retry(NoBackoff(), 0), **_limits(address), **options)
+
+
+def async_client_at(address: str, **options: Any) -> Any:
+    return AsyncRedis.from_url(address, retry=AsyncRetry(NoBackoff(), 0), **_limits(address), **options)
+
+
+def _limits(address: str) -> dict[str, Any]:
+    limits = {"socket_timeout": SILENCE}
+    return limits if address.startswith(UNIX) else {**limits, "socket_connect_timeout": SILENCE}
 
 
 class RedisPort:

@@ -33,16 +33,13 @@ def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lo
 
 
 def _on_redis(address: str, name: str, asynchronous: bool, options: dict[str, Any]) -> Lock | AsyncLock:
+    from inturn.locks.redis import async_client_at, client_at
     from inturn.locks.smart import AsyncSmartLock, SmartLock
 
     client = options.pop("redis", None)
     if asynchronous:
-        from redis.asyncio import Redis as AsyncRedis
-
-        return AsyncSmartLock(client or AsyncRedis.from_url(address), name, **options)
-    from redis import Redis
-
-    return SmartLock(client or Redis.from_url(address), name, **options)
+        return AsyncSmartLock(client or async_client_at(address), name, **options)
+    return SmartLock(client or client_at(address), name, **options)
 
 
 def _on_file(path: str, name: str, asynchronous: bool, options: dict[str, Any]) -> Lock | AsyncLock:
