@@ -90,5 +90,5 @@ def _plan_has_changed(error: psycopg.Error) -> bool:
     return isinstance(error, pg.FeatureNotSupported) and error.diag.source_function == PLAN_CHANGED
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0]

@@ -15,10 +15,10 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from inturn import drive, guests, pools
-from inturn.address import find_dsn, with_deadlines
+from inturn.address import find_dsn
 from inturn.errors import AppNotOpen, ConfigurationError, DatabaseUnavailable, SyncConnectorConfigurationError
 from inturn.operations import Operation
-from inturn.patience import Terms
+from inturn.patience import Terms, with_deadlines
 from inturn.pools import AsyncPool, Pool
 from inturn.session import AsyncSession, Session
 from inturn.sql import SCHEMA
@@ -129,7 +129,7 @@ class PsycopgConnector:
                 return done
             except DatabaseUnavailable as error:
                 if error.connection_lost:
-                    pools.distrust(pool, own)
+                    pools.distrust(pool, own, error.__cause__)
                 if not again.may_repeat(error):
                     raise
             finally:
@@ -150,7 +150,7 @@ class PsycopgConnector:
                 return done
             except DatabaseUnavailable as error:
                 if error.connection_lost:
-                    await pools.distrust_async(pool, own)
+                    await pools.distrust_async(pool, own, error.__cause__)
                 if not again.may_repeat(error):
                     raise
             finally:
@@ -204,6 +204,8 @@ class PsycopgConnector:
             with pools.on_loan(own), own:
                 yield own
         finally:
+            if own.closed:
+                pools.distrust(pool, own)
             pool.putconn(own)
 
     @asynccontextmanager
@@ -216,6 +218,8 @@ class PsycopgConnector:
                 async with own:
                     yield own
         finally:
+            if own.closed:
+                await pools.distrust_async(pool, own)
             await pool.putconn(own)
 
     def open(self, pool: Pool | None = None) -> None:

@@ -6,7 +6,8 @@ it still works on the call. It knows by the process id of our session. Behind a 
 "unknown", and then there is a limit in seconds.
 """
 
-from collections.abc import Generator
+import os
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any, Literal, LiteralString
@@ -34,6 +35,10 @@ SELECT is_direct, (
 FROM session
 """
 
+# A peer that vanishes without a word is noticed after about ten seconds, also by a connection that only listens.
+KEEPALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000}
+SHORTEST_CONNECT = 2  # seconds; psycopg knows no shorter limit
+
 
 @dataclass(slots=True)
 class Terms:
@@ -43,7 +48,7 @@ class Terms:
     `give_up_after`: seconds of silence that are the end, where the server cannot know.
     `settle_within`: seconds for the first statement.
     `settings`: of each new session; left alone behind a pooler, where the next client of the session would inherit them.
-    `failure`: why the last attempt to connect failed, if it did.
+    `failure`: why there is no connection, as far as the last attempt to make or use one has told.
     """
 
     address: str
@@ -51,7 +56,7 @@ class Terms:
     give_up_after: float | None = None
     settle_within: float = LONGEST_PAUSE
     settings: dict[str, str] = field(default_factory=dict)
-    failure: Exception | None = None
+    failure: BaseException | None = None
     is_question: bool = False
 
     def on_loan(self) -> "Terms":
@@ -67,10 +72,21 @@ class Terms:
         told: dict[str, Any] = {**conninfo_to_dict(self.address), "target_session_attrs": "any"}
         told |= {"host": info.host or None, "hostaddr": info.hostaddr or None, "port": info.port}
         patience = self.ask_after or LONGEST_PAUSE
-        told["connect_timeout"] = max(2, round(patience))  # less than 2 is not to be had
+        told["connect_timeout"] = max(SHORTEST_CONNECT, round(patience))
         return make_conninfo("", **{name: value for name, value in told.items() if value is not None}), Terms(
             "", give_up_after=patience, is_question=True
         )
+
+
+def with_deadlines(dsn: str, timeout: float, environment: Mapping[str, str] = os.environ) -> str:
+    """The address with limits for connecting and for silence below TCP. What the address says itself wins."""
+    said = conninfo_to_dict(dsn)
+    if "service" in said or environment.get("PGSERVICE"):
+        return dsn  # its file may say these, and what stands in the address would win over it
+    limits = {"connect_timeout": max(SHORTEST_CONNECT, round(timeout)), **KEEPALIVE}
+    if environment.get("PGCONNECT_TIMEOUT"):
+        del limits["connect_timeout"]
+    return make_conninfo(dsn, **{name: value for name, value in limits.items() if name not in said})
 
 
 def read(rows: list[Any], *, is_direct: bool) -> Verdict:

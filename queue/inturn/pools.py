@@ -79,13 +79,17 @@ async def take_async(pool: AsyncPool, seconds: float) -> psycopg.AsyncConnection
         return own
 
 
-def distrust(pool: Pool, own: psycopg.Connection[Any]) -> None:
+def distrust(pool: Pool, own: psycopg.Connection[Any], reason: BaseException | None = None) -> None:
     """One connection is lost or has become read-only, so the others probably are: the pool makes new ones."""
+    _note(pool, reason)
     own.close()
     pool.drain()
 
 
-async def distrust_async(pool: AsyncPool, own: psycopg.AsyncConnection[Any]) -> None:
+async def distrust_async(
+    pool: AsyncPool, own: psycopg.AsyncConnection[Any], reason: BaseException | None = None
+) -> None:
+    _note(pool, reason)
     await own.close()
     await pool.drain()
 
@@ -126,14 +130,25 @@ def _explained(pool: Pool | AsyncPool, seconds: float) -> Iterator[None]:
     except DatabaseUnavailable as error:
         if not isinstance(error.__cause__, PoolTimeout):
             raise
-        terms = pool.kwargs.get("terms") if isinstance(pool.kwargs, dict) else None
-        if terms is None or terms.failure is None:
-            reason = f"all {pool.max_size} connections of the pool are in use"
-        else:
-            reason = conditions.first_line(terms.failure)
+        terms = _terms(pool)
+        failure = terms.failure if terms else None
+        reason = conditions.first_line(failure) if failure else f"none of the pool's {pool.max_size} became free"
         raise DatabaseUnavailable(
             f"No connection to the database within {seconds:g} s: {reason}", outcome_unknown=False
-        ) from (terms and terms.failure) or error.__cause__
+        ) from failure or error.__cause__
+
+
+def _note(pool: Pool | AsyncPool, reason: BaseException | None) -> None:
+    """Known until the next attempt to connect has its result."""
+    terms = _terms(pool)
+    if terms is not None and reason is not None:
+        terms.failure = reason
+
+
+def _terms(pool: Pool | AsyncPool) -> Terms | None:
+    """None: the pool is the caller's."""
+    terms = pool.kwargs.get("terms") if isinstance(pool.kwargs, dict) else None
+    return terms if isinstance(terms, Terms) else None
 
 
 def _persist(pool: Pool) -> None:

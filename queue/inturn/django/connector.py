@@ -12,7 +12,7 @@ from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import JsonbLoader
 
 from inturn import drive, guests
-from inturn.errors import ConnectorException
+from inturn.errors import ConnectorException, DatabaseUnavailable
 from inturn.operations import Operation
 from inturn.unpooled import UnpooledConnector
 
@@ -41,9 +41,11 @@ class DjangoConnector(UnpooledConnector):
         django = connections[connection or self.alias]
         try:
             return drive.run(operation, _Plain(guests.django_driver(django)), self.schema)  # type: ignore[arg-type]
-        except ConnectorException:
+        except ConnectorException as error:
             if django.in_atomic_block:
                 django.needs_rollback = True  # the server has given the transaction up, Django must know
+            elif isinstance(error, DatabaseUnavailable) and error.connection_lost:
+                django.close()  # the next call makes another
             raise
 
     async def run_async(self, operation: Operation[T], connection: object = None) -> T:

@@ -18,6 +18,7 @@ from inturn.locks.steps import Listen, Pause, Steps
 
 T = TypeVar("T")
 P = ParamSpec("P")
+QUICKLY = 1.0  # seconds
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.05  # seconds: where nothing tells a waiter that the lock is free
 
 
@@ -88,7 +89,7 @@ def acquire(claim: Claim, deadline: float | None, clock: Callable[[], float]) ->
         while True:
             began = clock()
             patience = float("inf") if deadline is None else max(0.0, deadline - began)
-            outcome = yield from repeated(claim.take, patience)
+            outcome = yield from _taken(claim, patience, clock, began, deadline)
             if isinstance(outcome, Grant):
                 return outcome, began
             left = float("inf") if deadline is None else deadline - clock()
@@ -118,6 +119,18 @@ def repeated(operation: Callable[P, Steps[T]], *args: P.args, **kwargs: P.kwargs
         if not error.unclear:
             raise
     return (yield from operation(*args, **kwargs))
+
+
+def _taken(
+    claim: Claim, patience: float, clock: Callable[[], float], began: float, deadline: float | None
+) -> Steps[Grant | Refusal]:
+    """As `repeated`; but a store that was silent until the time was over is not asked again."""
+    try:
+        return (yield from claim.take(patience))
+    except LockBackendError as error:
+        if not error.unclear or (deadline is not None and clock() >= max(deadline, began + QUICKLY)):
+            raise
+    return (yield from claim.take(patience))
 
 
 def growing(longest: float) -> Iterator[float]:

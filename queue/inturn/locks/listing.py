@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from inturn.locks.engine import Holder
 from inturn.locks.errors import LockBackendError, LockMalformed
-from inturn.locks.urls import POSTGRESQL, REDIS, client_at, scheme_of
+from inturn.locks.urls import POSTGRESQL, REDIS, scheme_of
 
 ROWS: LiteralString = """
 SELECT name, owner, lock_id, extract(epoch FROM acquired_at)::float8,
@@ -30,14 +30,13 @@ def held_at(store: str, prefix: str = "inturn") -> Iterator[Holder]:
 
 def _in_redis(address: str, prefix: str) -> Iterator[Holder]:
     """Smart locks, and what else stands in their place; basic locks have no owner to show."""
-    from redis import Redis
     from redis.exceptions import RedisError
 
     from inturn.locks.basic import BasicLock
-    from inturn.locks.redis import translated
+    from inturn.locks.redis import client_at, translated
     from inturn.locks.smart import SmartLock
 
-    with client_at(address, Redis, decode_responses=True) as client:
+    with client_at(address, decode_responses=True) as client:
         keys = client.scan_iter(match=f"{prefix}:{{*}}", count=500)
         while True:
             try:
@@ -60,10 +59,11 @@ def _in_postgresql(address: str) -> Iterator[Holder]:
     import psycopg
 
     from inturn.locks.pg import refuse_malformed
+    from inturn.locks.pg_port import connect
 
     refuse_malformed(address)
     try:
-        with psycopg.connect(address) as connection:
+        with connect(address) as connection:
             for row in connection.execute(ROWS):
                 yield Holder(*row)
     except psycopg.errors.UndefinedTable:

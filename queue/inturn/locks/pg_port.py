@@ -17,14 +17,12 @@ from psycopg.rows import tuple_row
 
 from inturn.locks.errors import LockBackendError
 from inturn.locks.steps import Listen, Pause
+from inturn.patience import Terms, with_deadlines
+from inturn.session import AsyncSession, Session
 
-# A server that vanished without a word is noticed after half a minute.
-KEEPALIVE: dict[str, Any] = {
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 4,
-    "connect_timeout": 10,
-}
+TIMEOUT = 5.0  # seconds to connect; half of it until a silent server is asked whether it is still at work
+LONGEST_CALL = 40.0  # seconds: longer than a statement waits in the server's queue; where the server cannot be asked
+SETTINGS = {"default_transaction_isolation": "read committed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ class PgPort:
         if not isinstance(self._where, str):
             return self._where
         if self._own is None or self._own.closed:
-            self._own = psycopg.connect(self._where, autocommit=True, application_name="inturn lock", **KEEPALIVE)
+            self._own = connect(self._where)
         return self._own
 
 
@@ -115,10 +113,21 @@ class AsyncPgPort:
         if not isinstance(self._where, str):
             return self._where
         if self._own is None or self._own.closed:
-            self._own = await psycopg.AsyncConnection.connect(
-                self._where, autocommit=True, application_name="inturn lock", **KEEPALIVE
+            terms = _terms(self._where)
+            self._own = await AsyncSession.connect(
+                terms.address, terms=terms, autocommit=True, application_name="inturn lock"
             )
         return self._own
+
+
+def connect(where: str) -> Session:
+    terms = _terms(where)
+    return Session.connect(terms.address, terms=terms, autocommit=True, application_name="inturn lock")
+
+
+def _terms(where: str) -> Terms:
+    address = with_deadlines(where, TIMEOUT)
+    return Terms(address, TIMEOUT / 2, LONGEST_CALL, settle_within=TIMEOUT, settings=SETTINGS)
 
 
 @contextmanager

@@ -5,13 +5,43 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from redis import exceptions
+from redis import Redis, exceptions
+from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from inturn.locks.errors import LockBackendError
 from inturn.locks.redis_scripts import Call
 from inturn.locks.steps import Listen, Pause
 
 ANSWER_SECONDS = 1.0  # to hear that a subscription stands
+SILENCE = 2.5  # seconds without an answer, after which a client of ours gives its connection up
+UNIX = "unix://"
+
+
+def client_at(address: str, **options: Any) -> Any:
+    """A client of ours. The engine repeats what can be repeated, so it need not; what the address says wins."""
+    return _made(Redis, address, retry=Retry(NoBackoff(), 0), **options)
+
+
+def async_client_at(address: str, **options: Any) -> Any:
+    return _made(AsyncRedis, address, retry=AsyncRetry(NoBackoff(), 0), **options)
+
+
+def _made(kind: Any, address: str, **options: Any) -> Any:
+    try:
+        return kind.from_url(address, **_limits(address), **options)
+    except ValueError:  # the client's own words repeat the address, and there may be a password in it
+        raise ValueError(
+            "this is not a Redis address. Write redis://user:password@host:6379/0, and of a password "
+            "that holds one of / @ ? # [ or % that as %2F %40 %3F %23 %5B or %25"
+        ) from None
+
+
+def _limits(address: str) -> dict[str, Any]:
+    limits = {"socket_timeout": SILENCE}
+    return limits if address.startswith(UNIX) else {**limits, "socket_connect_timeout": SILENCE}
 
 
 class RedisPort:

@@ -33,31 +33,18 @@ def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lo
 
 
 def _on_redis(address: str, name: str, asynchronous: bool, options: dict[str, Any]) -> Lock | AsyncLock:
+    from inturn.locks.redis import async_client_at, client_at
     from inturn.locks.smart import AsyncSmartLock, SmartLock
 
     client = options.pop("redis", None)
     if asynchronous:
-        from redis.asyncio import Redis as AsyncRedis
-
-        return AsyncSmartLock(client or client_at(address, AsyncRedis), name, **options)
-    from redis import Redis
-
-    return SmartLock(client or client_at(address, Redis), name, **options)
+        return AsyncSmartLock(client or async_client_at(address), name, **options)
+    return SmartLock(client or client_at(address), name, **options)
 
 
 def scheme_of(url: str) -> str:
     """Without a look at the rest: who fails to understand it repeats it, and there may be a password in it."""
     return url.partition(":")[0].lower() if "://" in url else ""
-
-
-def client_at(address: str, kind: Any, **options: Any) -> Any:
-    try:
-        return kind.from_url(address, **options)
-    except ValueError:
-        raise ValueError(
-            "this is not a Redis address. Write redis://user:password@host:6379/0, and of a password "
-            "that holds one of / @ ? # [ or % that as %2F %40 %3F %23 %5B or %25"
-        ) from None
 
 
 def _on_file(path: str, name: str, asynchronous: bool, options: dict[str, Any]) -> Lock | AsyncLock:

@@ -115,9 +115,9 @@ class Keeper:
         if address.partition(":")[0] not in REDIS:
             return lock_from_url(url, asynchronous=True)
         if address not in self._clients:
-            from redis.asyncio import Redis
+            from inturn.locks.redis import async_client_at
 
-            self._clients[address] = Redis.from_url(address)
+            self._clients[address] = async_client_at(address)
         return lock_from_url(url, asynchronous=True, redis=self._clients[address])
 
 

@@ -1,0 +1,114 @@
+"""A store that takes a connection and never answers: whoever wants a lock learns of it about when it would wait no longer."""
+
+import asyncio
+import socket as sockets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from inturn.locks import AsyncPgLock, LockBackendError, PgLock, install, lock_from_url, pg_port
+from tests.flow.lossy import reach
+from tests.proxy import Faulty
+
+PATIENCE = 2.0  # seconds that the callers here would wait for a lock
+GENEROUS = 20.0  # seconds; a client left to itself would wait for minutes
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < GENEROUS
+
+
+@pytest.fixture
+def before_redis(socket: str) -> Iterator[tuple[Faulty, str]]:
+    def connect() -> sockets.socket:
+        far = sockets.socket(sockets.AF_UNIX)
+        far.connect(socket)
+        return far
+
+    with Faulty(connect) as proxy:
+        yield proxy, f"redis://127.0.0.1:{proxy.port}/0#it"
+
+
+@pytest.fixture
+def before_postgresql(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Faulty, str]]:
+    monkeypatch.setattr(pg_port, "TIMEOUT", 0.5)
+    install(empty_dsn)
+    with Faulty(partial(reach, conninfo_to_dict(empty_dsn))) as proxy:
+        yield proxy, make_conninfo(empty_dsn, host="127.0.0.1", port=proxy.port, sslmode="disable")
+
+
+@pytest.mark.parametrize("is_connected", [False, True], ids=["before it is reached", "between two calls"])
+def test_a_silent_redis_costs_seconds(before_redis: tuple[Faulty, str], is_connected: bool) -> None:
+    proxy, url = before_redis
+    lock = lock_from_url(url)
+    if is_connected:
+        with lock:
+            pass
+    proxy.fall_silent()
+    with soon(), pytest.raises(LockBackendError, match="Redis cannot be reached"):
+        lock.acquire(timeout=PATIENCE)
+    proxy.heal()
+    with soon(), lock:
+        pass
+
+
+def test_a_silent_redis_costs_tasks_seconds(before_redis: tuple[Faulty, str]) -> None:
+    proxy, url = before_redis
+
+    async def main() -> None:
+        lock = lock_from_url(url, asynchronous=True)
+        async with lock:
+            pass
+        proxy.fall_silent()
+        with soon(), pytest.raises(LockBackendError, match="Redis cannot be reached"):
+            await lock.acquire(timeout=PATIENCE)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("mode", ["session", "table"])
+@pytest.mark.parametrize("is_connected", [False, True], ids=["before it is reached", "while it is held"])
+def test_a_silent_postgresql_costs_seconds(
+    before_postgresql: tuple[Faulty, str], mode: Any, is_connected: bool
+) -> None:
+    proxy, dsn = before_postgresql
+    lock = PgLock(dsn, "it", mode=mode, renew=False)
+    if is_connected:
+        lease = lock.acquire()
+        assert lease is not None
+        proxy.fall_silent()
+        with soon(), pytest.raises(LockBackendError, match=r"no answer|timeout expired"):
+            lease.owned()
+    else:
+        proxy.fall_silent()
+    with soon(), pytest.raises(LockBackendError, match="timeout expired"):
+        lock.acquire(timeout=PATIENCE)
+
+
+def test_a_silent_postgresql_costs_tasks_seconds(before_postgresql: tuple[Faulty, str]) -> None:
+    proxy, dsn = before_postgresql
+
+    async def main() -> None:
+        lease = await AsyncPgLock(dsn, "it", mode="table", renew=False).acquire()
+        assert lease is not None
+        proxy.fall_silent()
+        with soon(), pytest.raises(LockBackendError, match=r"no answer|timeout expired"):
+            await lease.owned()
+
+    asyncio.run(main())
+
+
+def test_who_waits_long_for_an_advisory_lock_is_not_taken_for_unanswered(before_postgresql: tuple[Faulty, str]) -> None:
+    _, dsn = before_postgresql
+    with PgLock(dsn, "it", timeout=1):
+        began = time.monotonic()
+        assert PgLock(dsn, "it").acquire(timeout=PATIENCE) is None
+        assert time.monotonic() - began >= PATIENCE
