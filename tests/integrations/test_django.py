@@ -15,7 +15,7 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from inturn import App, JobContext, migrate
-from inturn.errors import ConfigurationError, ConnectorException
+from inturn.errors import ConfigurationError, ConnectorException, DatabaseUnavailable
 from inturn.operations.jobs import shown
 from inturn.operations.upkeep import check_schema
 from inturn.testing import Databases, Queue
@@ -176,6 +176,18 @@ def test_after_a_refused_defer_django_knows_that_the_transaction_is_lost(django:
         with pytest.raises(ConnectorException, match="read-only"):
             ship.defer(order=1)
         Order.objects.exists()
+
+
+def test_after_a_lost_connection_the_next_defer_makes_another(django: Any, ship: Any, store_dsn: str) -> None:
+    ship.defer(order=1)
+    driver = django.connections["default"].connection
+    with psycopg.connect(store_dsn, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", (driver.info.backend_pid,))
+    with pytest.raises(DatabaseUnavailable) as raised:
+        ship.defer(order=2)
+    assert raised.value.connection_lost
+    ship.defer(order=3)
+    assert deferred(store_dsn) == 2
 
 
 def test_what_the_queue_answers_is_read_as_always(app: App, ship: Any) -> None:
