@@ -111,7 +111,7 @@ def test_the_doctor_finds_nothing(engine: Engine, queue: Run) -> None:
     engine.defer("t", "a")
     status, found = findings(queue)
     assert {found[check]["state"] for check in found} == {"ok"}
-    assert (status, len(found)) == (0, 8)
+    assert (status, len(found)) == (0, 9)
     assert queue("doctor").stdout.splitlines()[0] == "ok    schema        inturn fits this version"
 
 
@@ -137,6 +137,54 @@ def test_the_doctor_finds_what_stands_still(engine: Engine, queue: Run) -> None:
     assert found["queues"]["advice"] == "queue worker --queues mail"
     assert "t (queue default)" in found["tasks"]["detail"]
     assert found["lanes"]["advice"] == "queue lanes explain a"
+
+
+def lose(engine: Engine, error: str | None = None) -> None:
+    """The worker of the engine is gone with what it has claimed; what it died of, if it could say so."""
+    engine.query("DELETE FROM workers")
+    engine.query("SELECT * FROM rescue(5, NULL, true, %s)", error)
+    engine.query("UPDATE jobs SET status = 'todo', scheduled_at = NULL WHERE status = 'scheduled'")
+
+
+def test_the_doctor_names_the_job_over_which_workers_die(engine: Engine, queue: Run) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    engine.defer("shop.odd", "a\x1b")
+    engine.sign_on()
+    engine.claim()
+    lose(engine)
+    engine.sign_on()
+    assert findings(queue)[1]["crashes"]["state"] == "ok"  # that happens: a machine goes down
+    engine.claim()
+    lose(engine)
+    engine.sign_on()
+    status, found = findings(queue)
+    assert (status, found["crashes"]["state"]) == (10, "fail")
+    assert "job 1 (shop.odd, lock a\\x1b), 2 times: lost: worker" in found["crashes"]["detail"]
+    assert found["crashes"]["advice"] == "queue jobs explain 1, or queue jobs cancel 1"
+    engine.query("SELECT cancel_job(1)")
+    assert findings(queue)[1]["crashes"]["state"] == "ok"
+
+
+def test_the_doctor_warns_of_a_job_that_a_worker_said_to_have_died_of(engine: Engine, queue: Run) -> None:
+    engine.defer("shop.odd")
+    engine.sign_on()
+    engine.claim()
+    lose(engine, "Traceback\nRecursionError: too deep")
+    engine.sign_on()
+    status, found = findings(queue)
+    assert (status, found["crashes"]["state"]) == (0, "warn")
+    assert found["crashes"]["detail"].endswith("job 1 (shop.odd), 1 time: RecursionError: too deep")
+
+
+@pytest.mark.parametrize("where", ["doing", "scheduled"])
+def test_the_doctor_finds_such_a_job_wherever_it_is(engine: Engine, queue: Run, where: str) -> None:
+    engine.defer("shop.odd", delay="1 hour" if where == "scheduled" else None)
+    engine.sign_on()
+    engine.query("UPDATE jobs SET errors = %s::jsonb", '[{"lost": true, "error": "x"}, {"lost": true, "error": "y"}]')
+    if where == "doing":
+        engine.claim()
+    assert engine.statuses() == {1: where}
+    assert findings(queue)[1]["crashes"]["state"] == "fail"
 
 
 def test_the_doctor_finds_what_the_reconciler_did_in_the_last_day(engine: Engine, queue: Run) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from inturn.cli.database import Database
-from inturn.cli.wording import amount, argument, span, visible
+from inturn.cli.wording import amount, argument, last_line, span, visible
 from inturn.errors import SchemaMismatch
 from inturn.operations import views
 from inturn.operations.upkeep import check_schema
@@ -79,6 +79,22 @@ def _halted(database: Database) -> Finding:
     return Finding("lanes", "ok", "none is halted")
 
 
+def _crashes(database: Database) -> Finding:
+    found = database.run(views.suspects(1000))
+    if not found:
+        return Finding("crashes", "ok", "no worker died over a job that is still here")
+    worst = found[0]
+    # What was at hand beside the culprit has died with it once, and seldom twice.
+    state = "fail" if worst.deaths > 1 else "warn"
+    detail = f"workers died, perhaps over {_some([_suspect(job) for job in found])}"
+    return Finding("crashes", state, detail, f"queue jobs explain {worst.id}, or queue jobs cancel {worst.id}")
+
+
+def _suspect(job: views.Suspect) -> str:
+    lock = f", lock {visible(job.lock)}" if job.lock is not None else ""
+    return f"job {job.id} ({visible(job.task)}{lock}), {amount(job.deaths, 'time')}: {last_line(job.error)}"
+
+
 def _reconciler(database: Database) -> Finding:
     found = [visible(lock) for lock, _ in database.run(views.reconciled())]
     if found:
@@ -120,6 +136,7 @@ CHECKS: tuple[Callable[[Database], Finding], ...] = (
     _queues,
     _tasks,
     _halted,
+    _crashes,
     _reconciler,
     _transactions,
     _clock,

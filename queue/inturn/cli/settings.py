@@ -61,7 +61,8 @@ def dsn_option(command: F) -> F:
     return click.option(
         "--dsn",
         metavar="DSN",
-        help="The database. Also INTURN_DSN, DATABASE_URL or PGHOST and the other PG variables.",
+        help="The database. Also INTURN_DSN, DATABASE_URL or PGHOST and the other PG variables. A process list shows this to "
+        "everybody: give a password by INTURN_DSN or PGPASSFILE.",
     )(command)
 
 

@@ -44,6 +44,30 @@ WHERE NOT EXISTS (
 )
 ORDER BY queue, task
 """
+# Over which workers died more than once, or one that could say of what. They are among the first of whatever waits.
+SUSPECTS = """
+WITH served AS MATERIALIZED (
+    SELECT queue FROM {schema}.queue_status
+), front AS MATERIALIZED (
+    (SELECT id, task, lock, errors FROM {schema}.jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10000)
+    UNION ALL
+    (SELECT id, task, lock, errors FROM {schema}.jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 10000)
+    UNION ALL
+    SELECT job.* FROM served CROSS JOIN LATERAL (
+        (SELECT id, task, lock, errors FROM {schema}.jobs
+         WHERE status = 'todo' AND lock IS NULL AND jobs.queue = served.queue ORDER BY priority DESC, id LIMIT 1000)
+        UNION ALL
+        (SELECT id, task, lock, errors FROM {schema}.jobs
+         WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue = served.queue ORDER BY priority DESC, id LIMIT 1000)
+    ) AS job
+), counted AS (
+    SELECT id, task, lock, errors -> -1 ->> 'error' AS error,
+           (SELECT count(*) FROM jsonb_array_elements(errors) AS one WHERE one ?| '{{lost,crashed}}') AS deaths,
+           errors @> '[{{"crashed": true}}]' AS crashed
+    FROM front WHERE errors <> '[]'
+)
+SELECT id, task, lock, error, deaths FROM counted WHERE crashed OR deaths > 1 ORDER BY deaths DESC, id LIMIT %s
+"""
 OLDEST_TRANSACTION = """
 SELECT pid, coalesce(application_name, ''), coalesce(state, ''), clock_timestamp() - xact_start FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND xact_start IS NOT NULL
@@ -89,6 +113,17 @@ class Entry:
     operation: str
     jobs: int
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A job that may be what workers die of."""
+
+    id: int
+    task: str
+    lock: str | None
+    error: str | None  # the last
+    deaths: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +181,12 @@ def unknown_tasks() -> Operation[list[tuple[str, str]]]:
     """Queues and tasks of waiting jobs that no live worker of the queue knows."""
     rows = yield Statement(UNKNOWN_TASKS)
     return [(queue, task) for queue, task in rows]
+
+
+def suspects(limit: int) -> Operation[list[Suspect]]:
+    """Live jobs over which workers have died, the worst first."""
+    rows = yield Statement(SUSPECTS, [limit])
+    return [Suspect(*row) for row in rows]
 
 
 def oldest_transaction() -> Operation[Transaction | None]:

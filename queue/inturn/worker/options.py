@@ -33,7 +33,7 @@ class Options:
     listen_notify: False only polls; for a pooler that passes no notifications on.
     shutdown_graceful_timeout: how long running jobs may go on after the first signal, None for as long as they need; then
     async tasks are cancelled, sync tasks are asked (`context.should_abort()`).
-    install_signal_handlers: whether SIGINT and SIGTERM stop it.
+    install_signal_handlers: whether SIGINT, SIGTERM and SIGHUP stop it. The second ends the process within five seconds.
     update_heartbeat_interval, stalled_worker_timeout: how often it says that it lives, and after how long without a word a worker
     is taken for dead.
     db_grace: how long it tries to reach a database that is away before it ends with DatabaseUnavailable (`queue worker`: with
