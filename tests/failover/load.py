@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,28 +15,30 @@ from tests.failover.cluster import LIMIT, wait_until
 from tests.failover.history import Event, Report, read, report
 
 ROOT = Path(__file__).parents[2]
-LANES = [[f"lane{n}" for n in range(producer, 8, 2)] for producer in range(2)]  # of each producer
-WORKERS, CONCURRENCY = 2, 6
+LANES = 4  # of each producer
+CONCURRENCY = 6
 HEARTBEAT, STALLED = 1, 6  # seconds: an outage that a test can afford is longer than the second
 
 
 class Load:
-    def __init__(self, dsn: str, log: Path, *, pause: float = 0.01) -> None:
-        self.dsn = dsn
+    """A worker and a producer for each way to the database, which is a DSN or an environment that holds one."""
+
+    def __init__(self, log: Path, *ways: str | Mapping[str, str], pause: float = 0.01) -> None:
         self.log = log
+        self._ways = [{"INTURN_DSN": way} if isinstance(way, str) else way for way in ways]
         self._pause = pause
-        self._environment = os.environ | {"INTURN_DSN": dsn, "FAILOVER_LOG": str(log), "PYTHONPATH": str(ROOT)}
         self.workers: list[subprocess.Popen[bytes]] = []
         self.producers: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
         self.log.touch()
-        queue = str(Path(sys.executable).with_name("queue"))
-        worker = [queue, "-a", "tests.failover.load_app:app", "worker", "-c", str(CONCURRENCY)]
-        worker += ["--heartbeat", str(HEARTBEAT), "--stalled-after", str(STALLED)]
-        self.workers = [self._launch(worker, f"worker{n}") for n in range(WORKERS)]
+        worker = [str(Path(sys.executable).with_name("queue")), "-a", "tests.failover.load_app:app", "worker"]
+        worker += ["-c", str(CONCURRENCY), "--heartbeat", str(HEARTBEAT), "--stalled-after", str(STALLED)]
         producer = [sys.executable, "-m", "tests.failover.load_app"]
-        self.producers = [self._launch([*producer, ",".join(lanes), str(self._pause)], lanes[0]) for lanes in LANES]
+        for n, way in enumerate(self._ways):
+            lanes = ",".join(f"lane{n}_{lane}" for lane in range(LANES))
+            self.workers.append(self._launch(worker, f"worker{n}", way))
+            self.producers.append(self._launch([*producer, lanes, str(self._pause)], f"producer{n}", way))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -47,9 +49,14 @@ class Load:
             for output in sorted(self.log.parent.glob("*.out")):
                 error.add_note(f"{output.name}:\n{output.read_text()[-3000:]}")
 
-    def _launch(self, command: list[str], name: str) -> subprocess.Popen[bytes]:
+    def _launch(self, command: list[str], name: str, way: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "FAILOVER_LOG": str(self.log), "PYTHONPATH": str(ROOT), **way}
         with (self.log.parent / f"{name}.out").open("wb") as output:
-            return subprocess.Popen(command, cwd=ROOT, env=self._environment, stdout=output, stderr=output)
+            return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
+
+    @property
+    def dsn(self) -> str:
+        return self._ways[0]["INTURN_DSN"]
 
     def events(self) -> list[Event]:
         return read(self.log)

@@ -7,11 +7,12 @@ import sys
 import time
 from pathlib import Path
 
-from inturn import App, JobContext
+from inturn import App, JobContext, PsycopgConnector
 from inturn.errors import ConnectorException
 from tests.failover.history import write
 
-app = App()
+# Behind a pooler that knows no prepared statements, like PgBouncer before 1.21.
+app = App(connector=PsycopgConnector(prepare_threshold=None)) if "FAILOVER_POOLER" in os.environ else App()
 log = Path(os.environ.get("FAILOVER_LOG", "failover.log"))
 
 

@@ -14,7 +14,7 @@ from tests.failover.load import Load
 
 @pytest.fixture
 def load(cluster: Cluster, tmp_path: Path) -> Iterator[Load]:
-    with Load(cluster.dsn, tmp_path / "log") as load:
+    with Load(tmp_path / "log", cluster.dsn, cluster.dsn) as load:
         load.goes_on()
         yield load
 
