@@ -40,7 +40,8 @@ def patroni(member: Member, etcd: int, binaries: Path, password: str, *, synchro
         "scope": "inturn",
         "name": member.name,
         "restapi": {"listen": f"127.0.0.1:{member.rest}", "connect_address": f"127.0.0.1:{member.rest}"},
-        "etcd3": {"host": f"127.0.0.1:{etcd}"},
+        # Not etcd3: with it Patroni before 3.0.3 lets a leader that was paused take the lock back from its successor.
+        "etcd": {"host": f"127.0.0.1:{etcd}"},
         "bootstrap": {
             "dcs": {
                 "ttl": TTL,

@@ -49,6 +49,11 @@ def find_programs() -> dict[str, str]:
     missing = [package for name, package in PACKAGES.items() if found[name] is None]
     if not _server_binaries():
         missing.append("postgresql")
+    if (
+        "patroni" not in missing
+        and subprocess.run(["/usr/bin/python3", "-c", "import etcd"], stderr=subprocess.DEVNULL, check=False).returncode
+    ):
+        missing.append("python3-etcd")
     if missing:
         raise Missing(f"`make patroni` needs Debian packages that are not there: apt-get install {' '.join(missing)}")
     return {name: path for name, path in found.items() if path}
@@ -79,7 +84,7 @@ class Stack:
             ]
             urls = [f"http://127.0.0.1:{port}" for port in (self._etcd, peer)]
             self._launch(
-                "etcd", "etcd", "--data-dir", self.folder / "etcd", "--unsafe-no-fsync",
+                "etcd", "etcd", "--data-dir", self.folder / "etcd", "--unsafe-no-fsync", "--enable-v2",
                 "--listen-client-urls", urls[0], "--advertise-client-urls", urls[0], "--listen-peer-urls", urls[1],
                 "--initial-advertise-peer-urls", urls[1], "--initial-cluster", f"default={urls[1]}",
             )  # fmt: skip
