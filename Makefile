@@ -4,7 +4,7 @@ python := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress witness check bench bench-growth bench-scale schema docs wheel-demo lock locked clean
+.PHONY: help demo test stress witness check bench bench-growth bench-scale schema docs patroni wheel-demo lock locked clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -19,6 +19,9 @@ test: .venv/installed ## run all tests on an embedded PostgreSQL
 stress: .venv/installed ## ten minutes of everything at once (SECONDS=600 SEED=...), then growth to a million jobs
 	@INTURN_STRESS_SECONDS=$(or $(SECONDS),600) INTURN_STRESS_SEED=$(SEED) $(python) -m pytest -q tests/flow/test_stress.py
 	@INTURN_TEST_GROWTH=1000000 $(python) -m pytest -q tests/sql/test_growth.py
+
+patroni: .venv/installed ## fail over for real: three nodes under Patroni (Debian's packages; it names what is missing)
+	@$(python) -m tests.failover.patroni
 
 check: .venv/installed ## lint, format, types, layers
 	@echo "ruff check"   && $(python) -m ruff check --quiet

@@ -952,6 +952,12 @@ BEGIN
     SELECT array_agg(lock) INTO v_result FROM stopped;
     RETURN v_result;
 END $$;
+CREATE FUNCTION inturn.next_epoch(p_fence bigint, p_timeline bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT (p_fence >> 56 << 56) + (p_timeline << 40)
+           + CASE WHEN p_timeline > (p_fence >> 40) & 65535 THEN 0 ELSE 1::bigint << 56 END
+$$;
 CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::xid8, OUT delay interval, OUT told boolean, OUT horizon xid8) RETURNS record
     LANGUAGE sql STABLE
     SET search_path TO 'inturn', 'pg_temp'
@@ -1106,6 +1112,18 @@ BEGIN
     END IF;
     IF v_back.queues IS NOT NULL THEN
         PERFORM wake(v_back.queues || release_lanes(v_back.lanes));
+    END IF;
+END $$;
+CREATE FUNCTION inturn.raise_fences(p_timeline bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_fence bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('inturn fences ' || current_schema(), 0));
+    v_fence := nextval('fences');
+    IF (v_fence >> 40) & 65535 <> p_timeline THEN
+        PERFORM setval('fences', next_epoch(v_fence, p_timeline));
     END IF;
 END $$;
 CREATE FUNCTION inturn.ready_queues() RETURNS text[]
@@ -1554,6 +1572,10 @@ DECLARE
     v_claim uuid := gen_random_uuid();
     v_now   timestamptz := clock();
 BEGIN
+    -- A standby that was promoted may not know the last fences that the old primary gave.
+    IF (nextval('fences') >> 40) & 65535 <> timeline() THEN
+        PERFORM raise_fences(timeline());
+    END IF;
     RETURN QUERY
     UPDATE jobs
     SET status = 'doing',
@@ -1612,6 +1634,14 @@ CREATE FUNCTION inturn.tell_ended(p_id bigint) RETURNS boolean
 BEGIN
     PERFORM pg_notify('inturn ended', p_id::text);
     RETURN true;
+END $$;
+CREATE FUNCTION inturn.timeline() RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint - 1) & 65535;
+EXCEPTION WHEN OTHERS THEN
+    RETURN NULL;
 END $$;
 CREATE FUNCTION inturn.times_lost(p_errors jsonb) RETURNS integer
     LANGUAGE plpgsql IMMUTABLE

@@ -8,6 +8,10 @@ DECLARE
     v_claim uuid := gen_random_uuid();
     v_now   timestamptz := clock();
 BEGIN
+    -- A standby that was promoted may not know the last fences that the old primary gave.
+    IF (nextval('fences') >> 40) & 65535 <> timeline() THEN
+        PERFORM raise_fences(timeline());
+    END IF;
     RETURN QUERY
     UPDATE jobs
     SET status = 'doing',

@@ -1,0 +1,95 @@
+"""Real workers and producers beside a database that fails over, and what came of it."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psycopg
+
+from tests.failover.cluster import LIMIT, wait_until
+from tests.failover.history import Event, Report, read, report
+
+ROOT = Path(__file__).parents[2]
+LANES = 4  # of each producer
+CONCURRENCY = 6
+HEARTBEAT, STALLED = 1, 6  # seconds: an outage that a test can afford is longer than the second
+
+
+class Load:
+    """A worker and a producer for each way to the database, which is a DSN or an environment that holds one."""
+
+    def __init__(self, log: Path, *ways: str | Mapping[str, str], pause: float = 0.01) -> None:
+        self.log = log
+        self._ways = [{"INTURN_DSN": way} if isinstance(way, str) else way for way in ways]
+        self._pause = pause
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.producers: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        self.log.touch()
+        worker = [str(Path(sys.executable).with_name("queue")), "-a", "tests.failover.load_app:app", "worker"]
+        worker += ["-c", str(CONCURRENCY), "--heartbeat", str(HEARTBEAT), "--stalled-after", str(STALLED)]
+        producer = [sys.executable, "-m", "tests.failover.load_app"]
+        for n, way in enumerate(self._ways):
+            lanes = ",".join(f"lane{n}_{lane}" for lane in range(LANES))
+            self.workers.append(self._launch(worker, f"worker{n}", way))
+            self.producers.append(self._launch([*producer, lanes, str(self._pause)], f"producer{n}", way))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        for process in (*self.producers, *self.workers):
+            process.kill()
+            process.wait()
+        if error is not None:
+            for output in sorted(self.log.parent.glob("*.out")):
+                error.add_note(f"{output.name}:\n{output.read_text()[-3000:]}")
+
+    def _launch(self, command: list[str], name: str, way: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "FAILOVER_LOG": str(self.log), "PYTHONPATH": str(ROOT), **way}
+        with (self.log.parent / f"{name}.out").open("wb") as output:
+            return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
+
+    @property
+    def dsn(self) -> str:
+        return self._ways[0]["INTURN_DSN"]
+
+    def events(self) -> list[Event]:
+        return read(self.log)
+
+    def goes_on(self, jobs: int = 200) -> None:
+        """Return when so many more jobs were acknowledged, and have ended."""
+        enough = {kind: self.count(kind) + jobs for kind in ("ack", "end")}
+        wait_until(lambda: all(self.count(kind) >= count for kind, count in enough.items()), "the load's going on")
+
+    def await_event(self, kind: str, lane: str) -> None:
+        wait_until(lambda: any(event[:2] == (kind, lane) for event in self.events()), f"the {kind} of {lane}")
+
+    def count(self, kind: str) -> int:
+        assert self.all_alive(), "a worker or a producer has ended"
+        return sum(event.kind == kind for event in self.events())
+
+    def all_alive(self) -> bool:
+        return all(process.poll() is None for process in (*self.workers, *self.producers))
+
+    def finish(self, forgotten_at: Sequence[int] = ()) -> Report:
+        """Let all that was deferred end; everybody leaves in order."""
+        self._leave(self.producers)
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            left = "SELECT count(*) FROM inturn.jobs"
+            wait_until(lambda: self._has_none(connection, left), "the end of all jobs")
+        assert all(worker.poll() is None for worker in self.workers), "a worker has ended"
+        self._leave(self.workers)
+        return report(self.events(), forgotten_at)
+
+    def _has_none(self, connection: psycopg.Connection, left: str) -> bool:
+        return connection.execute(left.encode()).fetchone() == (0,)
+
+    def _leave(self, processes: list[subprocess.Popen[bytes]]) -> None:
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        assert [process.wait(LIMIT) for process in processes] == [0] * len(processes)

@@ -1,0 +1,114 @@
+"""`make patroni`: three nodes under Patroni, workers and producers on three ways to them, and a leader that goes away.
+
+Each event is made once with an asynchronous and once with a synchronous standby. A worker and a producer come through a
+multi-host DSN, through HAProxy, and through PgBouncer and HAProxy.
+"""
+
+import itertools
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.failover.cluster import wait_until
+from tests.failover.history import Event, report
+from tests.failover.load import Load
+from tests.failover.patroni.stack import Missing, Stack
+
+COLUMNS = ["standby", "event", "gap", "acknowledged", "lost", "run twice", "out of order", "overlaps", "workers alive"]
+
+
+class Window(NamedTuple):
+    event: str
+    begin: int
+    end: int
+    alive: int
+
+
+def switch_over(stack: Stack, load: Load) -> None:
+    old = stack.switch_over()
+    wait_until(lambda: stack.leader() not in (None, old), "a new leader")
+
+
+def kill(stack: Stack, load: Load) -> None:
+    old = stack.kill()
+    wait_until(lambda: stack.leader() not in (None, old), "a new leader")
+    load.goes_on()
+    stack.start(old)
+
+
+def pause(stack: Stack, load: Load) -> None:
+    """The old leader wakes up when another one has long taken over, and Patroni takes its role away."""
+    old = stack.pause()
+    wait_until(lambda: stack.leader() not in (None, old), "a new leader")
+    load.goes_on()
+    stack.resume(old)
+
+
+EVENTS: dict[str, Callable[[Stack, Load], None]] = {
+    "switch-over": switch_over,
+    "kill -9 of the leader": kill,
+    "leader paused, comes back": pause,
+}
+
+
+def try_all(*, synchronous: bool) -> list[list[str]]:
+    with Stack(synchronous=synchronous) as stack, tempfile.TemporaryDirectory() as folder:
+        pooled = {
+            "INTURN_DSN": stack.through_pgbouncer,
+            "INTURN_LISTEN_DSN": stack.through_haproxy,
+            "FAILOVER_POOLER": "yes",
+        }
+        with Load(Path(folder, "log"), stack.multi_host, stack.through_haproxy, pooled, pause=0.03) as load:
+            load.goes_on()
+            windows = [go_through(stack, load, event) for event in EVENTS]
+            load.finish()
+            return [row(load.events(), window, synchronous=synchronous) for window in windows]
+
+
+def go_through(stack: Stack, load: Load, event: str) -> Window:
+    print(f"  {event} …", flush=True)
+    begin = time.monotonic_ns()
+    EVENTS[event](stack, load)
+    load.goes_on()
+    wait_until(stack.is_whole, "three nodes again")
+    load.goes_on()
+    return Window(event, begin, time.monotonic_ns(), sum(worker.poll() is None for worker in load.workers))
+
+
+def row(events: list[Event], window: Window, *, synchronous: bool) -> list[str]:
+    """Of what was acknowledged and of what started meanwhile."""
+    acks = [event for event in events if event.kind == "ack" and window.begin <= event.at < window.end]
+    ends = sorted(event.at for event in events if event.kind == "end" and window.begin <= event.at < window.end)
+    gap, last = max((after - before, before) for before, after in itertools.pairwise(ends))
+    found = report(events, [] if synchronous else [last + 1])
+    starts = {event[1:3] for event in events if event.kind == "start" and window.begin <= event.at < window.end}
+    return [
+        "synchronous" if synchronous else "asynchronous",
+        window.event,
+        f"{gap / 1e9:.1f} s",
+        str(len(acks)),
+        str(len(found.lost & {event[1:3] for event in acks})),
+        str(len(found.twice & starts)),
+        str(sum(window.begin <= later.start < window.end for _, later in found.overtaken)),
+        str(sum(window.begin <= later.start < window.end for _, later in found.overlaps)),
+        str(window.alive),
+    ]
+
+
+def main() -> None:
+    rows = []
+    try:
+        for synchronous in (False, True):
+            print(f"three nodes, {'' if synchronous else 'a'}synchronous", flush=True)
+            rows += try_all(synchronous=synchronous)
+    except Missing as missing:
+        sys.exit(str(missing))
+    for cells in (COLUMNS, ["---"] * len(COLUMNS), *rows):
+        print(f"| {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
