@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from inturn import drive, sql
+from inturn.conditions import first_line
 from inturn.errors import ConnectorException, SchemaMismatch
 
 VERSION_TABLE = "schema_version"
@@ -142,11 +143,17 @@ def _plain_errors() -> Iterator[None]:
             except DBAPIError as error:
                 raise error.orig or error from None
     except ConnectorException as error:
-        if not isinstance(error.__cause__, pg.LockNotAvailable):
-            raise
-        raise ConnectorException(
-            "A long transaction holds a table of the queue, nothing was changed. End it (see pg_stat_activity) and try again."
-        ) from error
+        match error.__cause__:
+            case pg.LockNotAvailable():
+                raise ConnectorException(
+                    "A long transaction holds a table of the queue, nothing was changed. End it (see pg_stat_activity) and try again."
+                ) from error
+            case pg.InsufficientPrivilege() as refused:
+                raise ConnectorException(
+                    f"The database refused: {first_line(refused)}. Nothing was changed. Try again as the owner of the schema, or "
+                    "as a member of the role that owns it"
+                ) from error
+        raise
 
 
 def _config(connection: Connection, schema: str) -> Config:
