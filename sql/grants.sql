@@ -13,8 +13,13 @@ DECLARE
     v_change  text;
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = v_schema AND relname = 'granted_roles') THEN
-        RAISE EXCEPTION 'the database has no schema % of inturn', quote_literal({schema}) USING HINT = 'Create it: queue migrate';
+        RAISE EXCEPTION 'there is no schema % of inturn', quote_literal({schema})
+            USING ERRCODE = 'invalid_schema_name', HINT = 'Create it: queue migrate';
     END IF;
+    FOR v_change IN SELECT member FROM unnest(v_members) AS member WHERE to_regrole(quote_ident(member)) IS NULL LOOP
+        RAISE EXCEPTION 'there is no role %, which should become a member', quote_ident(v_change)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Create it: CREATE ROLE ' || quote_ident(v_change) || ' LOGIN';
+    END LOOP;
     PERFORM pg_advisory_xact_lock(hashtextextended('inturn migrate ' || {schema}, 0));
     SET LOCAL lock_timeout = '10s';   -- whoever needs a table that we wait for waits behind us
 

@@ -130,6 +130,8 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
             raw.execute(SQL("SET LOCAL ROLE {}").format(Identifier(str(owner))))
         # pg_temp last and by name, else a temporary table could stand in for one of ours inside a function.
         raw.execute(SQL("SET LOCAL search_path = {}, pg_temp").format(Identifier(schema)))
+        if raw.execute("SELECT current_schema()").fetchone() != (schema,):  # or what we create would be temporary
+            raise pg.InsufficientPrivilege(f"there is no schema {schema!r}, or permission is denied for it")
         yield connection
 
 
@@ -146,7 +148,8 @@ def _plain_errors() -> Iterator[None]:
         match error.__cause__:
             case pg.LockNotAvailable():
                 raise ConnectorException(
-                    "A long transaction holds a table of the queue, nothing was changed. End it (see pg_stat_activity) and try again."
+                    "A long transaction holds a table of the queue, nothing was changed. "
+                    "End it (see pg_stat_activity) and try again."
                 ) from error
             case pg.InsufficientPrivilege() as refused:
                 raise ConnectorException(
