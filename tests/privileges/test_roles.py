@@ -228,6 +228,7 @@ def test_what_a_role_is_not_given_it_is_refused(admin: Session, log_in: Log) -> 
 def test_the_owner_could_do_all_of_it(log_in: Log) -> None:
     """So nothing above is refused for being wrong."""
     owner = log_in("owner")
+    owner.execute("SET search_path = inturn, pg_temp")
     wrong = []
     for statement in sorted({statement for _, statement in REFUSED}):
         try:
