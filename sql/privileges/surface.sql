@@ -37,6 +37,8 @@ SELECT * FROM (VALUES
     ('function', 'check_fence',         '{worker}', NULL),
 
     -- What workers do for each other.
+    ('function', 'last_heartbeats',     '{worker}', NULL),
+    ('function', 'declare_dead',        '{worker}', NULL),
     ('function', 'rescue',              '{worker}', NULL),
     ('function', 'reconcile',           '{worker}', NULL),
     ('function', 'prepare_history',     '{worker}', NULL),

@@ -191,7 +191,8 @@ DEFER = [
 WORK = [
     REGISTER,
     "SELECT inturn.claim(gen_random_uuid(), NULL, 1)",
-    "SELECT inturn.rescue('0 s')",
+    "SELECT inturn.rescue()",
+    "SELECT inturn.declare_dead('{}', '{}')",
     "SELECT inturn.finish(NULL, NULL, 0, '{1}', ARRAY[gen_random_uuid()], '{succeeded}', '{NULL}')",
     "SELECT inturn.prune_history('0 s')",
 ]
