@@ -31,7 +31,7 @@ CREATE TYPE inturn.retry_policy AS ENUM (
     'release'
 );
 CREATE FUNCTION inturn.abort_requests(p_worker uuid) RETURNS TABLE(id bigint)
-    LANGUAGE sql STABLE
+    LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     SELECT id FROM jobs WHERE status = 'doing' AND worker_id = p_worker AND abort
@@ -52,7 +52,7 @@ CREATE FUNCTION inturn.audit(p_operation text, p_lock text, p_jobs bigint, p_by 
     VALUES (clock(), coalesce(p_by, session_user), p_operation, p_lock, p_jobs, p_reason)
 $$;
 CREATE FUNCTION inturn.await_end(p_id bigint) RETURNS TABLE(status inturn.job_status, result jsonb, error text)
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
@@ -124,7 +124,7 @@ BEGIN
     WHERE NOT gone.awaited OR tell_ended(gone.id);
 END $$;
 CREATE FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean DEFAULT false) RETURNS inturn.job_status
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
@@ -159,7 +159,7 @@ BEGIN
     );
 END $$;
 CREATE FUNCTION inturn.cancel_waiting(p_lock text, p_by text DEFAULT NULL::text) RETURNS bigint
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
@@ -233,7 +233,7 @@ BEGIN
     FROM chosen, rest;
 END $$;
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
@@ -283,7 +283,7 @@ CREATE TABLE inturn.jobs (
 )
 WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_patient boolean DEFAULT false) RETURNS SETOF inturn.jobs
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -360,7 +360,7 @@ BEGIN
     END LOOP;
 END $$;
 CREATE FUNCTION inturn.claim_further(p_worker uuid, p_queues text[], p_priorities integer[], p_after bigint[], p_limit integer) RETURNS SETOF inturn.jobs
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -392,10 +392,14 @@ END $$;
 CREATE FUNCTION inturn.clock() RETURNS timestamp with time zone
     LANGUAGE sql STABLE
     AS $$
-    SELECT coalesce(nullif(current_setting('inturn.clock', true), '')::timestamptz, statement_timestamp())
+    SELECT coalesce(
+        CASE WHEN current_setting('inturn.clock', true) <> '' THEN
+            CASE WHEN pg_has_role(session_user, current_user, 'MEMBER') THEN current_setting('inturn.clock')::timestamptz END
+        END,
+        statement_timestamp())
 $$;
 CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp with time zone[]) RETURNS SETOF uuid
-    LANGUAGE sql
+    LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     WITH silent AS MATERIALIZED (
@@ -407,7 +411,7 @@ CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp wit
     DELETE FROM workers USING silent WHERE workers.id = silent.id RETURNING workers.id
 $$;
 CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval) RETURNS bigint
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $_$
 DECLARE
@@ -450,7 +454,7 @@ BEGIN
     RETURN v_job.id;
 END $_$;
 CREATE FUNCTION inturn.defer_job(p_task text, p_args jsonb, p_queue text, p_lock text, p_priority integer, p_at timestamp with time zone, p_in interval, p_on_retry inturn.retry_policy, p_on_failure inturn.failure_policy, p_timeout interval) RETURNS bigint
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
@@ -466,7 +470,7 @@ BEGIN
     RETURN v_id;
 END $$;
 CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[]) RETURNS TABLE(id bigint, is_new boolean)
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
@@ -503,7 +507,7 @@ BEGIN
     PERFORM wake(p_queues);
 END $$;
 CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[]) RETURNS bigint
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET lock_timeout TO '5s'
     AS $$
@@ -582,7 +586,7 @@ BEGIN
     RETURN QUERY SELECT * FROM unnest(v_ids, v_new);
 END $$;
 CREATE FUNCTION inturn.delete_job(p_id bigint) RETURNS boolean
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
@@ -591,7 +595,7 @@ BEGIN
     RETURN FOUND;
 END $$;
 CREATE FUNCTION inturn.delete_old_jobs(p_older interval, p_queue text, p_statuses inturn.job_status[]) RETURNS bigint
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
@@ -606,7 +610,7 @@ BEGIN
     RETURN v_count;
 END $$;
 CREATE FUNCTION inturn.explain(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
-    LANGUAGE plpgsql STABLE
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
@@ -724,7 +728,7 @@ CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text) RETURNS TABLE(
     FROM serving HAVING count(*) > 0 AND bool_and(busy >= concurrency)
 $$;
 CREATE FUNCTION inturn.finish(p_worker uuid, p_queues text[], p_want integer, p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(finished_id bigint, next inturn.jobs)
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -795,8 +799,32 @@ BEGIN
     ORDER BY head.priority DESC, head.id
     LIMIT p_want;
 END $$;
-CREATE FUNCTION inturn.has_ended(p_id bigint, p_claim uuid, p_fence bigint) RETURNS boolean
+CREATE FUNCTION inturn.grant_to(p_role text, p_kind text) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+DECLARE
+    v_change text;
+BEGIN
+    INSERT INTO granted_roles (role, kind) VALUES (p_role, p_kind) ON CONFLICT (role) DO UPDATE SET kind = excluded.kind;
+    FOR v_change IN
+        SELECT format('REVOKE ALL ON ALL %s IN SCHEMA %I FROM %I', kind, current_schema(), p_role)
+        FROM unnest(ARRAY['FUNCTIONS', 'TABLES', 'SEQUENCES']) AS kind
+        UNION ALL
+        SELECT format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), p_role)
+        UNION ALL
+        SELECT format('GRANT EXECUTE ON FUNCTION %s TO %I', pg_proc.oid::regprocedure, p_role)
+        FROM surface JOIN pg_proc ON proname = name AND pronamespace = quote_ident(current_schema())::regnamespace
+        WHERE kind = 'function' AND p_kind = ANY (roles)
+        UNION ALL
+        SELECT format('GRANT SELECT %s ON %I TO %I', '(' || columns || ')', name, p_role)
+        FROM surface WHERE kind = 'table' AND p_kind = ANY (roles)
+    LOOP
+        EXECUTE v_change;
+    END LOOP;
+END $$;
+CREATE FUNCTION inturn.has_ended(p_id bigint, p_claim uuid, p_fence bigint) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
@@ -808,7 +836,7 @@ BEGIN
     );
 END $$;
 CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval) RETURNS boolean
-    LANGUAGE sql
+    LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     WITH alive AS (
@@ -909,7 +937,7 @@ CREATE FUNCTION inturn.lane_sleeps(p_lock text) RETURNS boolean
     FROM (SELECT p_lock AS lock) AS asked LEFT JOIN lanes AS lane ON lane.lock = asked.lock
 $$;
 CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id uuid, heartbeat_at timestamp with time zone, late boolean)
-    LANGUAGE sql STABLE
+    LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     SELECT id, heartbeat_at, heartbeat_at < clock() - p_late_after
@@ -917,7 +945,7 @@ CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id u
     FROM workers
 $$;
 CREATE FUNCTION inturn.leave(p_worker uuid, p_error text DEFAULT NULL::text, p_max_lost integer DEFAULT 5) RETURNS bigint
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
@@ -959,7 +987,7 @@ CREATE FUNCTION inturn.next_epoch(p_fence bigint, p_timeline bigint) RETURNS big
            + CASE WHEN p_timeline > (p_fence >> 40) & 65535 THEN 0 ELSE 1::bigint << 56 END
 $$;
 CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::xid8, OUT delay interval, OUT told boolean, OUT horizon xid8) RETURNS record
-    LANGUAGE sql STABLE
+    LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET enable_seqscan TO 'off'
     AS $$
@@ -982,13 +1010,13 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
     FROM (SELECT CASE WHEN p_horizon IS NULL THEN pg_current_xact_id() ELSE p_horizon END) AS began(horizon)
 $$;
 CREATE FUNCTION inturn.owned(p_worker uuid) RETURNS SETOF inturn.jobs
-    LANGUAGE sql STABLE
+    LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     SELECT * FROM jobs WHERE status = 'doing' AND worker_id = p_worker ORDER BY id
 $$;
 CREATE FUNCTION inturn.pause_lane(p_lock text, p_reason text DEFAULT NULL::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_by text DEFAULT NULL::text) RETURNS boolean
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
@@ -1009,7 +1037,7 @@ BEGIN
     RETURN true;
 END $$;
 CREATE FUNCTION inturn.prepare_history(p_days integer) RETURNS integer
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET "TimeZone" TO 'UTC'
     SET lock_timeout TO '2s'
@@ -1050,7 +1078,7 @@ BEGIN
     UPDATE jobs SET status = 'todo' FROM due WHERE jobs.id = due.id;
 END $$;
 CREATE FUNCTION inturn.prune_history(p_keep interval) RETURNS integer
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET "TimeZone" TO 'UTC'
     SET lock_timeout TO '200ms'
@@ -1080,7 +1108,7 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN NULL;
 END $$;
 CREATE FUNCTION inturn.put_back(p_ids bigint[], p_claims uuid[]) RETURNS void
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -1151,7 +1179,7 @@ BEGIN
     RETURN v_result;
 END $$;
 CREATE FUNCTION inturn.reconcile(p_after text, p_limit integer) RETURNS text
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET enable_seqscan TO 'off'
     AS $$
@@ -1181,7 +1209,7 @@ BEGIN
     RETURN CASE WHEN cardinality(v_locks) = p_limit THEN v_locks[p_limit] END;
 END $$;
 CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS void
-    LANGUAGE sql
+    LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     INSERT INTO schedules (task, periodic_id, cron, tz, since)
@@ -1192,7 +1220,7 @@ CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[],
        OR schedules.since > clock() + interval '1 day'   -- written by a clock that was wrong
 $$;
 CREATE FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[] DEFAULT NULL::text[]) RETURNS uuid
-    LANGUAGE sql
+    LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     INSERT INTO workers (id, name, hostname, pid, queues, tasks, concurrency, started_at, heartbeat_at, loop_turned_at)
@@ -1258,7 +1286,7 @@ BEGIN
     END IF;
 END $$;
 CREATE FUNCTION inturn.rescue(p_max_lost integer DEFAULT 5, p_worker uuid DEFAULT NULL::uuid, p_lost boolean DEFAULT true, p_error text DEFAULT NULL::text) RETURNS TABLE(id bigint, worker_id uuid, failed boolean)
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
@@ -1324,7 +1352,7 @@ BEGIN
     END LOOP;
 END $$;
 CREATE FUNCTION inturn.resume_lane(p_lock text, p_by text DEFAULT NULL::text) RETURNS boolean
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
@@ -1358,7 +1386,7 @@ BEGIN
     END LOOP;
 END $$;
 CREATE FUNCTION inturn.retry(p_ids bigint[], p_claims uuid[], p_delays interval[], p_errors jsonb[], p_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_priorities integer[] DEFAULT NULL::integer[], p_queues text[] DEFAULT NULL::text[], p_locks text[] DEFAULT NULL::text[], p_uncharged boolean[] DEFAULT NULL::boolean[]) RETURNS TABLE(id bigint)
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -1423,7 +1451,7 @@ BEGIN
     END IF;
 END $$;
 CREATE FUNCTION inturn.retry_head(p_lock text, p_by text DEFAULT NULL::text) RETURNS bigint
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
@@ -1445,7 +1473,7 @@ BEGIN
     RETURN v_id;
 END $$;
 CREATE FUNCTION inturn.retry_job(p_id bigint) RETURNS boolean
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
@@ -1465,7 +1493,7 @@ BEGIN
     RETURN false;
 END $$;
 CREATE FUNCTION inturn.retry_job_changed(p_id bigint, p_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_priority integer DEFAULT NULL::integer, p_queue text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS boolean
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
@@ -1520,7 +1548,7 @@ BEGIN
     RETURN v_back.count;
 END $$;
 CREATE FUNCTION inturn.set_awake(p_worker uuid, p_awake boolean) RETURNS void
-    LANGUAGE sql
+    LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     UPDATE workers SET awake = p_awake WHERE id = p_worker
@@ -1542,7 +1570,7 @@ BEGIN
     END IF;
 END $$;
 CREATE FUNCTION inturn.skip_head(p_lock text, p_by text DEFAULT NULL::text) RETURNS bigint
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
@@ -1818,6 +1846,11 @@ CREATE TABLE inturn.finished_jobs_default (
     errors jsonb CONSTRAINT finished_jobs_errors_not_null NOT NULL,
     result jsonb,
     timeout interval
+);
+CREATE TABLE inturn.granted_roles (
+    role text NOT NULL,
+    kind text NOT NULL,
+    CONSTRAINT granted_roles_kind CHECK ((kind = ANY (ARRAY['producer'::text, 'worker'::text, 'operator'::text, 'monitor'::text])))
 );
 ALTER TABLE inturn.jobs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME inturn.jobs_id_seq
@@ -2098,6 +2131,17 @@ WITH (fillfactor='50');
 CREATE TABLE inturn.schema_version (
     version_num character varying(32) NOT NULL
 );
+CREATE VIEW inturn.surface AS
+ SELECT kind,
+    name,
+    roles,
+    columns
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'leave'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'owned'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout'::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, awaited, begun, yields'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, stopped, stopped_at, stopped_until, stopped_by, stop_reason'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
+COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
+COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
+COMMENT ON COLUMN inturn.surface.roles IS 'Who may: producer, worker, operator, monitor.';
+COMMENT ON COLUMN inturn.surface.columns IS 'The columns that they may read; NULL: all.';
 CREATE VIEW inturn.worker_status AS
  SELECT id,
     name,
@@ -2137,6 +2181,8 @@ ALTER TABLE ONLY inturn.applied_code
     ADD CONSTRAINT applied_code_pkey PRIMARY KEY (checksum);
 ALTER TABLE ONLY inturn.fences_seen
     ADD CONSTRAINT fences_seen_pkey PRIMARY KEY (resource);
+ALTER TABLE ONLY inturn.granted_roles
+    ADD CONSTRAINT granted_roles_pkey PRIMARY KEY (role);
 ALTER TABLE ONLY inturn.jobs
     ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY inturn.lane_audit

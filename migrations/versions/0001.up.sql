@@ -196,6 +196,14 @@ CREATE TABLE fences_seen (
     CONSTRAINT fences_seen_resource_length CHECK (octet_length(resource) BETWEEN 1 AND 1024)
 ) WITH (fillfactor = 50);
 
+-- The roles of the database that were given what a producer, worker, operator or monitor may do (see grant_to). Each migration gives
+-- it to them anew. Names, not oids: a copy of this table in another cluster must not name strangers.
+CREATE TABLE granted_roles (
+    role text PRIMARY KEY,
+    kind text NOT NULL,
+    CONSTRAINT granted_roles_kind CHECK (kind IN ('producer', 'worker', 'operator', 'monitor'))
+);
+
 -- Which functions and views were applied, so that a worker can tell whether they are the ones it knows.
 CREATE TABLE applied_code (
     checksum   text        PRIMARY KEY,

@@ -1,11 +1,11 @@
 """Brings a database's schema to what this version works on.
 
 Tables, types and indexes are history: Alembic revisions, each a file of SQL. Functions and views are code: replaced as
-a whole after the revisions, in the same transaction, their checksum recorded. Two migrations at once wait for each other;
-either everything of a migration takes effect or nothing.
+a whole after the revisions, in the same transaction, their checksum recorded, and closed to everybody who was not given a part
+of them (sql/privileges). Two migrations at once wait for each other; either everything of a migration takes effect or nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from inturn import drive, sql
+from inturn.conditions import first_line
 from inturn.errors import ConnectorException, SchemaMismatch
 
 VERSION_TABLE = "schema_version"
@@ -31,14 +32,26 @@ DECLARE
 BEGIN
     FOR v_statement IN
         SELECT format('DROP VIEW IF EXISTS %s CASCADE', oid::regclass)
-        FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'v'
+        FROM pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relkind = 'v'
         UNION ALL
         SELECT format('DROP FUNCTION IF EXISTS %s CASCADE', oid::regprocedure)
-        FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
+        FROM pg_proc WHERE pronamespace = quote_ident(current_schema())::regnamespace
     LOOP
         EXECUTE v_statement;
     END LOOP;
 END $$
+"""
+
+
+EXISTS = "SELECT count(*) FROM pg_namespace WHERE nspname = %s"
+# The owner of what is there, if we may act as it: what a migration creates is to belong to the same role, whoever migrates.
+OWNER = """
+SELECT rolname
+FROM pg_namespace
+LEFT JOIN pg_class ON relnamespace = pg_namespace.oid AND relname = 'jobs'
+JOIN pg_roles ON pg_roles.oid = coalesce(relowner, nspowner)
+WHERE nspname = %s AND rolname <> current_user
+  AND pg_has_role(rolname, CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END)
 """
 
 
@@ -79,6 +92,14 @@ def downgrade(dsn: str, revision: str, schema: str = sql.SCHEMA) -> None:
         command.downgrade(_config(connection, schema), revision)
 
 
+def grant(
+    dsn: str, schema: str = sql.SCHEMA, prefix: str | None = None, members: Mapping[str, Sequence[str]] | None = None
+) -> None:
+    """Create the roles that are missing, make one of them the owner, and give each what it may do; see `sql.grants`."""
+    with _plain_errors(), psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(sql.grants(schema, prefix, members).encode())
+
+
 def check_models(dsn: str, schema: str = sql.SCHEMA) -> None:
     """Raise if Alembic finds a difference between the migrated tables and `tables.py`."""
     with _session(dsn, schema, create=False) as connection:
@@ -102,10 +123,15 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
         # But never wait long for a table that somebody holds: everybody else would queue behind us.
         raw.execute("SET LOCAL lock_timeout = '10s'")
         raw.execute("SET LOCAL client_min_messages = warning")
-        if create:
-            raw.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(schema)))
+        # Not IF NOT EXISTS: that asks for the right to create a schema even where there is one.
+        if create and raw.execute(EXISTS, [schema]).fetchone() == (0,):
+            raw.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
+        for (owner,) in raw.execute(OWNER, [schema]).fetchall():
+            raw.execute(SQL("SET LOCAL ROLE {}").format(Identifier(str(owner))))
         # pg_temp last and by name, else a temporary table could stand in for one of ours inside a function.
         raw.execute(SQL("SET LOCAL search_path = {}, pg_temp").format(Identifier(schema)))
+        if raw.execute("SELECT current_schema()").fetchone() != (schema,):  # or what we create would be temporary
+            raise pg.InsufficientPrivilege(f"there is no schema {schema!r}, or permission is denied for it")
         yield connection
 
 
@@ -119,11 +145,18 @@ def _plain_errors() -> Iterator[None]:
             except DBAPIError as error:
                 raise error.orig or error from None
     except ConnectorException as error:
-        if not isinstance(error.__cause__, pg.LockNotAvailable):
-            raise
-        raise ConnectorException(
-            "A long transaction holds a table of the queue, nothing was changed. End it (see pg_stat_activity) and try again."
-        ) from error
+        match error.__cause__:
+            case pg.LockNotAvailable():
+                raise ConnectorException(
+                    "A long transaction holds a table of the queue, nothing was changed. "
+                    "End it (see pg_stat_activity) and try again."
+                ) from error
+            case pg.InsufficientPrivilege() as refused:
+                raise ConnectorException(
+                    f"The database refused: {first_line(refused)}. Nothing was changed. Try again as the owner of the schema, or "
+                    "as a member of the role that owns it"
+                ) from error
+        raise
 
 
 def _config(connection: Connection, schema: str) -> Config:

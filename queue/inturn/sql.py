@@ -1,17 +1,19 @@
-"""Finds the SQL that ships with inturn, and names the schema in statements.
+"""Finds the SQL that ships with inturn, and names the schema and its roles in it.
 
 In a wheel `sql/` and `migrations/` lie beside this file, in a checkout two folders up.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import LiteralString
 
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Identifier, Literal
 
 SCHEMA = "inturn"
+OWNER = "owner"
+KINDS = ("producer", "worker", "operator", "monitor")
 
 
 @cache
@@ -24,10 +26,12 @@ def shipped(folder: str) -> Path:
 
 
 def code() -> Iterator[str]:
-    """The text of every function, then of every view (which may call functions)."""
+    """The text of every function, of every view (which may call functions), and of what says who may use them."""
     for folder in ("functions", "views"):
         for file in sorted((shipped("sql") / folder).glob("*.sql")):
             yield file.read_text(encoding="utf-8")
+    for name in ("surface", "grant_to", "close"):
+        yield (shipped("sql") / "privileges" / f"{name}.sql").read_text(encoding="utf-8")
 
 
 @cache
@@ -48,6 +52,22 @@ def named(text: LiteralString, schema: str) -> bytes:
     return SQL(text).format(schema=Identifier(schema)).as_bytes(None)
 
 
+def grants(schema: str = SCHEMA, prefix: str | None = None, members: Mapping[str, Sequence[str]] | None = None) -> str:
+    """What gives each role its rights: `prefix` (the schema's name) + `_owner` and so on. `members` of OWNER and KINDS."""
+    names = {kind: f"{prefix or schema}_{kind}" for kind in (OWNER, *KINDS)}
+    pairs = [(names[kind], member) for kind, each in (members or {}).items() for member in each]
+    text = (shipped("sql") / "grants.sql").read_text(encoding="utf-8")
+    filled = SQL(text).format(
+        schema=Literal(schema),
+        owner=Literal(names[OWNER]),
+        roles=Literal([names[kind] for kind in KINDS]),
+        kinds=Literal(list(KINDS)),
+        groups=Literal([group for group, _ in pairs]),
+        members=Literal([member for _, member in pairs]),
+    )
+    return filled.as_string()
+
+
 def script(schema: str = SCHEMA) -> str:
     """What creates everything in a database that has none of it."""
     revisions = sorted((shipped("migrations") / "versions").glob("[0-9]*.up.sql"))
@@ -59,8 +79,8 @@ def script(schema: str = SCHEMA) -> str:
             f"SET search_path = {name}, pg_temp;",
             "SET check_function_bodies = off;  -- they call each other, and stand in no order",
             *(file.read_text(encoding="utf-8") for file in revisions),
-            *code(),
             "CREATE TABLE schema_version (version_num varchar(32) CONSTRAINT schema_version_pkc PRIMARY KEY);",
+            *code(),
             applied.format(revision(), checksum()).as_string(),
             "RESET search_path;",
             "RESET check_function_bodies;",

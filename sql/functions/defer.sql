@@ -1,5 +1,6 @@
 -- defer: one job, from a trigger, psql or another language: SELECT inturn.defer('app.write', '{"letter": "a"}', lock => 'x').
--- It exists if and only if the transaction commits. A thin layer over defer_jobs that says what is wrong with an argument.
+-- It exists if and only if the transaction commits. A thin layer over defer_jobs that says what is wrong with an argument. How deep the
+-- arguments are nested, and how long their numbers are, is not looked at: what Python cannot read fails the job, and says so.
 --
 -- Returns the id of the job that stands. With a queueing lock under which another job waits that is an error (unique_violation),
 -- unless on_conflict is `skip` or `replace`: then it is the other's.
@@ -44,6 +45,9 @@ DECLARE
 BEGIN
     IF v_problem IS NOT NULL THEN
         RAISE EXCEPTION '%', v_problem USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF octet_length(args::text) > 1048576 THEN
+        PERFORM refuse_args(octet_length(args::text), 1048576);
     END IF;
     SELECT * INTO v_job FROM defer_jobs(
         ARRAY[task], ARRAY[args], ARRAY[queue], ARRAY[lock], ARRAY[priority], ARRAY[scheduled_at], NULL,

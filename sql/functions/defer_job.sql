@@ -20,6 +20,9 @@ DECLARE
     v_due timestamptz := coalesce(p_at, v_now + p_in);
     v_id  bigint;
 BEGIN
+    IF octet_length(p_args::text) > 2097152 THEN
+        PERFORM refuse_args(octet_length(p_args::text), 2097152);
+    END IF;
     INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry, on_failure, timeout, status)
     VALUES (p_task, p_args, p_queue, p_lock, p_priority, v_due, v_now, p_on_retry, p_on_failure, p_timeout,
             CASE WHEN v_due > v_now THEN 'scheduled'::job_status ELSE 'todo' END)

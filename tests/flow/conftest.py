@@ -12,10 +12,10 @@ NO_POLL = 600.0  # seconds: whatever happens in a test was not found by polling
 
 
 @pytest.fixture
-def app(dsn: str) -> Iterator[App]:
+def app(app_dsn: str) -> Iterator[App]:
     """An app that sync code may defer through; its workers stop when idle, poll never, and leave signals alone."""
     defaults = {"wait": False, "fetch_job_polling_interval": NO_POLL, "install_signal_handlers": False}
-    app = App(dsn, worker_defaults=defaults)
+    app = App(app_dsn, worker_defaults=defaults)
     with app.open():
         yield app
 

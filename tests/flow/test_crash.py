@@ -35,11 +35,11 @@ def wait_until(condition: Callable[[], Any]) -> None:
 
 
 def test_workers_killed_on_the_way_lose_nothing_and_keep_every_lane_in_order(
-    dsn: str, query: Query, tmp_path: Path
+    app_dsn: str, query: Query, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
     log.touch()
-    environment = {"INTURN_DSN": dsn, "CRASH_LOG": str(log)}
+    environment = {"INTURN_DSN": app_dsn, "CRASH_LOG": str(log)}
     free = {f"free{n}": FREE // PRODUCERS + (n < FREE % PRODUCERS) for n in range(PRODUCERS)}
     producers = [
         spawn(

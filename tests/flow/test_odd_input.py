@@ -21,8 +21,8 @@ def order(item: Any, amount: Any = 1) -> None: ...
 
 
 @pytest.fixture
-def app(dsn: str) -> Iterator[App]:
-    app = App(dsn)
+def app(app_dsn: str) -> Iterator[App]:
+    app = App(app_dsn)
     app.task(name="order")(order)
     with app.open():
         yield app

@@ -25,6 +25,7 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 CLOCK = """
 CREATE TABLE its_clock (shown timestamptz, at timestamptz);
 INSERT INTO its_clock VALUES (now(), now());
+GRANT SELECT ON its_clock TO PUBLIC;
 CREATE OR REPLACE FUNCTION clock() RETURNS timestamptz LANGUAGE sql STABLE
 AS 'SELECT shown + (statement_timestamp() - at) FROM inturn.its_clock'
 """
@@ -197,7 +198,7 @@ async def test_a_changed_expression_repeats_nothing_and_catches_nothing_up(
     await run_once(app)
     set_clock(NOON + 5 * MINUTE)
     await run_once(app)
-    changed = App(dsn, worker_defaults=app.worker_defaults)
+    changed = App(app.connector.dsn, worker_defaults=app.worker_defaults)
     minutely(changed, seen, cron="*/7 * * * *")
     for at in (NOON + 8 * MINUTE, NOON + 15 * MINUTE):
         set_clock(at)
@@ -211,7 +212,7 @@ async def test_a_schedule_that_was_removed_fires_no_more(
     minutely(app, seen)
     set_clock(NOON)
     await run_once(app)
-    without = App(dsn, worker_defaults=app.worker_defaults)
+    without = App(app.connector.dsn, worker_defaults=app.worker_defaults)
     set_clock(NOON + 5 * MINUTE)
     await run_once(without)
     assert query("SELECT count(*) FROM jobs") == [(0,)]

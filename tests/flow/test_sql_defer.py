@@ -85,6 +85,11 @@ BAD: list[tuple[str, str, str]] = [
     ("repeat('x', 513)", "task: give its name", "jobs_task_length"),
     ("'t', '[1]'", "args: give a JSON object", "jobs_args_object"),
     ("'t', NULL", "args: give a JSON object", ""),
+    (
+        "'t', jsonb_build_object('text', repeat('x', 1048576))",
+        "args: 1,048,588 bytes of JSON, at most 1,048,576; store",
+        "",
+    ),
     ("'t', lock => ''", "lock: give 1 to 1,024 bytes", "jobs_lock_length"),
     ("'t', lock => repeat('é', 513)", "lock: give 1 to 1,024 bytes", "jobs_lock_length"),
     ("'t', queueing_lock => ''", "queueing_lock: give 1 to 1,024 bytes", "jobs_queueing_lock_length"),
@@ -108,6 +113,33 @@ def test_a_wrong_argument_is_refused_and_named(
     with pytest.raises((InvalidParameterValue, InvalidTextRepresentation), match=message):
         connection.execute(f"SELECT inturn.defer({arguments})".encode())
     assert jobs(connection) == []
+
+
+LARGE = "jsonb_build_object('text', repeat('x', 2097152))"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"defer_job('t', {LARGE}, 'default', NULL, 0, NULL, NULL, 'hold', 'continue', NULL)",
+        f"defer_jobs('{{t,t}}', ARRAY['{{}}', {LARGE}], '{{default,default}}', NULL, '{{0,0}}', NULL, NULL)",
+        f"defer_jobs('{{t}}', ARRAY[{LARGE}], '{{default}}', NULL, '{{0}}', NULL, NULL, p_queueing_locks => '{{k}}')",
+    ],
+    ids=["one", "many", "under a queueing lock"],
+)
+def test_no_function_that_defers_takes_arguments_without_a_limit(
+    connection: psycopg.Connection[Any], call: str
+) -> None:
+    with pytest.raises(InvalidParameterValue, match="args: 2,097,164 bytes of JSON, at most 2,097,152; store"):
+        connection.execute(f"SELECT inturn.{call}".encode())
+    assert jobs(connection) == []
+
+
+def test_what_python_takes_the_database_takes_too(dsn: str) -> None:
+    """Here a list of digits is half as long again."""
+    with App(dsn).open() as app:
+        app.configure_task("t").defer(digits=[1] * 524_200)
+        app.configure_task("t").batch_defer({"digits": [1] * 524_200}, {"text": "é" * 524_200})
 
 
 def test_whatever_a_constraint_on_new_jobs_refuses_is_said_in_words_before(connection: psycopg.Connection[Any]) -> None:

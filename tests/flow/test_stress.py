@@ -58,8 +58,8 @@ class Tail:
 class Play:
     """The processes, and who does what to them."""
 
-    def __init__(self, dsn: str, log: Path) -> None:
-        self.dsn, self.log = dsn, log
+    def __init__(self, dsn: str, app_dsn: str, log: Path) -> None:
+        self.app_dsn, self.log = app_dsn, log
         self.dice, self.tail = random.Random(SEED), Tail(log)
         self.until = time.monotonic() + SECONDS
         self.connection = psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")
@@ -68,7 +68,7 @@ class Play:
         self.asleep: dict[Process, float] = {}  # since when
 
     def spawn(self, *arguments: str) -> Process:
-        environment = os.environ | {"INTURN_DSN": self.dsn, "STRESS_LOG": str(self.log)}
+        environment = os.environ | {"INTURN_DSN": self.app_dsn, "STRESS_LOG": str(self.log)}
         root = Path(__file__).parents[2]
         return subprocess.Popen([sys.executable, "-m", "tests.flow.stress_app", *arguments], cwd=root, env=environment)
 
@@ -211,11 +211,11 @@ class Play:
 
 
 def test_everything_at_once_with_processes_that_are_killed_and_stopped(
-    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    dsn: str, app_dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "log"
     with ExitStack() as stack:
-        play = Play(dsn, log)
+        play = Play(dsn, app_dsn, log)
         stack.callback(play.close)
         play.go_on()
         play.end()

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def app(dsn: str) -> Iterator[App]:
-    app = App(dsn)
+def app(app_dsn: str) -> Iterator[App]:
+    app = App(app_dsn)
     app.task(name="note")(note)
     yield app
     app.close()

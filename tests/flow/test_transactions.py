@@ -30,7 +30,7 @@ WRITE = "INSERT INTO effects VALUES (%s)"
 @pytest.fixture(autouse=True)
 def effects(dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
-        connection.execute("CREATE TABLE effects (job_id bigint)")
+        connection.execute("CREATE TABLE effects (job_id bigint); GRANT ALL ON effects TO PUBLIC")
 
 
 @pytest.fixture
@@ -313,13 +313,13 @@ async def test_a_commit_that_gets_lost_on_the_way_is_not_done_twice(
 
 
 @pytest.fixture
-def worker_process(dsn: str) -> Iterator[Callable[[], "subprocess.Popen[bytes]"]]:
+def worker_process(app_dsn: str) -> Iterator[Callable[[], "subprocess.Popen[bytes]"]]:
     processes: list[subprocess.Popen[bytes]] = []
 
     def start() -> "subprocess.Popen[bytes]":
         root = Path(__file__).parents[2]
         command = [sys.executable, "-m", "tests.flow.commit_app"]
-        processes.append(subprocess.Popen(command, cwd=root, env=os.environ | {"INTURN_DSN": dsn}))
+        processes.append(subprocess.Popen(command, cwd=root, env=os.environ | {"INTURN_DSN": app_dsn}))
         return processes[-1]
 
     yield start

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import click
 
-from inturn.cli import migrate
+from inturn.cli import grants, migrate
 from inturn.cli.settings import (
     Settings,
     app_option,
@@ -82,3 +82,4 @@ def sql(schema: str | None) -> None:
 
 
 command.add_command(migrate.command, "upgrade")
+command.add_command(grants.command)

@@ -1,0 +1,95 @@
+-- The public surface: every function that is called from outside, every table and view that is read from outside, and for which
+-- roles. What is not in this list nobody but the owner of the schema can call or read. A function that you add to sql/functions is
+-- internal until you list it here.
+--
+-- The functions of this list run as the owner (close.sql sees to it), so each is a door: it must check what it is given. The functions
+-- that they call run as their caller, which is the owner by then.
+--
+-- The columns of a table are named where not all of them may be read: arguments, errors and results can be anybody's secrets, and
+-- who knows a claim could end the job. A new column is closed until it is named here.
+CREATE OR REPLACE VIEW surface AS
+SELECT * FROM (VALUES
+    ('function', 'clock',               '{producer,worker,operator,monitor}'::text[], NULL::text),
+
+    -- Jobs come into being, and their producer hears how they end. A job's id is all it takes to cancel it.
+    ('function', 'defer',               '{producer}', NULL),
+    ('function', 'defer_job',           '{producer}', NULL),
+    ('function', 'defer_jobs',          '{producer}', NULL),
+    ('function', 'await_end',           '{producer,operator}', NULL),
+    ('function', 'cancel_job',          '{producer,operator}', NULL),
+
+    -- The life of a worker.
+    ('function', 'register_worker',     '{worker}', NULL),
+    ('function', 'heartbeat',           '{worker}', NULL),
+    ('function', 'set_awake',           '{worker}', NULL),
+    ('function', 'next_wake',           '{worker}', NULL),
+    ('function', 'leave',               '{worker}', NULL),
+
+    -- The jobs that it does.
+    ('function', 'claim',               '{worker}', NULL),
+    ('function', 'claim_further',       '{worker}', NULL),
+    ('function', 'owned',               '{worker}', NULL),
+    ('function', 'abort_requests',      '{worker}', NULL),
+    ('function', 'finish',              '{worker}', NULL),
+    ('function', 'retry',               '{worker}', NULL),
+    ('function', 'put_back',            '{worker}', NULL),
+    ('function', 'has_ended',           '{worker}', NULL),
+    ('function', 'check_fence',         '{worker}', NULL),
+
+    -- What workers do for each other.
+    ('function', 'last_heartbeats',     '{worker}', NULL),
+    ('function', 'declare_dead',        '{worker}', NULL),
+    ('function', 'rescue',              '{worker}', NULL),
+    ('function', 'reconcile',           '{worker}', NULL),
+    ('function', 'prepare_history',     '{worker}', NULL),
+    ('function', 'prune_history',       '{worker}', NULL),
+    ('function', 'delete_old_jobs',     '{worker,operator}', NULL),   -- a worker: in the task that deletes old jobs
+    ('function', 'register_schedules',  '{worker}', NULL),
+    ('function', 'defer_periodic',      '{worker}', NULL),
+
+    -- What people do.
+    ('function', 'explain',             '{operator}', NULL),
+    ('function', 'retry_job',           '{operator}', NULL),
+    ('function', 'retry_job_changed',   '{operator}', NULL),
+    ('function', 'delete_job',          '{operator}', NULL),
+    ('function', 'pause_lane',          '{operator}', NULL),
+    ('function', 'resume_lane',         '{operator}', NULL),
+    ('function', 'skip_head',           '{operator}', NULL),
+    ('function', 'retry_head',          '{operator}', NULL),
+    ('function', 'cancel_waiting',      '{operator}', NULL),
+
+    -- Whether the schema fits the version of whoever connects.
+    ('table', 'schema_version',         '{producer,worker,operator,monitor}', NULL),
+    ('table', 'applied_code',           '{producer,worker,operator,monitor}', NULL),
+
+    ('table', 'all_jobs',               '{producer}', 'id, status'),
+    ('table', 'all_jobs',               '{operator}', NULL),
+    ('table', 'all_jobs',               '{monitor}',
+        'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, '
+        'queueing_lock, timeout'),
+    ('table', 'jobs',                   '{operator}', NULL),
+    ('table', 'jobs',                   '{monitor}',
+        'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, '
+        'timeout, on_retry, on_failure, abort, awaited, begun, yields'),
+    ('table', 'finished_jobs',          '{operator}', NULL),
+    ('table', 'finished_jobs',          '{monitor}',
+        'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, '
+        'queueing_lock, timeout, on_retry, on_failure'),
+    ('table', 'lane_status',            '{operator}', NULL),
+    ('table', 'lane_status',            '{monitor}',
+        'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, stopped, stopped_at, stopped_until, '
+        'stopped_by, stop_reason'),
+    ('table', 'lanes',                  '{operator,monitor}', NULL),
+    ('table', 'lane_audit',             '{operator,monitor}', NULL),
+    ('table', 'queue_status',           '{operator,monitor}', NULL),
+    ('table', 'workers',                '{operator,monitor}', NULL),
+    ('table', 'worker_status',          '{operator,monitor}', NULL),
+    ('table', 'schedules',              '{worker,operator,monitor}', NULL),
+    ('table', 'surface',                '{operator,monitor}', NULL)
+) AS listed (kind, name, roles, columns);
+
+COMMENT ON VIEW surface IS 'What may be called and read from outside, and by which roles.';
+COMMENT ON COLUMN surface.kind IS 'function or table; a view counts as a table.';
+COMMENT ON COLUMN surface.name IS 'Its name.';
+COMMENT ON COLUMN surface.roles IS 'Who may: producer, worker, operator, monitor.';
+COMMENT ON COLUMN surface.columns IS 'The columns that they may read; NULL: all.';

@@ -1,0 +1,38 @@
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import psycopg
+import pytest
+
+from inturn.testing import Databases
+from tests.roles import LOGINS, as_login, grant_roles
+
+Session = psycopg.Connection[Any]
+Log = Callable[[str], Session]
+
+
+@pytest.fixture(scope="session")
+def granted_databases(databases: Databases) -> Iterator[Databases]:
+    with Databases(databases.server_dsn, prepare=grant_roles) as granted:
+        yield granted
+
+
+@pytest.fixture
+def granted(granted_databases: Databases) -> Iterator[str]:
+    """A database whose roles are granted what they may do; the DSN is the superuser's."""
+    with granted_databases.clone() as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def log_in(granted: str) -> Iterator[Log]:
+    """A session of the login that is a producer, worker, operator, monitor or owner."""
+    with ExitStack() as sessions:
+        yield lambda kind: sessions.enter_context(psycopg.connect(as_login(granted, LOGINS[kind]), autocommit=True))
+
+
+@pytest.fixture
+def admin(granted: str) -> Iterator[Session]:
+    with psycopg.connect(granted, autocommit=True) as connection:
+        yield connection

@@ -1,0 +1,314 @@
+"""What producers, workers, operators and monitors may do, and what they may not, each logged in as nothing else."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+from psycopg.errors import InsufficientPrivilege
+
+from inturn import App, JobContext
+from inturn.cli.checks import examine
+from inturn.cli.database import Database
+from inturn.errors import ConnectorException
+from inturn.model import Status
+from inturn.operations import jobs, lanes, schedules, views
+from tests.privileges.conftest import Log, Session
+from tests.roles import LOGINS, as_login
+
+QUIET = {"wait": False, "install_signal_handlers": False}
+CLAIM = "SELECT id, claim_id FROM inturn.claim(%s, NULL, 10)"
+FINISH = (
+    "SELECT finished_id FROM inturn.finish(%s, NULL, 0, %s, %s, '{succeeded}', '{NULL}') WHERE finished_id IS NOT NULL"
+)
+REGISTER = "SELECT inturn.register_worker('w', 'here', 1, NULL, 1)"
+SECRET = '{"secret": 1}'
+
+
+def one(session: Session, statement: str, *parameters: object) -> Any:
+    row = session.execute(statement.encode(), parameters or None).fetchone()
+    return row and row[0]
+
+
+# ------------------------------------------------------------------ what they may
+
+
+def test_a_producer_defers_waits_for_the_result_and_cancels_while_a_worker_does_the_job(
+    granted: str, log_in: Log
+) -> None:
+    seen: list[str] = []
+    worker = App(as_login(granted, LOGINS["worker"]), worker_defaults=QUIET)
+
+    @worker.task(name="add", lock="sums")
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    @worker.task(name="note", pass_context=True)
+    def note(context: JobContext) -> None:
+        with context.transaction() as connection:
+            seen.append(one(connection, "SELECT session_user"))
+
+    with App(as_login(granted, LOGINS["producer"])).open() as producer:
+        assert producer.check_connection()
+        sums = producer.configure_task("add", lock="sums").batch_defer({"a": 1, "b": 2}, {"a": 3, "b": 4})
+        noted = producer.configure_task("note", queueing_lock="k", on_conflict="replace").defer()
+        unwanted = producer.configure_task("add", schedule_in={"hours": 1}).defer(a=1, b=1)
+        assert producer.job_manager.cancel_job_by_id(unwanted)
+        worker.run_worker()
+        assert [producer.job_manager.result(job) for job in sums] == [3, 7]
+        assert seen == [LOGINS["worker"]]
+        statuses = [producer.job_manager.get_job_status(job) for job in (noted, unwanted)]
+        assert statuses == [Status.SUCCEEDED, Status.CANCELLED]
+
+
+@pytest.mark.anyio
+async def test_a_worker_keeps_its_schedules_and_deletes_old_jobs(granted: str, admin: Session) -> None:
+    app = App(as_login(granted, LOGINS["worker"]), worker_defaults={**QUIET, "wait": True, "keep_history": 1})
+    ticks: list[int] = []
+    enough = anyio.Event()
+
+    @app.periodic(cron="* * * * * *", periodic_id="tick")
+    @app.task(name="tick")
+    async def tick(timestamp: int) -> None:
+        ticks.append(timestamp)
+        await app.job_manager.delete_old_jobs_async(0)
+        if len(ticks) == 2:
+            enough.set()
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as running:
+            running.start_soon(app.run_worker_async)
+            await enough.wait()
+            running.cancel_scope.cancel()
+    assert one(admin, "SELECT count(*) FROM inturn.schedules") == 1
+    assert one(admin, "SELECT count(*) FROM inturn.finished_jobs") <= 1
+
+
+def test_an_operator_sees_and_changes_everything_that_python_and_the_command_line_offer(
+    granted: str, admin: Session
+) -> None:
+    with App(granted).open() as root:
+        first, second, third, fourth = root.configure_task("t", lock="lane").batch_defer(*[{"n": n} for n in range(4)])
+        free = root.configure_task("t", schedule_in={"hours": 1}).defer(n=5)
+    with App(as_login(granted, LOGINS["operator"])).open() as app:
+        jobs_, lanes_ = app.job_manager, app.lanes
+        assert lanes_.pause("lane", reason="stop", until=datetime.now(UTC) + timedelta(hours=1))
+        assert [lane.lock for lane in lanes_.list()] == ["lane"]
+        assert lanes_.show("lane") is not None
+        assert jobs_.explain(first)[0].reason == "lane paused"
+        assert lanes_.resume("lane")
+        assert lanes_.skip_head("lane") == first
+        assert lanes_.retry_head("lane") is None
+        assert jobs_.cancel_job_by_id(second, delete_job=True)
+        assert lanes_.cancel_waiting("lane") == 2
+        assert jobs_.retry_job_by_id(third, lock="other lane", priority=3)
+        assert jobs_.retry_job_by_id(fourth)
+        assert jobs_.retry_job_by_id(free)
+        assert {job.id: job.task_kwargs for job in jobs_.list_jobs()}[third] == {"n": 2}
+        assert [counts["name"] for counts in jobs_.list_queues()] == ["default"]
+        assert [counts["name"] for counts in jobs_.list_locks()] == ["lane", "other lane"]
+        assert [counts["name"] for counts in jobs_.list_tasks()] == ["t"]
+        assert jobs_.get_stalled_jobs() == []
+        assert jobs_.delete_old_jobs(0, include_cancelled=True) >= 0
+        for look in (
+            lanes.reported("lane"), views.workers(9), views.audited("lane", 9), jobs.shown(third), schedules.listed(9),
+            jobs.listed(jobs.Filter(), 9), jobs.counted(jobs.Filter(), 9), lanes.counted(9),
+        ):  # fmt: skip
+            app.connector.run(look)
+    whos = admin.execute("SELECT DISTINCT who FROM inturn.lane_audit").fetchall()
+    assert whos == [(LOGINS["operator"],)]
+
+
+@pytest.mark.parametrize("kind", ["operator", "monitor"])
+def test_the_doctor_needs_no_more_than_a_monitor_may(granted: str, log_in: Log, kind: str) -> None:
+    with App(granted).open() as root:
+        root.configure_task("t").defer()
+    findings = list(examine(Database(log_in(kind), "inturn")))
+    assert {finding.check for finding in findings} >= {"schema", "workers", "queues", "tasks", "lanes"}
+    assert [finding.state for finding in findings if finding.check == "schema"] == ["ok"]
+
+
+def test_a_monitor_reads_the_views_without_what_jobs_are_given_and_say(admin: Session, log_in: Log) -> None:
+    admin.execute("SELECT inturn.defer('t', %s::jsonb)", [SECRET])
+    monitor = log_in("monitor")
+    assert one(monitor, "SELECT task FROM inturn.all_jobs") == "t"
+    assert one(monitor, "SELECT runnable FROM inturn.queue_status") == 1
+    for statement in ("SELECT * FROM inturn.worker_status", "SELECT lock, waiting FROM inturn.lane_status"):
+        assert monitor.execute(statement.encode()).fetchall() == []
+    for hidden in ("all_jobs", "jobs", "finished_jobs", "lane_status"):
+        with pytest.raises(InsufficientPrivilege):
+            monitor.execute(f"SELECT * FROM inturn.{hidden}".encode())
+
+
+# ------------------------------------------------------------------ what they may not
+
+NOT_BY_ANYBODY = [
+    "INSERT INTO inturn.jobs (task, created_at, status, worker_id, claim_id) "
+    "VALUES ('t', now(), 'doing', gen_random_uuid(), gen_random_uuid())",
+    "INSERT INTO inturn.jobs (task, created_at, status) VALUES ('t', now(), 'todo')",
+    "UPDATE inturn.jobs SET priority = 9",
+    "DELETE FROM inturn.jobs",
+    "INSERT INTO inturn.finished_jobs SELECT * FROM inturn.finished_jobs",
+    "DELETE FROM inturn.finished_jobs_default",
+    "UPDATE inturn.lanes SET worker_id = NULL",
+    "INSERT INTO inturn.lane_audit (at, who, operation, lock, jobs) VALUES (now(), 'me', 'pause', 'x', 0)",
+    "DELETE FROM inturn.workers",
+    "UPDATE inturn.fences_seen SET token = 0",
+    "INSERT INTO inturn.granted_roles VALUES (current_user, 'operator')",
+    "SELECT nextval('inturn.fences')",
+    "SELECT setval('inturn.jobs_id_seq', 1)",
+    "LOCK TABLE inturn.jobs",
+    "TRUNCATE inturn.jobs",
+    "ALTER TABLE inturn.jobs ADD COLUMN colour text",
+    "ALTER FUNCTION inturn.defer SECURITY INVOKER",
+    "CREATE OR REPLACE FUNCTION inturn.clock() RETURNS timestamptz LANGUAGE sql AS 'SELECT now()'",
+    "CREATE TABLE inturn.mine (id int)",
+    "CREATE FUNCTION inturn.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "DROP FUNCTION inturn.claim",
+    "DROP SCHEMA inturn CASCADE",
+    "SET ROLE inturn_test_owner",
+    "SELECT inturn.grant_to(current_user, 'operator')",
+    "SELECT inturn.bury('{1}', NULL, '{succeeded}', NULL)",
+    "SELECT inturn.start_jobs(gen_random_uuid(), '{1}')",
+    "SELECT inturn.revive(1)",
+    "SELECT inturn.take_lane('x')",
+    "SELECT inturn.audit('pause', 'x', 0, 'somebody else', NULL)",
+    "SELECT inturn.wake(NULL)",
+    "SELECT inturn.replace_waiting(1, 'k', 't', '{}', 'q', 0, now(), 'hold', 'continue', NULL)",
+]
+ARGUMENTS = [
+    "SELECT args FROM inturn.jobs",
+    "SELECT args FROM inturn.all_jobs",
+    "SELECT args FROM inturn.finished_jobs",
+    "SELECT args FROM inturn.finished_jobs_default",
+    "SELECT args FROM inturn.owned(gen_random_uuid())",
+]
+DEFER = [
+    "SELECT inturn.defer('t')",
+    "SELECT inturn.defer_jobs('{t}', ARRAY['{}'::jsonb], '{default}', NULL, '{0}', NULL, NULL)",
+]
+WORK = [
+    REGISTER,
+    "SELECT inturn.claim(gen_random_uuid(), NULL, 1)",
+    "SELECT inturn.rescue()",
+    "SELECT inturn.declare_dead('{}', '{}')",
+    "SELECT inturn.finish(NULL, NULL, 0, '{1}', ARRAY[gen_random_uuid()], '{succeeded}', '{NULL}')",
+    "SELECT inturn.prune_history('0 s')",
+]
+OPERATE = [
+    "SELECT inturn.pause_lane('x')",
+    "SELECT inturn.skip_head('x')",
+    "SELECT inturn.retry_job(1)",
+    "SELECT inturn.delete_job(1)",
+    "SELECT inturn.explain(1)",
+]
+NOT_BY = {
+    "producer": [*ARGUMENTS, *WORK, *OPERATE, "SELECT inturn.delete_old_jobs('0 s', NULL, '{failed}')"],
+    "worker": [*ARGUMENTS[:-1], *DEFER, *OPERATE, "SELECT inturn.cancel_job(1)", "SELECT inturn.await_end(1)"],
+    "operator": [ARGUMENTS[-1], *DEFER, *WORK],
+    "monitor": [*ARGUMENTS, *DEFER, *WORK, *OPERATE, "SELECT inturn.cancel_job(1)", "SELECT inturn.await_end(1)"],
+}
+REFUSED = [(kind, statement) for kind, own in NOT_BY.items() for statement in [*NOT_BY_ANYBODY, *own]]
+
+
+def test_what_a_role_is_not_given_it_is_refused(admin: Session, log_in: Log) -> None:
+    admin.execute("SELECT inturn.defer('t', %s::jsonb)", [SECRET])
+    sessions = {kind: log_in(kind) for kind in NOT_BY}
+    done = []
+    for kind, statement in REFUSED:
+        try:
+            with sessions[kind].transaction():
+                sessions[kind].execute(statement.encode())
+        except InsufficientPrivilege:
+            continue
+        done.append((kind, statement))
+    assert done == []
+
+
+def test_the_owner_could_do_all_of_it(log_in: Log) -> None:
+    """So nothing above is refused for being wrong."""
+    owner = log_in("owner")
+    owner.execute("SET search_path = inturn, pg_temp")
+    wrong = []
+    for statement in sorted({statement for _, statement in REFUSED}):
+        try:
+            with owner.transaction(force_rollback=True):
+                owner.execute(statement.encode())
+        except psycopg.Error as error:
+            if (error.sqlstate or "").startswith(("22", "42")):  # else it was allowed, and there is no such job
+                wrong.append((statement, str(error)))
+    assert wrong == []
+
+
+def test_a_job_is_finished_by_nobody_who_does_not_know_its_claim(admin: Session, log_in: Log) -> None:
+    admin.execute("SELECT inturn.defer('t')")
+    worker, other = log_in("worker"), log_in("worker")
+    mine = one(worker, REGISTER)
+    job, claim = worker.execute(CLAIM, [mine]).fetchone() or (None, None)
+    theirs = one(other, REGISTER)
+    guess = one(other, "SELECT gen_random_uuid()")
+    assert other.execute(FINISH, [theirs, [job], [guess]]).fetchall() == []
+    assert one(other, "SELECT count(*) FROM inturn.owned(%s)", theirs) == 0
+    assert worker.execute(FINISH, [mine, [job], [claim]]).fetchall() == [(job,)]
+
+
+@pytest.mark.parametrize("kind", ["producer", "worker", "operator"])
+def test_no_temporary_object_stands_in_for_one_of_the_schema(admin: Session, log_in: Log, kind: str) -> None:
+    session = log_in(kind)
+    session.execute("SET search_path = pg_temp, public")
+    for table in ("jobs", "workers", "lanes", "finished_jobs"):
+        session.execute(f"CREATE TEMP TABLE {table} (LIKE pg_class)".encode())
+    session.execute(
+        "CREATE FUNCTION pg_temp.clock() RETURNS timestamptz LANGUAGE sql AS $$SELECT 'epoch'::timestamptz$$"
+    )
+    call = {"producer": "SELECT inturn.defer('t')", "worker": REGISTER, "operator": "SELECT inturn.pause_lane('x')"}[
+        kind
+    ]
+    session.execute(call.encode())
+    where = {
+        "producer": "created_at FROM inturn.jobs",
+        "worker": "started_at FROM inturn.workers",
+        "operator": "since FROM inturn.lanes",
+    }
+    assert abs(one(admin, f"SELECT now() - {where[kind]}")) < timedelta(minutes=1)
+
+
+# ------------------------------------------------------------------ the clock
+
+PAST = "SELECT set_config('inturn.clock', '2001-01-01 00:00:00+00', false)"
+LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
+BORN = "SELECT created_at FROM inturn.jobs ORDER BY id DESC LIMIT 1"
+
+
+@pytest.mark.parametrize("setting", [PAST, "SELECT set_config('inturn.clock', 'not a time', false)"])
+def test_a_producer_cannot_set_the_clock(admin: Session, log_in: Log, setting: str) -> None:
+    producer = log_in("producer")
+    producer.execute(setting.encode())
+    producer.execute("SELECT inturn.defer('t')")
+    assert one(admin, "SELECT now() - created_at < interval '1 hour' FROM inturn.jobs")
+
+
+def test_a_worker_cannot_outlive_its_heartbeat_by_the_clock(admin: Session, log_in: Log) -> None:
+    worker = log_in("worker")
+    worker.execute("SELECT set_config('inturn.clock', '2099-01-01 00:00:00+00', false)")
+    worker.execute(REGISTER.encode())
+    assert one(admin, "SELECT heartbeat_at < now() + interval '1 hour' FROM inturn.workers")
+
+
+@pytest.mark.parametrize("who", ["owner", "superuser"])
+def test_the_owner_of_the_schema_can_set_the_clock(admin: Session, log_in: Log, who: str) -> None:
+    session = log_in("owner") if who == "owner" else admin
+    session.execute(PAST)
+    session.execute("SELECT inturn.defer('t')")
+    assert one(admin, BORN) == LONG_AGO
+    with admin.transaction():
+        assert one(session, "SELECT inturn.clock()") == LONG_AGO
+
+
+def test_a_missing_right_is_said_by_its_name(granted: str) -> None:
+    with (
+        App(as_login(granted, LOGINS["monitor"])).open() as app,
+        pytest.raises(ConnectorException, match="permission denied"),
+    ):
+        app.configure_task("t").defer()
