@@ -262,10 +262,10 @@ CREATE TABLE inturn.jobs (
     yields boolean DEFAULT false NOT NULL,
     priority integer DEFAULT 0 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
-    queue text DEFAULT 'default'::text NOT NULL,
+    queue text DEFAULT 'default'::text NOT NULL COLLATE pg_catalog."C",
     task text NOT NULL,
-    lock text,
-    queueing_lock text,
+    lock text COLLATE pg_catalog."C",
+    queueing_lock text COLLATE pg_catalog."C",
     args jsonb DEFAULT '{}'::jsonb NOT NULL,
     errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT jobs_args_object CHECK ((jsonb_typeof(args) = 'object'::text)),
@@ -274,7 +274,7 @@ CREATE TABLE inturn.jobs (
     CONSTRAINT jobs_live CHECK ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'scheduled'::inturn.job_status, 'doing'::inturn.job_status]))),
     CONSTRAINT jobs_lock_length CHECK (((octet_length(lock) >= 1) AND (octet_length(lock) <= 1024))),
     CONSTRAINT jobs_owned CHECK (((status = 'doing'::inturn.job_status) = (worker_id IS NOT NULL))),
-    CONSTRAINT jobs_queue_name CHECK ((((octet_length(queue) >= 1) AND (octet_length(queue) <= 63)) AND (strpos(queue, ','::text) = 0))),
+    CONSTRAINT jobs_queue_name CHECK ((queue ~ '^[A-Za-z0-9_.:-]{1,63}$'::text)),
     CONSTRAINT jobs_queueing_lock_length CHECK (((octet_length(queueing_lock) >= 1) AND (octet_length(queueing_lock) <= 1024))),
     CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL))),
     CONSTRAINT jobs_scheduled_within CHECK (((scheduled_at >= '0002-01-01 00:00:00+00'::timestamp with time zone) AND (scheduled_at < '9999-01-01 00:00:00+00'::timestamp with time zone))),
@@ -856,9 +856,9 @@ CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bi
     ) AS head
 $$;
 CREATE FUNCTION inturn.lane_key(p_lock text) RETURNS bigint
-    LANGUAGE sql IMMUTABLE
+    LANGUAGE sql STABLE
     AS $$
-    SELECT hashtextextended('inturn lane ' || p_lock, 0)
+    SELECT hashtextextended(concat_ws(' ', 'inturn lane', current_schema(), p_lock), 0)
 $$;
 CREATE FUNCTION inturn.lane_sleeps(p_lock text) RETURNS boolean
     LANGUAGE sql STABLE
@@ -1528,7 +1528,7 @@ BEGIN
     RETURNING jobs.*;
 END $$;
 CREATE TABLE inturn.lanes (
-    lock text NOT NULL,
+    lock text NOT NULL COLLATE pg_catalog."C",
     worker_id uuid,
     job_id bigint,
     since timestamp with time zone NOT NULL,
@@ -1661,10 +1661,10 @@ CREATE TABLE inturn.finished_jobs (
     on_failure inturn.failure_policy NOT NULL,
     priority integer NOT NULL,
     attempts integer NOT NULL,
-    queue text NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
     task text NOT NULL,
-    lock text,
-    queueing_lock text,
+    lock text COLLATE pg_catalog."C",
+    queueing_lock text COLLATE pg_catalog."C",
     args jsonb NOT NULL,
     errors jsonb NOT NULL,
     result jsonb,
@@ -1723,7 +1723,7 @@ CREATE SEQUENCE inturn.fences
     NO MAXVALUE
     CACHE 1;
 CREATE TABLE inturn.fences_seen (
-    resource text NOT NULL,
+    resource text NOT NULL COLLATE pg_catalog."C",
     token bigint NOT NULL,
     CONSTRAINT fences_seen_resource_length CHECK (((octet_length(resource) >= 1) AND (octet_length(resource) <= 1024)))
 )
@@ -1741,10 +1741,10 @@ CREATE TABLE inturn.finished_jobs_default (
     on_failure inturn.failure_policy CONSTRAINT finished_jobs_on_failure_not_null NOT NULL,
     priority integer CONSTRAINT finished_jobs_priority_not_null NOT NULL,
     attempts integer CONSTRAINT finished_jobs_attempts_not_null NOT NULL,
-    queue text CONSTRAINT finished_jobs_queue_not_null NOT NULL,
+    queue text CONSTRAINT finished_jobs_queue_not_null NOT NULL COLLATE pg_catalog."C",
     task text CONSTRAINT finished_jobs_task_not_null NOT NULL,
-    lock text,
-    queueing_lock text,
+    lock text COLLATE pg_catalog."C",
+    queueing_lock text COLLATE pg_catalog."C",
     args jsonb CONSTRAINT finished_jobs_args_not_null NOT NULL,
     errors jsonb CONSTRAINT finished_jobs_errors_not_null NOT NULL,
     result jsonb,
@@ -1763,7 +1763,7 @@ CREATE TABLE inturn.lane_audit (
     at timestamp with time zone NOT NULL,
     who text NOT NULL,
     operation text NOT NULL,
-    lock text NOT NULL,
+    lock text NOT NULL COLLATE pg_catalog."C",
     jobs bigint NOT NULL,
     reason text
 );
@@ -2016,8 +2016,8 @@ COMMENT ON COLUMN inturn.queue_status.doing IS 'Jobs that are being done.';
 COMMENT ON COLUMN inturn.queue_status.workers IS 'Live workers that serve it.';
 COMMENT ON COLUMN inturn.queue_status.more IS 'Counting stopped early: the numbers are at least so many.';
 CREATE TABLE inturn.schedules (
-    task text NOT NULL,
-    periodic_id text NOT NULL,
+    task text NOT NULL COLLATE pg_catalog."C",
+    periodic_id text NOT NULL COLLATE pg_catalog."C",
     cron text NOT NULL,
     tz text NOT NULL,
     since timestamp with time zone NOT NULL,

@@ -46,10 +46,12 @@ CREATE TABLE jobs (
     yields       boolean     NOT NULL DEFAULT false,   -- came back to the queue without its queueing lock: another job waited under it
     priority     integer     NOT NULL DEFAULT 0,
     attempts     integer     NOT NULL DEFAULT 0,
-    queue        text        NOT NULL DEFAULT 'default',
+    -- COLLATE "C" for all names that are keys: their order then does not change with the operating system's library of
+    -- collations, under which the index that is the mutex of the lanes would go wrong; and they compare faster.
+    queue        text        COLLATE "C" NOT NULL DEFAULT 'default',
     task         text        NOT NULL,
-    lock         text,
-    queueing_lock text,      -- at most one job waits under it
+    lock         text        COLLATE "C",
+    queueing_lock text       COLLATE "C",      -- at most one job waits under it
     args         jsonb       NOT NULL DEFAULT '{}',
     errors       jsonb       NOT NULL DEFAULT '[]',
     CONSTRAINT jobs_live CHECK (status IN ('todo', 'blocked', 'scheduled', 'doing')),
@@ -65,8 +67,8 @@ CREATE TABLE jobs (
     -- 1,024 bytes keep the lane index below the 2,704 bytes that a btree entry may have, compressed or not.
     CONSTRAINT jobs_lock_length CHECK (octet_length(lock) BETWEEN 1 AND 1024),
     CONSTRAINT jobs_queueing_lock_length CHECK (octet_length(queueing_lock) BETWEEN 1 AND 1024),
-    -- No comma: queue names travel as a list in notifications and on the command line.
-    CONSTRAINT jobs_queue_name CHECK (octet_length(queue) BETWEEN 1 AND 63 AND strpos(queue, ',') = 0),
+    -- Queue names travel as a list in notifications and on the command line, and `!` asks workers there to end jobs.
+    CONSTRAINT jobs_queue_name CHECK (queue ~ '^[A-Za-z0-9_.:-]{1,63}$'),
     CONSTRAINT jobs_task_length CHECK (octet_length(task) BETWEEN 1 AND 512),
     CONSTRAINT jobs_args_object CHECK (jsonb_typeof(args) = 'object'),
     CONSTRAINT jobs_timeout CHECK (timeout > interval '0' AND timeout <= interval '365 days')
@@ -90,7 +92,7 @@ CREATE UNIQUE INDEX jobs_queueing ON jobs (queueing_lock)
 -- A row exists only while something keeps others out of a lane: somebody holds it, a job goes before all others, or it
 -- is stopped. Its primary key is the one and only mutex.
 CREATE TABLE lanes (
-    lock          text        PRIMARY KEY,
+    lock          text        COLLATE "C" PRIMARY KEY,
     worker_id     uuid,        -- held: who runs the one job of it that is `doing`
     job_id        bigint,      -- the job that goes next, before whatever waits
     since         timestamptz NOT NULL,
@@ -124,7 +126,7 @@ CREATE TABLE lane_audit (
     at        timestamptz NOT NULL,
     who       text        NOT NULL,
     operation text        NOT NULL,
-    lock      text        NOT NULL,
+    lock      text        COLLATE "C" NOT NULL,
     jobs      bigint      NOT NULL,   -- how many it changed
     reason    text
 );
@@ -148,8 +150,8 @@ CREATE TABLE workers (
 
 -- What fires again and again: a row for each (task, periodic_id) that a worker has told of, none for its instants.
 CREATE TABLE schedules (
-    task         text        NOT NULL,
-    periodic_id  text        NOT NULL,
+    task         text        COLLATE "C" NOT NULL,
+    periodic_id  text        COLLATE "C" NOT NULL,
     cron         text        NOT NULL,
     tz           text        NOT NULL,
     since        timestamptz NOT NULL,   -- when a worker first told of it, as it is now
@@ -173,10 +175,10 @@ CREATE TABLE finished_jobs (
     on_failure   failure_policy NOT NULL,
     priority     integer     NOT NULL,
     attempts     integer     NOT NULL,
-    queue        text        NOT NULL,
+    queue        text        COLLATE "C" NOT NULL,
     task         text        NOT NULL,
-    lock         text,
-    queueing_lock text,
+    lock         text        COLLATE "C",
+    queueing_lock text       COLLATE "C",
     args         jsonb       NOT NULL,
     errors       jsonb       NOT NULL,
     result       jsonb,      -- what the task returned; NULL: nothing
@@ -190,7 +192,7 @@ CREATE TABLE finished_jobs_default PARTITION OF finished_jobs DEFAULT;
 
 -- The highest fence that a resource of the user's has seen: see check_fence.
 CREATE TABLE fences_seen (
-    resource text   PRIMARY KEY,
+    resource text   COLLATE "C" PRIMARY KEY,
     token    bigint NOT NULL,
     CONSTRAINT fences_seen_resource_length CHECK (octet_length(resource) BETWEEN 1 AND 1024)
 ) WITH (fillfactor = 50);

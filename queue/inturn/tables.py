@@ -31,6 +31,7 @@ lane_state = Enum("held", "retrying", "paused", "halted", name="lane_state")
 retry_policy = Enum("hold", "release", name="retry_policy")
 failure_policy = Enum("continue", "halt", name="failure_policy")
 moment = DateTime(timezone=True)
+key = Text(collation="C")
 
 jobs = Table(
     "jobs",
@@ -52,10 +53,10 @@ jobs = Table(
     Column("yields", Boolean, nullable=False, server_default="false"),
     Column("priority", Integer, nullable=False, server_default="0"),
     Column("attempts", Integer, nullable=False, server_default="0"),
-    Column("queue", Text, nullable=False, server_default="default"),
+    Column("queue", key, nullable=False, server_default="default"),
     Column("task", Text, nullable=False),
-    Column("lock", Text),
-    Column("queueing_lock", Text),
+    Column("lock", key),
+    Column("queueing_lock", key),
     Column("args", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("errors", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
 )
@@ -74,7 +75,7 @@ Index("jobs_queueing", jobs.c.queueing_lock, unique=True, postgresql_where=_queu
 lanes = Table(
     "lanes",
     metadata,
-    Column("lock", Text, primary_key=True),
+    Column("lock", key, primary_key=True),
     Column("worker_id", Uuid),
     Column("job_id", BigInteger),
     Column("since", moment, nullable=False),
@@ -95,7 +96,7 @@ lane_audit = Table(
     Column("at", moment, nullable=False),
     Column("who", Text, nullable=False),
     Column("operation", Text, nullable=False),
-    Column("lock", Text, nullable=False),
+    Column("lock", key, nullable=False),
     Column("jobs", BigInteger, nullable=False),
     Column("reason", Text),
 )
@@ -119,8 +120,8 @@ workers = Table(
 schedules = Table(
     "schedules",
     metadata,
-    Column("task", Text, primary_key=True),
-    Column("periodic_id", Text, primary_key=True),
+    Column("task", key, primary_key=True),
+    Column("periodic_id", key, primary_key=True),
     Column("cron", Text, nullable=False),
     Column("tz", Text, nullable=False),
     Column("since", moment, nullable=False),
@@ -143,10 +144,10 @@ finished_jobs = Table(
     Column("on_failure", failure_policy, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("attempts", Integer, nullable=False),
-    Column("queue", Text, nullable=False),
+    Column("queue", key, nullable=False),
     Column("task", Text, nullable=False),
-    Column("lock", Text),
-    Column("queueing_lock", Text),
+    Column("lock", key),
+    Column("queueing_lock", key),
     Column("args", JSONB, nullable=False),
     Column("errors", JSONB, nullable=False),
     Column("result", JSONB),
@@ -157,7 +158,7 @@ Index("finished_jobs_id", finished_jobs.c.id)
 fences_seen = Table(
     "fences_seen",
     metadata,
-    Column("resource", Text, primary_key=True),
+    Column("resource", key, primary_key=True),
     Column("token", BigInteger, nullable=False),
 )
 
