@@ -14,7 +14,8 @@ CREATE TYPE lane_state AS ENUM (
     'held',       -- a worker owns the lane and runs one job of it
     'retrying',   -- nobody owns it: job_id goes next, before everything else that waits
     'paused',     -- a person stopped it, perhaps until a certain time
-    'halted'      -- a job failed for good whose policy is to stop the lane
+    'halted',     -- a job failed for good whose policy is to stop the lane
+    'delayed'     -- nobody owns it: an open transaction has locked the job that goes next, which is looked at again and again
 );
 
 -- What becomes of the lane while a job of it waits for its next attempt, and when one has failed for good.
@@ -68,7 +69,8 @@ CREATE TABLE jobs (
     CONSTRAINT jobs_lock_length CHECK (octet_length(lock) BETWEEN 1 AND 1024),
     CONSTRAINT jobs_queueing_lock_length CHECK (octet_length(queueing_lock) BETWEEN 1 AND 1024),
     -- Queue names travel as a list in notifications and on the command line, and `!` asks workers there to end jobs.
-    CONSTRAINT jobs_queue_name CHECK (queue ~ '^[A-Za-z0-9_.:-]{1,63}$'),
+    -- Each UPDATE checks it, and {1,63} in the expression would be ten times as dear.
+    CONSTRAINT jobs_queue_name CHECK (octet_length(queue) BETWEEN 1 AND 63 AND queue !~ '[^A-Za-z0-9_.:-]'),
     CONSTRAINT jobs_task_length CHECK (octet_length(task) BETWEEN 1 AND 512),
     CONSTRAINT jobs_args_object CHECK (jsonb_typeof(args) = 'object'),
     CONSTRAINT jobs_timeout CHECK (timeout > interval '0' AND timeout <= interval '365 days')
@@ -99,17 +101,20 @@ CREATE TABLE lanes (
     stopped       lane_state,  -- while it is held, the stop takes effect when the running job ends
     stopped_at    timestamptz,
     stopped_until timestamptz, -- NULL: until a person resumes it
+    look_at       timestamptz, -- somebody has the job locked that goes next and must be made a token: when it is tried again
     failed_job_id bigint,      -- halted: the job that failed
     stopped_by    text,
     stop_reason   text,
     state         lane_state  GENERATED ALWAYS AS (
         CASE WHEN worker_id IS NOT NULL THEN 'held'::lane_state
              WHEN stopped IS NOT NULL THEN stopped
-             WHEN job_id IS NOT NULL THEN 'retrying'::lane_state END
+             WHEN job_id IS NOT NULL THEN 'retrying'::lane_state
+             WHEN look_at IS NOT NULL THEN 'delayed'::lane_state END
     ) STORED,
     CONSTRAINT lanes_held_or_reserved CHECK (worker_id IS NULL OR job_id IS NULL),
     CONSTRAINT lanes_stopped CHECK (stopped IN ('paused', 'halted')),
-    CONSTRAINT lanes_stopped_when CHECK ((stopped IS NULL) = (stopped_at IS NULL))
+    CONSTRAINT lanes_stopped_when CHECK ((stopped IS NULL) = (stopped_at IS NULL)),
+    CONSTRAINT lanes_looked_at CHECK (look_at IS NULL OR (worker_id IS NULL AND stopped IS NULL))
 ) WITH (
     fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0.01,
@@ -118,7 +123,8 @@ CREATE TABLE lanes (
     vacuum_truncate = off
 );
 
-CREATE INDEX lanes_resume ON lanes (stopped_until) WHERE stopped_until IS NOT NULL;
+-- One index for both, of which a lane has one at most: each claim looks here.
+CREATE INDEX lanes_resume ON lanes (coalesce(look_at, stopped_until)) WHERE coalesce(look_at, stopped_until) IS NOT NULL;
 
 -- What people, and the reconciler, did to lanes.
 CREATE TABLE lane_audit (

@@ -27,7 +27,7 @@ metadata = MetaData()
 job_status = Enum(
     "todo", "blocked", "scheduled", "doing", "succeeded", "failed", "cancelled", "aborted", name="job_status"
 )
-lane_state = Enum("held", "retrying", "paused", "halted", name="lane_state")
+lane_state = Enum("held", "retrying", "paused", "halted", "delayed", name="lane_state")
 retry_policy = Enum("hold", "release", name="retry_policy")
 failure_policy = Enum("continue", "halt", name="failure_policy")
 moment = DateTime(timezone=True)
@@ -82,12 +82,14 @@ lanes = Table(
     Column("stopped", lane_state),
     Column("stopped_at", moment),
     Column("stopped_until", moment),
+    Column("look_at", moment),
     Column("failed_job_id", BigInteger),
     Column("stopped_by", Text),
     Column("stop_reason", Text),
     Column("state", lane_state, Computed("CASE … END", persisted=True)),  # the expression stands in the migration
 )
-Index("lanes_resume", lanes.c.stopped_until, postgresql_where=text("stopped_until IS NOT NULL"))
+_due = "coalesce(look_at, stopped_until)"
+Index("lanes_resume", text(_due), postgresql_where=text(f"{_due} IS NOT NULL"), _table=lanes)
 
 lane_audit = Table(
     "lane_audit",

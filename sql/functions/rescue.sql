@@ -7,18 +7,24 @@
 -- again comes back in twelve turns, a second apart: each time a twelfth of the innocent share its worker, and of the most that a
 -- worker has at hand (1,000, and what it runs) none are left beside it after three times.
 --
--- Returns the jobs taken back. Two rescuers at once do no harm. Bounded: what is left goes with the next call.
+-- Returns the jobs taken back. Two rescuers at once do no harm. Bounded: what is left goes with the next call, and so does what
+-- somebody's open transaction keeps from us.
 CREATE OR REPLACE FUNCTION rescue(
     p_after    interval,            -- NULL: nobody dies now; the jobs are given back, and not lost
-    p_max_lost integer DEFAULT 5
+    p_max_lost integer DEFAULT 5,
+    p_leaver   uuid DEFAULT NULL    -- a worker that ends: it may still have a row
 ) RETURNS TABLE (id bigint, worker_id uuid, failed boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
+    v_seen record;
+    v_ours bigint[];
     v_lost record;
 BEGIN
-    DELETE FROM workers WHERE heartbeat_at < clock() - p_after;
+    DELETE FROM workers WHERE workers.id IN (
+        SELECT dead.id FROM workers AS dead WHERE heartbeat_at < clock() - p_after FOR UPDATE SKIP LOCKED
+    );
 
     WITH RECURSIVE owner(worker_id) AS (
         (SELECT jobs.worker_id FROM jobs WHERE status = 'doing' ORDER BY jobs.worker_id LIMIT 1)
@@ -30,16 +36,27 @@ BEGIN
         SELECT jobs.id, jobs.claim_id, jobs.worker_id,
                CASE WHEN p_after IS NOT NULL THEN times_lost(jobs.errors) + 1 ELSE 0 END AS times
         FROM owner JOIN jobs ON jobs.status = 'doing' AND jobs.worker_id = owner.worker_id
-        WHERE NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)
+        WHERE owner.worker_id = p_leaver OR NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)
         LIMIT 2000
-    ), judged AS (
+    )
+    SELECT array_agg(o.id) AS ids, array_agg(o.claim_id) AS claims, array_agg(o.worker_id) AS workers, array_agg(times) AS times
+    INTO v_seen FROM orphan AS o;
+    IF v_seen.ids IS NULL THEN
+        RETURN;
+    END IF;
+
+    -- Two calls below, and yet one order in which rows are locked: else somebody who finishes some of both deadlocks with us.
+    v_ours := without(v_seen.ids, (SELECT busy FROM hold_lanes(v_seen.ids, v_seen.claims)));
+    v_ours := ARRAY(SELECT jobs.id FROM jobs WHERE jobs.id = ANY (v_ours) ORDER BY jobs.id FOR UPDATE SKIP LOCKED);
+
+    WITH judged AS (
         SELECT *, coalesce(times > p_max_lost, false) AS hopeless,
                CASE WHEN times > 1 THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 12 ELSE 0 END AS turn,
                CASE WHEN times > 0 THEN '{"lost": true}' ELSE '{}' END::jsonb || jsonb_build_object('at', clock()) AS error
-        FROM orphan
+        FROM unnest(v_seen.ids, v_seen.claims, v_seen.workers, v_seen.times) AS orphan(id, claim_id, worker_id, times)
+        WHERE orphan.id = ANY (v_ours)
     )
-    SELECT array_agg(j.id) AS all_ids, array_agg(j.claim_id) AS all_claims, array_agg(j.worker_id) AS workers,
-           array_agg(j.id) FILTER (WHERE NOT hopeless) AS ids,
+    SELECT array_agg(j.id) FILTER (WHERE NOT hopeless) AS ids,
            array_agg(j.claim_id) FILTER (WHERE NOT hopeless) AS claims,
            array_agg(turn * interval '1 s') FILTER (WHERE NOT hopeless) AS delays,
            array_agg(error || jsonb_build_object('error', 'lost: worker ' || j.worker_id || ' is gone'))
@@ -52,16 +69,14 @@ BEGIN
     INTO v_lost FROM judged AS j;
 
     IF v_lost.failed_ids IS NOT NULL THEN
-        -- Two calls, and yet one order in which rows are locked: else somebody who finishes some of both deadlocks with us.
-        PERFORM hold_lanes(v_lost.all_ids, v_lost.all_claims);
-        PERFORM FROM jobs WHERE jobs.id = ANY (v_lost.all_ids) ORDER BY jobs.id FOR UPDATE;
         RETURN QUERY
         SELECT ended.finished_id, lost.worker_id, true
         FROM finish(NULL, NULL, 0, v_lost.failed_ids, v_lost.failed_claims, v_lost.statuses, v_lost.last_errors) AS ended
-        JOIN unnest(v_lost.all_ids, v_lost.workers) AS lost(id, worker_id) ON lost.id = ended.finished_id;
+        JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id) ON lost.id = ended.finished_id;
     END IF;
     RETURN QUERY
     SELECT taken.id, lost.worker_id, false
     FROM retry(v_lost.ids, v_lost.claims, v_lost.delays, v_lost.errors) AS taken
-    JOIN unnest(v_lost.all_ids, v_lost.workers) AS lost(id, worker_id) ON lost.id = taken.id;
+    JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id) ON lost.id = taken.id
+    WHERE NOT taken.busy;
 END $$;

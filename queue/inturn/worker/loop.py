@@ -125,20 +125,27 @@ class Loop:
         ended = [outcome for outcome in outcomes if isinstance(outcome, Ended)]
         again = [outcome for outcome in outcomes if isinstance(outcome, Again)]
         accepted = {outcome.job.id for outcome in outcomes if isinstance(outcome, Committed)}
+        busy: set[int] = set()
         handed: list[Job] = []
         try:
             if again:
-                accepted |= await self._link.run(work.retry(again))
+                retried = await self._link.run(work.retry(again))
+                accepted |= retried.accepted
+                busy |= retried.busy
             if ended:
                 want = 0 if self.stopping else len(ended)
-                done, handed = await self._link.run(
+                done = await self._link.run(
                     work.finish(self.id, self._options.queues, want, ended, self._options.forget)
                 )
-                accepted |= done
+                handed = done.next
+                accepted |= done.accepted
+                busy |= done.busy
         except DatabaseUnavailable:
             self._hands.ended[:0] = outcomes  # finish is idempotent: what took effect is not accepted twice
             self._unclear |= {outcome.job.id for outcome in outcomes}
             raise
+        self._hands.ended[:0] = [outcome for outcome in outcomes if outcome.job.id in busy]
+        outcomes = [outcome for outcome in outcomes if outcome.job.id not in busy]
         self._hands.let_go(outcomes)
         self._start(handed)
         self._pace.note(len(outcomes))
@@ -167,7 +174,9 @@ class Loop:
     async def _put_back(self) -> None:
         """What was claimed ahead and finds no slot is for others to run."""
         self._pace.slow_down()
-        await self._link.run(work.put_back(self._hands.take_unbegun()))
+        jobs = self._hands.take_unbegun()
+        busy = await self._link.run(work.put_back(jobs))
+        self._start([job for job in jobs if job.id in busy])
         self._appetite.hungry = True  # ... or for us, when a slot is free: a claim may have found no more than these
 
     async def _sleep(self) -> None:
