@@ -24,7 +24,8 @@ CREATE TYPE inturn.lane_state AS ENUM (
     'held',
     'retrying',
     'paused',
-    'halted'
+    'halted',
+    'delayed'
 );
 CREATE TYPE inturn.retry_policy AS ENUM (
     'hold',
@@ -66,6 +67,26 @@ BEGIN
      WHERE id = p_id ORDER BY f.finished_at DESC LIMIT 1)
     LIMIT 1;
 END $$;
+CREATE FUNCTION inturn.await_locks(p_locks text[], p_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET lock_timeout TO '50ms'
+    AS $$
+BEGIN
+    PERFORM FROM lanes WHERE lock = ANY (p_locks) ORDER BY lock FOR UPDATE;
+    PERFORM FROM jobs WHERE id = ANY (p_ids) ORDER BY id FOR UPDATE;
+EXCEPTION WHEN lock_not_available THEN
+    NULL;   -- the caller looks who is still in the way
+END $$;
+CREATE FUNCTION inturn.await_worker(p_worker uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    SET lock_timeout TO '50ms'
+    AS $$
+BEGIN
+    PERFORM FROM workers WHERE id = p_worker FOR UPDATE;
+    RETURN FOUND;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END $$;
 CREATE FUNCTION inturn.block_behind(p_queues text[], p_ids bigint[], p_locks text[]) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
@@ -81,14 +102,14 @@ BEGIN
         -- The job that a retrying lane waits for stays its token. A stopped lane needs none: resume makes one.
         WHERE lanes.job_id IS DISTINCT FROM seen.id OR lanes.stopped IS NOT NULL
         FOR UPDATE OF lanes SKIP LOCKED
-    ), replaceable AS MATERIALIZED (
-        -- A user's open transaction may have one locked (see replace_waiting): we would wait for it, and the lane's owner for us.
-        SELECT jobs.id FROM held JOIN jobs ON jobs.id = held.id WHERE jobs.queueing_lock IS NOT NULL
+    ), touched AS MATERIALIZED (
+        -- A user's open transaction may have one locked: we would wait for it, and the lane's owner for us.
+        SELECT jobs.id FROM held JOIN jobs ON jobs.id = held.id WHERE is_touched(jobs.xmin, jobs.xmax)
         FOR UPDATE OF jobs SKIP LOCKED
     ), blocked AS (
         UPDATE jobs SET status = 'blocked' FROM held
         WHERE jobs.id = held.id AND jobs.status = 'todo'
-          AND (jobs.queueing_lock IS NULL OR jobs.id IN (SELECT id FROM replaceable))
+          AND (NOT is_touched(jobs.xmin, jobs.xmax) OR jobs.id IN (SELECT id FROM touched))
         RETURNING 1
     )
     SELECT count(*) INTO v_result FROM blocked;
@@ -262,10 +283,10 @@ CREATE TABLE inturn.jobs (
     yields boolean DEFAULT false NOT NULL,
     priority integer DEFAULT 0 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
-    queue text DEFAULT 'default'::text NOT NULL,
+    queue text DEFAULT 'default'::text NOT NULL COLLATE pg_catalog."C",
     task text NOT NULL,
-    lock text,
-    queueing_lock text,
+    lock text COLLATE pg_catalog."C",
+    queueing_lock text COLLATE pg_catalog."C",
     args jsonb DEFAULT '{}'::jsonb NOT NULL,
     errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT jobs_args_object CHECK ((jsonb_typeof(args) = 'object'::text)),
@@ -274,7 +295,7 @@ CREATE TABLE inturn.jobs (
     CONSTRAINT jobs_live CHECK ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'scheduled'::inturn.job_status, 'doing'::inturn.job_status]))),
     CONSTRAINT jobs_lock_length CHECK (((octet_length(lock) >= 1) AND (octet_length(lock) <= 1024))),
     CONSTRAINT jobs_owned CHECK (((status = 'doing'::inturn.job_status) = (worker_id IS NOT NULL))),
-    CONSTRAINT jobs_queue_name CHECK ((((octet_length(queue) >= 1) AND (octet_length(queue) <= 63)) AND (strpos(queue, ','::text) = 0))),
+    CONSTRAINT jobs_queue_name CHECK ((((octet_length(queue) >= 1) AND (octet_length(queue) <= 63)) AND (queue !~ '[^A-Za-z0-9_.:-]'::text))),
     CONSTRAINT jobs_queueing_lock_length CHECK (((octet_length(queueing_lock) >= 1) AND (octet_length(queueing_lock) <= 1024))),
     CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL))),
     CONSTRAINT jobs_scheduled_within CHECK (((scheduled_at >= '0002-01-01 00:00:00+00'::timestamp with time zone) AND (scheduled_at < '9999-01-01 00:00:00+00'::timestamp with time zone))),
@@ -322,11 +343,11 @@ BEGIN
             SELECT v_ids || array_agg(next.id), coalesce(array_agg(won.lock), '{}') INTO v_ids, v_used
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
             CROSS JOIN LATERAL (
-                SELECT id, queue FROM jobs WHERE id = won.job_id
+                SELECT id, queue, false AS touched FROM jobs WHERE id = won.job_id
                 UNION ALL
-                SELECT head.id, head.queue FROM lane_heads(ARRAY[won.lock]) AS head WHERE won.job_id IS NULL
+                SELECT head.id, head.queue, head.touched FROM lane_heads(ARRAY[won.lock]) AS head WHERE won.job_id IS NULL
             ) AS next
-            WHERE next.queue = ANY (v_queues) OR p_queues IS NULL;
+            WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL) AND (NOT next.touched OR take_job(next.id));
         END IF;
         IF v_ids <> '{}' THEN
             RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
@@ -344,7 +365,8 @@ BEGIN
         IF v_look.behind IS NOT NULL THEN
             v_blocked := block_behind(p_queues, v_look.behind, v_look.behind_locks);
         END IF;
-        -- And what we won and may not use: the lane is empty, or its head is for workers of another queue.
+        -- And what we won and may not use: the lane is empty, its head is for workers of another queue, or a user's open transaction
+        -- has that locked.
         IF cardinality(v_used) < cardinality(v_won) THEN
             PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;
@@ -641,6 +663,7 @@ BEGIN
     IF v_job.status = 'doing' THEN
         RETURN QUERY SELECT 'running', 'since ' || v_job.started_at || ', attempt ' || v_job.attempts, 'queue jobs cancel --abort ' || p_id;
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
+        RETURN QUERY SELECT * FROM explain_busy(p_id);
         RETURN;
     END IF;
     IF v_job.status = 'scheduled' AND v_job.scheduled_at > clock() THEN
@@ -654,12 +677,24 @@ BEGIN
         RETURN QUERY SELECT * FROM explain_lane(v_job);
         v_found := v_found OR FOUND;
     END IF;
+    RETURN QUERY SELECT * FROM explain_busy(p_id);
+    v_found := v_found OR FOUND;
     RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task);
     v_found := v_found OR FOUND;
     IF NOT v_found THEN
         RETURN QUERY SELECT 'ready', 'nothing is in its way', NULL;
     END IF;
 END $$;
+CREATE FUNCTION inturn.explain_busy(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT 'busy',
+        'an open transaction has job ' || p_id || ' locked, to replace it perhaps: process ' || pid || ' of the server'
+            || coalesce(', since ' || (SELECT xact_start FROM pg_stat_activity AS activity WHERE activity.pid = locks.pid), ''),
+        'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
+    FROM jobs JOIN pg_locks AS locks ON locktype = 'transactionid' AND transactionid = jobs.xmax AND granted
+    WHERE jobs.id = p_id AND is_touched(jobs.xmin, jobs.xmax) AND pid <> pg_backend_pid()
+$$;
 CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
@@ -696,6 +731,10 @@ BEGIN
         RETURN QUERY SELECT * FROM explain_holder(v_lane.worker_id);
         RETURN;
     END IF;
+    IF v_lane.look_at > clock() THEN
+        RETURN QUERY SELECT 'lane delayed',
+            'an open transaction had its next job locked; workers look again at ' || v_lane.look_at, NULL;
+    END IF;
     -- Nobody holds it: the job that goes next is the one that the lane waits for, or the head as a claim would see it.
     SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, (
         SELECT id FROM (
@@ -712,6 +751,7 @@ BEGIN
                 || CASE WHEN v_first.status = 'scheduled' THEN ', at ' || v_first.scheduled_at
                         ELSE ' and waits for a worker of queue ' || v_first.queue END,
             'queue lanes ' || CASE WHEN v_lane.job_id IS NULL THEN 'skip-head ' ELSE 'retry-head ' END || quote_literal(p_job.lock);
+        RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(v_first.queue, v_first.task)
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);   -- else said of the job itself
     END IF;
@@ -739,7 +779,7 @@ CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text) RETURNS TABLE(
     SELECT 'slots busy', 'all ' || sum(concurrency) || ' slots of ' || count(*) || ' workers are taken', 'start more workers'
     FROM serving HAVING count(*) > 0 AND bool_and(busy >= concurrency)
 $$;
-CREATE FUNCTION inturn.finish(p_worker uuid, p_queues text[], p_want integer, p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(finished_id bigint, next inturn.jobs)
+CREATE FUNCTION inturn.finish(p_worker uuid, p_queues text[], p_want integer, p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(finished_id bigint, next inturn.jobs, busy_id bigint)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -750,29 +790,34 @@ CREATE FUNCTION inturn.finish(p_worker uuid, p_queues text[], p_want integer, p_
     SET jit TO 'off'
     AS $$
 DECLARE
+    v_held    record;
     v_stopped text[];
     v_done    record;
     v_next    record;
 BEGIN
     PERFORM require_read_committed();
-    v_stopped := hold_lanes(p_ids, p_claims);
+    SELECT * INTO v_held FROM hold_lanes(p_ids, p_claims);
+    IF v_held.busy <> '{}' THEN
+        p_ids := without(p_ids, v_held.busy);
+        RETURN QUERY SELECT NULL::bigint, NULL::jobs, id FROM unnest(v_held.busy) AS id;
+    END IF;
     SELECT array_agg(b.id) AS ids,
            array_agg(b.lock) FILTER (WHERE b.lock IS NOT NULL) AS lanes,
            array_agg(b.id) FILTER (WHERE b.lock IS NOT NULL AND b.status = 'failed' AND b.on_failure = 'halt') AS halts
     INTO v_done FROM bury(p_ids, p_claims, p_statuses, p_errors, p_results, p_forget) AS b;
-    RETURN QUERY SELECT id, NULL::jobs FROM unnest(v_done.ids) AS id;
+    RETURN QUERY SELECT id, NULL::jobs, NULL::bigint FROM unnest(v_done.ids) AS id;
     IF v_done.lanes IS NULL THEN
         RETURN;
     END IF;
     -- Of a lane that somebody else has by now nothing is touched.
-    v_stopped := ARRAY(SELECT unnest(v_stopped) INTERSECT SELECT unnest(v_done.lanes));
+    v_stopped := ARRAY(SELECT unnest(v_held.stopped) INTERSECT SELECT unnest(v_done.lanes));
     IF v_stopped <> '{}' OR v_done.halts IS NOT NULL THEN
         v_stopped := let_stopped(v_stopped, v_done.halts);
     END IF;
     -- New statements: the next of each lane is read after the lane was locked.
     SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
     INTO v_next FROM followers(p_worker, v_done.lanes, p_queues, p_want) AS f;
-    RETURN QUERY SELECT NULL::bigint, started FROM start_jobs(p_worker, v_next.ids) AS started;
+    RETURN QUERY SELECT NULL::bigint, started, NULL::bigint FROM start_jobs(p_worker, v_next.ids) AS started;
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
         -- This worker claims next, but what it gave way to takes its slot, and it may stop, or not serve a token's queue.
         PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
@@ -806,6 +851,7 @@ BEGIN
     CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
     LEFT JOIN first ON true
     WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
+      AND (NOT head.touched OR take_job(head.id))
       AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
            OR (head.priority = first.priority AND held.since + interval '0.1 s' > clock()))
     ORDER BY head.priority DESC, head.id
@@ -848,14 +894,15 @@ BEGIN
     );
 END $$;
 CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval) RETURNS boolean
-    LANGUAGE sql SECURITY DEFINER
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
-    WITH alive AS (
-        UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked WHERE id = p_worker RETURNING 1
-    )
-    SELECT EXISTS (SELECT FROM alive)
-$$;
+BEGIN
+    IF take_worker(p_worker) THEN
+        UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked WHERE id = p_worker;
+    END IF;
+    RETURN EXISTS (SELECT FROM workers WHERE id = p_worker);
+END $$;
 CREATE FUNCTION inturn.history_days(p_before date) RETURNS text[]
     LANGUAGE sql STABLE
     AS $_$
@@ -868,25 +915,46 @@ CREATE FUNCTION inturn.history_days(p_before date) RETURNS text[]
         LIMIT 10
     ) AS day
 $_$;
-CREATE FUNCTION inturn.hold_lanes(p_ids bigint[], p_claims uuid[]) RETURNS text[]
+CREATE FUNCTION inturn.hold_lanes(p_ids bigint[], p_claims uuid[]) RETURNS TABLE(stopped text[], busy bigint[])
     LANGUAGE plpgsql
     AS $$
+#variable_conflict use_column
 DECLARE
-    v_result text[];
+    v_ours record;
+    v_held text[] := '{}';
+    v_got  bigint[];
 BEGIN
-    WITH held AS MATERIALIZED (
-        SELECT lanes.lock, lanes.stopped FROM lanes
-        WHERE lanes.lock IN (
-            SELECT jobs.lock
-            FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
-            JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-            WHERE jobs.lock IS NOT NULL
+    stopped := '{}';
+    busy := '{}';
+    SELECT coalesce(array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL), '{}') AS locks,
+           array_agg(jobs.id) FILTER (WHERE is_touched(jobs.xmin, jobs.xmax)) AS touched
+    INTO v_ours
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id;
+    FOR attempt IN 1..2 LOOP
+        EXIT WHEN v_ours.locks = '{}' AND v_ours.touched IS NULL;
+        WITH held AS MATERIALIZED (
+            SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks) ORDER BY lanes.lock
+            FOR UPDATE SKIP LOCKED
         )
-        ORDER BY lanes.lock
-        FOR UPDATE
-    )
-    SELECT coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}') INTO v_result FROM held;
-    RETURN v_result;
+        SELECT coalesce(array_agg(lock), '{}'), coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}')
+        INTO v_held, stopped FROM held;
+        IF v_ours.touched IS NOT NULL THEN
+            v_got := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_ours.touched) ORDER BY id FOR UPDATE SKIP LOCKED);
+        END IF;
+        EXIT WHEN cardinality(v_held) >= cardinality(v_ours.locks) AND (v_ours.touched IS NULL OR v_ours.touched <@ v_got);
+        IF attempt = 1 THEN
+            PERFORM await_locks(v_ours.locks, v_ours.touched);
+        ELSE
+            busy := ARRAY(
+                SELECT jobs.id
+                FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
+                JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+                WHERE EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.lock <> ALL (v_held))
+                   OR (jobs.id = ANY (v_ours.touched) AND jobs.id <> ALL (v_got))
+            );
+        END IF;
+    END LOOP;
+    RETURN NEXT;
 END $$;
 CREATE TABLE inturn.workers (
     id uuid NOT NULL,
@@ -912,28 +980,34 @@ CREATE FUNCTION inturn.is_live(p_worker inturn.workers) RETURNS boolean
     AS $$
     SELECT p_worker.heartbeat_at > clock() - interval '30 seconds'
 $$;
-CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer)
+CREATE FUNCTION inturn.is_touched(p_xmin xid, p_xmax xid) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT p_xmax <> '0'::xid AND p_xmax <> p_xmin
+$$;
+CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean)
     LANGUAGE sql STABLE
     AS $$
-    SELECT lane.lock, head.id, head.queue, head.priority
+    SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked', is_touched(head.xmin, head.xmax)
     FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
-        SELECT jobs.id, jobs.queue, jobs.priority FROM jobs
+        SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax FROM jobs
         WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT 1
     ) AS head
 $$;
 CREATE FUNCTION inturn.lane_key(p_lock text) RETURNS bigint
-    LANGUAGE sql IMMUTABLE
+    LANGUAGE sql STABLE
     AS $$
-    SELECT hashtextextended('inturn lane ' || p_lock, 0)
+    SELECT hashtextextended(concat_ws(' ', 'inturn lane', current_schema(), p_lock), 0)
 $$;
 CREATE FUNCTION inturn.lane_sleeps(p_lock text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
     SELECT CASE
         WHEN lane.stopped IS NOT NULL AND lane.worker_id IS NULL THEN false
+        WHEN lane.look_at IS NOT NULL THEN false   -- resume_due sees to it
         WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (
             SELECT FROM jobs WHERE status = 'doing' AND worker_id = lane.worker_id AND jobs.lock = p_lock
         )
@@ -961,7 +1035,7 @@ CREATE FUNCTION inturn.leave(p_worker uuid, p_error text DEFAULT NULL::text, p_m
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
-    DELETE FROM workers WHERE id = p_worker;
+    DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED);
     RETURN (SELECT count(*) FROM rescue(p_max_lost, p_worker, p_error IS NOT NULL, p_error));
 END $$;
 CREATE FUNCTION inturn.let_stopped(p_locks text[], p_halts bigint[]) RETURNS text[]
@@ -992,6 +1066,11 @@ BEGIN
     SELECT array_agg(lock) INTO v_result FROM stopped;
     RETURN v_result;
 END $$;
+CREATE FUNCTION inturn.look_again(p_since timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT clock() + least(greatest(clock() - p_since, interval '20 ms'), interval '1 s')
+$$;
 CREATE FUNCTION inturn.next_epoch(p_fence bigint, p_timeline bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -1012,7 +1091,8 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
         SELECT greatest(min(due.at) - clock(), interval '0') FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
             UNION ALL
-            (SELECT stopped_until FROM lanes WHERE stopped_until IS NOT NULL ORDER BY stopped_until LIMIT 1)
+            (SELECT coalesce(look_at, stopped_until) FROM lanes
+             WHERE coalesce(look_at, stopped_until) IS NOT NULL ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
         ) AS due(at) HAVING count(*) > 0
     ) END,
     -- One snapshot for all of it: what a transaction left that is over by now, the look above has seen.
@@ -1041,7 +1121,7 @@ BEGIN
         RAISE EXCEPTION 'a pause until % would be over already', p_until USING ERRCODE = 'invalid_parameter_value';
     END IF;
     UPDATE lanes
-    SET stopped = 'paused', stopped_at = clock(), stopped_until = p_until,
+    SET stopped = 'paused', stopped_at = clock(), stopped_until = p_until, look_at = NULL,
         stopped_by = coalesce(p_by, session_user), stop_reason = p_reason
     WHERE lock = p_lock;
     PERFORM audit('pause', p_lock, 0, p_by, p_reason);
@@ -1119,7 +1199,7 @@ BEGIN
 EXCEPTION WHEN lock_not_available THEN
     RETURN NULL;
 END $$;
-CREATE FUNCTION inturn.put_back(p_ids bigint[], p_claims uuid[]) RETURNS void
+CREATE FUNCTION inturn.put_back(p_ids bigint[], p_claims uuid[]) RETURNS SETOF bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1128,11 +1208,15 @@ CREATE FUNCTION inturn.put_back(p_ids bigint[], p_claims uuid[]) RETURNS void
     SET enable_mergejoin TO 'off'
     AS $$
 DECLARE
-    v_stopped text[];
-    v_back    record;
+    v_held record;
+    v_back record;
 BEGIN
     PERFORM require_read_committed();
-    v_stopped := hold_lanes(p_ids, p_claims);
+    SELECT * INTO v_held FROM hold_lanes(p_ids, p_claims);
+    IF v_held.busy <> '{}' THEN
+        p_ids := without(p_ids, v_held.busy);
+        RETURN QUERY SELECT unnest(v_held.busy);
+    END IF;
     WITH back AS (
         UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1,
             yields = jobs.queueing_lock IS NOT NULL   -- until we know, below, that no other job waits under it
@@ -1144,7 +1228,7 @@ BEGIN
         FROM back WHERE lanes.lock = back.lock
     )
     SELECT array_agg(queue) AS queues,
-           array_agg(lock) FILTER (WHERE NOT begun AND lock <> ALL (v_stopped)) AS lanes,
+           array_agg(lock) FILTER (WHERE NOT begun AND lock <> ALL (v_held.stopped)) AS lanes,
            array_agg(id) FILTER (WHERE yields) AS yielding
     INTO v_back FROM back;
     IF v_back.yielding IS NOT NULL THEN
@@ -1251,16 +1335,26 @@ CREATE FUNCTION inturn.release_lanes(p_locks text[]) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
+    v_now    timestamptz := clock();
     v_result text[];
 BEGIN
     WITH head AS MATERIALIZED (
-        SELECT id, queue FROM lane_heads(p_locks)
+        SELECT lock, id, queue, asleep, asleep AND touched AND NOT take_job(id) AS busy FROM lane_heads(p_locks)
     ), token AS (
-        UPDATE jobs SET status = 'todo' FROM head WHERE jobs.id = head.id AND jobs.status = 'blocked'
+        UPDATE jobs SET status = 'todo' FROM head WHERE jobs.id = head.id AND jobs.status = 'blocked' AND NOT head.busy
+    ), delayed AS (
+        UPDATE lanes
+        SET worker_id = NULL,
+            since = CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END,
+            look_at = look_again(CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END)
+        FROM head WHERE lanes.lock = head.lock AND head.busy
+        RETURNING lanes.lock, lanes.since
     ), gone AS (
-        DELETE FROM lanes WHERE lanes.lock = ANY (p_locks)
+        DELETE FROM lanes WHERE lanes.lock = ANY (p_locks) AND lanes.lock NOT IN (SELECT lock FROM head WHERE busy)
     )
-    SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result FROM head;
+    SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result
+    FROM head LEFT JOIN delayed USING (lock)
+    WHERE delayed.since IS NULL OR delayed.since = v_now;   -- whoever sleeps must learn of it once
     RETURN v_result;
 END $$;
 CREATE FUNCTION inturn.replace_waiting(p_id bigint, p_queueing_lock text, p_task text, p_args jsonb, p_queue text, p_priority integer, p_at timestamp with time zone, p_on_retry inturn.retry_policy, p_on_failure inturn.failure_policy, p_timeout interval) RETURNS boolean
@@ -1310,6 +1404,8 @@ CREATE FUNCTION inturn.rescue(p_max_lost integer DEFAULT 5, p_worker uuid DEFAUL
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
+    v_seen record;
+    v_ours bigint[];
     v_lost record;
 BEGIN
     WITH RECURSIVE owner(worker_id) AS (
@@ -1322,19 +1418,28 @@ BEGIN
         SELECT jobs.id, jobs.claim_id, jobs.worker_id,
                CASE WHEN p_lost THEN times_lost(jobs.errors) + 1 ELSE 0 END AS times
         FROM owner JOIN jobs ON jobs.status = 'doing' AND jobs.worker_id = owner.worker_id
-        WHERE NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)
-          AND (p_worker IS NULL OR owner.worker_id = p_worker)
+        WHERE CASE WHEN p_worker IS NULL THEN NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)
+                   ELSE owner.worker_id = p_worker END
         LIMIT 2000
-    ), judged AS (
+    )
+    SELECT array_agg(o.id) AS ids, array_agg(o.claim_id) AS claims, array_agg(o.worker_id) AS workers, array_agg(times) AS times
+    INTO v_seen FROM orphan AS o;
+    IF v_seen.ids IS NULL THEN
+        RETURN;
+    END IF;
+    -- Two calls below, and yet one order in which rows are locked: else somebody who finishes some of both deadlocks with us.
+    v_ours := without(v_seen.ids, (SELECT busy FROM hold_lanes(v_seen.ids, v_seen.claims)));
+    v_ours := ARRAY(SELECT jobs.id FROM jobs WHERE jobs.id = ANY (v_ours) ORDER BY jobs.id FOR UPDATE SKIP LOCKED);
+    WITH judged AS (
         SELECT *, coalesce(times > p_max_lost, false) AS hopeless,
                CASE WHEN times > 1 THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 12 ELSE 0 END AS turn,
                CASE WHEN times > 0 THEN '{"lost": true}' ELSE '{}' END::jsonb
                    || CASE WHEN p_error IS NOT NULL THEN '{"crashed": true}' ELSE '{}' END::jsonb
                    || jsonb_build_object('at', clock()) AS error
-        FROM orphan
+        FROM unnest(v_seen.ids, v_seen.claims, v_seen.workers, v_seen.times) AS orphan(id, claim_id, worker_id, times)
+        WHERE orphan.id = ANY (v_ours)
     )
-    SELECT array_agg(j.id) AS all_ids, array_agg(j.claim_id) AS all_claims, array_agg(j.worker_id) AS workers,
-           array_agg(j.id) FILTER (WHERE NOT hopeless) AS ids,
+    SELECT array_agg(j.id) FILTER (WHERE NOT hopeless) AS ids,
            array_agg(j.claim_id) FILTER (WHERE NOT hopeless) AS claims,
            array_agg(turn * interval '1 s') FILTER (WHERE NOT hopeless) AS delays,
            array_agg(error || jsonb_build_object('error', coalesce(p_error, 'lost: worker ' || j.worker_id || ' is gone')))
@@ -1346,29 +1451,32 @@ BEGIN
                FILTER (WHERE hopeless) AS last_errors
     INTO v_lost FROM judged AS j;
     IF v_lost.failed_ids IS NOT NULL THEN
-        -- Two calls, and yet one order in which rows are locked: else somebody who finishes some of both deadlocks with us.
-        PERFORM hold_lanes(v_lost.all_ids, v_lost.all_claims);
-        PERFORM FROM jobs WHERE jobs.id = ANY (v_lost.all_ids) ORDER BY jobs.id FOR UPDATE;
         RETURN QUERY
         SELECT ended.finished_id, lost.worker_id, true
         FROM finish(NULL, NULL, 0, v_lost.failed_ids, v_lost.failed_claims, v_lost.statuses, v_lost.last_errors) AS ended
-        JOIN unnest(v_lost.all_ids, v_lost.workers) AS lost(id, worker_id) ON lost.id = ended.finished_id;
+        JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id) ON lost.id = ended.finished_id;
     END IF;
     RETURN QUERY
     SELECT taken.id, lost.worker_id, false
     FROM retry(v_lost.ids, v_lost.claims, v_lost.delays, v_lost.errors) AS taken
-    JOIN unnest(v_lost.all_ids, v_lost.workers) AS lost(id, worker_id) ON lost.id = taken.id;
+    JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id) ON lost.id = taken.id
+    WHERE NOT taken.busy;
 END $$;
 CREATE FUNCTION inturn.resume_due(p_limit integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_lock text;
+    v_lane record;
 BEGIN
-    FOR v_lock IN
-        SELECT lock FROM lanes WHERE stopped_until <= clock() ORDER BY stopped_until LIMIT p_limit FOR UPDATE SKIP LOCKED
+    FOR v_lane IN
+        SELECT lock, look_at FROM lanes WHERE coalesce(look_at, stopped_until) <= clock()
+        ORDER BY coalesce(look_at, stopped_until) LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
-        PERFORM unstop_lane(v_lock);
+        IF v_lane.look_at IS NULL THEN
+            PERFORM unstop_lane(v_lane.lock);
+        ELSE
+            PERFORM settle_lane(v_lane.lock);
+        END IF;
     END LOOP;
 END $$;
 CREATE FUNCTION inturn.resume_lane(p_lock text, p_by text DEFAULT NULL::text) RETURNS boolean
@@ -1405,7 +1513,7 @@ BEGIN
         END;
     END LOOP;
 END $$;
-CREATE FUNCTION inturn.retry(p_ids bigint[], p_claims uuid[], p_delays interval[], p_errors jsonb[], p_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_priorities integer[] DEFAULT NULL::integer[], p_queues text[] DEFAULT NULL::text[], p_locks text[] DEFAULT NULL::text[], p_uncharged boolean[] DEFAULT NULL::boolean[]) RETURNS TABLE(id bigint)
+CREATE FUNCTION inturn.retry(p_ids bigint[], p_claims uuid[], p_delays interval[], p_errors jsonb[], p_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_priorities integer[] DEFAULT NULL::integer[], p_queues text[] DEFAULT NULL::text[], p_locks text[] DEFAULT NULL::text[], p_uncharged boolean[] DEFAULT NULL::boolean[]) RETURNS TABLE(id bigint, busy boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1416,12 +1524,16 @@ CREATE FUNCTION inturn.retry(p_ids bigint[], p_claims uuid[], p_delays interval[
     SET jit TO 'off'
     AS $$
 DECLARE
-    v_stopped text[];
+    v_held    record;
     v_left    text[];   -- the lanes that jobs leave for others: those that they are in now
     v_again   record;
 BEGIN
     PERFORM require_read_committed();
-    v_stopped := hold_lanes(p_ids, p_claims);
+    SELECT * INTO v_held FROM hold_lanes(p_ids, p_claims);
+    IF v_held.busy <> '{}' THEN
+        p_ids := without(p_ids, v_held.busy);
+        RETURN QUERY SELECT unnest(v_held.busy), true;
+    END IF;
     IF p_locks IS NOT NULL THEN
         v_left := ARRAY(
             SELECT jobs.lock FROM unnest(p_ids) WITH ORDINALITY AS o(id, position)
@@ -1458,7 +1570,7 @@ BEGIN
     )
     SELECT array_agg(again.id) AS ids, array_agg(again.queue) AS queues,
            array_agg(again.lock) FILTER (
-               WHERE again.lock IS NOT NULL AND again.on_retry = 'release' AND again.lock <> ALL (v_stopped)
+               WHERE again.lock IS NOT NULL AND again.on_retry = 'release' AND again.lock <> ALL (v_held.stopped)
            ) AS released,
            array_agg(again.id) FILTER (WHERE again.yields) AS yielding
     INTO v_again FROM again;
@@ -1467,7 +1579,7 @@ BEGIN
     END IF;
     IF v_again.ids IS NOT NULL THEN
         PERFORM wake(v_again.queues || release_lanes(v_again.released));
-        RETURN QUERY SELECT unnest(v_again.ids);
+        RETURN QUERY SELECT unnest(v_again.ids), false;
     END IF;
 END $$;
 CREATE FUNCTION inturn.retry_head(p_lock text, p_by text DEFAULT NULL::text) RETURNS bigint
@@ -1567,12 +1679,17 @@ BEGIN
     END IF;
     RETURN v_back.count;
 END $$;
-CREATE FUNCTION inturn.set_awake(p_worker uuid, p_awake boolean) RETURNS void
-    LANGUAGE sql SECURITY DEFINER
+CREATE FUNCTION inturn.set_awake(p_worker uuid, p_awake boolean) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
-    UPDATE workers SET awake = p_awake WHERE id = p_worker
-$$;
+BEGIN
+    IF NOT take_worker(p_worker) THEN
+        RETURN NOT EXISTS (SELECT FROM workers WHERE id = p_worker);   -- it was taken for dead, and learns that elsewhere
+    END IF;
+    UPDATE workers SET awake = p_awake WHERE id = p_worker;
+    RETURN true;
+END $$;
 CREATE FUNCTION inturn.settle_lane(p_lock text) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1584,8 +1701,11 @@ BEGIN
         RETURN;
     ELSIF v_lane.job_id IS NULL THEN
         PERFORM wake(release_lanes(ARRAY[p_lock]));
+    ELSIF EXISTS (SELECT FROM jobs WHERE id = v_lane.job_id AND status = 'blocked' AND NOT take_job(id)) THEN
+        UPDATE lanes SET look_at = look_again(since) WHERE lock = p_lock;
     ELSE
         UPDATE jobs SET status = 'todo' WHERE id = v_lane.job_id AND status = 'blocked';
+        UPDATE lanes SET look_at = NULL WHERE lock = p_lock AND look_at IS NOT NULL;
         PERFORM wake(NULL);
     END IF;
 END $$;
@@ -1636,14 +1756,22 @@ BEGIN
     WHERE jobs.id = starting.id AND jobs.status IN ('todo', 'blocked')
     RETURNING jobs.*;
 END $$;
+CREATE FUNCTION inturn.take_job(p_id bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM jobs WHERE id = p_id FOR UPDATE SKIP LOCKED;
+    RETURN FOUND;
+END $$;
 CREATE TABLE inturn.lanes (
-    lock text NOT NULL,
+    lock text NOT NULL COLLATE pg_catalog."C",
     worker_id uuid,
     job_id bigint,
     since timestamp with time zone NOT NULL,
     stopped inturn.lane_state,
     stopped_at timestamp with time zone,
     stopped_until timestamp with time zone,
+    look_at timestamp with time zone,
     failed_job_id bigint,
     stopped_by text,
     stop_reason text,
@@ -1652,9 +1780,11 @@ CASE
     WHEN (worker_id IS NOT NULL) THEN 'held'::inturn.lane_state
     WHEN (stopped IS NOT NULL) THEN stopped
     WHEN (job_id IS NOT NULL) THEN 'retrying'::inturn.lane_state
+    WHEN (look_at IS NOT NULL) THEN 'delayed'::inturn.lane_state
     ELSE NULL::inturn.lane_state
 END) STORED,
     CONSTRAINT lanes_held_or_reserved CHECK (((worker_id IS NULL) OR (job_id IS NULL))),
+    CONSTRAINT lanes_looked_at CHECK (((look_at IS NULL) OR ((worker_id IS NULL) AND (stopped IS NULL)))),
     CONSTRAINT lanes_stopped CHECK ((stopped = ANY (ARRAY['paused'::inturn.lane_state, 'halted'::inturn.lane_state]))),
     CONSTRAINT lanes_stopped_when CHECK (((stopped IS NULL) = (stopped_at IS NULL)))
 )
@@ -1675,6 +1805,13 @@ BEGIN
         EXIT WHEN v_lane.lock IS NOT NULL;   -- else it came or went between the two statements
     END LOOP;
     RETURN v_lane;
+END $$;
+CREATE FUNCTION inturn.take_worker(p_worker uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED;
+    RETURN FOUND OR await_worker(p_worker);
 END $$;
 CREATE FUNCTION inturn.tell_ended(p_id bigint) RETURNS boolean
     LANGUAGE plpgsql
@@ -1724,9 +1861,17 @@ CREATE FUNCTION inturn.wake_lane(p_lock text) RETURNS void
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_lane  lanes := take_lane(p_lock);
+    v_lane  lanes;
     v_found boolean;
 BEGIN
+    IF NOT pg_try_advisory_xact_lock(lane_key(p_lock)) THEN
+        RETURN;
+    END IF;
+    PERFORM FROM lanes WHERE lock = p_lock FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND AND EXISTS (SELECT FROM lanes WHERE lock = p_lock) THEN
+        RETURN;
+    END IF;
+    v_lane := take_lane(p_lock);
     -- A row that take_lane has just made is a lane that nobody holds.
     v_found := lane_sleeps(p_lock);
     IF v_found THEN
@@ -1751,7 +1896,7 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE lanes
-        SET worker_id = p_worker, job_id = NULL, since = clock()
+        SET worker_id = p_worker, job_id = NULL, look_at = NULL, since = clock()
         FROM reserved WHERE lanes.lock = reserved.lock
         RETURNING lanes.lock, reserved.job_id
     ), created AS (
@@ -1765,6 +1910,11 @@ BEGIN
     )
     SELECT * FROM taken UNION ALL SELECT created.lock, NULL FROM created;
 END $$;
+CREATE FUNCTION inturn.without(p_ids bigint[], p_busy bigint[]) RETURNS bigint[]
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT array_agg(CASE WHEN id <> ALL (p_busy) THEN id END ORDER BY place) FROM unnest(p_ids) WITH ORDINALITY AS given(id, place)
+$$;
 CREATE TABLE inturn.finished_jobs (
     id bigint NOT NULL,
     fence bigint,
@@ -1778,10 +1928,10 @@ CREATE TABLE inturn.finished_jobs (
     on_failure inturn.failure_policy NOT NULL,
     priority integer NOT NULL,
     attempts integer NOT NULL,
-    queue text NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
     task text NOT NULL,
-    lock text,
-    queueing_lock text,
+    lock text COLLATE pg_catalog."C",
+    queueing_lock text COLLATE pg_catalog."C",
     args jsonb NOT NULL,
     errors jsonb NOT NULL,
     result jsonb,
@@ -1840,7 +1990,7 @@ CREATE SEQUENCE inturn.fences
     NO MAXVALUE
     CACHE 1;
 CREATE TABLE inturn.fences_seen (
-    resource text NOT NULL,
+    resource text NOT NULL COLLATE pg_catalog."C",
     token bigint NOT NULL,
     CONSTRAINT fences_seen_resource_length CHECK (((octet_length(resource) >= 1) AND (octet_length(resource) <= 1024)))
 )
@@ -1858,10 +2008,10 @@ CREATE TABLE inturn.finished_jobs_default (
     on_failure inturn.failure_policy CONSTRAINT finished_jobs_on_failure_not_null NOT NULL,
     priority integer CONSTRAINT finished_jobs_priority_not_null NOT NULL,
     attempts integer CONSTRAINT finished_jobs_attempts_not_null NOT NULL,
-    queue text CONSTRAINT finished_jobs_queue_not_null NOT NULL,
+    queue text CONSTRAINT finished_jobs_queue_not_null NOT NULL COLLATE pg_catalog."C",
     task text CONSTRAINT finished_jobs_task_not_null NOT NULL,
-    lock text,
-    queueing_lock text,
+    lock text COLLATE pg_catalog."C",
+    queueing_lock text COLLATE pg_catalog."C",
     args jsonb CONSTRAINT finished_jobs_args_not_null NOT NULL,
     errors jsonb CONSTRAINT finished_jobs_errors_not_null NOT NULL,
     result jsonb,
@@ -1885,7 +2035,7 @@ CREATE TABLE inturn.lane_audit (
     at timestamp with time zone NOT NULL,
     who text NOT NULL,
     operation text NOT NULL,
-    lock text NOT NULL,
+    lock text NOT NULL COLLATE pg_catalog."C",
     jobs bigint NOT NULL,
     reason text
 );
@@ -1976,9 +2126,9 @@ CREATE VIEW inturn.lane_status AS
                   ORDER BY head.priority DESC, head.id
                  LIMIT 1))))) job ON (true))
   ORDER BY (lanes.stopped IS NULL), lanes.since;
-COMMENT ON VIEW inturn.lane_status IS 'Lanes that are held, reserved for a retry, paused or halted.';
+COMMENT ON VIEW inturn.lane_status IS 'Lanes that are held, reserved for a retry, paused, halted or delayed.';
 COMMENT ON COLUMN inturn.lane_status.lock IS 'What the jobs of the lane share.';
-COMMENT ON COLUMN inturn.lane_status.state IS 'held: a job of it runs; retrying: a job goes before all others; paused or halted: it is stopped.';
+COMMENT ON COLUMN inturn.lane_status.state IS 'held: a job of it runs; retrying: a job goes before all others; paused or halted: it is stopped; delayed: an open transaction has its next job locked.';
 COMMENT ON COLUMN inturn.lane_status.since IS 'Since when it is held or retrying.';
 COMMENT ON COLUMN inturn.lane_status.job_id IS 'The job that runs, else the one that goes next.';
 COMMENT ON COLUMN inturn.lane_status.task IS 'The task of that job.';
@@ -2138,8 +2288,8 @@ COMMENT ON COLUMN inturn.queue_status.doing IS 'Jobs that are being done.';
 COMMENT ON COLUMN inturn.queue_status.workers IS 'Live workers that serve it.';
 COMMENT ON COLUMN inturn.queue_status.more IS 'Counting stopped early: the numbers are at least so many.';
 CREATE TABLE inturn.schedules (
-    task text NOT NULL,
-    periodic_id text NOT NULL,
+    task text NOT NULL COLLATE pg_catalog."C",
+    periodic_id text NOT NULL COLLATE pg_catalog."C",
     cron text NOT NULL,
     tz text NOT NULL,
     since timestamp with time zone NOT NULL,
@@ -2224,5 +2374,5 @@ CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHER
 CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT yields));
 CREATE INDEX jobs_running ON inturn.jobs USING btree (worker_id) WHERE (status = 'doing'::inturn.job_status);
 CREATE INDEX lane_audit_lock ON inturn.lane_audit USING btree (lock, id);
-CREATE INDEX lanes_resume ON inturn.lanes USING btree (stopped_until) WHERE (stopped_until IS NOT NULL);
+CREATE INDEX lanes_resume ON inturn.lanes USING btree (COALESCE(look_at, stopped_until)) WHERE (COALESCE(look_at, stopped_until) IS NOT NULL);
 ALTER INDEX inturn.finished_jobs_id ATTACH PARTITION inturn.finished_jobs_default_id_idx;

@@ -27,10 +27,11 @@ metadata = MetaData()
 job_status = Enum(
     "todo", "blocked", "scheduled", "doing", "succeeded", "failed", "cancelled", "aborted", name="job_status"
 )
-lane_state = Enum("held", "retrying", "paused", "halted", name="lane_state")
+lane_state = Enum("held", "retrying", "paused", "halted", "delayed", name="lane_state")
 retry_policy = Enum("hold", "release", name="retry_policy")
 failure_policy = Enum("continue", "halt", name="failure_policy")
 moment = DateTime(timezone=True)
+key = Text(collation="C")
 
 jobs = Table(
     "jobs",
@@ -52,10 +53,10 @@ jobs = Table(
     Column("yields", Boolean, nullable=False, server_default="false"),
     Column("priority", Integer, nullable=False, server_default="0"),
     Column("attempts", Integer, nullable=False, server_default="0"),
-    Column("queue", Text, nullable=False, server_default="default"),
+    Column("queue", key, nullable=False, server_default="default"),
     Column("task", Text, nullable=False),
-    Column("lock", Text),
-    Column("queueing_lock", Text),
+    Column("lock", key),
+    Column("queueing_lock", key),
     Column("args", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("errors", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
 )
@@ -74,19 +75,21 @@ Index("jobs_queueing", jobs.c.queueing_lock, unique=True, postgresql_where=_queu
 lanes = Table(
     "lanes",
     metadata,
-    Column("lock", Text, primary_key=True),
+    Column("lock", key, primary_key=True),
     Column("worker_id", Uuid),
     Column("job_id", BigInteger),
     Column("since", moment, nullable=False),
     Column("stopped", lane_state),
     Column("stopped_at", moment),
     Column("stopped_until", moment),
+    Column("look_at", moment),
     Column("failed_job_id", BigInteger),
     Column("stopped_by", Text),
     Column("stop_reason", Text),
     Column("state", lane_state, Computed("CASE … END", persisted=True)),  # the expression stands in the migration
 )
-Index("lanes_resume", lanes.c.stopped_until, postgresql_where=text("stopped_until IS NOT NULL"))
+_due = "coalesce(look_at, stopped_until)"
+Index("lanes_resume", text(_due), postgresql_where=text(f"{_due} IS NOT NULL"), _table=lanes)
 
 lane_audit = Table(
     "lane_audit",
@@ -95,7 +98,7 @@ lane_audit = Table(
     Column("at", moment, nullable=False),
     Column("who", Text, nullable=False),
     Column("operation", Text, nullable=False),
-    Column("lock", Text, nullable=False),
+    Column("lock", key, nullable=False),
     Column("jobs", BigInteger, nullable=False),
     Column("reason", Text),
 )
@@ -120,8 +123,8 @@ workers = Table(
 schedules = Table(
     "schedules",
     metadata,
-    Column("task", Text, primary_key=True),
-    Column("periodic_id", Text, primary_key=True),
+    Column("task", key, primary_key=True),
+    Column("periodic_id", key, primary_key=True),
     Column("cron", Text, nullable=False),
     Column("tz", Text, nullable=False),
     Column("since", moment, nullable=False),
@@ -144,10 +147,10 @@ finished_jobs = Table(
     Column("on_failure", failure_policy, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("attempts", Integer, nullable=False),
-    Column("queue", Text, nullable=False),
+    Column("queue", key, nullable=False),
     Column("task", Text, nullable=False),
-    Column("lock", Text),
-    Column("queueing_lock", Text),
+    Column("lock", key),
+    Column("queueing_lock", key),
     Column("args", JSONB, nullable=False),
     Column("errors", JSONB, nullable=False),
     Column("result", JSONB),
@@ -158,7 +161,7 @@ Index("finished_jobs_id", finished_jobs.c.id)
 fences_seen = Table(
     "fences_seen",
     metadata,
-    Column("resource", Text, primary_key=True),
+    Column("resource", key, primary_key=True),
     Column("token", BigInteger, nullable=False),
 )
 

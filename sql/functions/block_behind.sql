@@ -21,14 +21,14 @@ BEGIN
         -- The job that a retrying lane waits for stays its token. A stopped lane needs none: resume makes one.
         WHERE lanes.job_id IS DISTINCT FROM seen.id OR lanes.stopped IS NOT NULL
         FOR UPDATE OF lanes SKIP LOCKED
-    ), replaceable AS MATERIALIZED (
-        -- A user's open transaction may have one locked (see replace_waiting): we would wait for it, and the lane's owner for us.
-        SELECT jobs.id FROM held JOIN jobs ON jobs.id = held.id WHERE jobs.queueing_lock IS NOT NULL
+    ), touched AS MATERIALIZED (
+        -- A user's open transaction may have one locked: we would wait for it, and the lane's owner for us.
+        SELECT jobs.id FROM held JOIN jobs ON jobs.id = held.id WHERE is_touched(jobs.xmin, jobs.xmax)
         FOR UPDATE OF jobs SKIP LOCKED
     ), blocked AS (
         UPDATE jobs SET status = 'blocked' FROM held
         WHERE jobs.id = held.id AND jobs.status = 'todo'
-          AND (jobs.queueing_lock IS NULL OR jobs.id IN (SELECT id FROM replaceable))
+          AND (NOT is_touched(jobs.xmin, jobs.xmax) OR jobs.id IN (SELECT id FROM touched))
         RETURNING 1
     )
     SELECT count(*) INTO v_result FROM blocked;

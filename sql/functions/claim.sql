@@ -54,11 +54,11 @@ BEGIN
             SELECT v_ids || array_agg(next.id), coalesce(array_agg(won.lock), '{}') INTO v_ids, v_used
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
             CROSS JOIN LATERAL (
-                SELECT id, queue FROM jobs WHERE id = won.job_id
+                SELECT id, queue, false AS touched FROM jobs WHERE id = won.job_id
                 UNION ALL
-                SELECT head.id, head.queue FROM lane_heads(ARRAY[won.lock]) AS head WHERE won.job_id IS NULL
+                SELECT head.id, head.queue, head.touched FROM lane_heads(ARRAY[won.lock]) AS head WHERE won.job_id IS NULL
             ) AS next
-            WHERE next.queue = ANY (v_queues) OR p_queues IS NULL;
+            WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL) AND (NOT next.touched OR take_job(next.id));
         END IF;
 
         IF v_ids <> '{}' THEN
@@ -79,7 +79,8 @@ BEGIN
         IF v_look.behind IS NOT NULL THEN
             v_blocked := block_behind(p_queues, v_look.behind, v_look.behind_locks);
         END IF;
-        -- And what we won and may not use: the lane is empty, or its head is for workers of another queue.
+        -- And what we won and may not use: the lane is empty, its head is for workers of another queue, or a user's open transaction
+        -- has that locked.
         IF cardinality(v_used) < cardinality(v_won) THEN
             PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;

@@ -21,6 +21,7 @@ BEGIN
     IF v_job.status = 'doing' THEN
         RETURN QUERY SELECT 'running', 'since ' || v_job.started_at || ', attempt ' || v_job.attempts, 'queue jobs cancel --abort ' || p_id;
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
+        RETURN QUERY SELECT * FROM explain_busy(p_id);
         RETURN;
     END IF;
 
@@ -35,6 +36,8 @@ BEGIN
         RETURN QUERY SELECT * FROM explain_lane(v_job);
         v_found := v_found OR FOUND;
     END IF;
+    RETURN QUERY SELECT * FROM explain_busy(p_id);
+    v_found := v_found OR FOUND;
     RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task);
     v_found := v_found OR FOUND;
     IF NOT v_found THEN

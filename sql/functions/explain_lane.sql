@@ -20,6 +20,11 @@ BEGIN
         RETURN;
     END IF;
 
+    IF v_lane.look_at > clock() THEN
+        RETURN QUERY SELECT 'lane delayed',
+            'an open transaction had its next job locked; workers look again at ' || v_lane.look_at, NULL;
+    END IF;
+
     -- Nobody holds it: the job that goes next is the one that the lane waits for, or the head as a claim would see it.
     SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, (
         SELECT id FROM (
@@ -36,6 +41,7 @@ BEGIN
                 || CASE WHEN v_first.status = 'scheduled' THEN ', at ' || v_first.scheduled_at
                         ELSE ' and waits for a worker of queue ' || v_first.queue END,
             'queue lanes ' || CASE WHEN v_lane.job_id IS NULL THEN 'skip-head ' ELSE 'retry-head ' END || quote_literal(p_job.lock);
+        RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(v_first.queue, v_first.task)
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);   -- else said of the job itself
     END IF;

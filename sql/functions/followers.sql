@@ -2,7 +2,8 @@
 -- those that it held under another id, before it was taken for dead; in a queue that the worker serves; no more than it
 -- wants; and only while no other ready job has a better claim to the slot. A job of higher priority has it at
 -- once, an older one of the same priority when the lane has been held for its slice: otherwise a worker would stay in one
--- deep lane and starve the rest, and without the slice it would give each lane up after every single job.
+-- deep lane and starve the rest, and without the slice it would give each lane up after every single job. One that somebody's open
+-- transaction has locked is not handed over.
 CREATE OR REPLACE FUNCTION followers(
     p_worker uuid, p_locks text[], p_queues text[], p_want integer
 )
@@ -33,6 +34,7 @@ BEGIN
     CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
     LEFT JOIN first ON true
     WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
+      AND (NOT head.touched OR take_job(head.id))
       AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
            OR (head.priority = first.priority AND held.since + interval '0.1 s' > clock()))
     ORDER BY head.priority DESC, head.id

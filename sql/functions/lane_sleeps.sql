@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION lane_sleeps(p_lock text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT CASE
         WHEN lane.stopped IS NOT NULL AND lane.worker_id IS NULL THEN false
+        WHEN lane.look_at IS NOT NULL THEN false   -- resume_due sees to it
         WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (
             SELECT FROM jobs WHERE status = 'doing' AND worker_id = lane.worker_id AND jobs.lock = p_lock
         )

@@ -1,5 +1,5 @@
 -- How long a worker that found nothing may sleep if nobody wakes it.
---   delay    until the next scheduled job or the end of a pause is due; zero if there is a job to start that it could not take a
+--   delay    until the next scheduled job, the end of a pause or the next look at a lane is due; zero if there is a job to start that it could not take a
 --            moment ago (somebody was at work on its lane); NULL: as long as it likes
 --   told     whoever defers from now on sees that the worker is not awake. False: a transaction is still open that began before
 --            the worker had said so, and may commit a job without a word; look again soon
@@ -20,7 +20,8 @@ AS $$
         SELECT greatest(min(due.at) - clock(), interval '0') FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
             UNION ALL
-            (SELECT stopped_until FROM lanes WHERE stopped_until IS NOT NULL ORDER BY stopped_until LIMIT 1)
+            (SELECT coalesce(look_at, stopped_until) FROM lanes
+             WHERE coalesce(look_at, stopped_until) IS NOT NULL ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
         ) AS due(at) HAVING count(*) > 0
     ) END,
     -- One snapshot for all of it: what a transaction left that is over by now, the look above has seen.

@@ -16,7 +16,7 @@ BEGIN
         RAISE EXCEPTION 'a pause until % would be over already', p_until USING ERRCODE = 'invalid_parameter_value';
     END IF;
     UPDATE lanes
-    SET stopped = 'paused', stopped_at = clock(), stopped_until = p_until,
+    SET stopped = 'paused', stopped_at = clock(), stopped_until = p_until, look_at = NULL,
         stopped_by = coalesce(p_by, session_user), stop_reason = p_reason
     WHERE lock = p_lock;
     PERFORM audit('pause', p_lock, 0, p_by, p_reason);

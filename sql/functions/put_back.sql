@@ -1,6 +1,7 @@
 -- put back: jobs that a worker has claimed but not begun become `todo` again, as if they had not been claimed: no attempt is
--- charged, and their lanes are open to all; but a lane that had waited for a retry waits for it again.
-CREATE OR REPLACE FUNCTION put_back(p_ids bigint[], p_claims uuid[]) RETURNS void
+-- charged, and their lanes are open to all; but a lane that had waited for a retry waits for it again. Returns those that somebody's
+-- open transaction keeps from us, or their lane: they are still ours, to be put back again.
+CREATE OR REPLACE FUNCTION put_back(p_ids bigint[], p_claims uuid[]) RETURNS SETOF bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
@@ -9,11 +10,15 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $$
 DECLARE
-    v_stopped text[];
-    v_back    record;
+    v_held record;
+    v_back record;
 BEGIN
     PERFORM require_read_committed();
-    v_stopped := hold_lanes(p_ids, p_claims);
+    SELECT * INTO v_held FROM hold_lanes(p_ids, p_claims);
+    IF v_held.busy <> '{}' THEN
+        p_ids := without(p_ids, v_held.busy);
+        RETURN QUERY SELECT unnest(v_held.busy);
+    END IF;
 
     WITH back AS (
         UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1,
@@ -26,7 +31,7 @@ BEGIN
         FROM back WHERE lanes.lock = back.lock
     )
     SELECT array_agg(queue) AS queues,
-           array_agg(lock) FILTER (WHERE NOT begun AND lock <> ALL (v_stopped)) AS lanes,
+           array_agg(lock) FILTER (WHERE NOT begun AND lock <> ALL (v_held.stopped)) AS lanes,
            array_agg(id) FILTER (WHERE yields) AS yielding
     INTO v_back FROM back;
 

@@ -3,7 +3,8 @@
 -- With the policy `release` the job leaves its lane until it is due, and the lane goes on. So it does when the job goes to another
 -- lane: that one it joins as if it were deferred now, whoever holds it, with its id and its own wake-up token.
 --
--- Returns the ids that were still ours; of the others nothing is touched.
+-- Returns the ids that were still ours; of the others nothing is touched. Nor of those that somebody's open transaction keeps from
+-- us, or their lane (busy): they are still ours, to be reported again.
 CREATE OR REPLACE FUNCTION retry(
     p_ids    bigint[],
     p_claims uuid[],
@@ -14,7 +15,7 @@ CREATE OR REPLACE FUNCTION retry(
     p_queues     text[]        DEFAULT NULL,
     p_locks      text[]        DEFAULT NULL,
     p_uncharged  boolean[]     DEFAULT NULL    -- the attempt does not count
-) RETURNS TABLE (id bigint)
+) RETURNS TABLE (id bigint, busy boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
@@ -25,12 +26,16 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
-    v_stopped text[];
+    v_held    record;
     v_left    text[];   -- the lanes that jobs leave for others: those that they are in now
     v_again   record;
 BEGIN
     PERFORM require_read_committed();
-    v_stopped := hold_lanes(p_ids, p_claims);
+    SELECT * INTO v_held FROM hold_lanes(p_ids, p_claims);
+    IF v_held.busy <> '{}' THEN
+        p_ids := without(p_ids, v_held.busy);
+        RETURN QUERY SELECT unnest(v_held.busy), true;
+    END IF;
     IF p_locks IS NOT NULL THEN
         v_left := ARRAY(
             SELECT jobs.lock FROM unnest(p_ids) WITH ORDINALITY AS o(id, position)
@@ -68,7 +73,7 @@ BEGIN
     )
     SELECT array_agg(again.id) AS ids, array_agg(again.queue) AS queues,
            array_agg(again.lock) FILTER (
-               WHERE again.lock IS NOT NULL AND again.on_retry = 'release' AND again.lock <> ALL (v_stopped)
+               WHERE again.lock IS NOT NULL AND again.on_retry = 'release' AND again.lock <> ALL (v_held.stopped)
            ) AS released,
            array_agg(again.id) FILTER (WHERE again.yields) AS yielding
     INTO v_again FROM again;
@@ -78,6 +83,6 @@ BEGIN
     END IF;
     IF v_again.ids IS NOT NULL THEN
         PERFORM wake(v_again.queues || release_lanes(v_again.released));
-        RETURN QUERY SELECT unnest(v_again.ids);
+        RETURN QUERY SELECT unnest(v_again.ids), false;
     END IF;
 END $$;

@@ -1,5 +1,5 @@
 -- Leaves a lane in order after a change from outside: a job that goes next is a token, and a lane that nothing keeps others
--- out of is given back.
+-- out of is given back. A job that a user's open transaction has locked is looked at again later.
 CREATE OR REPLACE FUNCTION settle_lane(p_lock text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -10,8 +10,11 @@ BEGIN
         RETURN;
     ELSIF v_lane.job_id IS NULL THEN
         PERFORM wake(release_lanes(ARRAY[p_lock]));
+    ELSIF EXISTS (SELECT FROM jobs WHERE id = v_lane.job_id AND status = 'blocked' AND NOT take_job(id)) THEN
+        UPDATE lanes SET look_at = look_again(since) WHERE lock = p_lock;
     ELSE
         UPDATE jobs SET status = 'todo' WHERE id = v_lane.job_id AND status = 'blocked';
+        UPDATE lanes SET look_at = NULL WHERE lock = p_lock AND look_at IS NOT NULL;
         PERFORM wake(NULL);
     END IF;
 END $$;

@@ -1,10 +1,19 @@
--- Sets a sleeping lane right, after looking again with the lane taken: it may have gone on meanwhile.
+-- Sets a sleeping lane right, after looking again with the lane taken: it may have gone on meanwhile. Waits for nobody: a lane at
+-- which somebody is at work is left for the next time.
 CREATE OR REPLACE FUNCTION wake_lane(p_lock text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_lane  lanes := take_lane(p_lock);
+    v_lane  lanes;
     v_found boolean;
 BEGIN
+    IF NOT pg_try_advisory_xact_lock(lane_key(p_lock)) THEN
+        RETURN;
+    END IF;
+    PERFORM FROM lanes WHERE lock = p_lock FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND AND EXISTS (SELECT FROM lanes WHERE lock = p_lock) THEN
+        RETURN;
+    END IF;
+    v_lane := take_lane(p_lock);
     -- A row that take_lane has just made is a lane that nobody holds.
     v_found := lane_sleeps(p_lock);
     IF v_found THEN

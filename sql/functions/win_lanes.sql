@@ -19,7 +19,7 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE lanes
-        SET worker_id = p_worker, job_id = NULL, since = clock()
+        SET worker_id = p_worker, job_id = NULL, look_at = NULL, since = clock()
         FROM reserved WHERE lanes.lock = reserved.lock
         RETURNING lanes.lock, reserved.job_id
     ), created AS (

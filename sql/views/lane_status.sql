@@ -24,9 +24,9 @@ LEFT JOIN LATERAL (
 ) AS job ON true
 ORDER BY lanes.stopped IS NULL, lanes.since;
 
-COMMENT ON VIEW lane_status IS 'Lanes that are held, reserved for a retry, paused or halted.';
+COMMENT ON VIEW lane_status IS 'Lanes that are held, reserved for a retry, paused, halted or delayed.';
 COMMENT ON COLUMN lane_status.lock IS 'What the jobs of the lane share.';
-COMMENT ON COLUMN lane_status.state IS 'held: a job of it runs; retrying: a job goes before all others; paused or halted: it is stopped.';
+COMMENT ON COLUMN lane_status.state IS 'held: a job of it runs; retrying: a job goes before all others; paused or halted: it is stopped; delayed: an open transaction has its next job locked.';
 COMMENT ON COLUMN lane_status.since IS 'Since when it is held or retrying.';
 COMMENT ON COLUMN lane_status.job_id IS 'The job that runs, else the one that goes next.';
 COMMENT ON COLUMN lane_status.task IS 'The task of that job.';

@@ -79,6 +79,7 @@ class Job(NamedTuple):
 class Finished(NamedTuple):
     accepted: list[int]
     following: list[Job]
+    busy: list[int]
 
 
 class Session:
@@ -130,6 +131,13 @@ class Session:
         """Let a step go on that start_until() holds; return its result. From here on it must not wait."""
         self._stage.control.execute("SELECT pg_advisory_unlock(%s)", [self.pid])
         return self.result()
+
+    def resume_to_wait(self) -> None:
+        """Let a step go on that start_until() holds, and comes to wait again; return as soon as it does."""
+        assert self._step is not None
+        self._stage.control.execute("SELECT pg_advisory_unlock(%s)", [self.pid])
+        while not self._stage.waits_of(self) and not self._step.done():
+            pass
 
     def moves_on_from(self, other: "Session") -> None:
         """Return when the started step waits for somebody else, or is over."""
@@ -222,7 +230,7 @@ class Session:
     def reconcile(self) -> None:
         self.run("SELECT reconcile('', 100)")
 
-    def reasons(self, job: int) -> list[str]:
+    def reasons(self, job: int | None) -> list[str]:
         return [reason for (reason,) in self.run("SELECT reason FROM explain(%s)", job)]
 
     def await_end(self, job: int) -> str | None:
@@ -253,6 +261,7 @@ class Worker(Session):
     def __init__(self, stage: "Stage", queues: list[str] | None) -> None:
         super().__init__(stage)
         self.queues = queues
+        self.busy: list[int] = []  # what its last retry() could not take back
         self.register()
 
     def register(self) -> None:
@@ -279,24 +288,28 @@ class Worker(Session):
 
     def finish(self, *jobs: Job, want: int = 10, status: str = "succeeded") -> Finished:
         rows = self.run(
-            "SELECT finished_id, (next).id, (next).claim_id, (next).worker_id, (next).queue, (next).attempts "
+            "SELECT finished_id, busy_id, (next).id, (next).claim_id, (next).worker_id, (next).queue, (next).attempts "
             "FROM finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::job_status[], %s::jsonb[])",
             self.id, self.queues, want, [job.id for job in jobs], [job.claim_id for job in jobs],
             [status] * len(jobs), [None] * len(jobs),
         )  # fmt: skip
         accepted = [row[0] for row in rows if row[0] is not None]
-        return Finished(accepted, _jobs([row[1:] for row in rows if row[0] is None]))
+        busy = [row[1] for row in rows if row[1] is not None]
+        return Finished(accepted, _jobs([row[2:] for row in rows if row[2] is not None]), busy)
 
     def retry(self, *jobs: Job, delay: str = "0") -> list[int]:
         n = len(jobs)
         rows = self.run(
-            "SELECT id FROM retry(%s::bigint[], %s::uuid[], %s::interval[], %s::jsonb[])",
+            "SELECT id, busy FROM retry(%s::bigint[], %s::uuid[], %s::interval[], %s::jsonb[])",
             [job.id for job in jobs], [job.claim_id for job in jobs], [delay] * n, [None] * n,
         )  # fmt: skip
-        return [id for (id,) in rows]
+        self.busy = [id for id, busy in rows if busy]
+        return [id for id, busy in rows if not busy]
 
-    def put_back(self, *jobs: Job) -> None:
-        self.run("SELECT put_back(%s, %s)", [job.id for job in jobs], [job.claim_id for job in jobs])
+    def put_back(self, *jobs: Job) -> list[int]:
+        """Those that it could not put back."""
+        rows = self.run("SELECT put_back(%s, %s)", [job.id for job in jobs], [job.claim_id for job in jobs])
+        return [id for (id,) in rows]
 
     def next_wake(self) -> object:
         """How long it may sleep; None: until somebody wakes it."""
@@ -309,8 +322,8 @@ class Worker(Session):
         )
         return bool(told), str(horizon)
 
-    def set_awake(self, awake: bool) -> None:
-        self.run("SELECT set_awake(%s, %s)", self.id, awake)
+    def set_awake(self, awake: bool) -> bool:
+        return bool(self._one("SELECT set_awake(%s, %s)", self.id, awake))
 
 
 class Stage:
@@ -360,6 +373,10 @@ class Stage:
         """Without its lock timeout a function waits as long as the story wants."""
         self._replace(Mutation("take time", file, setting, "SET lock_timeout = '0'"))
 
+    def let_wait(self) -> None:
+        """Whoever ends jobs waits for those who are at work on them as long as the story wants, and not for a moment only."""
+        self.take_time("await_locks.sql", "SET lock_timeout = '50ms'")
+
     def _replace(self, mutation: Mutation) -> None:
         name, file, old, new = mutation
         text = self._texts.get(file) or (shipped("sql") / "functions" / file).read_text(encoding="utf-8")
@@ -381,6 +398,9 @@ class Stage:
         self.control.execute(SQL("ALTER FUNCTION {} RENAME TO {}").format(
             Identifier(function), Identifier(f"{function}_itself")
         ))  # fmt: skip
+        body = (
+            f"PERFORM {call};" if result == "void" else f"RETURN {f'QUERY SELECT * FROM {call}' if is_set else call};"
+        )
         self.control.execute(
             f"""
             CREATE FUNCTION {function}({arguments}) RETURNS {result} LANGUAGE plpgsql AS $$
@@ -390,7 +410,7 @@ class Stage:
                     PERFORM pg_advisory_xact_lock(pg_backend_pid());
                     PERFORM set_config('lock_timeout', '{NO_WAIT}', false);
                 END IF;
-                RETURN {f"QUERY SELECT * FROM {call}" if is_set else call};
+                {body}
             END $$
         """.encode()
         )

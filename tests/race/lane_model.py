@@ -49,6 +49,9 @@ MUTANTS = {
     "the youngest job is the head": "jobs of one priority are not ordered by id",
     "a lost lane counts as won": "a claim goes on without the lane row",
     "a reservation is won before its job is due": "a claim takes over a lane for a job that it saw before its first attempt",
+    "a lane goes without a token": "the lane row goes although its blocked head is locked and cannot be made a token",
+    "nobody looks again": "a lane that was kept for its locked head is left to itself",
+    "a locked job is overtaken": "a claim starts the best job that nobody has locked",
 }
 
 
@@ -58,8 +61,14 @@ class Reserved(NamedTuple):
     job: int
 
 
+class Delayed(NamedTuple):
+    """The lane row without anybody: a user has locked the job that must be made a token. Claims look at it again."""
+
+    look: int = -2  # equal to no reservation
+
+
 Job = str | int  # a status; while the job is being done, the claim that it is done under
-Lane = int | Reserved | None  # the claim that holds the lane; for whom it is reserved; no row
+Lane = int | Reserved | Delayed | None  # the claim that holds the lane; for whom it is reserved; no row
 Write = tuple[int, Job | Lane]
 
 
@@ -81,6 +90,7 @@ class Faults(NamedTuple):
     crashes: int = 0
     expiries: int = 0  # a worker that lives is taken for dead
     failures: int = 0  # a job ends with a retry
+    replaces: int = 0  # a user locks a job that waits, and holds on to it
 
 
 class State(NamedTuple):
@@ -94,6 +104,7 @@ class State(NamedTuple):
         tuple[int, ...], ...
     ]  # for each job, the live ones of its priority that were committed before its INSERT
     begun: int = NOBODY  # the job that was started and has not ended: being done, or waiting for its next attempt
+    locked: int = NOBODY  # the job that a user's open transaction has locked
     broken: str = ""
 
 
@@ -188,6 +199,7 @@ def drained(state: State) -> bool:
         all(job in (UNBORN, ENDED) for job in state.jobs)
         and state.lane is None
         and not state.producers
+        and state.locked == NOBODY
         and all(session == IDLE for session in state.sessions)
     )
 
@@ -203,6 +215,7 @@ def story(came_from: dict[State, tuple[State, str] | None], state: State) -> tup
 def steps(scope: Scope, state: State) -> Iterator[Step]:
     yield from defer_jobs(scope, state)
     yield from end_defer(scope, state)
+    yield from replace_waiting(state)
     for who, session in enumerate(state.sessions):
         actor = "rescuer" if who == RESCUER else f"worker {who}"
         statement = rescue if who == RESCUER and session.next == "idle" else STATEMENTS[session.next]
@@ -246,11 +259,26 @@ def end_defer(scope: Scope, state: State) -> Iterator[Step]:
             yield Step(f"producer: ROLLBACK {named(batch)}", gone._replace(faults=faults), helps=False)
 
 
+def replace_waiting(state: State) -> Iterator[Step]:
+    """A user's transaction that locks a job. Whether it commits or is rolled back makes no difference to the lane."""
+    if state.locked != NOBODY:
+        yield Step(f"user: COMMIT {named((state.locked,))}", state._replace(locked=NOBODY))
+    elif state.faults.replaces:
+        faults = state.faults._replace(replaces=state.faults.replaces - 1)
+        for job, status in enumerate(state.jobs):
+            if status in (*WAITING, SCHEDULED) and not touched(state, NOBODY, job):
+                yield Step(
+                    f"user: replace_waiting.sql {named((job,))}", state._replace(locked=job, faults=faults), helps=False
+                )
+
+
 # ---------------------------------------------------------------- claim
 
 
 def promote_and_candidates(scope: Scope, state: State, who: int) -> Iterator[Step]:
-    """The first two statements of a claim. A scheduled job is due, or not yet: both are tried."""
+    """The first statements of a claim. A scheduled job is due, or not yet: both are tried. SKIP LOCKED: nobody waits."""
+    if isinstance(state.lane, Delayed) and not lane_is_locked(state, who) and not scope.breaks("nobody looks again"):
+        yield Step("resume_due.sql", now(state, who, Session(next="release_lanes", locks_lane=True)))
     sleeping = [job for job, status in enumerate(state.jobs) if status == SCHEDULED and not touched(state, who, job)]
     for due in ((), *((job,) for job in sleeping)):
         session = Session(writes=tuple((job, TODO) for job in due))
@@ -268,7 +296,7 @@ def win_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:
     session = state.sessions[who]
     claim = fresh_claim(state)
     jobs, lane = view(state, session)
-    retry = next_attempt(scope, session, jobs, lane)
+    retry = next_attempt(scope, session, jobs, lane, state.locked)
     won = session._replace(next="lane_heads", claim=claim, locks_lane=True, waited=waiting(state.jobs))
     if lane is None and not lane_is_locked(state, who):
         yield Step("win_lanes.sql INSERT", now(state, who, write(won, LANE, claim)))
@@ -280,9 +308,9 @@ def win_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:
         yield Step("win_lanes.sql loses", now(state, who, session._replace(next="block_seen")))
 
 
-def next_attempt(scope: Scope, session: Session, jobs: tuple[Job, ...], lane: Lane) -> int:
-    """The job for which the lane is reserved, if it is due now and was among what the scan showed."""
-    if not isinstance(lane, Reserved) or lane.job not in session.seen:
+def next_attempt(scope: Scope, session: Session, jobs: tuple[Job, ...], lane: Lane, locked: int) -> int:
+    """The job for which the lane is reserved, if it is due now, was among what the scan showed, and no user has it locked."""
+    if not isinstance(lane, Reserved) or lane.job not in session.seen or lane.job == locked:
         return NOBODY
     due = jobs[lane.job] == TODO or scope.breaks("a reservation is won before its job is due")
     return lane.job if due else NOBODY
@@ -296,7 +324,9 @@ def lane_heads(scope: Scope, state: State, who: int) -> Iterator[Step]:
         head = scope.best(job for job in waiting(jobs) if job in session.seen)
     if session.retry != NOBODY and jobs[session.retry] == TODO and not scope.breaks("reservation ignored by claim"):
         head = session.retry
-    starts = head != NOBODY and scope.serves(who, head)
+    if scope.breaks("a locked job is overtaken") and head == state.locked:
+        head = scope.best(job for job in waiting(jobs) if job != state.locked)
+    starts = head not in (NOBODY, state.locked) and scope.serves(who, head)
     after = session._replace(next="start_jobs", head=head) if starts else session._replace(next="block_seen")
     yield Step(f"claim.sql lane_heads is {named((head,))}", now(state, who, after))
 
@@ -326,6 +356,7 @@ def block_seen(scope: Scope, state: State, who: int) -> Iterator[Step]:
     losers = tuple(job for job in session.seen if jobs[job] == TODO) if may else ()
     if isinstance(lane, Reserved) and not scope.breaks("a loser blocks the reserved job"):
         losers = tuple(job for job in losers if job != lane.job)
+    losers = tuple(job for job in losers if job != state.locked)
     if any(touched(state, who, job) for job in losers):
         return  # waits for the row
     for job in losers:
@@ -339,7 +370,10 @@ def release_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:
     head = session.head if scope.breaks("finish looks before it locks") else scope.best(waiting(jobs))
     after = write(session, LANE, None)._replace(next="commit", head=NOBODY)
     if head != NOBODY and jobs[head] == BLOCKED and not scope.breaks("release without making a token"):
-        after = write(after, head, TODO)
+        if head != state.locked:
+            after = write(after, head, TODO)
+        elif not scope.breaks("a lane goes without a token"):
+            after = write(after, LANE, Delayed())
     yield Step(f"release_lanes.sql token {named((head,))}", now(state, who, after))
 
 
@@ -393,11 +427,11 @@ def delete_jobs(scope: Scope, state: State, who: int) -> Iterator[Step]:
 
 
 def followers(scope: Scope, state: State, who: int) -> Iterator[Step]:
-    """The next job is handed over; or not, because the worker stops, or another ready job comes before it."""
+    """The next job is handed over; or not, because the worker stops, another ready job comes before it, or it is locked."""
     session = state.sessions[who]
     jobs, _ = view(state, session)
     head = session.head if scope.breaks("finish looks before it locks") else scope.best(waiting(jobs))
-    if head != NOBODY and scope.serves(who, head):
+    if head not in (NOBODY, state.locked) and scope.serves(who, head):
         handed = session._replace(next="start_jobs", head=head)
         yield Step(f"followers.sql hands over {named((head,))}", now(state, who, handed))
     yield Step("followers.sql hands nothing over", now(state, who, session._replace(next="release_lanes")))
@@ -506,8 +540,12 @@ def write(session: Session, key: int, value: Job | Lane) -> Session:
 
 
 def touched(state: State, who: int, job: int) -> bool:
-    """Another transaction has written this row and is not over."""
-    return any(key == job for other, session in enumerate(state.sessions) if other != who for key, _ in session.writes)
+    """Another transaction has written or locked this row and is not over."""
+    others = [session for other, session in enumerate(state.sessions) if other != who]
+    # win_lanes.sql locks the job, too, for which it takes a lane over.
+    return job == state.locked or any(
+        session.retry == job or any(key == job for key, _ in session.writes) for session in others
+    )
 
 
 def lane_is_locked(state: State, who: int) -> bool:

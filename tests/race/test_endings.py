@@ -30,12 +30,11 @@ def test_who_begins_to_wait_just_before_a_finish_is_told(stage: Stage) -> None:
     producer, worker, waiter = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
     running = worker.claim_one()
+    stage.make_gate("bury.sql", "jobs.claim_id IS NOT DISTINCT FROM ended.claim_id")
     with stage.notifications(TOLD) as heard:
-        waiter.begin()
+        worker.start_until("gate", worker.finish, running)
         promise(waiter.await_end(first) == "doing", "it runs")
-        worker.start(worker.finish, running)
-        waiter.commit()
-        promise(worker.result().accepted == [first], "it ends")
+        promise(worker.resume().accepted == [first], "it ends")
     promise(heard == [str(first)], f"who waits is told, once: {heard}")
     promise(waiter.await_end(first) == "succeeded", "and sees it")
 

@@ -38,6 +38,12 @@ RETRY_GIVES_THE_LANE_UP = Mutation(
     "CASE WHEN ended.lock <> ended.left_lock THEN 'release' ELSE jobs.on_retry END AS on_retry",
     "'release'::retry_policy AS on_retry",
 )
+SAYS_WHAT_IT_WANTED = Mutation(
+    "a rescuer says what it wanted, not what it did",
+    "rescue.sql",
+    "    WITH judged AS (",
+    "    RETURN QUERY SELECT unnest(v_seen.ids), unnest(v_seen.workers), true;\n    WITH judged AS (",
+)
 LOST_IS_WON = Mutation(
     "a lane that was lost counts as won",
     "win_lanes.sql",
@@ -102,8 +108,8 @@ def test_a_claim_does_not_wait_for_another_one_that_has_not_committed(stage: Sta
         "the head is taken from what the claim saw before it won the lane",
         "claim.sql",
         "lane_heads(ARRAY[won.lock])",
-        "(SELECT j.id, j.queue FROM jobs AS j WHERE j.id = ANY (v_look.seen || v_look.behind) AND j.lock = won.lock"
-        " AND j.status IN ('todo', 'blocked') ORDER BY j.priority DESC, j.id LIMIT 1)",
+        "(SELECT j.id, j.queue, false AS touched FROM jobs AS j WHERE j.id = ANY (v_look.seen || v_look.behind)"
+        " AND j.lock = won.lock AND j.status IN ('todo', 'blocked') ORDER BY j.priority DESC, j.id LIMIT 1)",
     )
 )
 def test_a_claim_starts_the_head_as_it_is_when_the_lane_is_won(stage: Stage) -> None:
@@ -215,8 +221,11 @@ def test_a_job_that_comes_while_its_lane_is_being_given_back_stays_a_token(stage
     promise(ids(other.claim()) == [newcomer], "neither the holder nor the claim forgot it")
 
 
-@story(Mutation("finish looks before it locks the lane row", "hold_lanes.sql", "\n        FOR UPDATE", ""))
+@story(
+    Mutation("finish looks before it locks the lane row", "hold_lanes.sql", "\n            FOR UPDATE SKIP LOCKED", "")
+)
 def test_a_finish_sees_the_job_that_a_claim_is_just_blocking(stage: Stage) -> None:
+    stage.let_wait()
     producer, holder, other = stage.session(), stage.worker(), stage.worker()
     producer.defer("a")
     running = holder.claim_one()
@@ -315,13 +324,14 @@ def test_a_claim_does_not_wait_for_jobs_that_another_claim_looks_at(stage: Stage
 @story(
     Mutation(
         "lane rows are locked in the order in which jobs are given",
-        "hold_lanes.sql",
-        "ORDER BY lanes.lock\n",
-        "ORDER BY (SELECT array_position(p_ids, jobs.id) FROM jobs WHERE jobs.lock = lanes.lock AND status = 'doing')\n",
+        "await_locks.sql",
+        "ORDER BY lock FOR UPDATE",
+        "ORDER BY array_position(p_locks, lock) FOR UPDATE",
     )
 )
 def test_two_finishes_of_the_same_lanes_do_not_deadlock(stage: Stage) -> None:
     """As when a finish is sent again because its reply is late. Whoever locks the lanes holds both up at first."""
+    stage.let_wait()
     producer, worker, again = stage.session(), stage.worker(), stage.worker()
     locks_a, locks_b = stage.session(), stage.session()
     for lock in ("a", "b"):
@@ -347,11 +357,13 @@ def test_two_finishes_of_the_same_free_jobs_do_not_deadlock(stage: Stage) -> Non
     locks_a, locks_b = stage.session(), stage.session()
     producer.defer(None, 0, 0)
     a, b = worker.claim()
+    worker.start_until("bury", worker.finish, a, b)
+    again.start_until("bury", again.finish, b, a)
     for job, session in ((a, locks_a), (b, locks_b)):
         session.begin()
         session.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", job.id)
-    worker.start(worker.finish, a, b)
-    again.start(again.finish, b, a)
+    worker.resume_to_wait()
+    again.resume_to_wait()
     locks_a.commit()
     worker.moves_on_from(locks_a)
     locks_b.commit()
@@ -362,7 +374,17 @@ def test_two_finishes_of_the_same_free_jobs_do_not_deadlock(stage: Stage) -> Non
 # ---------------------------------------------------------------- who lost a job can do it no harm
 
 
-@story(UNFENCED_FINISH, UNFENCED_RETRY)
+@story(
+    UNFENCED_FINISH,
+    UNFENCED_RETRY,
+    Mutation(
+        "a retry reserves the lane of a job that it did not get",
+        "retry.sql",
+        "FROM again WHERE lanes.lock = again.lock",
+        "FROM (SELECT unnest(p_ids) AS id, 'hold'::retry_policy AS on_retry) AS again"
+        " WHERE lanes.lock IN (SELECT lock FROM all_jobs WHERE all_jobs.id = again.id)",
+    ),
+)
 def test_a_worker_that_was_taken_for_dead_can_end_its_job_no_more(stage: Stage) -> None:
     producer, zombie, other, rescuer = stage.session(), stage.worker(), stage.worker(), stage.session()
     [first], [second] = producer.defer("a"), producer.defer("a")
@@ -373,7 +395,7 @@ def test_a_worker_that_was_taken_for_dead_can_end_its_job_no_more(stage: Stage) 
     taken = other.claim_one()
     promise(taken.id == first, "the next attempt goes first")
     promise(zombie.finish(lost).accepted == [] and zombie.retry(lost) == [], "somebody else's job")
-    promise(stage.doing() == [first], "nothing of it was touched")
+    promise(stage.doing() == [first] and stage.lanes() == {"a": "held"}, "nothing of it was touched")
     promise(other.finish(taken, want=0).accepted == [first], "its own")
     promise(stage.drain() == [second], "the lane goes on")
 
@@ -418,8 +440,8 @@ def test_a_worker_that_was_taken_for_dead_cannot_claim(stage: Stage) -> None:
     Mutation(
         "jobs are taken back only from a worker that is named",
         "rescue.sql",
-        "(p_worker IS NULL OR owner.worker_id = p_worker)",
-        "owner.worker_id = p_worker",
+        "CASE WHEN p_worker IS NULL THEN NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)",
+        "CASE WHEN p_worker IS NULL THEN false",
     )
 )
 def test_what_a_worker_claims_while_it_is_declared_dead_is_rescued_later(stage: Stage) -> None:
@@ -454,16 +476,9 @@ def test_a_worker_that_registered_anew_ends_its_job_and_gives_the_lane_back(stag
 # ---------------------------------------------------------------- rescue against finish, rescue against rescue
 
 
-@story(
-    Mutation(
-        "rescue reserves the lane of a job that it did not get",
-        "retry.sql",
-        "FROM again WHERE lanes.lock = again.lock",
-        "FROM (SELECT unnest(p_ids) AS id, 'hold'::retry_policy AS on_retry) AS again"
-        " WHERE lanes.lock IN (SELECT lock FROM all_jobs WHERE all_jobs.id = again.id)",
-    )
-)
+@story(SAYS_WHAT_IT_WANTED)
 def test_a_rescue_leaves_alone_what_is_just_being_finished(stage: Stage) -> None:
+    stage.let_wait()
     producer, worker, rescuer = stage.session(), stage.worker(), stage.session()
     [first], [second] = producer.defer("a"), producer.defer("a")
     running = worker.claim_one()
@@ -480,6 +495,7 @@ def test_a_rescue_leaves_alone_what_is_just_being_finished(stage: Stage) -> None
 
 @story(UNFENCED_FINISH)
 def test_a_finish_is_refused_if_a_rescue_came_first(stage: Stage) -> None:
+    stage.let_wait()
     producer, worker, rescuer = stage.session(), stage.worker(), stage.session()
     [first], [second] = producer.defer("a"), producer.defer("a")
     running = worker.claim_one()
@@ -488,12 +504,13 @@ def test_a_finish_is_refused_if_a_rescue_came_first(stage: Stage) -> None:
     promise(rescuer.rescue() == [first], "its worker has no row")
     worker.start(worker.finish, running)
     rescuer.commit()
-    promise(worker.result() == ([], []), "nothing accepted, nothing handed over")
+    promise(worker.result() == ([], [], []), "nothing accepted, nothing handed over")
     promise(stage.drain() == [first, second], "in order")
 
 
 @story(UNFENCED_RETRY)
 def test_two_rescuers_at_once_take_a_job_back_once(stage: Stage) -> None:
+    stage.let_wait()
     producer, worker, one, two = stage.session(), stage.worker(), stage.session(), stage.session()
     [first] = producer.defer("a")
     worker.claim()
@@ -520,11 +537,10 @@ def test_a_slow_rescuer_leaves_alone_the_next_attempt(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "who is dead is decided before the heartbeat's lock is waited for",
+        "a rescuer waits for the heartbeat",
         "rescue.sql",
-        "DELETE FROM workers WHERE heartbeat_at < clock() - p_after;",
-        "DELETE FROM workers AS w WHERE w.id IN"
-        " (SELECT late.id FROM workers AS late WHERE late.heartbeat_at < clock() - p_after OFFSET 0);",
+        "heartbeat_at < clock() - p_after FOR UPDATE SKIP LOCKED",
+        "heartbeat_at < clock() - p_after",
     )
 )
 def test_a_heartbeat_in_the_last_moment_saves_the_worker(stage: Stage) -> None:
@@ -534,9 +550,9 @@ def test_a_heartbeat_in_the_last_moment_saves_the_worker(stage: Stage) -> None:
     stage.silence(worker)
     worker.begin()
     promise(worker.run("SELECT heartbeat(%s)", worker.id) == [(True,)], "it is still known")
-    rescuer.start(rescuer.rescue, "1 minute")
+    promise(rescuer.rescue("1 minute") == [], "somebody has its row, itself perhaps")
     worker.commit()
-    promise(rescuer.result() == [] and stage.doing() == [first], "it lives, and goes on")
+    promise(rescuer.rescue("1 minute") == [] and stage.doing() == [first], "it lives, and goes on")
 
 
 # ---------------------------------------------------------------- a retry keeps the lane
@@ -757,7 +773,7 @@ def test_two_claims_that_go_on_share_the_jobs(stage: Stage) -> None:
     Mutation(
         "a claim starts the head of a queue that it does not serve",
         "claim.sql",
-        "WHERE next.queue = ANY (v_queues) OR p_queues IS NULL",
+        "WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL)",
         "WHERE true",
     ),
     Mutation(
@@ -799,7 +815,7 @@ def test_a_finish_gives_a_lane_back_whose_next_job_is_for_others(stage: Stage) -
     running = theirs.claim_one()
     promise(mine.claim() == [] and stage.statuses()[second] == "blocked", "the lane is held")
     with stage.notifications() as heard:
-        promise(theirs.finish(running) == ([first], []), "nothing for this worker")
+        promise(theirs.finish(running) == ([first], [], []), "nothing for this worker")
     promise(heard == ["mine"], f"those who serve the next job are woken: {heard}")
     promise(ids(mine.claim()) == [second], "they find it")
 

@@ -4,16 +4,10 @@ from typing import Any
 
 from inturn.worker.pace import MOST_AHEAD
 from tests.race.harness import Job, Mutation, Stage, Worker, promise, story
+from tests.race.test_interleavings import SAYS_WHAT_IT_WANTED
 
 LATE = "1 minute"
 WITHOUT_A_LIMIT = Mutation("without a limit", "rescue.sql", "coalesce(times > p_max_lost, false)", "false")
-
-SAYS_WHAT_IT_WANTED = Mutation(
-    "a rescuer says what it wanted, not what it did",
-    "rescue.sql",
-    "AS ended\n        JOIN unnest(",
-    "AS ended\n        RIGHT JOIN unnest(",
-)
 
 
 def die(stage: Stage, worker: Worker) -> list[int]:
@@ -127,6 +121,7 @@ def test_a_slow_rescuer_does_not_fail_the_next_attempt(stage: Stage) -> None:
 
 @story(SAYS_WHAT_IT_WANTED)
 def test_what_its_worker_finishes_meanwhile_has_not_failed(stage: Stage) -> None:
+    stage.let_wait()
     producer, zombie, rescuer = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
     lose(stage, zombie, 5)
@@ -162,6 +157,7 @@ def test_of_two_rescuers_the_slow_one_leaves_alone_what_a_person_has_brought_bac
 
 @story(SAYS_WHAT_IT_WANTED)
 def test_two_rescuers_at_once_fail_a_job_once(stage: Stage) -> None:
+    stage.let_wait()
     worker, one, two = stage.worker(), stage.session(), stage.session()
     [first] = one.defer("a")
     lose(stage, worker, 5)
@@ -178,21 +174,24 @@ def test_two_rescuers_at_once_fail_a_job_once(stage: Stage) -> None:
     Mutation(
         "rows are locked as it happens",
         "rescue.sql",
-        "PERFORM FROM jobs WHERE jobs.id = ANY (v_lost.all_ids) ORDER BY jobs.id FOR UPDATE;",
-        "",
+        "ORDER BY jobs.id FOR UPDATE SKIP LOCKED);",
+        "ORDER BY jobs.id);",
     ),
 )
 def test_failing_some_and_taking_back_others_does_not_deadlock_with_who_finishes_both(stage: Stage) -> None:
+    stage.let_wait()
     producer, zombie, rescuer = stage.session(), stage.worker(), stage.session()
     [young], [old] = producer.defer(None), producer.defer(None, 9)
     lose(stage, zombie, 5)
     running: list[Job] = zombie.claim(2)
     stage.silence(zombie)
-    rescuer.start_until("retry", rescuer.rescue, LATE)
+    stage.make_gate("retry.sql", "WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id")
+    zombie.start_until("bury", zombie.finish, *running)
+    rescuer.start_until("gate", rescuer.rescue, LATE)
     promise(history(stage) == {}, "it has not committed")
-    zombie.start(zombie.finish, *running)
+    zombie.resume_to_wait()
     promise(sorted(rescuer.resume()) == [young, old], "one is taken back, one fails")
-    promise(zombie.result() == ([], []), "it came too late")
+    promise(zombie.result() == ([], [], []), "it came too late")
     promise(history(stage) == {old: "failed"} and stage.statuses() == {young: "todo"}, "each once")
 
 
@@ -200,11 +199,12 @@ def test_failing_some_and_taking_back_others_does_not_deadlock_with_who_finishes
     Mutation(
         "lanes are locked as it happens",
         "rescue.sql",
-        "PERFORM hold_lanes(v_lost.all_ids, v_lost.all_claims);",
-        "",
+        "(SELECT busy FROM hold_lanes(v_seen.ids, v_seen.claims))",
+        "'{}'",
     ),
 )
 def test_nor_over_lanes(stage: Stage) -> None:
+    stage.let_wait()
     producer, zombie, rescuer = stage.session(), stage.worker(), stage.session()
     [young], [old] = producer.defer("a"), producer.defer("b", 9)
     lose(stage, zombie, 5)
@@ -213,4 +213,4 @@ def test_nor_over_lanes(stage: Stage) -> None:
     rescuer.start_until("retry", rescuer.rescue, LATE)
     zombie.start(zombie.finish, *running)
     promise(sorted(rescuer.resume()) == [young, old], "one is taken back, one fails")
-    promise(zombie.result() == ([], []), "it came too late")
+    promise(zombie.result() == ([], [], []), "it came too late")

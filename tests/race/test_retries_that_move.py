@@ -61,7 +61,9 @@ def test_a_job_moves_into_a_lane_that_somebody_is_just_giving_back(stage: Stage)
 
 
 @story(
-    Mutation("a lane that is left goes on although it is paused", "retry.sql", " AND again.lock <> ALL (v_stopped)", "")
+    Mutation(
+        "a lane that is left goes on although it is paused", "retry.sql", " AND again.lock <> ALL (v_held.stopped)", ""
+    )
 )
 def test_a_job_that_leaves_a_paused_lane_leaves_it_paused(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()

@@ -5,6 +5,7 @@ import threading
 import anyio
 import psycopg
 import pytest
+from psycopg.errors import CheckViolation
 
 from inturn import App, PsycopgConnector, sql
 from inturn.errors import ConnectorException, SchemaMismatch
@@ -165,3 +166,42 @@ def test_what_goes_on_in_one_schema_holds_up_nothing_in_another(dsn: str) -> Non
             assert connection.execute(claim.format(schema).encode()).fetchall() == []  # and it stays open
         statuses = two.execute("SELECT status::text FROM other.jobs ORDER BY id").fetchall()
         assert statuses == [("doing",), ("blocked",), ("blocked",), ("blocked",)]
+
+
+def test_a_lane_that_is_taken_in_one_schema_is_free_in_another(dsn: str) -> None:
+    """A person's open transaction in the one keeps nobody from the lane of that name in the other."""
+    migrate(dsn, "other")
+    with psycopg.connect(dsn) as person, psycopg.connect(dsn) as worker:
+        person.execute("SELECT inturn.pause_lane('daily')")  # and it stays open
+        worker.execute("SET lock_timeout = '1s'")
+        worker.execute("SELECT other.defer('t', lock => 'daily')")
+        claim = "SELECT lock FROM other.claim(other.register_worker('w', 'here', 1, NULL, 1), NULL, 1)"
+        assert worker.execute(claim).fetchall() == [("daily",)]
+        assert worker.execute("SELECT other.pause_lane('daily')").fetchone() == (True,)
+
+
+@pytest.mark.parametrize("queue", ["!", "a,b", "", "a b", "a\n", "x" * 64])
+def test_the_server_too_refuses_what_is_not_a_valid_name_of_a_queue(dsn: str, queue: str) -> None:
+    """`!` above all, which workers take for a request to end a job."""
+    defer = "SELECT inturn.defer_jobs('{t}', ARRAY[jsonb '{}'], ARRAY[%s::text], '{NULL}', '{0}', NULL, NULL)"
+    with psycopg.connect(dsn) as connection, pytest.raises(CheckViolation, match="jobs_queue_name"):
+        connection.execute(defer, [queue])
+
+
+def test_names_that_are_keys_are_compared_by_their_bytes(dsn: str) -> None:
+    """So that no new version of the operating system's collations can make an index wrong, that of the lanes' mutex above all."""
+    keys = """
+        SELECT DISTINCT attrelid::regclass::text, attname, collname::text
+        FROM pg_index CROSS JOIN unnest(indkey) WITH ORDINALITY AS key(attnum, place)
+        JOIN pg_attribute USING (attnum) JOIN pg_collation ON pg_collation.oid = attcollation
+        JOIN pg_class ON pg_class.oid = indrelid
+        WHERE attrelid = indrelid AND relnamespace = 'inturn'::regnamespace
+    """
+    with psycopg.connect(dsn) as connection:
+        found = connection.execute(keys).fetchall()
+    assert {(table, column) for table, column, collation in found if collation != "C"} == {
+        ("inturn.applied_code", "checksum"),  # written by us alone, in ASCII
+        ("inturn.schema_version", "version_num"),
+    }
+    assert ("inturn.lanes", "lock", "C") in found
+    assert ("inturn.jobs", "queueing_lock", "C") in found

@@ -63,7 +63,7 @@ class Lane(models.Model):
     """One that is held, waits for a retry, or is stopped."""
 
     lock = models.TextField(primary_key=True)
-    state = models.TextField(choices=choices("held", "retrying", "paused", "halted"))
+    state = models.TextField(choices=choices("held", "retrying", "paused", "halted", "delayed"))
     since = models.DateTimeField()
     stopped_at = models.DateTimeField(null=True)
     stopped_until = models.DateTimeField(null=True)

@@ -20,14 +20,14 @@ OWNED = _JOB + "FROM {schema}.owned(%s)"
 OWNED_CLAIMS = "SELECT id, claim_id::text FROM {schema}.owned(%s)"
 # Arrays in binary (%b): each element of one in text costs a microsecond, for each of the jobs that have ended.
 FINISH = """
-SELECT finished_id, (next).id, (next).claim_id::text, (next).fence, (next).task, (next).queue, (next).lock, (next).priority,
-       (next).attempts - 1, (next).scheduled_at, (next).args::text, (next).timeout
+SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (next).task, (next).queue, (next).lock,
+       (next).priority, (next).attempts - 1, (next).scheduled_at, (next).args::text, (next).timeout
 FROM {schema}.finish(%s, %s::text[], %s, %b::bigint[], %b::text[]::uuid[], %b::text[]::{schema}.job_status[], %s::jsonb[],
                      %b::text[]::jsonb[], %s::text[]::{schema}.job_status[])
 """
 RETRY = """
-SELECT id FROM {schema}.retry(%s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[],
-                              %s::timestamptz[], %s::int[], %s::text[], %s::text[], %s::boolean[])
+SELECT id, busy FROM {schema}.retry(%s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[],
+                                    %s::timestamptz[], %s::int[], %s::text[], %s::text[], %s::boolean[])
 """
 PUT_BACK = "SELECT {schema}.put_back(%s::bigint[], %s::text[]::uuid[])"
 HAS_ENDED = "SELECT {schema}.has_ended(%s, %s::uuid, %s)"
@@ -47,8 +47,20 @@ class Wake(NamedTuple):
 
 
 class Finished(NamedTuple):
-    accepted: set[int]  # ids; what is missing belongs to somebody else now
+    """By id. What is missing belongs to somebody else now."""
+
+    accepted: set[int]
     next: list[Job]  # handed over by the lanes of the accepted ones
+    busy: set[
+        int
+    ]  # ours still, and not ended: somebody's open transaction is in the way, so they are to be reported again
+
+
+class Retried(NamedTuple):
+    """As `Finished`."""
+
+    accepted: set[int]
+    busy: set[int]
 
 
 def claim(worker_id: UUID, queues: Queues, limit: int, patient: bool) -> Operation[list[Job]]:
@@ -91,11 +103,14 @@ def finish(
             [status.value for status in forget],
         ],
     )
-    return Finished({row[0] for row in rows if row[0] is not None}, _jobs([row[1:] for row in rows if row[0] is None]))
+    return Finished(
+        {row[0] for row in rows if row[0] is not None},
+        _jobs([row[2:] for row in rows if row[2] is not None]),
+        {row[1] for row in rows if row[1] is not None},
+    )
 
 
-def retry(again: Sequence[Again]) -> Operation[set[int]]:
-    """The ids that were still ours."""
+def retry(again: Sequence[Again]) -> Operation[Retried]:
     rows = yield Statement(
         RETRY,
         [
@@ -110,7 +125,7 @@ def retry(again: Sequence[Again]) -> Operation[set[int]]:
             unless_all(False, (outcome.uncharged for outcome in again)),
         ],
     )
-    return {id for (id,) in rows}
+    return Retried({id for id, busy in rows if not busy}, {id for id, busy in rows if busy})
 
 
 def has_ended(job: Job) -> Operation[bool]:
@@ -119,9 +134,10 @@ def has_ended(job: Job) -> Operation[bool]:
     return bool(ended)
 
 
-def put_back(jobs: Sequence[Job]) -> Operation[None]:
-    """Jobs that were claimed and not begun are anybody's again."""
-    yield Statement(PUT_BACK, [[job.id for job in jobs], [job.claim_id for job in jobs]])
+def put_back(jobs: Sequence[Job]) -> Operation[set[int]]:
+    """Jobs that were claimed and not begun are anybody's again; but not those returned, which somebody's open transaction keeps."""
+    rows = yield Statement(PUT_BACK, [[job.id for job in jobs], [job.claim_id for job in jobs]])
+    return {id for (id,) in rows}
 
 
 def abort_requests(worker_id: UUID) -> Operation[list[int]]:
@@ -135,9 +151,10 @@ def next_wake(queues: Queues, horizon: str | None) -> Operation[Wake]:
     return Wake(delay, told, horizon)
 
 
-def set_awake(worker_id: UUID, awake: bool) -> Operation[None]:
-    """Whether the worker finds jobs without being told."""
-    yield Statement(SET_AWAKE, [worker_id, awake])
+def set_awake(worker_id: UUID, awake: bool) -> Operation[bool]:
+    """Whether the worker finds jobs without being told. False: somebody has its row locked, so it counts as it did before."""
+    ((written,),) = yield Statement(SET_AWAKE, [worker_id, awake])
+    return bool(written)
 
 
 def _jobs(rows: Rows) -> list[Job]:

@@ -64,9 +64,9 @@ class Appetite:
         self._bell = anyio.Event()
 
     async def sleep(self, at_most: float | None, *, for_good: bool) -> None:
-        """Until the bell rings; `for_good`: however long that takes."""
+        """Until the bell rings, or `at_most` so many seconds; `for_good`: no poll ends it."""
         left = max(0.0, self._look_at - time.monotonic())
-        limit = None if for_good else left if at_most is None else min(left, at_most)
+        limit = at_most if for_good else left if at_most is None else min(left, at_most)
         with anyio.move_on_after(limit):
             await self._bell.wait()
         if not for_good and time.monotonic() >= self._look_at:

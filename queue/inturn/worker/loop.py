@@ -51,7 +51,8 @@ class Loop:
         self.id: UUID
         self.stopping = False
         self.aborting: str | None = None  # why
-        self.ends_at = float("inf")  # when aborting: whatever still runs
+        self.ends_at = float("inf")  # when aborting, though not everything has been reported,
+        self.may_abandon = False  # ... nor everything has ended
         self._look_due = False  # at what the server says we are doing
         self._beat_due = False
         self._lost = False  # we were taken for dead
@@ -78,12 +79,16 @@ class Loop:
                 self._waits.reset()
 
     def _is_over(self) -> bool:
-        if self.aborting and (self._away_since is not None or time.monotonic() >= self.ends_at):
+        if self.aborting and (self._away_since is not None or self._is_out_of_time):
             return True  # what cannot be ended or reported now is taken over later
         if self._hands or self._hands.reports:
             return False
         has_eaten = self._appetite.sated and not self._appetite.hungry
         return self.stopping or (has_eaten and not self._options.wait and self._is_settled())
+
+    @property
+    def _is_out_of_time(self) -> bool:
+        return time.monotonic() >= self.ends_at and (self.may_abandon or not self._hands)
 
     async def _step(self) -> None:
         if self._lost:
@@ -161,15 +166,20 @@ class Loop:
         ended = [outcome for outcome in outcomes if isinstance(outcome, Ended)]
         again = [outcome for outcome in outcomes if isinstance(outcome, Again)]
         accepted = {outcome.job.id for outcome in outcomes if isinstance(outcome, Committed)}
+        busy: set[int] = set()
         handed: list[Job] = []
         if again:
-            accepted |= await self._link.run(work.retry(again))
+            retried = await self._link.run(work.retry(again))
+            accepted |= retried.accepted
+            busy |= retried.busy
         if ended:
             want = 0 if self.stopping else len(ended)
-            done, handed = await self._link.run(
-                work.finish(self.id, self._options.queues, want, ended, self._options.forget)
-            )
-            accepted |= done
+            done = await self._link.run(work.finish(self.id, self._options.queues, want, ended, self._options.forget))
+            handed = done.next
+            accepted |= done.accepted
+            busy |= done.busy
+        self._hands.reports.hold(outcome for outcome in outcomes if outcome.job.id in busy)
+        outcomes = [outcome for outcome in outcomes if outcome.job.id not in busy]
         self._hands.let_go(outcomes)
         self._start(handed)
         self._pace.note(len(outcomes))
@@ -211,7 +221,11 @@ class Loop:
     async def _put_back(self) -> None:
         """What was claimed ahead and finds no slot is for others to run."""
         self._pace.slow_down()
-        await self._link.run(work.put_back(self._hands.take_unbegun()))
+        jobs = self._hands.take_unbegun()
+        busy = await self._link.run(work.put_back(jobs))
+        self._start([job for job in jobs if job.id in busy])
+        if busy:  # an open transaction keeps us from it
+            await anyio.sleep(BUSY_PAUSES[0])
         self._appetite.hungry = True  # ... or for us, when a slot is free: a claim may have found no more than these
 
     async def _sleep(self) -> None:
@@ -220,10 +234,11 @@ class Loop:
         if due or self._hands.reports.is_due:
             return
         waiting = self._hands.slots.waiting
+        left = self.ends_at - time.monotonic()
         limits = [
             self._pace.until_stale(waiting[0]) if waiting else None,
             self._hands.reports.until_due(),
-            self.ends_at - time.monotonic() if self.aborting else None,
+            left if 0 < left < float("inf") else None,
         ]
         at_most = min((limit for limit in limits if limit is not None), default=None)
         await self._appetite.sleep(at_most, for_good=self.stopping)

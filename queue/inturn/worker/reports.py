@@ -8,9 +8,11 @@ import time
 from collections.abc import Iterable
 
 from inturn.model import Outcome
+from inturn.worker import events
 from inturn.worker.backoff import Backoff
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds before a held one is tried again
+SAID_AFTER = 6  # tries in vain, about a second
 
 
 class Reports:
@@ -55,5 +57,8 @@ class Reports:
         if outcomes:
             self._held += outcomes
             self._held_until = time.monotonic() + self._backoff.next()
+            if self._backoff.failures == SAID_AFTER:
+                for each in self._held:
+                    events.note_held(each.job)
         elif not self._held:
             self._backoff.reset()

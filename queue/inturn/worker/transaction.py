@@ -101,7 +101,10 @@ class Transaction:
 
     def _end(self) -> Operation[None]:
         job = self._attempt.job
-        done = yield from work.finish(None, None, 0, [Ended(job, Status.SUCCEEDED)], self._forget)
+        while True:  # while somebody's open transaction is in the way; each call waits a moment for it
+            done = yield from work.finish(None, None, 0, [Ended(job, Status.SUCCEEDED)], self._forget)
+            if job.id not in done.busy:
+                break
         if job.id not in done.accepted:
             raise JobLost(
                 f"Job {job.id} was taken over while its code ran here, so what it wrote is rolled back. "

@@ -85,7 +85,8 @@ class Worker:
             await self._link.run(upkeep.check_schema(self._connector.schema))
             # Before others can see us: whoever does may end us in order.
             with signals.caught() if self._options.install_signal_handlers else nullcontext() as caught:
-                self._owns_process = caught is not None
+                # Threads that run on would do so beside the next attempts at their jobs, unless they end with the process.
+                self._owns_process = self._loop.may_abandon = caught is not None
                 await self._loop.register()
                 await self._serve(caught)
             return self._loop.aborting
@@ -112,8 +113,7 @@ class Worker:
         self.stop(reason)
         logger.info("worker.aborting: %s; %d running jobs are to go back", reason, len(self._hands))
         self._loop.aborting = reason
-        if self._owns_process:  # else threads that run on would do so beside the next attempts at their jobs
-            self._loop.ends_at = time.monotonic() + ABORT_SECONDS
+        self._loop.ends_at = time.monotonic() + ABORT_SECONDS
         self._appetite.ring()
         self._hands.give_back(f"the worker is told to end ({reason})")
 

@@ -1,0 +1,390 @@
+"""A worker never waits for a user's open transaction: whatever that has locked, the worker goes on with everything else.
+
+Each story is told twice: the transaction commits in the end, or it is rolled back.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import cast
+
+import pytest
+
+from tests.race.harness import Job, Mutation, PromiseBroken, Session, Stage, Worker, promise
+from tests.race.test_queueing_locks import enqueue
+
+End = Callable[[Session], None]
+WAITS_FOR_LANES = Mutation(
+    "lane rows are waited for",
+    "hold_lanes.sql",
+    "ORDER BY lanes.lock\n            FOR UPDATE SKIP LOCKED",
+    "ORDER BY lanes.lock\n            FOR UPDATE",
+)
+WAITS_FOR_JOBS = Mutation(
+    "what a user has touched is not looked at",
+    "hold_lanes.sql",
+    "WHERE is_touched(jobs.xmin, jobs.xmax)",
+    "WHERE false",
+)
+GIVES_UP = Mutation(
+    "what is busy is not told apart", "hold_lanes.sql", "            busy := ARRAY(", "            v_got := ARRAY("
+)
+
+
+def commits(user: Session) -> None:
+    user.commit()
+
+
+def rolls_back(user: Session) -> None:
+    user.rollback()
+
+
+def story(*mutations: Mutation) -> Callable[[Callable[[Stage, End], None]], Callable[..., None]]:
+    """As that of the harness, and for both ends of the transaction."""
+
+    def tell(script: Callable[[Stage, End], None]) -> Callable[..., None]:
+        @pytest.mark.parametrize("mutation", [None, *mutations], ids=["as shipped", *(m.name for m in mutations)])
+        @pytest.mark.parametrize("end", [commits, rolls_back])
+        def test(stage: Stage, end: End, mutation: Mutation | None) -> None:
+            if mutation is None:
+                script(stage, end)
+                return
+            stage.mutate(mutation)
+            with pytest.raises(PromiseBroken):
+                script(stage, end)
+
+        test.__name__, test.__doc__ = script.__name__, script.__doc__
+        return test
+
+    return tell
+
+
+def ids(jobs: list[Job]) -> list[int]:
+    return [job.id for job in jobs]
+
+
+def replace(user: Session, key: str) -> None:
+    """The job that waits under the key gets other arguments, when the transaction commits."""
+    user.begin()
+    [(_, is_new)] = enqueue(user, key, lock="a", args='{"n": 2}', on_conflict="replace")
+    assert is_new is False
+
+
+def begin_and(user: Session, step: Callable[..., object], *arguments: object) -> None:
+    user.begin()
+    step(*arguments)
+
+
+def next_look(stage: Stage) -> datetime:
+    [(moment,)] = stage.control.execute("SELECT look_at FROM lanes").fetchall()
+    promise(moment is not None, "the lane is to be looked at again")
+    return cast(datetime, moment)
+
+
+def later(worker: Worker) -> Worker:
+    worker.hasten("1 minute")
+    return worker
+
+
+# ---------------------------------------------------------------- the next job of a lane
+
+
+@story(
+    Mutation(
+        "a claim waits for the head of a lane that it has won", "claim.sql", " AND (NOT next.touched OR take_job(next.id))", ""
+    ),
+    Mutation("a claim keeps a lane whose head is locked", "claim.sql", "IF cardinality(v_used) < cardinality(v_won)", "IF false"),
+    Mutation("nobody sees what is touched", "is_touched.sql", "p_xmax <> '0'::xid AND", "false AND"),
+)  # fmt: skip
+def test_a_claim_beside_a_replace_takes_everything_else(stage: Stage, end: End) -> None:
+    user, producer, one, two = stage.session(), stage.session(), stage.worker(), stage.worker()
+    [(head, _)] = enqueue(producer, "k", lock="a")
+    [behind] = producer.defer("a")
+    others = [id for lock in ("b", "c", None, None) for id in producer.defer(lock)]
+    replace(user, "k")
+    promise(ids(one.claim(3)) == others[:3] and ids(two.claim()) == others[3:], "nothing else is held up")
+    promise(one.claim() == [] and stage.doing() == others, "and nothing overtakes it in its lane")
+    end(user)
+    promise(ids(later(two).claim()) == [head], "now it can start")
+    promise([id for id in stage.drain() if id in (head, behind)] == [head, behind], "in order")
+
+
+@story(
+    Mutation("a finish waits for the next job", "followers.sql", "      AND (NOT head.touched OR take_job(head.id))\n", ""),
+    Mutation(
+        "a finish waits to make it a token", "release_lanes.sql", "asleep AND touched AND NOT take_job(id) AS busy", "false AS busy"
+    ),
+    Mutation(
+        "a lane without a token stays with its worker", "release_lanes.sql", "lanes.lock = head.lock AND head.busy", "false"
+    ),
+    Mutation("nobody looks again", "resume_due.sql", "WHERE coalesce(look_at, stopped_until)", "WHERE stopped_until"),
+    Mutation("nobody knows when to look again", "next_wake.sql", "WHERE coalesce(look_at, stopped_until)", "WHERE stopped_until"),
+)  # fmt: skip
+def test_a_finish_does_not_wait_for_a_replace_of_the_next_job(stage: Stage, end: End) -> None:
+    user, producer, worker, other = stage.session(), stage.session(), stage.worker(), stage.worker()
+    [first] = producer.defer("a")
+    running = worker.claim_one()
+    [(second, _)] = enqueue(producer, "k", lock="a")
+    [third] = producer.defer("a")
+    promise(other.claim() == [], "both are put behind")
+    replace(user, "k")
+    promise(worker.finish(running) == ([first], [], []), "it ends, and nothing is handed over")
+    promise(stage.lanes() == {"a": "delayed"}, "the next one can be made no token")
+    promise(other.claim() == [] and other.next_wake() is not None, "workers know when to look again")
+    end(user)
+    promise(ids(later(other).claim()) == [second], "when it is free it starts")
+    promise(stage.drain() == [second, third], "in order")
+
+
+@story(
+    Mutation("a look waits", "release_lanes.sql", "asleep AND touched AND NOT take_job(id) AS busy", "false AS busy"),
+    Mutation("each look wakes all", "release_lanes.sql", "WHERE delayed.since IS NULL OR delayed.since = v_now;", ";"),
+    Mutation("who sleeps is not told that he is to look", "release_lanes.sql", " OR delayed.since = v_now;", ";"),
+    Mutation(
+        "the looks stay as frequent",
+        "look_again.sql",
+        "greatest(clock() - p_since, interval '20 ms')",
+        "interval '20 ms'",
+    ),
+    Mutation("the looks become too rare", "look_again.sql", ", interval '1 s')", ", interval '1 day')"),
+    Mutation("the reconciler meddles", "lane_sleeps.sql", "WHEN lane.look_at IS NOT NULL THEN false", ""),
+)
+def test_a_delayed_lane_is_looked_at_less_and_less_often_and_goes_on_in_the_end(stage: Stage, end: End) -> None:
+    user, producer, worker, other = stage.session(), stage.session(), stage.worker(), stage.worker()
+    producer.defer("a")
+    running = worker.claim_one()
+    [(second, _)] = enqueue(producer, "k", lock="a")
+    promise(other.claim() == [], "it is put behind")
+    replace(user, "k")
+    with stage.notifications() as heard:
+        worker.finish(running)
+    promise(heard == ["default"], f"somebody must look again: {heard}")
+    naps = []
+    with stage.notifications() as heard:
+        for _ in range(8):
+            then = next_look(stage)
+            other.run("SELECT set_config('inturn.clock', %s, false)", str(then))
+            promise(other.claim() == [], "it is still locked")
+            naps.append((next_look(stage) - then).total_seconds())
+    promise(heard == [], f"nobody is told again: {heard}")
+    promise(naps == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1, 1], f"twice as long each time, up to a second: {naps}")
+    other.reconcile()
+    promise(stage.audited() == [], "nothing is wrong with it")
+    end(user)
+    promise(ids(later(other).claim()) == [second] and stage.drain() == [second], "it goes on")
+
+
+@story(
+    Mutation("a resumed lane waits for its next job", "settle_lane.sql", " AND NOT take_job(id)", " AND false"),
+    Mutation("it is not looked at again", "settle_lane.sql", "SET look_at = look_again(since)", "SET look_at = NULL"),
+    Mutation("it is looked at for ever", "settle_lane.sql", "SET look_at = NULL", "SET since = since"),
+)  # fmt: skip
+def test_a_pause_ends_in_time_although_the_retry_that_goes_next_is_being_replaced(stage: Stage, end: End) -> None:
+    user, producer, worker, other = stage.session(), stage.session(), stage.worker(), stage.worker("elsewhere")
+    [(first, _)] = enqueue(producer, "k", lock="a")
+    worker.retry(worker.claim_one())
+    producer.pause("a", until="1 second")
+    promise(worker.claim() == [] and stage.statuses() == {first: "blocked"}, "it is put behind the pause")
+    replace(user, "k")
+    worker.hasten("2 seconds")
+    promise(worker.claim() == [] and stage.lanes() == {"a": "retrying"}, "the pause is over, and nobody waits")
+    end(user)
+    promise(later(other).claim() == [] and stage.statuses() == {first: "todo"}, "it is a token again")
+    promise(other.next_wake() is None, "and nothing is left to look at")
+    promise(ids(worker.claim()) == [first], "it starts")
+
+
+@story(
+    Mutation(
+        "a claim waits for a retry that is being replaced", "win_lanes.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"
+    )
+)
+def test_a_claim_beside_a_replace_of_a_retry_takes_everything_else(stage: Stage, end: End) -> None:
+    user, producer, worker = stage.session(), stage.session(), stage.worker()
+    [(first, _)] = enqueue(producer, "k", lock="a")
+    worker.retry(worker.claim_one())
+    [other] = producer.defer("b")
+    replace(user, "k")
+    promise(ids(worker.claim()) == [other] and stage.lanes()["a"] == "retrying", "nothing overtakes the retry")
+    end(user)
+    promise(ids(worker.claim()) == [first], "now it starts")
+
+
+@story(Mutation("a claim waits for what is due", "promote.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"))
+def test_a_claim_beside_a_replace_of_a_scheduled_job_that_is_due_takes_everything_else(stage: Stage, end: End) -> None:
+    user, producer, worker = stage.session(), stage.session(), stage.worker()
+    [(first, _)] = enqueue(producer, "k", lock="a", delay="1 second")
+    [other] = producer.defer("b")
+    replace(user, "k")
+    promise(ids(later(worker).claim()) == [other], "nothing else is held up")
+    end(user)
+    promise(ids(worker.claim()) == [first], "now it starts")
+
+
+# ---------------------------------------------------------------- what has ended
+
+
+@story(WAITS_FOR_LANES, GIVES_UP)
+def test_a_finish_beside_a_pause_reports_everything_else(stage: Stage, end: End) -> None:
+    user, producer, worker = stage.session(), stage.session(), stage.worker()
+    deferred = [id for lock in ("a", "b", None) for id in producer.defer(lock)]
+    [second] = producer.defer("a")
+    running = worker.claim()
+    begin_and(user, user.pause, "a")
+    first, *others = deferred
+    promise(
+        worker.finish(*running) == (others, [], [first]), "its own end is to be reported again, and nothing is lost"
+    )
+    promise(worker.finish(running[0]) == ([], [], [first]) and stage.doing() == [first], "again and again")
+    end(user)
+    done = worker.finish(running[0])
+    is_paused = stage.lanes() == {"a": "paused"}
+    promise(done.accepted == [first] and done.busy == [], "in the end it is accepted")
+    promise(is_paused if end is commits else ids(done.following) == [second], "and what the person said holds")
+
+
+@story(WAITS_FOR_JOBS, GIVES_UP)
+def test_a_finish_beside_an_abort_reports_everything_else(stage: Stage, end: End) -> None:
+    user, producer, worker = stage.session(), stage.session(), stage.worker()
+    first, *others = (id for _ in range(3) for id in producer.defer(None))
+    running = worker.claim()
+    begin_and(user, user.run, "SELECT cancel_job(%s, true)", first)
+    promise(worker.finish(*running) == (others, [], [first]), "its own end is to be reported again")
+    end(user)
+    promise(worker.finish(running[0]) == ([first], [], []), "in the end it is accepted")
+
+
+@story(
+    WAITS_FOR_LANES,
+    GIVES_UP,
+    Mutation("a busy job is tried again all the same", "without.sql", "CASE WHEN id <> ALL (p_busy) THEN id END", "id"),
+)
+def test_a_retry_beside_a_pause_takes_back_everything_else(stage: Stage, end: End) -> None:
+    user, producer, worker = stage.session(), stage.session(), stage.worker()
+    first, *others = (id for lock in ("a", "b") for id in producer.defer(lock))
+    running = worker.claim()
+    begin_and(user, user.pause, "a")
+    promise(worker.retry(*running) == others and stage.doing() == [first], "the other waits for its next attempt")
+    promise(worker.busy == [first], "and this one is ours still")
+    end(user)
+    promise(worker.retry(running[0]) == [first] and worker.busy == [], "in the end it is accepted")
+
+
+@story(WAITS_FOR_LANES, GIVES_UP)
+def test_what_a_pause_keeps_from_being_put_back_is_put_back_later(stage: Stage, end: End) -> None:
+    user, producer, worker = stage.session(), stage.session(), stage.worker()
+    first, other = (id for lock in ("a", "b") for id in producer.defer(lock))
+    running = worker.claim()
+    begin_and(user, user.pause, "a")
+    promise(
+        worker.put_back(*running) == [first] and stage.statuses() == {first: "doing", other: "todo"}, "only that one"
+    )
+    end(user)
+    promise(worker.put_back(running[0]) == [] and stage.doing() == [], "in the end it is put back")
+
+
+@story(WAITS_FOR_LANES)
+def test_a_rescue_beside_a_pause_takes_back_everything_else(stage: Stage, end: End) -> None:
+    user, producer, dead, rescuer = stage.session(), stage.session(), stage.worker(), stage.session()
+    first, other = (id for lock in ("a", "b") for id in producer.defer(lock))
+    dead.claim()
+    stage.forget(dead)
+    begin_and(user, user.pause, "a")
+    promise(rescuer.rescue() == [other] and rescuer.rescue() == [], "what is left is left for later")
+    end(user)
+    promise(rescuer.rescue() == [first], "and is rescued then")
+
+
+@story(
+    Mutation(
+        "a rescuer waits for what a user has touched",
+        "rescue.sql",
+        "WHERE jobs.id = ANY (v_ours) ORDER BY jobs.id FOR UPDATE SKIP LOCKED",
+        "WHERE jobs.id = ANY (v_seen.ids) ORDER BY jobs.id FOR UPDATE",
+    )
+)
+def test_a_rescue_beside_an_abort_takes_back_everything_else(stage: Stage, end: End) -> None:
+    user, producer, dead, rescuer = stage.session(), stage.session(), stage.worker(), stage.session()
+    first, other = (id for _ in range(2) for id in producer.defer(None))
+    dead.claim()
+    stage.forget(dead)
+    begin_and(user, user.run, "SELECT cancel_job(%s, true)", first)
+    promise(rescuer.rescue("1 minute") == [other], "what is left is left for later")
+    end(user)
+    promise(rescuer.rescue("1 minute") == [first], "and is rescued then")
+
+
+# ---------------------------------------------------------------- workers, and the net
+
+
+@story(
+    Mutation("a heartbeat fails", "await_worker.sql", "EXCEPTION WHEN lock_not_available THEN\n    RETURN false;\n", ""),
+    Mutation("who cannot write that it lives is dead", "heartbeat.sql", "RETURN EXISTS", "RETURN false AND EXISTS"),
+    Mutation("a rescuer waits", "rescue.sql", "clock() - p_after FOR UPDATE SKIP LOCKED", "clock() - p_after"),
+    Mutation("a worker that leaves waits", "leave.sql", " FOR UPDATE SKIP LOCKED", ""),
+    Mutation("what a worker leaves stays with its row", "rescue.sql", "owner.worker_id = p_leaver OR", ""),
+    Mutation("it believes that it may sleep", "set_awake.sql", "RETURN NOT EXISTS", "RETURN true OR NOT EXISTS"),
+)  # fmt: skip
+def test_a_worker_whose_row_somebody_has_locked_lives_and_can_leave(stage: Stage, end: End) -> None:
+    user, producer, worker, other = stage.session(), stage.session(), stage.worker(), stage.worker()
+    [first] = producer.defer("a")
+    promise(worker.set_awake(True), "it says so")
+    worker.claim_one()
+    stage.silence(worker)
+    begin_and(user, user.run, "SELECT FROM workers WHERE id = %s FOR UPDATE", worker.id)
+    promise(worker.run("SELECT heartbeat(%s)", worker.id) == [(True,)], "it lives")
+    promise(other.rescue("1 minute") == [] and stage.doing() == [first], "and so it seems to others")
+    promise(not worker.set_awake(False), "it must not sleep: nobody would wake it")
+    promise(worker.run("SELECT leave(%s)", worker.id) == [(1,)], "it gives back what it has")
+    promise(ids(other.claim()) == [first], "at once")
+    end(user)
+
+
+@story(
+    Mutation("the net waits for a lane", "wake_lane.sql", "IF NOT pg_try_advisory_xact_lock(lane_key(p_lock))", "IF false"),
+    Mutation("the net waits for its row", "wake_lane.sql", "IF NOT FOUND AND EXISTS", "IF false AND EXISTS"),
+)  # fmt: skip
+def test_the_reconciler_leaves_lanes_at_which_a_person_is_at_work_for_the_next_time(stage: Stage, end: End) -> None:
+    person, user, producer = stage.session(), stage.session(), stage.session()
+    for lock in ("a", "b", "c"):
+        producer.defer(lock)
+    producer.run("INSERT INTO lanes (lock, since, job_id) VALUES ('b', now(), 0)")
+    producer.run("UPDATE jobs SET status = 'blocked'")
+    begin_and(person, person.pause, "a")
+    begin_and(user, user.run, "SELECT FROM lanes WHERE lock = 'b' FOR UPDATE")
+    producer.reconcile()
+    promise(stage.audited() == [("reconcile", "c")], "the others are set right")
+    end(user)
+    end(person)
+    producer.reconcile()
+    found = sorted(lock for operation, lock in stage.audited() if operation == "reconcile")
+    promise(found == ["b", "c"] if end is commits else found == ["a", "b", "c"], f"now these too: {found}")
+
+
+@story(
+    Mutation(
+        "explain knows of no transactions",
+        "explain.sql",
+        "RETURN QUERY SELECT * FROM explain_busy(p_id);\n    v_found",
+        "v_found",
+    ),
+    Mutation("nor of those in front", "explain_lane.sql", "RETURN QUERY SELECT * FROM explain_busy(v_first.id);", ""),
+    Mutation("nor of those that are over", "explain_lane.sql", "IF v_lane.look_at > clock() THEN", "IF false THEN"),
+)
+def test_explain_names_the_transaction_that_is_in_the_way(stage: Stage, end: End) -> None:
+    user, producer, worker = stage.session(), stage.session(), stage.worker()
+    producer.defer("a")
+    running = worker.claim_one()
+    [(second, _)] = enqueue(producer, "k", lock="a")
+    [third], [free] = producer.defer("a"), producer.defer(None)
+    worker.claim_one()
+    replace(user, "k")
+    worker.finish(running)
+    found = producer.run("SELECT detail FROM explain(%s) WHERE reason = 'busy'", second)
+    promise(len(found) == 1 and f"process {user.pid} " in found[0][0], f"because of whom: {found}")
+    promise("busy" in producer.reasons(third), f"nor can what is behind it: {producer.reasons(third)}")
+    worker.run("UPDATE lanes SET look_at = '2040-01-01'")
+    end(user)
+    promise(producer.reasons(second) == ["lane delayed"], "workers have not looked again yet")
+    producer.run("UPDATE lanes SET look_at = now()")
+    promise(producer.reasons(second) == ["ready"] and ids(later(worker).claim()) == [second], "now they do")
+    promise(free in stage.doing(), "nothing else was held up")
