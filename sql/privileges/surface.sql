@@ -84,6 +84,7 @@ SELECT * FROM (VALUES
     ('table', 'queue_status',           '{operator,monitor}', NULL),
     ('table', 'workers',                '{operator,monitor}', NULL),
     ('table', 'worker_status',          '{operator,monitor}', NULL),
+    ('table', 'suspect_jobs',         '{operator,monitor}', NULL),
     ('table', 'schedules',              '{worker,operator,monitor}', NULL),
     ('table', 'surface',                '{operator,monitor}', NULL)
 ) AS listed (kind, name, roles, columns);

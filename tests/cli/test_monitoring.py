@@ -159,7 +159,7 @@ def test_the_doctor_names_the_job_over_which_workers_die(engine: Engine, queue: 
     engine.sign_on()
     status, found = findings(queue)
     assert (status, found["crashes"]["state"]) == (10, "fail")
-    assert "job 1 (shop.odd, lock a\\x1b), 2 times: lost: worker" in found["crashes"]["detail"]
+    assert "job 1 (shop.odd, lock a\\x1b), 2 times" in found["crashes"]["detail"]
     assert found["crashes"]["advice"] == "queue jobs explain 1, or queue jobs cancel 1"
     engine.query("SELECT cancel_job(1)")
     assert findings(queue)[1]["crashes"]["state"] == "ok"
@@ -173,7 +173,7 @@ def test_the_doctor_warns_of_a_job_that_a_worker_said_to_have_died_of(engine: En
     engine.sign_on()
     status, found = findings(queue)
     assert (status, found["crashes"]["state"]) == (0, "warn")
-    assert found["crashes"]["detail"].endswith("job 1 (shop.odd), 1 time: RecursionError: too deep")
+    assert found["crashes"]["detail"].endswith("job 1 (shop.odd), 1 time")
 
 
 @pytest.mark.parametrize("where", ["doing", "scheduled"])

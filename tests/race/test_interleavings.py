@@ -538,9 +538,9 @@ def test_a_slow_rescuer_leaves_alone_the_next_attempt(stage: Stage) -> None:
 @story(
     Mutation(
         "a rescuer waits for the heartbeat",
-        "rescue.sql",
-        "heartbeat_at < clock() - p_after FOR UPDATE SKIP LOCKED",
-        "heartbeat_at < clock() - p_after",
+        "declare_dead.sql",
+        "        FOR UPDATE OF workers SKIP LOCKED\n",
+        "",
     )
 )
 def test_a_heartbeat_in_the_last_moment_saves_the_worker(stage: Stage) -> None:

@@ -50,7 +50,7 @@ def test_a_job_that_is_lost_once_more_than_five_times_fails_and_its_lane_goes_on
     Mutation(
         "what is given back counts as lost",
         "rescue.sql",
-        "CASE WHEN p_after IS NOT NULL THEN times_lost(jobs.errors) + 1 ELSE 0 END",
+        "CASE WHEN p_lost THEN times_lost(jobs.errors) + 1 ELSE 0 END",
         "times_lost(jobs.errors) + 1",
     ),
 )

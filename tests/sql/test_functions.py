@@ -69,14 +69,6 @@ def refused(level: str) -> AbstractContextManager[object]:
     return pytest.raises(psycopg.errors.InvalidTransactionState, match=f"only in READ COMMITTED.* {level}")
 
 
-def test_no_function_runs_with_its_owners_rights(dsn: str) -> None:
-    with connect(dsn) as connection:
-        rows = connection.execute(
-            "SELECT proname FROM pg_proc WHERE pronamespace = 'inturn'::regnamespace AND prosecdef"
-        ).fetchall()
-    assert rows == []
-
-
 def test_a_temporary_table_cannot_stand_in_for_one_of_ours(dsn: str) -> None:
     with connect(dsn) as connection:
         connection.execute("CREATE TEMPORARY TABLE workers (id uuid)")

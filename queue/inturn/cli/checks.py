@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from inturn.cli.database import Database
-from inturn.cli.wording import amount, argument, last_line, span, visible
+from inturn.cli.wording import amount, argument, span, visible
 from inturn.errors import SchemaMismatch
 from inturn.operations import views
 from inturn.operations.upkeep import check_schema
@@ -92,7 +92,7 @@ def _crashes(database: Database) -> Finding:
 
 def _suspect(job: views.Suspect) -> str:
     lock = f", lock {visible(job.lock)}" if job.lock is not None else ""
-    return f"job {job.id} ({visible(job.task)}{lock}), {amount(job.deaths, 'time')}: {last_line(job.error)}"
+    return f"job {job.id} ({visible(job.task)}{lock}), {amount(job.deaths, 'time')}"
 
 
 def _reconciler(database: Database) -> Finding:

@@ -44,30 +44,7 @@ WHERE NOT EXISTS (
 )
 ORDER BY queue, task
 """
-# Over which workers died more than once, or one that could say of what. They are among the first of whatever waits.
-SUSPECTS = """
-WITH served AS MATERIALIZED (
-    SELECT queue FROM {schema}.queue_status
-), front AS MATERIALIZED (
-    (SELECT id, task, lock, errors FROM {schema}.jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10000)
-    UNION ALL
-    (SELECT id, task, lock, errors FROM {schema}.jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 10000)
-    UNION ALL
-    SELECT job.* FROM served CROSS JOIN LATERAL (
-        (SELECT id, task, lock, errors FROM {schema}.jobs
-         WHERE status = 'todo' AND lock IS NULL AND jobs.queue = served.queue ORDER BY priority DESC, id LIMIT 1000)
-        UNION ALL
-        (SELECT id, task, lock, errors FROM {schema}.jobs
-         WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue = served.queue ORDER BY priority DESC, id LIMIT 1000)
-    ) AS job
-), counted AS (
-    SELECT id, task, lock, errors -> -1 ->> 'error' AS error,
-           (SELECT count(*) FROM jsonb_array_elements(errors) AS one WHERE one ?| '{{lost,crashed}}') AS deaths,
-           errors @> '[{{"crashed": true}}]' AS crashed
-    FROM front WHERE errors <> '[]'
-)
-SELECT id, task, lock, error, deaths FROM counted WHERE crashed OR deaths > 1 ORDER BY deaths DESC, id LIMIT %s
-"""
+SUSPECTS = "SELECT id, task, lock, deaths FROM {schema}.suspect_jobs ORDER BY deaths DESC, id LIMIT %s"
 OLDEST_TRANSACTION = """
 SELECT pid, coalesce(application_name, ''), coalesce(state, ''), clock_timestamp() - xact_start FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND xact_start IS NOT NULL
@@ -122,7 +99,6 @@ class Suspect:
     id: int
     task: str
     lock: str | None
-    error: str | None  # the last
     deaths: int
 
 
