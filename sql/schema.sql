@@ -295,7 +295,7 @@ CREATE TABLE inturn.jobs (
     CONSTRAINT jobs_live CHECK ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'scheduled'::inturn.job_status, 'doing'::inturn.job_status]))),
     CONSTRAINT jobs_lock_length CHECK (((octet_length(lock) >= 1) AND (octet_length(lock) <= 1024))),
     CONSTRAINT jobs_owned CHECK (((status = 'doing'::inturn.job_status) = (worker_id IS NOT NULL))),
-    CONSTRAINT jobs_queue_name CHECK ((queue ~ '^[A-Za-z0-9_.:-]{1,63}$'::text)),
+    CONSTRAINT jobs_queue_name CHECK ((((octet_length(queue) >= 1) AND (octet_length(queue) <= 63)) AND (queue !~ '[^A-Za-z0-9_.:-]'::text))),
     CONSTRAINT jobs_queueing_lock_length CHECK (((octet_length(queueing_lock) >= 1) AND (octet_length(queueing_lock) <= 1024))),
     CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL))),
     CONSTRAINT jobs_scheduled_within CHECK (((scheduled_at >= '0002-01-01 00:00:00+00'::timestamp with time zone) AND (scheduled_at < '9999-01-01 00:00:00+00'::timestamp with time zone))),
@@ -854,46 +854,59 @@ CREATE FUNCTION inturn.history_days(p_before date) RETURNS text[]
         LIMIT 10
     ) AS day
 $_$;
-CREATE FUNCTION inturn.hold_lanes(p_ids bigint[], p_claims uuid[]) RETURNS TABLE(stopped text[], busy bigint[])
+CREATE FUNCTION inturn.hold_lanes(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_in_the_way boolean;
+BEGIN
+    busy := '{}';
+    WITH ours AS MATERIALIZED (
+        SELECT jobs.lock, is_touched(jobs.xmin, jobs.xmax) AS touched
+        FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
+        JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+    ), held AS MATERIALIZED (
+        SELECT lanes.lock, lanes.stopped FROM lanes
+        WHERE lanes.lock IN (SELECT ours.lock FROM ours WHERE ours.lock IS NOT NULL)
+        ORDER BY lanes.lock
+        FOR UPDATE SKIP LOCKED
+    )
+    SELECT stops.locks, ours.locks > stops.held OR ours.touched INTO stopped, v_in_the_way
+    FROM (SELECT count(lock) AS locks, bool_or(touched) AS touched FROM ours) AS ours,
+         (SELECT count(*) AS held, coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}') AS locks FROM held) AS stops;
+    IF v_in_the_way THEN
+        SELECT rest.stopped, rest.busy INTO stopped, busy FROM hold_rest(p_ids, p_claims) AS rest;
+    END IF;
+END $$;
+CREATE FUNCTION inturn.hold_rest(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
 DECLARE
     v_ours record;
-    v_held text[] := '{}';
+    v_held text[];
     v_got  bigint[];
 BEGIN
-    stopped := '{}';
-    busy := '{}';
-    SELECT coalesce(array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL), '{}') AS locks,
+    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
            array_agg(jobs.id) FILTER (WHERE is_touched(jobs.xmin, jobs.xmax)) AS touched
     INTO v_ours
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id;
-    FOR attempt IN 1..2 LOOP
-        EXIT WHEN v_ours.locks = '{}' AND v_ours.touched IS NULL;
-        WITH held AS MATERIALIZED (
-            SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks) ORDER BY lanes.lock
-            FOR UPDATE SKIP LOCKED
-        )
-        SELECT coalesce(array_agg(lock), '{}'), coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}')
-        INTO v_held, stopped FROM held;
-        IF v_ours.touched IS NOT NULL THEN
-            v_got := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_ours.touched) ORDER BY id FOR UPDATE SKIP LOCKED);
-        END IF;
-        EXIT WHEN cardinality(v_held) >= cardinality(v_ours.locks) AND (v_ours.touched IS NULL OR v_ours.touched <@ v_got);
-        IF attempt = 1 THEN
-            PERFORM await_locks(v_ours.locks, v_ours.touched);
-        ELSE
-            busy := ARRAY(
-                SELECT jobs.id
-                FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
-                JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-                WHERE EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.lock <> ALL (v_held))
-                   OR (jobs.id = ANY (v_ours.touched) AND jobs.id <> ALL (v_got))
-            );
-        END IF;
-    END LOOP;
-    RETURN NEXT;
+    PERFORM await_locks(v_ours.locks, v_ours.touched);
+    WITH held AS MATERIALIZED (
+        SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks) ORDER BY lanes.lock
+        FOR UPDATE SKIP LOCKED
+    )
+    SELECT coalesce(array_agg(lock), '{}'), coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}')
+    INTO v_held, stopped FROM held;
+    v_got := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_ours.touched) ORDER BY id FOR UPDATE SKIP LOCKED);
+    busy := ARRAY(
+        SELECT jobs.id
+        FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
+        JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+        WHERE EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.lock <> ALL (v_held))
+           OR (jobs.id = ANY (v_ours.touched) AND jobs.id <> ALL (v_got))
+    );
 END $$;
 CREATE TABLE inturn.workers (
     id uuid NOT NULL,

@@ -385,8 +385,9 @@ class Stage:
         if function in self._pausable:
             return
         self._pausable.add(function)
-        [(arguments, result, is_set, count)] = self.control.execute(
-            "SELECT pg_get_function_arguments(oid), pg_get_function_result(oid), proretset, pronargs "
+        [(arguments, result, is_set, count, others)] = self.control.execute(
+            "SELECT pg_get_function_arguments(oid), pg_get_function_result(oid), proretset, pronargs, "
+            "proargnames[pronargs + 1:] "
             "FROM pg_proc WHERE proname = %s AND pronamespace = current_schema()::regnamespace",
             [function],
         ).fetchall()
@@ -394,9 +395,13 @@ class Stage:
         self.control.execute(SQL("ALTER FUNCTION {} RENAME TO {}").format(
             Identifier(function), Identifier(f"{function}_itself")
         ))  # fmt: skip
-        body = (
-            f"PERFORM {call};" if result == "void" else f"RETURN {f'QUERY SELECT * FROM {call}' if is_set else call};"
-        )
+        body = f"RETURN {call};"
+        if result == "void":
+            body = f"PERFORM {call};"
+        elif is_set:
+            body = f"RETURN QUERY SELECT * FROM {call};"
+        elif result == "record":
+            body = f"SELECT * INTO {', '.join(others)} FROM {call};"
         self.control.execute(
             f"""
             CREATE FUNCTION {function}({arguments}) RETURNS {result} LANGUAGE plpgsql AS $$

@@ -221,9 +221,7 @@ def test_a_job_that_comes_while_its_lane_is_being_given_back_stays_a_token(stage
     promise(ids(other.claim()) == [newcomer], "neither the holder nor the claim forgot it")
 
 
-@story(
-    Mutation("finish looks before it locks the lane row", "hold_lanes.sql", "\n            FOR UPDATE SKIP LOCKED", "")
-)
+@story(Mutation("finish looks before it locks the lane row", "hold_lanes.sql", "\n        FOR UPDATE SKIP LOCKED", ""))
 def test_a_finish_sees_the_job_that_a_claim_is_just_blocking(stage: Stage) -> None:
     stage.let_wait()
     producer, holder, other = stage.session(), stage.worker(), stage.worker()
