@@ -369,6 +369,10 @@ class Stage:
         """Without its lock timeout a function waits as long as the story wants."""
         self._replace(Mutation("take time", file, setting, "SET lock_timeout = '0'"))
 
+    def adjust(self, file: str, old: str, new: str) -> None:
+        """Change a shipped file so that a promise can be seen that holds only on the whole."""
+        self._replace(Mutation("adjust", file, old, new))
+
     def let_wait(self) -> None:
         """Whoever ends jobs waits for those who are at work on them as long as the story wants, and not for a moment only."""
         self.take_time("await_locks.sql", "SET lock_timeout = '50ms'")

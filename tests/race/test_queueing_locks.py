@@ -322,12 +322,50 @@ def test_a_retry_survives_a_rival_that_commits_after_it_has_looked(stage: Stage)
     producer, worker = stage.session(), stage.worker()
     [(first, _)] = enqueue(producer, "k")
     running = worker.claim_one()
-    stage.make_gate("retake_queueing_locks.sql", "jobs.id = v_job.id")
+    stage.make_gate("retake_queueing_locks.sql", "again.id = ANY (p_ids)")
     worker.start_until("gate", worker.retry, running)
     [(rival, is_new)] = enqueue(producer, "k")
     promise(is_new is True, "it still runs, as far as anybody can see")
     promise(unbroken(worker.resume) == [first], "it is tried again")
     promise(keys(stage) == {first: None, rival: "k"} and stage.drain() == [first, rival], "both are done")
+
+
+@story(
+    Mutation(
+        "each key is tried for itself", "retake_queueing_locks.sql", "AND clock_timestamp() < p_until THEN", "THEN"
+    ),
+    IGNORES_OPEN,
+)
+def test_many_jobs_go_back_at_once_although_a_user_is_about_to_defer_all_their_keys(stage: Stage) -> None:
+    user, worker = stage.session(), stage.worker()
+    names = [f"k{number}" for number in range(200)]
+    enqueue(user, *names)
+    jobs = worker.claim(200)
+    user.begin()
+    enqueue(user, *names)
+    worker.run("SET track_functions = 'all'")
+    worker.begin()
+    unbroken(worker.put_back, *jobs)
+    [(calls,)] = worker.run("SELECT calls FROM pg_stat_xact_user_functions WHERE funcname = 'retake_queueing_locks'")
+    worker.commit()
+    promise(calls < 100 and list(keys(stage).values()) == [None] * 200, f"without their keys, in {calls} attempts")
+
+
+@story(
+    Mutation("all go without a key because of one", "retake_queueing_locks.sql", "IF v_half > 0 AND", "IF false AND"),
+)  # fmt: skip
+def test_of_many_jobs_that_go_back_only_that_goes_without_its_key_which_a_user_is_about_to_defer(stage: Stage) -> None:
+    user, worker = stage.session(), stage.worker()
+    stage.adjust("retake_queueing_locks.sql", "interval '50 ms'", "interval '1 hour'")
+    (first, _), *rest = enqueue(user, *"abcdef")
+    running = worker.claim()
+    [(twin, _)] = enqueue(user, "b")
+    running += worker.claim()
+    user.begin()
+    enqueue(user, "a")
+    unbroken(worker.put_back, *running)
+    ours = {id: key for id, key in zip([id for id, _ in rest], "bcdef", strict=True)}
+    promise(keys(stage) == {first: None, **ours, twin: None}, f"each key once: {keys(stage)}")
 
 
 @story(LOOKS_ONCE, RAISES)

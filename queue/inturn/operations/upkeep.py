@@ -53,10 +53,10 @@ def reconcile(after: str, limit: int) -> Operation[str]:
     return last or ""
 
 
-def prepare_history(days: int) -> Operation[int]:
-    """How many daily partitions were created."""
+def prepare_history(days: int) -> Operation[int | None]:
+    """How many daily partitions were created; None: the history is in use, so none. Try again in a minute."""
     ((created,),) = yield Statement(PREPARE_HISTORY, [days])
-    return int(created)
+    return None if created is None else int(created)
 
 
 def prune_history(keep: timedelta) -> Operation[int | None]:
