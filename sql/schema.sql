@@ -198,7 +198,7 @@ BEGIN
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
     RETURN v_count;
 END $$;
-CREATE FUNCTION inturn.candidates(p_queues text[], p_limit integer, p_window integer, p_lost text[]) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean)
+CREATE FUNCTION inturn.candidates(p_queues text[], p_limit integer, p_window integer, p_lost text[], p_lock boolean) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], spare text[], spare_seen bigint[], behind bigint[], behind_locks text[], more boolean)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -206,13 +206,22 @@ BEGIN
     RETURN QUERY
     WITH free AS MATERIALIZED (
         SELECT f.id, f.priority
-        FROM unnest(p_queues) AS q(queue)
+        FROM unnest(CASE WHEN p_lock THEN p_queues END) AS q(queue)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.priority FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT p_limit
             FOR UPDATE SKIP LOCKED
+        ) AS f
+        UNION ALL
+        SELECT f.id, f.priority
+        FROM unnest(CASE WHEN NOT p_lock THEN p_queues END) AS q(queue)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.priority FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+            ORDER BY jobs.priority DESC, jobs.id
+            LIMIT p_limit
         ) AS f
     ), token AS MATERIALIZED (
         SELECT t.id, t.lock, t.priority,
@@ -229,27 +238,33 @@ BEGIN
             LIMIT p_window
         ) AS t
         LEFT JOIN lanes AS lane ON lane.lock = t.lock
-    ), best AS (
-        SELECT * FROM (
+    ), best AS MATERIALIZED (
+        SELECT *, row_number() OVER (ORDER BY priority DESC, id) AS place FROM (
             SELECT free.id, free.priority, NULL AS lock FROM free
             UNION ALL
             -- Each lane takes an advisory lock, and the server's shared lock table is finite.
             (SELECT token.id, token.priority, token.lock FROM token WHERE open ORDER BY token.priority DESC, token.id LIMIT 128)
         ) AS startable
         ORDER BY priority DESC, id
-        LIMIT p_limit
+        LIMIT 4 * p_limit
     ), chosen AS (
-        SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
-               array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
-               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen
-        FROM best
+        SELECT array_agg(id) FILTER (WHERE lock IS NULL AND place <= p_limit) AS free,
+               array_agg(lock) FILTER (WHERE lock IS NOT NULL AND place <= p_limit) AS lanes,
+               array_agg(id) FILTER (WHERE lock IS NOT NULL AND place <= p_limit) AS seen,
+               array_agg(lock) FILTER (WHERE is_spare) AS spare,
+               array_agg(id) FILTER (WHERE is_spare) AS spare_seen
+        FROM (
+            SELECT *, place > p_limit AND lock IS NOT NULL
+                AND count(*) FILTER (WHERE lock IS NULL AND place > p_limit) OVER (ORDER BY place) = 0 AS is_spare
+            FROM best
+        ) AS placed
     ), rest AS (
         SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
                array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
                count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more
         FROM token
     )
-    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
+    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'), chosen.spare, chosen.spare_seen,
            rest.behind, rest.behind_locks, rest.more
     FROM chosen, rest;
 END $$;
@@ -318,7 +333,9 @@ DECLARE
     v_wanted  integer := p_limit;
     v_queues  text[];
     v_look    record;
+    v_lock    boolean;
     v_ids     bigint[];   -- what we start
+    v_short   boolean;    -- others were faster to take free jobs
     v_won     text[];     -- lanes that are ours
     v_retries bigint[];   -- and the jobs that they wait for
     v_used    text[];     -- those of them in which we start a job
@@ -332,13 +349,26 @@ BEGIN
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
     FOR round IN 1..4 LOOP
-        SELECT * INTO v_look FROM candidates(v_queues, v_wanted, v_window, v_lost);
+        -- Of many queues only what is taken is locked. If others were faster, what is still wanted is locked as it is looked for.
+        v_lock := round > 1 OR cardinality(v_queues) = 1;
+        SELECT * INTO v_look FROM candidates(v_queues, v_wanted, v_window, v_lost, v_lock);
         v_ids := v_look.free;
+        IF NOT v_lock AND v_ids <> '{}' THEN
+            v_ids := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_ids) AND status = 'todo' FOR UPDATE SKIP LOCKED);
+        END IF;
+        v_short := cardinality(v_ids) < cardinality(v_look.free);
         v_won := '{}';
         v_used := '{}';
         IF v_look.lanes <> '{}' THEN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
-            FROM win_lanes(p_worker, v_look.lanes, v_look.seen) AS w;
+            FROM win_lanes(p_worker, v_look.lanes, v_look.seen, cardinality(v_look.lanes)) AS w;
+            IF cardinality(v_won) < cardinality(v_look.lanes) AND v_look.spare IS NOT NULL THEN
+                SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id) INTO v_won, v_retries
+                FROM win_lanes(
+                    p_worker, v_look.spare, v_look.spare_seen, cardinality(v_look.lanes) - cardinality(v_won)) AS w;
+                v_look.lanes := v_look.lanes || v_look.spare;
+                v_look.seen := v_look.seen || v_look.spare_seen;
+            END IF;
             -- A new statement: what it reads is younger than our hold on the lanes. A retry goes before the lane's head.
             SELECT v_ids || array_agg(next.id), coalesce(array_agg(won.lock), '{}') INTO v_ids, v_used
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
@@ -365,16 +395,17 @@ BEGIN
         IF v_look.behind IS NOT NULL THEN
             v_blocked := block_behind(p_queues, v_look.behind, v_look.behind_locks);
         END IF;
-        -- And what we won and may not use: the lane is empty, its head is for workers of another queue, or a user's open transaction
-        -- has that locked.
+        -- And what we won and may not use: the lane is empty, or its head is for workers of another queue, or a user's open
+        -- transaction has it locked.
         IF cardinality(v_used) < cardinality(v_won) THEN
             PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;
-        -- Another look is worth it if the front has moved or it reaches further, and, empty-handed, if lanes were lost. Where another
-        -- claim clears the front, what we have got is enough; empty-handed we may be patient, but not for ever: it may be stuck.
+        -- Another look is worth it if the front has moved or it reaches further, if free jobs were lost, and, empty-handed, if
+        -- lanes were. Where another claim clears the front, what we have got is enough; empty-handed we may be patient, but not
+        -- for ever: it may be stuck.
         EXIT WHEN v_wanted <= 0 OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
             coalesce(v_blocked, 0) > 0 OR v_look.more AND (v_ids <> '{}' OR v_window < 2000)
-            OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used
+            OR v_short OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used
         );
         IF v_look.behind IS NOT NULL THEN
             v_window := least(2000, 8 * v_window);
@@ -590,9 +621,12 @@ BEGIN
     LOOP
         LOOP   -- until one answer is true: what waits can start, and a rival can roll back, between two looks
             SELECT jobs.id INTO v_id FROM jobs WHERE queueing_lock = v_job.queueing_lock AND status <> 'doing' AND NOT yields;
-            EXIT WHEN v_id IS NOT NULL AND (p_on_conflict <> 'replace' OR replace_waiting(
-                v_id, v_job.queueing_lock, v_job.task, v_job.args, v_job.queue, v_job.priority,
-                coalesce(v_job.due_at, v_now), v_job.on_retry, v_job.on_failure, v_job.timeout));
+            EXIT WHEN v_id IS NOT NULL AND (
+                p_on_conflict = 'raise'
+                OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)
+                OR p_on_conflict = 'replace' AND replace_waiting(
+                    v_id, v_job.queueing_lock, v_job.task, v_job.args, v_job.queue, v_job.priority,
+                    coalesce(v_job.due_at, v_now), v_job.on_retry, v_job.on_failure, v_job.timeout));
             -- Each is its own token: a sibling that should wake it might turn out not to be new.
             INSERT INTO jobs (id, task, args, queue, lock, queueing_lock, priority, scheduled_at, created_at,
                               on_retry, on_failure, timeout, status)
@@ -915,46 +949,59 @@ CREATE FUNCTION inturn.history_days(p_before date) RETURNS text[]
         LIMIT 10
     ) AS day
 $_$;
-CREATE FUNCTION inturn.hold_lanes(p_ids bigint[], p_claims uuid[]) RETURNS TABLE(stopped text[], busy bigint[])
+CREATE FUNCTION inturn.hold_lanes(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_in_the_way boolean;
+BEGIN
+    busy := '{}';
+    WITH ours AS MATERIALIZED (
+        SELECT jobs.lock, is_touched(jobs.xmin, jobs.xmax) AS touched
+        FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
+        JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+    ), held AS MATERIALIZED (
+        SELECT lanes.lock, lanes.stopped FROM lanes
+        WHERE lanes.lock IN (SELECT ours.lock FROM ours WHERE ours.lock IS NOT NULL)
+        ORDER BY lanes.lock
+        FOR UPDATE SKIP LOCKED
+    )
+    SELECT stops.locks, ours.locks > stops.held OR ours.touched INTO stopped, v_in_the_way
+    FROM (SELECT count(lock) AS locks, bool_or(touched) AS touched FROM ours) AS ours,
+         (SELECT count(*) AS held, coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}') AS locks FROM held) AS stops;
+    IF v_in_the_way THEN
+        SELECT rest.stopped, rest.busy INTO stopped, busy FROM hold_rest(p_ids, p_claims) AS rest;
+    END IF;
+END $$;
+CREATE FUNCTION inturn.hold_rest(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
 DECLARE
     v_ours record;
-    v_held text[] := '{}';
+    v_held text[];
     v_got  bigint[];
 BEGIN
-    stopped := '{}';
-    busy := '{}';
-    SELECT coalesce(array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL), '{}') AS locks,
+    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
            array_agg(jobs.id) FILTER (WHERE is_touched(jobs.xmin, jobs.xmax)) AS touched
     INTO v_ours
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id;
-    FOR attempt IN 1..2 LOOP
-        EXIT WHEN v_ours.locks = '{}' AND v_ours.touched IS NULL;
-        WITH held AS MATERIALIZED (
-            SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks) ORDER BY lanes.lock
-            FOR UPDATE SKIP LOCKED
-        )
-        SELECT coalesce(array_agg(lock), '{}'), coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}')
-        INTO v_held, stopped FROM held;
-        IF v_ours.touched IS NOT NULL THEN
-            v_got := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_ours.touched) ORDER BY id FOR UPDATE SKIP LOCKED);
-        END IF;
-        EXIT WHEN cardinality(v_held) >= cardinality(v_ours.locks) AND (v_ours.touched IS NULL OR v_ours.touched <@ v_got);
-        IF attempt = 1 THEN
-            PERFORM await_locks(v_ours.locks, v_ours.touched);
-        ELSE
-            busy := ARRAY(
-                SELECT jobs.id
-                FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
-                JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-                WHERE EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.lock <> ALL (v_held))
-                   OR (jobs.id = ANY (v_ours.touched) AND jobs.id <> ALL (v_got))
-            );
-        END IF;
-    END LOOP;
-    RETURN NEXT;
+    PERFORM await_locks(v_ours.locks, v_ours.touched);
+    WITH held AS MATERIALIZED (
+        SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks) ORDER BY lanes.lock
+        FOR UPDATE SKIP LOCKED
+    )
+    SELECT coalesce(array_agg(lock), '{}'), coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}')
+    INTO v_held, stopped FROM held;
+    v_got := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_ours.touched) ORDER BY id FOR UPDATE SKIP LOCKED);
+    busy := ARRAY(
+        SELECT jobs.id
+        FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
+        JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+        WHERE EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.lock <> ALL (v_held))
+           OR (jobs.id = ANY (v_ours.touched) AND jobs.id <> ALL (v_got))
+    );
 END $$;
 CREATE TABLE inturn.workers (
     id uuid NOT NULL,
@@ -1132,7 +1179,7 @@ CREATE FUNCTION inturn.prepare_history(p_days integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET "TimeZone" TO 'UTC'
-    SET lock_timeout TO '2s'
+    SET lock_timeout TO '50ms'
     AS $_$
 DECLARE
     v_day     date;
@@ -1142,6 +1189,12 @@ BEGIN
     FOR v_day IN SELECT clock()::date + n FROM generate_series(0, p_days) AS n LOOP
         v_name := 'finished_jobs_' || to_char(v_day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;
+        IF NOT pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', 'inturn history', current_schema()), 0)) THEN
+            RETURN NULL;
+        END IF;
+        IF v_day > clock()::date + 1 THEN
+            PERFORM set_config('lock_timeout', '5ms', true);
+        END IF;
         -- Everybody is shut out of the whole history for a moment, before they look which partitions there are. A finish that
         -- has chosen the default one and then waits for it would break its new constraint; a reader who knows of no other
         -- would not find the rows that have moved out of it.
@@ -1155,6 +1208,8 @@ BEGIN
         v_created := v_created + 1;
     END LOOP;
     RETURN v_created;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN NULL;
 END $_$;
 CREATE FUNCTION inturn.promote(p_limit integer) RETURNS void
     LANGUAGE plpgsql
@@ -1173,7 +1228,7 @@ CREATE FUNCTION inturn.prune_history(p_keep interval) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET "TimeZone" TO 'UTC'
-    SET lock_timeout TO '200ms'
+    SET lock_timeout TO '50ms'
     AS $$
 DECLARE
     v_before date := clock() - p_keep;
@@ -1357,6 +1412,14 @@ BEGIN
     WHERE delayed.since IS NULL OR delayed.since = v_now;   -- whoever sleeps must learn of it once
     RETURN v_result;
 END $$;
+CREATE FUNCTION inturn.rely_on_waiting(p_id bigint, p_queueing_lock text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    -- SHARE: others may rely on it too. Not KEY SHARE, which would let it start.
+    PERFORM FROM jobs WHERE id = p_id AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT yields FOR SHARE;
+    RETURN FOUND;
+END $$;
 CREATE FUNCTION inturn.replace_waiting(p_id bigint, p_queueing_lock text, p_task text, p_args jsonb, p_queue text, p_priority integer, p_at timestamp with time zone, p_on_retry inturn.retry_policy, p_on_failure inturn.failure_policy, p_timeout interval) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -1492,26 +1555,28 @@ BEGIN
     END IF;
     RETURN v_lane.stopped IS NOT NULL;
 END $$;
-CREATE FUNCTION inturn.retake_queueing_locks(p_ids bigint[]) RETURNS void
+CREATE FUNCTION inturn.retake_queueing_locks(p_ids bigint[], p_until timestamp with time zone DEFAULT (clock_timestamp() + '00:00:00.05'::interval)) RETURNS void
     LANGUAGE plpgsql
-    SET lock_timeout TO '10ms'
+    SET lock_timeout TO '2ms'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     AS $$
 DECLARE
-    v_job record;
+    v_half integer := cardinality(p_ids) / 2;
 BEGIN
-    FOR v_job IN SELECT id, queueing_lock FROM jobs WHERE id = ANY (p_ids) ORDER BY queueing_lock, id LOOP
-        BEGIN
-            UPDATE jobs SET yields = false
-            WHERE jobs.id = v_job.id AND NOT EXISTS (
-                SELECT FROM jobs AS rival
-                WHERE rival.queueing_lock = v_job.queueing_lock AND rival.status <> 'doing' AND NOT rival.yields
-            );
-        EXCEPTION WHEN unique_violation OR lock_not_available THEN   -- one that we could not see when we looked
-            NULL;
-        END;
-    END LOOP;
+    UPDATE jobs SET yields = false
+    WHERE jobs.id IN (
+        SELECT DISTINCT ON (again.queueing_lock) again.id FROM jobs AS again WHERE again.id = ANY (p_ids)
+        ORDER BY again.queueing_lock, again.id
+    ) AND NOT EXISTS (
+        SELECT FROM jobs AS rival
+        WHERE rival.queueing_lock = jobs.queueing_lock AND rival.status <> 'doing' AND NOT rival.yields
+    );
+EXCEPTION WHEN unique_violation OR lock_not_available THEN   -- one that we could not see when we looked
+    IF v_half > 0 AND clock_timestamp() < p_until THEN
+        PERFORM retake_queueing_locks(p_ids[:v_half], p_until);
+        PERFORM retake_queueing_locks(p_ids[v_half + 1:], p_until);
+    END IF;
 END $$;
 CREATE FUNCTION inturn.retry(p_ids bigint[], p_claims uuid[], p_delays interval[], p_errors jsonb[], p_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_priorities integer[] DEFAULT NULL::integer[], p_queues text[] DEFAULT NULL::text[], p_locks text[] DEFAULT NULL::text[], p_uncharged boolean[] DEFAULT NULL::boolean[]) RETURNS TABLE(id bigint, busy boolean)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1679,6 +1744,25 @@ BEGIN
     END IF;
     RETURN v_back.count;
 END $$;
+CREATE FUNCTION inturn.sequences_behind() RETURNS TABLE(sequence text, last bigint, needed bigint)
+    LANGUAGE sql STABLE
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    SELECT name, reached, used
+    FROM (
+        SELECT 'jobs_id_seq' AS name, CASE WHEN is_called THEN last_value ELSE 0 END AS reached,
+            greatest((SELECT max(id) FROM jobs), (SELECT max(id) FROM finished_jobs)) AS used
+        FROM jobs_id_seq
+        UNION ALL
+        SELECT 'fences', CASE WHEN is_called THEN last_value ELSE 0 END,
+            greatest((SELECT max(fence) FROM jobs), (SELECT max(fence) FROM finished_jobs), (SELECT max(token) FROM fences_seen))
+        FROM fences
+        UNION ALL
+        SELECT 'lane_audit_id_seq', CASE WHEN is_called THEN last_value ELSE 0 END, (SELECT max(id) FROM lane_audit)
+        FROM lane_audit_id_seq
+    ) AS counted
+    WHERE used > reached
+$$;
 CREATE FUNCTION inturn.set_awake(p_worker uuid, p_awake boolean) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1849,7 +1933,7 @@ CREATE FUNCTION inturn.wake(p_queues text[]) RETURNS void
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
-    IF p_queues = '{}' OR current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (
+    IF p_queues = '{}' OR current_setting('inturn.quiet', true) = 'on' OR current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (
         SELECT FROM workers WHERE NOT awake AND (queues IS NULL OR p_queues IS NULL OR queues && p_queues)
     ) THEN
         RETURN;
@@ -1880,19 +1964,20 @@ BEGIN
     END IF;
     PERFORM settle_lane(p_lock);
 END $$;
-CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_locks text[], p_seen bigint[]) RETURNS TABLE(lock text, job_id bigint)
+CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_locks text[], p_seen bigint[], p_limit bigint) RETURNS TABLE(lock text, job_id bigint)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
     WITH wanted AS MATERIALIZED (
-        SELECT w.lock FROM unnest(p_locks) AS w(lock) ORDER BY w.lock
+        SELECT w.lock FROM unnest(p_locks) AS w(lock)
     ), reserved AS MATERIALIZED (
         -- The job's row is locked too, so that its status is read anew: it may have run and failed since we saw it.
         SELECT lanes.lock, lanes.job_id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
         WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)
           AND lanes.stopped IS NULL AND jobs.status = 'todo'
+        LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE lanes
@@ -1904,7 +1989,7 @@ BEGIN
         SELECT wanted.lock, p_worker, clock() FROM wanted
         WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = wanted.lock)
           AND pg_try_advisory_xact_lock(lane_key(wanted.lock))
-        ORDER BY wanted.lock
+        LIMIT p_limit - (SELECT count(*) FROM reserved)
         ON CONFLICT DO NOTHING
         RETURNING lanes.lock
     )

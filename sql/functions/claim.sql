@@ -27,7 +27,9 @@ DECLARE
     v_wanted  integer := p_limit;
     v_queues  text[];
     v_look    record;
+    v_lock    boolean;
     v_ids     bigint[];   -- what we start
+    v_short   boolean;    -- others were faster to take free jobs
     v_won     text[];     -- lanes that are ours
     v_retries bigint[];   -- and the jobs that they wait for
     v_used    text[];     -- those of them in which we start a job
@@ -42,13 +44,26 @@ BEGIN
     v_queues := coalesce(p_queues, ready_queues());
 
     FOR round IN 1..4 LOOP
-        SELECT * INTO v_look FROM candidates(v_queues, v_wanted, v_window, v_lost);
+        -- Of many queues only what is taken is locked. If others were faster, what is still wanted is locked as it is looked for.
+        v_lock := round > 1 OR cardinality(v_queues) = 1;
+        SELECT * INTO v_look FROM candidates(v_queues, v_wanted, v_window, v_lost, v_lock);
         v_ids := v_look.free;
+        IF NOT v_lock AND v_ids <> '{}' THEN
+            v_ids := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_ids) AND status = 'todo' FOR UPDATE SKIP LOCKED);
+        END IF;
+        v_short := cardinality(v_ids) < cardinality(v_look.free);
         v_won := '{}';
         v_used := '{}';
         IF v_look.lanes <> '{}' THEN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
-            FROM win_lanes(p_worker, v_look.lanes, v_look.seen) AS w;
+            FROM win_lanes(p_worker, v_look.lanes, v_look.seen, cardinality(v_look.lanes)) AS w;
+            IF cardinality(v_won) < cardinality(v_look.lanes) AND v_look.spare IS NOT NULL THEN
+                SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id) INTO v_won, v_retries
+                FROM win_lanes(
+                    p_worker, v_look.spare, v_look.spare_seen, cardinality(v_look.lanes) - cardinality(v_won)) AS w;
+                v_look.lanes := v_look.lanes || v_look.spare;
+                v_look.seen := v_look.seen || v_look.spare_seen;
+            END IF;
 
             -- A new statement: what it reads is younger than our hold on the lanes. A retry goes before the lane's head.
             SELECT v_ids || array_agg(next.id), coalesce(array_agg(won.lock), '{}') INTO v_ids, v_used
@@ -79,17 +94,18 @@ BEGIN
         IF v_look.behind IS NOT NULL THEN
             v_blocked := block_behind(p_queues, v_look.behind, v_look.behind_locks);
         END IF;
-        -- And what we won and may not use: the lane is empty, its head is for workers of another queue, or a user's open transaction
-        -- has that locked.
+        -- And what we won and may not use: the lane is empty, or its head is for workers of another queue, or a user's open
+        -- transaction has it locked.
         IF cardinality(v_used) < cardinality(v_won) THEN
             PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;
 
-        -- Another look is worth it if the front has moved or it reaches further, and, empty-handed, if lanes were lost. Where another
-        -- claim clears the front, what we have got is enough; empty-handed we may be patient, but not for ever: it may be stuck.
+        -- Another look is worth it if the front has moved or it reaches further, if free jobs were lost, and, empty-handed, if
+        -- lanes were. Where another claim clears the front, what we have got is enough; empty-handed we may be patient, but not
+        -- for ever: it may be stuck.
         EXIT WHEN v_wanted <= 0 OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
             coalesce(v_blocked, 0) > 0 OR v_look.more AND (v_ids <> '{}' OR v_window < 2000)
-            OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used
+            OR v_short OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used
         );
         IF v_look.behind IS NOT NULL THEN
             v_window := least(2000, 8 * v_window);

@@ -1,10 +1,14 @@
 -- Creates the daily partitions of finished_jobs from today on, as many days ahead as asked. Rows of a day that had none
--- lie in the default partition; they move to their place.
+-- lie in the default partition; they move to their place. Returns how many were created; NULL: somebody else is at it or is using the
+-- history, so none; try again in a minute.
+--
+-- Whoever finishes jobs waits behind us, so we wait for a moment only: the shorter, the more time is left. A job that finishes on a
+-- day without a partition is not lost.
 CREATE OR REPLACE FUNCTION prepare_history(p_days integer) RETURNS integer
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET timezone = 'UTC'
-SET lock_timeout = '2s'   -- whoever finishes jobs waits behind us, so we do not wait long
+SET lock_timeout = '50ms'
 AS $$
 DECLARE
     v_day     date;
@@ -14,6 +18,12 @@ BEGIN
     FOR v_day IN SELECT clock()::date + n FROM generate_series(0, p_days) AS n LOOP
         v_name := 'finished_jobs_' || to_char(v_day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;
+        IF NOT pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', 'inturn history', current_schema()), 0)) THEN
+            RETURN NULL;
+        END IF;
+        IF v_day > clock()::date + 1 THEN
+            PERFORM set_config('lock_timeout', '5ms', true);
+        END IF;
         -- Everybody is shut out of the whole history for a moment, before they look which partitions there are. A finish that
         -- has chosen the default one and then waits for it would break its new constraint; a reader who knows of no other
         -- would not find the rows that have moved out of it.
@@ -27,4 +37,6 @@ BEGIN
         v_created := v_created + 1;
     END LOOP;
     RETURN v_created;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN NULL;
 END $$;

@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION prune_history(p_keep interval) RETURNS integer
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET timezone = 'UTC'
-SET lock_timeout = '200ms'
+SET lock_timeout = '50ms'
 AS $$
 DECLARE
     v_before date := clock() - p_keep;

@@ -4,12 +4,15 @@
 -- Nothing is sent while every worker that could hear it is awake: a notification takes a lock that is one for the whole server, around
 -- the commit, and would make those who defer wait for each other. A worker that lies down meanwhile looks again until all
 -- that began before are over (see next_wake). A transaction that may read an old row of it notifies in any case.
+--
+-- PREPARE TRANSACTION refuses a transaction that has notified: one that is to be prepared says SET LOCAL inturn.quiet = on, and leaves
+-- its jobs to the workers' poll.
 CREATE OR REPLACE FUNCTION wake(p_queues text[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
-    IF p_queues = '{}' OR current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (
+    IF p_queues = '{}' OR current_setting('inturn.quiet', true) = 'on' OR current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (
         SELECT FROM workers WHERE NOT awake AND (queues IS NULL OR p_queues IS NULL OR queues && p_queues)
     ) THEN
         RETURN;

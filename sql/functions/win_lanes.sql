@@ -2,20 +2,22 @@
 -- jobs we saw. What is returned is ours until we give it back; what is not, somebody else is at work on.
 --
 -- Never waits: the advisory lock filters out lanes that another claim is just inserting, and NOT EXISTS those that have
--- a row (ON CONFLICT alone would wait for an update of that row to commit). Sorted, so that rows are taken in one order.
-CREATE OR REPLACE FUNCTION win_lanes(p_worker uuid, p_locks text[], p_seen bigint[])
+-- a row (ON CONFLICT alone would wait for an update of that row to commit). The lanes are tried in the order given, until there are
+-- enough.
+CREATE OR REPLACE FUNCTION win_lanes(p_worker uuid, p_locks text[], p_seen bigint[], p_limit bigint)
 RETURNS TABLE (lock text, job_id bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
     WITH wanted AS MATERIALIZED (
-        SELECT w.lock FROM unnest(p_locks) AS w(lock) ORDER BY w.lock
+        SELECT w.lock FROM unnest(p_locks) AS w(lock)
     ), reserved AS MATERIALIZED (
         -- The job's row is locked too, so that its status is read anew: it may have run and failed since we saw it.
         SELECT lanes.lock, lanes.job_id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
         WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)
           AND lanes.stopped IS NULL AND jobs.status = 'todo'
+        LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE lanes
@@ -27,7 +29,7 @@ BEGIN
         SELECT wanted.lock, p_worker, clock() FROM wanted
         WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = wanted.lock)
           AND pg_try_advisory_xact_lock(lane_key(wanted.lock))
-        ORDER BY wanted.lock
+        LIMIT p_limit - (SELECT count(*) FROM reserved)
         ON CONFLICT DO NOTHING
         RETURNING lanes.lock
     )

@@ -373,6 +373,10 @@ class Stage:
         """Without its lock timeout a function waits as long as the story wants."""
         self._replace(Mutation("take time", file, setting, "SET lock_timeout = '0'"))
 
+    def adjust(self, file: str, old: str, new: str) -> None:
+        """Change a shipped file so that a promise can be seen that holds only on the whole."""
+        self._replace(Mutation("adjust", file, old, new))
+
     def let_wait(self) -> None:
         """Whoever ends jobs waits for those who are at work on them as long as the story wants, and not for a moment only."""
         self.take_time("await_locks.sql", "SET lock_timeout = '50ms'")
@@ -389,8 +393,9 @@ class Stage:
         if function in self._pausable:
             return
         self._pausable.add(function)
-        [(arguments, result, is_set, count)] = self.control.execute(
-            "SELECT pg_get_function_arguments(oid), pg_get_function_result(oid), proretset, pronargs "
+        [(arguments, result, is_set, count, others)] = self.control.execute(
+            "SELECT pg_get_function_arguments(oid), pg_get_function_result(oid), proretset, pronargs, "
+            "proargnames[pronargs + 1:] "
             "FROM pg_proc WHERE proname = %s AND pronamespace = current_schema()::regnamespace",
             [function],
         ).fetchall()
@@ -398,9 +403,13 @@ class Stage:
         self.control.execute(SQL("ALTER FUNCTION {} RENAME TO {}").format(
             Identifier(function), Identifier(f"{function}_itself")
         ))  # fmt: skip
-        body = (
-            f"PERFORM {call};" if result == "void" else f"RETURN {f'QUERY SELECT * FROM {call}' if is_set else call};"
-        )
+        body = f"RETURN {call};"
+        if result == "void":
+            body = f"PERFORM {call};"
+        elif is_set:
+            body = f"RETURN QUERY SELECT * FROM {call};"
+        elif result == "record":
+            body = f"SELECT * INTO {', '.join(others)} FROM {call};"
         self.control.execute(
             f"""
             CREATE FUNCTION {function}({arguments}) RETURNS {result} LANGUAGE plpgsql AS $$

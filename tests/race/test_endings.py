@@ -242,7 +242,7 @@ def test_a_job_ends_while_old_days_are_dropped(stage: Stage) -> None:
 def test_two_workers_may_drop_old_days_at_once(stage: Stage) -> None:
     prepare_an_old_day(stage)
     one, two, reader = stage.session(), stage.session(), stage.session()
-    stage.take_time("prune_history.sql", "SET lock_timeout = '200ms'")
+    stage.take_time("prune_history.sql", "SET lock_timeout = '50ms'")
     reader.begin()
     reader.run("SELECT FROM finished_jobs")
     for session in (one, two):

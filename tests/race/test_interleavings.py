@@ -221,9 +221,7 @@ def test_a_job_that_comes_while_its_lane_is_being_given_back_stays_a_token(stage
     promise(ids(other.claim()) == [newcomer], "neither the holder nor the claim forgot it")
 
 
-@story(
-    Mutation("finish looks before it locks the lane row", "hold_lanes.sql", "\n            FOR UPDATE SKIP LOCKED", "")
-)
+@story(Mutation("finish looks before it locks the lane row", "hold_lanes.sql", "\n        FOR UPDATE SKIP LOCKED", ""))
 def test_a_finish_sees_the_job_that_a_claim_is_just_blocking(stage: Stage) -> None:
     stage.let_wait()
     producer, holder, other = stage.session(), stage.worker(), stage.worker()
@@ -676,12 +674,58 @@ def test_a_claim_with_very_much_room_takes_more_lanes_than_one_look_may(stage: S
 )
 def test_a_claim_that_loses_all_its_lanes_takes_another(stage: Stage) -> None:
     producer, stuck, worker = stage.session(), stage.worker(), stage.worker()
-    [first], [second], [third] = (producer.defer(lock) for lock in "abc")
+    lanes = [id for number in range(14) for id in producer.defer(f"lane {number}")]
     stuck.begin()
-    promise(ids(stuck.claim(2)) == [first, second], "the oldest")
-    promise(ids(worker.claim(2)) == [third], "the lane that the first left")
+    promise(ids(stuck.claim(13)) == lanes[:13], "the oldest")
+    promise(ids(worker.claim(2)) == lanes[13:], "the lane that the first left")
     stuck.rollback()
-    promise(stage.doing() == [third], "and the others are free again")
+    promise(stage.doing() == lanes[13:], "and the others are free again")
+
+
+@story(
+    Mutation(
+        "it tries no more lanes than it wants", "claim.sql", "AND v_look.spare IS NOT NULL THEN", "AND false THEN"
+    ),
+    Mutation("it takes all that it tries", "win_lanes.sql", "LIMIT p_limit - (SELECT count(*) FROM reserved)", ""),
+)
+def test_many_claims_at_once_find_lanes_while_none_has_committed(stage: Stage) -> None:
+    """As when commits are slow, because a standby must confirm them."""
+    producer = stage.session()
+    for number in range(40):
+        producer.defer(f"lane {number}")
+    workers = [stage.worker() for _ in range(12)]
+    found = []
+    for worker in workers:
+        worker.begin()
+        found.append(len(worker.claim(2)))
+    promise(found == [2] * 12, f"each its share: {found}")
+
+
+@story(
+    Mutation("a lane goes before a free job that is older", "candidates.sql", " = 0 AS is_spare", " >= 0 AS is_spare")
+)
+def test_a_claim_that_loses_lanes_takes_no_younger_ones_while_an_older_free_job_waits(stage: Stage) -> None:
+    producer, stuck, worker = stage.session(), stage.worker(), stage.worker()
+    producer.defer("a")
+    stuck.begin()
+    promise(len(stuck.claim(1)) == 1, "the first")
+    [free], _ = producer.defer(None), producer.defer("b")
+    promise(ids(worker.claim(1)) == [free], "the oldest that is left")
+
+
+@story(
+    Mutation("all that is looked at is locked", "claim.sql", "v_lock := round > 1 OR", "v_lock := true OR"),
+    Mutation("what others are about to take is taken", "claim.sql", "AND status = 'todo' FOR UPDATE SKIP LOCKED)", ")"),
+    Mutation("what others were faster to take is not made up for", "claim.sql", "OR v_short OR", "OR"),
+)
+def test_a_claim_of_many_queues_keeps_no_more_jobs_from_others_than_it_takes(stage: Stage) -> None:
+    producer, one, two = stage.session(), stage.worker(), stage.worker()
+    deferred = [id for _ in range(4) for queue in ("q", "r") for id in producer.defer(None, queue=queue)]
+    one.begin()
+    promise(ids(one.claim(4)) == deferred[:4], "the oldest of all queues")
+    promise(ids(two.claim(4)) == deferred[4:], "what the first has left is there for others")
+    one.rollback()
+    promise(ids(one.claim(4)) == deferred[:4], "and this again")
 
 
 @story(Mutation("who serves other queues lets it too", "block_behind.sql", ", p_queues::text)", ")"))
@@ -824,8 +868,8 @@ def test_a_finish_gives_a_lane_back_whose_next_job_is_for_others(stage: Stage) -
     Mutation(
         "a claim starts the best of each queue",
         "candidates.sql",
-        "ORDER BY priority DESC, id\n        LIMIT p_limit\n    ), chosen",
-        "ORDER BY priority DESC, id\n    ), chosen",
+        "lock IS NULL AND place <= p_limit)",
+        "lock IS NULL)",
     )
 )
 def test_a_claim_never_starts_more_jobs_than_asked(stage: Stage) -> None:

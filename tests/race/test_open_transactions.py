@@ -16,17 +16,17 @@ End = Callable[[Session], None]
 WAITS_FOR_LANES = Mutation(
     "lane rows are waited for",
     "hold_lanes.sql",
-    "ORDER BY lanes.lock\n            FOR UPDATE SKIP LOCKED",
-    "ORDER BY lanes.lock\n            FOR UPDATE",
+    "ORDER BY lanes.lock\n        FOR UPDATE SKIP LOCKED",
+    "ORDER BY lanes.lock\n        FOR UPDATE",
 )
 WAITS_FOR_JOBS = Mutation(
     "what a user has touched is not looked at",
     "hold_lanes.sql",
-    "WHERE is_touched(jobs.xmin, jobs.xmax)",
-    "WHERE false",
+    " OR ours.touched INTO",
+    " INTO",
 )
 GIVES_UP = Mutation(
-    "what is busy is not told apart", "hold_lanes.sql", "            busy := ARRAY(", "            v_got := ARRAY("
+    "what is busy is not told apart", "hold_rest.sql", "    busy := ARRAY(", "    busy := '{}'; v_got := ARRAY("
 )
 
 
