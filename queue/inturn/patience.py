@@ -51,7 +51,7 @@ class Terms:
     `failure`: why there is no connection, as far as the last attempt to make or use one has told.
     """
 
-    address: str
+    address: str = field(repr=False)  # with its password
     ask_after: float | None = None
     give_up_after: float | None = None
     settle_within: float = LONGEST_PAUSE

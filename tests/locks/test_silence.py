@@ -53,8 +53,10 @@ def test_a_silent_redis_costs_seconds(before_redis: tuple[Faulty, str], is_conne
         with lock:
             pass
     proxy.fall_silent()
+    before = proxy.accepted
     with soon(), pytest.raises(LockBackendError, match="Redis cannot be reached"):
         lock.acquire(timeout=PATIENCE)
+    assert proxy.accepted - before == (not is_connected), "it was asked again when the time was over"
     proxy.heal()
     with soon(), lock:
         pass
@@ -89,8 +91,10 @@ def test_a_silent_postgresql_costs_seconds(
             lease.owned()
     else:
         proxy.fall_silent()
+    before = proxy.accepted
     with soon(), pytest.raises(LockBackendError, match="timeout expired"):
         lock.acquire(timeout=PATIENCE)
+    assert proxy.accepted - before == 1, "it was asked again when the time was over"
 
 
 def test_a_silent_postgresql_costs_tasks_seconds(before_postgresql: tuple[Faulty, str]) -> None:

@@ -1,0 +1,130 @@
+"""D: calls without a deadline. A connection that led nowhere idled a worker for a quarter of an hour."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from inturn import App
+from tests.field.conftest import Start
+from tests.flow.conftest import Query
+from tests.flow.lossy import faulty
+from tests.proxy import Faulty
+
+SECONDS = 20.0  # generous: what is measured takes three to eight on an idle machine, and took 949
+Wait = Callable[[Callable[[], object]], None]
+
+
+@pytest.fixture
+def way(dsn: str) -> Iterator[tuple[Faulty, str]]:
+    with faulty(dsn) as way:
+        yield way
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < SECONDS
+
+
+def say(app: App, word: str) -> None:
+    app.configure_task("tests.field.field_app.say", lock="lane").defer(word=word)
+
+
+def vanish(proxy: Faulty) -> None:
+    proxy.vanish()
+
+
+def hang_for_a_while(proxy: Faulty) -> None:
+    """As a pooler that somebody restarts after some time."""
+    proxy.fall_silent()
+    time.sleep(8)
+    proxy.heal()
+
+
+def refuse_for_a_while(proxy: Faulty) -> None:
+    proxy.refuse()
+    proxy.reset()
+    time.sleep(3)
+    proxy.heal()
+
+
+def freeze_for_a_while(proxy: Faulty) -> None:
+    proxy.freeze()
+    time.sleep(3)
+    proxy.thaw()
+
+
+def delay(proxy: Faulty) -> None:
+    proxy.delay(0.1)
+
+
+FAULTS = {
+    "half open": vanish,
+    "hung pooler": hang_for_a_while,
+    "refused": refuse_for_a_while,
+    "half closed": Faulty.half_close,
+    "reset": Faulty.reset,
+    "frozen": freeze_for_a_while,
+    "slow": delay,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=list(FAULTS))
+def test_a_fault_of_the_network_costs_a_worker_seconds(
+    way: tuple[Faulty, str],
+    app: App,
+    worker: Start,
+    said: Callable[[], list[str]],
+    wait_for: Wait,
+    fault: Callable[[Faulty], None],
+) -> None:
+    proxy, dsn = way
+    process = worker("--dsn", dsn)
+    say(app, "before")
+    wait_for(lambda: said() == ["before"])
+    fault(proxy)
+    say(app, "after")
+    with soon():
+        wait_for(lambda: said() == ["before", "after"])
+    assert process.poll() is None
+
+
+@pytest.mark.parametrize("fault", [vanish, hang_for_a_while], ids=["half open", "hung pooler"])
+def test_a_job_that_runs_meanwhile_runs_once(
+    way: tuple[Faulty, str],
+    app: App,
+    query: Query,
+    worker: Start,
+    said: Callable[[], list[str]],
+    wait_for: Wait,
+    fault: Callable[[Faulty], None],
+) -> None:
+    proxy, dsn = way
+    worker("--dsn", dsn)
+    stay = app.configure_task("tests.field.field_app.stay", lock="lane").defer(seconds=4)
+    say(app, "next")
+    wait_for(lambda: said() == ["stay"])
+    fault(proxy)
+    with soon():
+        wait_for(lambda: said() == ["stay", "next"])
+    assert query("SELECT attempts FROM finished_jobs WHERE id = %s", stay) == [(1,)]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_worker_that_cannot_reach_its_database_ends_when_it_is_told_to(
+    way: tuple[Faulty, str], app: App, query: Query, worker: Start, wait_for: Wait, times: int
+) -> None:
+    proxy, dsn = way
+    process = worker("--dsn", dsn)
+    say(app, "before")
+    wait_for(lambda: query("SELECT FROM finished_jobs"))
+    proxy.fall_silent()
+    with soon():
+        for _ in range(times):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)  # or they are one: whoever presses twice means the second
+        process.communicate(timeout=60)
