@@ -59,7 +59,14 @@ def crew(start: Start, dsn: str, folder: Path, until: Until) -> "subprocess.Pope
 
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
-    return [process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+    return [process for process in processes if _is_alive(process)]
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # ended between the two questions
+        return False
 
 
 def test_workers_whose_crew_was_killed_finish_what_they_run_and_end(
