@@ -30,7 +30,7 @@ async def block() -> None:
 @app.task
 async def block_in_c() -> None:
     Path("working").touch()
-    os.system("while [ -e tasks.py ]; do sleep 0.1; done")  # C waits for it, and runs no handler meanwhile
+    os.system("while [ -e tasks.py -a ! -e unblocked ]; do sleep 0.1; done")  # C waits, and runs no handler meanwhile
 
 
 @app.task
@@ -142,6 +142,19 @@ def test_who_ignores_sighup_goes_on_ignoring_it(
     until(lambda: "worker.stopping: SIGINT" in log())
     (folder / "may end").touch()
     assert worker.wait(60) == 0
+
+
+def test_a_signal_that_blocked_code_handles_late_is_not_another_one(
+    begin: Begin, dsn: str, folder: Path, log: Callable[[], str]
+) -> None:
+    worker = begin("block_in_c")
+    worker.send_signal(signal.SIGTERM)
+    next_instant()
+    (folder / "unblocked").touch()
+    assert worker.wait(60) == 0
+    assert "worker.stopping: SIGTERM" in log()
+    assert "worker.aborting" not in log()
+    assert statuses(dsn) == ["succeeded"]
 
 
 @pytest.mark.parametrize("task", ["block", "block_in_c", "hang", "leave_a_thread"])
