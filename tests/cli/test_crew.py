@@ -16,9 +16,12 @@ from tests.cli.conftest import Run, Start, Until, next_instant
 
 # A worker that runs this job ends with the status it is given, as if by what it had met.
 LEAVING = """
-import os
+import os, sys, time
 from tasks import app
 
+if os.path.exists("the second is broken") and "ann-2" in sys.argv:
+    while not os.path.exists("broken"):
+        time.sleep(0.01)
 if os.path.exists("broken"):
     raise RuntimeError("a new version that cannot be imported")
 
@@ -59,7 +62,14 @@ def crew(start: Start, dsn: str, folder: Path, until: Until) -> "subprocess.Pope
 
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
-    return [process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+    return [process for process in processes if _is_alive(process)]
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # ended between the two questions
+        return False
 
 
 def test_workers_whose_crew_was_killed_finish_what_they_run_and_end(
@@ -119,6 +129,20 @@ def test_a_successor_that_cannot_begin_does_not_end_the_sibling_that_serves(
     assert "crew.stopping" not in log()
     (folder / "broken").unlink()
     until(lambda: log().count("worker.started: ann-1") == 2)
+    crew.terminate()
+    assert crew.wait(60) == 0
+
+
+def test_a_worker_that_never_served_does_not_end_the_sibling_that_serves(
+    start: Start, dsn: str, folder: Path, until: Until, log: Callable[[], str]
+) -> None:
+    (folder / "leaving.py").write_text(LEAVING)
+    (folder / "the second is broken").touch()
+    crew = start("-a", "leaving:app", "worker", "-n", "ann", "--processes", "2", "--dsn", dsn)
+    until(lambda: "worker.started: ann-1" in log())
+    (folder / "broken").touch()
+    until(lambda: "worker.died: ann-2, with status 2" in log())
+    assert "crew.stopping" not in log()
     crew.terminate()
     assert crew.wait(60) == 0
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from inturn import App
 from inturn.worker import signals
-from tests.cli.conftest import Start, Until, next_instant
+from tests.cli.conftest import Start, Until, clean, next_instant
 
 MORE_TASKS = """
 import asyncio, multiprocessing, os, signal, threading, time
@@ -29,7 +30,7 @@ async def block() -> None:
 @app.task
 async def block_in_c() -> None:
     Path("working").touch()
-    os.system("while [ -e tasks.py ]; do sleep 0.1; done")  # C waits for it, and runs no handler meanwhile
+    os.system("while [ -e tasks.py -a ! -e unblocked ]; do sleep 0.1; done")  # C waits, and runs no handler meanwhile
 
 
 @app.task
@@ -97,7 +98,7 @@ def work(dsn: str, start: Start, folder: Path, until: Until) -> "subprocess.Pope
     return worker
 
 
-@pytest.mark.parametrize("number", signals.NUMBERS, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_the_first_of_each_signal_lets_the_running_job_end(
     number: signal.Signals, start: Start, dsn: str, folder: Path, until: Until, log: Callable[[], str]
 ) -> None:
@@ -141,6 +142,19 @@ def test_who_ignores_sighup_goes_on_ignoring_it(
     until(lambda: "worker.stopping: SIGINT" in log())
     (folder / "may end").touch()
     assert worker.wait(60) == 0
+
+
+def test_a_signal_that_blocked_code_handles_late_is_not_another_one(
+    begin: Begin, dsn: str, folder: Path, log: Callable[[], str]
+) -> None:
+    worker = begin("block_in_c")
+    worker.send_signal(signal.SIGTERM)
+    next_instant()
+    (folder / "unblocked").touch()
+    assert worker.wait(60) == 0
+    assert "worker.stopping: SIGTERM" in log()
+    assert "worker.aborting" not in log()
+    assert statuses(dsn) == ["succeeded"]
 
 
 @pytest.mark.parametrize("task", ["block", "block_in_c", "hang", "leave_a_thread"])
@@ -219,3 +233,44 @@ def test_a_task_that_waits_for_signals_of_its_own_takes_none_away(
     assert worker.wait(60) == 0
     assert (folder / "told").exists()
     assert "worker.aborting" not in log()
+
+
+PROGRAM = """
+import signal, sys, threading
+from tasks import app
+
+def state():
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    fd = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(fd)
+    return handlers, fd, [thread.name for thread in threading.enumerate() if "signals" in thread.name]
+
+before = state()
+print(app.run_worker(), state() == before, flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_program_that_runs_a_worker_gets_its_signals_back_after_the_second_too(
+    dsn: str, folder: Path, until: Until
+) -> None:
+    """It is the program that goes on, and nothing ends it some seconds later."""
+    with App(dsn).open() as app:
+        app.configure_task("tasks.stay").defer()
+    (folder / "program.py").write_text(PROGRAM)
+    with subprocess.Popen(
+        [sys.executable, "program.py"],
+        cwd=folder,
+        env=clean({"INTURN_DSN": dsn}),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        until((folder / "staying").exists)
+        for _ in range(2):
+            program.send_signal(signal.SIGTERM)
+            next_instant()
+        assert program.stdout is not None
+        assert program.stdout.readline() == "SIGTERM True\n"
+        assert program.communicate("\n", 60)[0] == ""
+        assert program.returncode == 0
