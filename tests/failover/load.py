@@ -34,6 +34,7 @@ class Load:
         self.log.touch()
         worker = [str(Path(sys.executable).with_name("queue")), "-a", "tests.failover.load_app:app", "worker"]
         worker += ["-c", str(CONCURRENCY), "--heartbeat", str(HEARTBEAT), "--stalled-after", str(STALLED)]
+        worker += ["--db-grace", str(LIMIT)]  # if we are killed, it ends after the servers
         producer = [sys.executable, "-m", "tests.failover.load_app"]
         for n, way in enumerate(self._ways):
             lanes = ",".join(f"lane{n}_{lane}" for lane in range(LANES))

@@ -35,13 +35,14 @@ def defer(lane: str, number: int, seconds: float) -> None:
 
 
 def produce(lanes: list[str], pause: float) -> None:
-    """Until SIGTERM: the jobs of each lane in order, the lanes mixed at random."""
+    """Until SIGTERM, or the end of who started it: the jobs of each lane in order, the lanes mixed at random."""
     over: list[int] = []
+    parent = os.getppid()
     signal.signal(signal.SIGTERM, lambda number, _: over.append(number))
     dice = random.Random(lanes[0])
     following = dict.fromkeys(lanes, 0)
     with app.open():
-        while not over:
+        while not over and os.getppid() == parent:
             lane = dice.choice(lanes)
             defer(lane, following[lane], 0.002 + 0.006 * dice.random())
             following[lane] += 1

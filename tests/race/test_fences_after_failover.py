@@ -69,3 +69,15 @@ def test_two_that_raise_the_fences_at_once_do_it_one_after_the_other(stage: Stag
     other.start(start, other)
     given = one.resume() + other.result()
     promise(len(set(given)) == 2, "no fence is given twice")
+
+
+def test_by_hand_fences_are_raised_above_all_of_the_same_timeline(stage: Stage) -> None:
+    """The statement of docs/high-availability.md, for a copy of the data that began no timeline."""
+    worker = stage.worker()
+    worker.defer(None, 0, 0)
+    [before] = start(worker)
+    stage.control.execute(
+        "SELECT setval('inturn.fences', inturn.next_epoch(nextval('inturn.fences'), inturn.timeline()))"
+    )
+    [after] = start(worker)
+    assert after > before + LATER

@@ -1,0 +1,42 @@
+"""What docs/high-availability.md says about reading from a standby."""
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+
+from inturn.cli import queue
+from inturn.cli.settings import Settings
+from tests.failover.cluster import Cluster
+
+READS = """workers list
+lanes list
+lanes explain a
+queues list
+jobs list
+jobs show 1
+jobs explain 1
+doctor"""
+
+
+def run(dsn: str, command: str) -> Result:
+    """In this process: a new one for each would take longer than the servers."""
+    return CliRunner().invoke(queue, command.split(), obj=Settings(None), env={"INTURN_DSN": dsn})
+
+
+def test_a_standby_answers_what_only_reads_and_says_why_it_changes_nothing(cluster: Cluster) -> None:
+    with psycopg.connect(cluster.primary.dsn) as connection:
+        for _ in range(2):
+            connection.execute("SELECT inturn.defer('task', '{}', lock => 'a')")
+    cluster.catch_up()
+    for command in READS.splitlines():
+        there, here = run(cluster.primary.dsn, command), run(cluster.standby.dsn, command)
+        assert (repr(here.exception), here.exit_code) == (repr(there.exception), there.exit_code), command
+        assert here.output
+    refused = run(cluster.standby.dsn, "lanes pause a")
+    assert "cannot execute" in str(refused.exception)
+    assert "read-only" in str(refused.exception)
+    with psycopg.connect(cluster.standby.dsn) as connection:
+        assert connection.execute("SELECT count(*) FROM inturn.all_jobs").fetchone() == (2,)
+        assert connection.execute("SELECT count(*) FROM inturn.workers").fetchone() == (0,)
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            connection.execute("SELECT inturn.defer('task', '{}')")
