@@ -4,9 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from psycopg.errors import InsufficientPrivilege
+
 from inturn.cli.database import Database
 from inturn.cli.wording import amount, argument, last_line, span, visible
-from inturn.errors import SchemaMismatch
+from inturn.conditions import first_line
+from inturn.errors import ConnectorException, SchemaMismatch
 from inturn.operations import views
 from inturn.operations.upkeep import check_schema
 
@@ -34,7 +37,18 @@ def examine(database: Database) -> Iterator[Finding]:
         return
     yield Finding("schema", "ok", f"{database.schema} fits this version")
     for check in CHECKS:
-        yield check(database)
+        yield _made(check, database)
+
+
+def _made(check: Callable[[Database], Finding], database: Database) -> Finding:
+    """What the check found, or that the user may not look: a monitor is shown no errors of jobs."""
+    try:
+        return check(database)
+    except ConnectorException as error:
+        if not isinstance(error.__cause__, InsufficientPrivilege):
+            raise
+        detail = f"not looked at: {first_line(error.__cause__)}"
+        return Finding(check.__name__.strip("_"), "warn", detail, "ask again as an operator (docs/security.md)")
 
 
 def _workers(database: Database) -> Finding:
