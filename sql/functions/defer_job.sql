@@ -20,7 +20,7 @@ DECLARE
     v_due timestamptz := coalesce(p_at, v_now + p_in);
     v_id  bigint;
 BEGIN
-    IF octet_length(p_args::text) > 2097152 THEN
+    IF pg_column_size(p_args) > 192 AND octet_length(p_args::text) > 2097152 THEN   -- as in defer_jobs
         PERFORM refuse_args(octet_length(p_args::text), 2097152);
     END IF;
     INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry, on_failure, timeout, status)

@@ -135,6 +135,22 @@ def test_no_function_that_defers_takes_arguments_without_a_limit(
     assert jobs(connection) == []
 
 
+def test_a_few_numbers_of_many_digits_are_too_large_too(connection: psycopg.Connection[Any]) -> None:
+    """Stored they take 16 bytes each, but every reader gets them written out."""
+    digits = "jsonb_build_object('n', array_fill(1e131071, ARRAY[%s]))"
+    call = f"SELECT inturn.defer_job('t', {digits}, 'default', NULL, 0, NULL, NULL, 'hold', 'continue', NULL)"
+    for count in range(1, 17):
+        size = len(str(connection.execute(f"SELECT {digits}::text".encode(), [count]).fetchone()))
+        if size > 2**21:
+            with pytest.raises(InvalidParameterValue, match="args: "):
+                connection.execute(call.encode(), [count])
+        else:
+            connection.execute(call.encode(), [count])
+    (longest,) = connection.execute("SELECT max(octet_length(args::text)) FROM inturn.jobs").fetchone() or (None,)
+    assert longest is not None
+    assert longest <= 2**21
+
+
 def test_what_python_takes_the_database_takes_too(dsn: str) -> None:
     """Here a list of digits is half as long again."""
     with App(dsn).open() as app:
