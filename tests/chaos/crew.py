@@ -1,0 +1,164 @@
+"""The processes of a run: who is there, who was killed, stopped or told to end, and who ended by himself."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from tests.chaos.history import History
+from tests.chaos.proxy import Network
+from tests.chaos.server import Server, with_parent
+
+ROOT = Path(__file__).parents[2]
+HEARTBEAT, STALLED = 1.0, 6.0  # seconds
+EXCUSE = STALLED - 2 * HEARTBEAT  # a process that was silent for so long may be taken for dead
+LIMIT = 30.0  # for a process to end; only keeps a failing run from hanging
+WORKER = [
+    *("-m", "inturn.cli", "-a", "tests.chaos.work:app", "worker", "-c", "4", "-p", "2"),
+    *("--heartbeat", str(HEARTBEAT), "--stalled-after", str(STALLED)),
+]  # fmt: skip
+
+
+@dataclass(eq=False)
+class Member:
+    slot: str  # whose route it has, and who comes after it has the same
+    who: str
+    process: subprocess.Popen[bytes]
+    log: IO[bytes]
+
+
+class Crew:
+    def __init__(self, folder: Path, run: str, history: History, server: Server, network: Network) -> None:
+        self.folder, self.run, self.history, self.server, self.network = folder, run, history, server, network
+        self.members: dict[str, Member] = {}
+        self._births = 0
+        self._commands: dict[str, list[str]] = {}
+
+    def add(self, slot: str, command: list[str]) -> None:
+        self.network.open(slot)
+        self._commands[slot] = command
+        self._start(slot)
+
+    def workers(self) -> list[Member]:
+        return [member for member in self.members.values() if member.slot.startswith("worker")]
+
+    def producers(self) -> list[Member]:
+        return [member for member in self.members.values() if member.slot.startswith("producer")]
+
+    def keep(self) -> None:
+        """Note who ended by himself, and put another one in his place."""
+        for member in list(self.members.values()):
+            if member.process.poll() is not None:
+                self._note_exit(member, asked=False)
+                self._start(member.slot)
+
+    def kill(self, member: Member) -> None:
+        member.process.kill()
+        member.process.wait()
+        member.log.close()
+        self.history.write("killed", victim=member.who)
+        self._start(member.slot)
+
+    def stop(self, member: Member) -> int:
+        """Stop it; since when."""
+        since = self.history.write("stopping", victim=member.who)
+        member.process.send_signal(signal.SIGSTOP)
+        os.waitpid(member.process.pid, os.WUNTRACED)
+        return since
+
+    def wake(self, member: Member, since: int) -> None:
+        member.process.send_signal(signal.SIGCONT)
+        self.silent(member, since, "stopped")
+
+    def silent(self, member: Member, since: int, how: str) -> None:
+        self.history.write("silent", victim=member.who, start=since, end=self.history.write("woken"), how=how)
+
+    def restart(self, member: Member) -> None:
+        """As a deployment does: let it end in order, then start another one."""
+        self._ask(member)
+        self._start(member.slot)
+
+    def dismiss(self, members: list[Member]) -> None:
+        for member in members:
+            member.process.send_signal(signal.SIGTERM)
+        for member in members:
+            self._ask(member)
+            del self.members[member.slot]
+
+    def close(self) -> None:
+        for member in self.members.values():
+            member.process.kill()
+            member.process.wait()
+            member.log.close()
+
+    def caught_in_a_job(self, dice: random.Random) -> tuple[Member, int] | None:
+        """A worker that is stopped in the middle of a job, and since when."""
+        for _ in range(300):
+            member = dice.choice(self.workers())
+            if member.process.poll() is None:
+                since = self.stop(member)
+                if any(self._open_runs(member)):
+                    return member, since
+                self.wake(member, since)
+        return None
+
+    def _open_runs(self, member: Member) -> Iterator[int]:
+        path = self.folder / f"{member.who}.jsonl"
+        open_runs = set()
+        for line in path.read_text().splitlines() if path.exists() else []:
+            event = json.loads(line)
+            if event["ev"] == "begin":
+                open_runs.add(event["fence"])
+            elif event["ev"] == "end":
+                open_runs.discard(event["fence"])
+        yield from open_runs
+
+    def _ask(self, member: Member) -> None:
+        member.process.send_signal(signal.SIGTERM)
+        try:
+            member.process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            self.history.write(
+                "problem", rule="does not end", text=f"{member.who} still runs {LIMIT:g} s after SIGTERM"
+            )
+            member.process.kill()
+            member.process.wait()
+        self._note_exit(member, asked=True)
+
+    def _note_exit(self, member: Member, *, asked: bool) -> None:
+        member.log.close()
+        lines = (self.folder / f"{member.who}.log").read_text(errors="replace").strip().splitlines()
+        status = member.process.returncode
+        self.history.write(
+            "exited", victim=member.who, status=status, asked=asked, last=lines[-1][:300] if lines else ""
+        )
+
+    def _start(self, slot: str) -> None:
+        self._births += 1
+        who = f"{slot}.{self._births}"
+        log = (self.folder / f"{who}.log").open("wb")
+        environment = os.environ | {
+            "INTURN_DSN": self.server.dsn_at(self.network.routes[slot].port),
+            "CHAOS_FOLDER": str(self.folder),
+            "CHAOS_RUN": self.run,
+            "CHAOS_WHO": who,
+            **({"CHAOS_WORKER": "1"} if slot.startswith("worker") else {}),
+        }
+        self.history.write("spawned", victim=who)
+        process = subprocess.Popen(
+            [sys.executable, *self._commands[slot]],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=with_parent(signal.SIGKILL),
+        )
+        self.members[slot] = Member(slot, who, process, log)

@@ -1,0 +1,183 @@
+"""One run: the processes, the faults one after the other, and at the end a quiet time in which everything must drain."""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, LiteralString, NamedTuple
+
+import psycopg
+from psycopg.rows import dict_row
+
+from inturn.migrate import migrate
+from tests.chaos.crew import EXCUSE, WORKER, Crew
+from tests.chaos.history import History
+from tests.chaos.proxy import Network
+from tests.chaos.server import Server
+
+WORKERS, PRODUCERS, LANES = 3, 2, 12
+MAX_LOST = 5  # the worker's default: a job over which more workers died has failed
+DRAINED_WITHIN = 60.0  # seconds after the last fault; most of it is for a machine that is busy
+HEALED_WITHIN = 20.0  # seconds after which each way to the server must be open again
+WARM = "a job has ended"
+LEFT = """
+SELECT args->>'op' AS op, (args->>'index')::int AS index, id, lock AS lane,
+       status || ', worker ' || coalesce(worker_id::text, 'none') || ', attempts ' || attempts AS state
+FROM inturn.jobs
+"""
+FINAL = """
+SELECT args->>'op' AS op, (args->>'index')::int AS index, id, fence, status::text, attempts, lock AS lane
+FROM inturn.finished_jobs
+"""
+ALWAYS = [
+    "a commit came late, below the head of its lane",
+    "a call was rolled back",
+    "a job was tried again after it raised",
+]
+
+
+class Fault(NamedTuple):
+    kind: str
+    inflict: Callable[["Play"], object]
+    seconds: float  # about how long it takes
+    shows: tuple[str, ...]  # rare events that must have occurred in a run with it
+
+
+class Play:
+    """What faults may use: the server, the network, the crew, dice, and `hold`, which lets the play go on meanwhile."""
+
+    def __init__(self, server: Server, network: Network, crew: Crew, history: History, seed: str) -> None:
+        self.server, self.network, self.crew, self.history = server, network, crew, history
+        self.dice = random.Random(seed)
+        self.calls = 0
+        self._look_at = 0.0
+
+    def hold(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.crew.keep()
+            self.resume_halted_lanes()
+            time.sleep(0.02)
+
+    def query(self, statement: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
+        with self.server.connect() as connection:
+            cursor = connection.execute(statement, parameters or None)
+            return [] if cursor.description is None else cursor.fetchall()
+
+    def seen(self, what: str, times: int = 1) -> None:
+        self.history.write("seen", what=what, times=times)
+
+    def op(self) -> str:
+        self.calls += 1
+        return f"conductor/{self.calls}"
+
+    def resume_halted_lanes(self) -> None:
+        """What a person does about a job that halted its lane; from a database that is away there is nothing to learn."""
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + 1
+        try:
+            with self.server.connect() as connection:
+                connection.execute("SET lock_timeout = '200ms'")
+                lanes = connection.execute("SELECT lock FROM lanes WHERE stopped = 'halted'").fetchall()
+                for (lock,) in lanes:
+                    connection.execute("SELECT resume_lane(%s)", [lock])
+                    self.seen("a lane was halted")
+        except psycopg.OperationalError:
+            return
+
+    def inflict(self, fault: Fault) -> None:
+        start = self.history.write("fault begins", kind=fault.kind)
+        try:
+            fault.inflict(self)
+        except psycopg.Error as error:
+            self.seen(f"a fault was cut short: {fault.kind}: {type(error).__name__}: {error}"[:200])
+        self.network.each(lambda route: route.heal())
+        end = time.monotonic_ns()
+        self.probe(fault.kind)
+        self.history.write("fault", kind=fault.kind, start=start, end=end)
+
+    def probe(self, kind: str) -> None:
+        """The fault is over, by every way to the server; else it would colour the next ones."""
+        deadline = time.monotonic() + HEALED_WITHIN
+        for slot in self.network.routes:
+            while not self._is_open(slot):
+                if time.monotonic() > deadline:
+                    self.history.write(
+                        "problem", rule="the harness", text=f"{slot} has no way to the server after: {kind}"
+                    )
+                    return
+                time.sleep(0.05)
+
+    def _is_open(self, slot: str) -> bool:
+        try:
+            dsn = self.server.dsn_at(self.network.routes[slot].port)
+            with psycopg.connect(dsn, connect_timeout=2) as connection:
+                row = connection.execute("SHOW transaction_read_only").fetchone()
+                return row == ("off",)
+        except psycopg.Error:
+            return False
+
+    # -- the end
+
+    def drain(self) -> None:
+        """Producers come to their end, workers work off what is left, and leave."""
+        self.crew.dismiss(self.crew.producers())
+        since = time.monotonic()
+        while self.query("SELECT FROM jobs LIMIT 1") and time.monotonic() < since + DRAINED_WITHIN:
+            self.hold(0.2)
+        self.history.write("drained", seconds=round(time.monotonic() - since, 1))
+        self._rows("left", LEFT)
+        self.crew.dismiss(self.crew.workers())
+        self._rows("final", FINAL)
+        for lock, reason in self.query("SELECT lock, reason FROM lane_audit WHERE operation = 'reconcile'"):
+            self.history.write("problem", rule="repaired", text=f"lane {lock} slept until the net found it: {reason}")
+        for lock, state in self.query("SELECT lock, state::text FROM lanes"):
+            self.history.write("problem", rule="stuck", text=f"lane {lock} is {state} in the end, and there is no job")
+
+    def _rows(self, event: str, statement: LiteralString) -> None:
+        with self.server.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
+            for row in cursor.execute(statement):
+                self.history.write(event, **row)
+
+
+def perform(
+    folder: Path, seed: str, faults: Sequence[Fault], seconds: float | None = None, bin_dir: Path | None = None
+) -> None:
+    """Inflict the faults in their order, again and again until the seconds are over, or once. What happened stands in `folder`."""
+    history = History(folder, seed, "conductor")
+    required = sorted({*ALWAYS, *(show for fault in faults for show in fault.shows)})
+    history.write("settings", excuse=EXCUSE, max_lost=MAX_LOST, required=required, seed=seed)
+    with ExitStack() as stack:
+        server = stack.enter_context(Server(bin_dir=bin_dir))
+        migrate(server.dsn)
+        network = stack.enter_context(
+            Network(lambda: server.port, lambda what: history.write("seen", what=what, times=1))
+        )
+        crew = Crew(folder, seed, history, server, network)
+        stack.callback(crew.close)
+        play = Play(server, network, crew, history, seed)
+        for n in range(WORKERS):
+            crew.add(f"worker-{n}", WORKER)
+        for n in range(PRODUCERS):
+            crew.add(f"producer-{n}", ["-m", "tests.chaos.produce", f"{seed} {n}", str(LANES)])
+        play.hold(3)
+        go_on(play, list(faults), seconds)
+        play.hold(1)
+        play.drain()
+    history.close()
+
+
+def go_on(play: Play, faults: list[Fault], seconds: float | None) -> None:
+    until = None if seconds is None else time.monotonic() + seconds
+    while True:
+        if until is not None:
+            play.dice.shuffle(faults)
+        for fault in faults:
+            if until is not None and time.monotonic() + fault.seconds > until:
+                return
+            play.inflict(fault)
+            play.hold(0.5 + play.dice.random())
+        if until is None:
+            return
