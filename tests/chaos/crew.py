@@ -81,14 +81,15 @@ class Crew:
 
     def restart(self, member: Member) -> None:
         """As a deployment does: let it end in order, then start another one."""
-        self._ask(member)
+        member.process.send_signal(signal.SIGTERM)
+        self._wait_for(member)
         self._start(member.slot)
 
     def dismiss(self, members: list[Member]) -> None:
         for member in members:
             member.process.send_signal(signal.SIGTERM)
         for member in members:
-            self._ask(member)
+            self._wait_for(member)
             del self.members[member.slot]
 
     def close(self) -> None:
@@ -119,8 +120,8 @@ class Crew:
                 open_runs.discard(event["fence"])
         yield from open_runs
 
-    def _ask(self, member: Member) -> None:
-        member.process.send_signal(signal.SIGTERM)
+    def _wait_for(self, member: Member) -> None:
+        """A single signal: the second one would mean to end at once."""
         try:
             member.process.wait(LIMIT)
         except subprocess.TimeoutExpired:
