@@ -4,6 +4,7 @@ python -m tests.chaos.checker FOLDER
 """
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from tests.chaos.rare import counted
 from tests.chaos.rules import RULES, Violation
 
 WINDOW = 20  # events that are shown of each violation
-SHOWN = 12  # violations
+SHOWN = 3  # violations of each rule
 
 
 class Verdict(NamedTuple):
@@ -47,10 +48,13 @@ def told(verdict: Verdict) -> str:
     lines = [f"verdict: {verdict.word}; {len(verdict.violations)} violations"]
     lines += [f"  gap: {gap}" for gap in verdict.gaps]
     lines += [f"  never happened: {name}" for name in verdict.missing]
-    for found in verdict.violations[:SHOWN]:
-        lines += ["", f"[{found.rule}] {found.text}", *_window(verdict.evidence, found)]
-    if len(verdict.violations) > SHOWN:
-        lines.append(f"\n... and {len(verdict.violations) - SHOWN} more")
+    rules = Counter(found.rule for found in verdict.violations)
+    lines += [f"  {count:6} x {rule}" for rule, count in rules.most_common()]
+    shown: Counter[str] = Counter()
+    for found in verdict.violations:
+        shown[found.rule] += 1
+        if shown[found.rule] <= SHOWN:
+            lines += ["", f"[{found.rule}] {found.text}", *_window(verdict.evidence, found)]
     return "\n".join(lines)
 
 

@@ -17,12 +17,13 @@ from tests.chaos.server import Server, with_parent
 
 ROOT = Path(__file__).parents[2]
 HEARTBEAT, STALLED = 1.0, 6.0  # seconds
-EXCUSE = STALLED - 2 * HEARTBEAT  # a process that was silent for so long may be taken for dead
 LIMIT = 30.0  # for a process to end; only keeps a failing run from hanging
-WORKER = [
-    *("-m", "inturn.cli", "-a", "tests.chaos.work:app", "worker", "-c", "4", "-p", "2"),
-    *("--heartbeat", str(HEARTBEAT), "--stalled-after", str(STALLED)),
-]  # fmt: skip
+
+
+def worker(heartbeat: float = HEARTBEAT, stalled: float = STALLED) -> list[str]:
+    """A worker of the product, as users start it."""
+    command = ["-m", "inturn.cli", "-a", "tests.chaos.work:app", "worker", "-c", "4", "-p", "2"]
+    return [*command, "--heartbeat", str(heartbeat), "--stalled-after", str(stalled)]
 
 
 @dataclass(eq=False)

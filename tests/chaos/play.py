@@ -4,6 +4,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, LiteralString, NamedTuple
 
@@ -11,16 +12,15 @@ import psycopg
 from psycopg.rows import dict_row
 
 from inturn.migrate import migrate
-from tests.chaos.crew import EXCUSE, WORKER, Crew
+from tests.chaos.crew import HEARTBEAT, STALLED, Crew, worker
 from tests.chaos.history import History
 from tests.chaos.proxy import Network
 from tests.chaos.server import Server
 
-WORKERS, PRODUCERS, LANES = 3, 2, 12
+LANES = 12
 MAX_LOST = 5  # the worker's default: a job over which more workers died has failed
 DRAINED_WITHIN = 60.0  # seconds after the last fault; most of it is for a machine that is busy
 HEALED_WITHIN = 20.0  # seconds after which each way to the server must be open again
-WARM = "a job has ended"
 LEFT = """
 SELECT args->>'op' AS op, (args->>'index')::int AS index, id, lock AS lane,
        status || ', worker ' || coalesce(worker_id::text, 'none') || ', attempts ' || attempts AS state
@@ -142,27 +142,42 @@ class Play:
                 self.history.write(event, **row)
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What a run is made of; a control makes it of something that is broken."""
+
+    workers: int = 3
+    producers: int = 2
+    worker: list[str] = field(default_factory=worker)
+    excuse: float = STALLED - 2 * HEARTBEAT  # a process that was silent for so long may be taken for dead
+    settings: dict[str, str] = field(default_factory=dict)  # of the server
+    prepare: Callable[[Server], object] = lambda server: None
+    warm_up: float = 3.0  # seconds before the first fault
+    required: Sequence[str] = tuple(ALWAYS)
+    bin_dir: Path | None = None
+
+
 def perform(
-    folder: Path, seed: str, faults: Sequence[Fault], seconds: float | None = None, bin_dir: Path | None = None
+    folder: Path, seed: str, faults: Sequence[Fault], seconds: float | None = None, setup: Setup | None = None
 ) -> None:
-    """Inflict the faults in their order, again and again until the seconds are over, or once. What happened stands in `folder`."""
+    """Inflict the faults in their order, or in one by chance until the seconds are over. What happened stands in `folder`."""
+    setup = setup or Setup()
     history = History(folder, seed, "conductor")
-    required = sorted({*ALWAYS, *(show for fault in faults for show in fault.shows)})
-    history.write("settings", excuse=EXCUSE, max_lost=MAX_LOST, required=required, seed=seed)
+    required = sorted({*setup.required, *(show for fault in faults for show in fault.shows)})
+    history.write("settings", excuse=setup.excuse, max_lost=MAX_LOST, required=required, seed=seed)
     with ExitStack() as stack:
-        server = stack.enter_context(Server(bin_dir=bin_dir))
+        server = stack.enter_context(Server(bin_dir=setup.bin_dir, settings=setup.settings))
         migrate(server.dsn)
-        network = stack.enter_context(
-            Network(lambda: server.port, lambda what: history.write("seen", what=what, times=1))
-        )
+        setup.prepare(server)
+        network = stack.enter_context(Network(lambda: server.port, lambda what: history.write("seen", what=what)))
         crew = Crew(folder, seed, history, server, network)
         stack.callback(crew.close)
         play = Play(server, network, crew, history, seed)
-        for n in range(WORKERS):
-            crew.add(f"worker-{n}", WORKER)
-        for n in range(PRODUCERS):
+        for n in range(setup.workers):
+            crew.add(f"worker-{n}", setup.worker)
+        for n in range(setup.producers):
             crew.add(f"producer-{n}", ["-m", "tests.chaos.produce", f"{seed} {n}", str(LANES)])
-        play.hold(3)
+        play.hold(setup.warm_up)
         go_on(play, list(faults), seconds)
         play.hold(1)
         play.drain()

@@ -19,7 +19,11 @@ from inturn.errors import InturnError
 from tests.chaos.work import app, history, step, stroll
 
 BACKLOG = 60  # so many jobs may wait before the producer slows down
-SLOW, LONG = 0.4, 7.0  # seconds of a few jobs; a long one outlives an outage and a heartbeat
+RESERVE = 24  # so many of low priority wait always: a worker that does nothing has a reason to give
+SLOW, LONG, IDLE = 0.4, 7.0, 0.3  # seconds of a few jobs; a long one outlives an outage and a heartbeat
+WAITING = """
+SELECT count(*) FILTER (WHERE priority = 0), count(*) FILTER (WHERE priority < 0) FROM inturn.jobs WHERE status <> 'scheduled'
+"""
 Spec = dict[str, Any]
 TROUBLE = (psycopg.Error, InturnError)
 
@@ -124,6 +128,20 @@ class Producer:
             self.unclear(op, error)
         else:
             history().write("inserted", op=op, ids=[id])
+            history().write("ok", op=op)
+
+    def fill_up(self) -> None:
+        self.calls += 1
+        op = f"{history().who}/{self.calls}"
+        specs: list[Spec] = [{"seconds": IDLE, "fails": 0}] * RESERVE
+        self.call(op, None, specs)
+        try:
+            ids = step.configure(priority=-1, connection=self.connected()).batch_defer(*arguments(op, specs))
+        except TROUBLE as error:
+            self.drop()
+            self.unclear(op, error)
+        else:
+            history().write("inserted", op=op, ids=[int(id) for id in ids])
             history().write("ok", op=op)
 
     # -- notes

@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from typing import Any, LiteralString
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from tests.chaos.crew import STALLED
 from tests.chaos.play import Fault, Play
 
 OPEN = "a user's open transaction held a lock"
 ODD_ROWS = {"digits": "repeat('9', 5000)", "nesting": "repeat('[', 3000) || repeat(']', 3000)"}
-STEP = '{"op":"%s","index":0,"seconds":0.01,"fails":0}'
 
 
 @contextmanager
@@ -42,26 +42,32 @@ def pause(play: Play) -> None:
 
 
 def replace(play: Play) -> None:
-    """A job that waits is replaced by one that does the same, in a transaction that stays open while claims go on."""
-    op = play.op()
-    play.history.write("call", op=op, lane="lane-0", jobs=[{}])
-    statement = "SELECT defer('step', %s::jsonb, lock => 'lane-0', queueing_lock => 'chaos', on_conflict => 'replace')"
-    [(id,)] = play.query(statement, STEP % op)
-    play.history.write("inserted", op=op, ids=[id])
-    play.history.write("ok", op=op)
+    """A job that waits is being replaced by one that does the same, while the job before it ends and claims go on."""
+    deferred(play, 1.0)
+    id = deferred(play, 0.01, "chaos")
     with play.server.connect() as connection:
-        # Not `replace` itself: if the job has started meanwhile, that would defer another one.
+        # What `replace` does, but for what it would do if the job had started meanwhile: defer another one.
         connection.execute("BEGIN")
         row = connection.execute(
             "UPDATE jobs SET args = args WHERE id = %s AND status IN ('todo', 'blocked') RETURNING id", [id]
         ).fetchone()
         begun = _begun(play)
-        play.hold(2)
-        if row is not None:
-            play.seen(OPEN)
-            if _begun(play) > begun:
-                play.seen("claims went on while a replace was open")
+        play.hold(2.5)
+        if row is not None and _begun(play) > begun:
+            play.seen("claims went on while a replace was open")
         connection.execute("COMMIT")
+
+
+def deferred(play: Play, seconds: float, queueing_lock: str | None = None) -> int:
+    """A job of a lane that only these have."""
+    op = play.op()
+    play.history.write("call", op=op, lane="replaced", jobs=[{}])
+    args = Jsonb({"op": op, "index": 0, "seconds": seconds, "fails": 0})
+    statement = "SELECT defer('step', %s, lock => 'replaced', queueing_lock => %s)"
+    [(id,)] = play.query(statement, args, queueing_lock)
+    play.history.write("inserted", op=op, ids=[id])
+    play.history.write("ok", op=op)
+    return int(id)
 
 
 def _begun(play: Play) -> int:

@@ -1,0 +1,22 @@
+"""The harness in its short form: a few seconds of each kind of fault. `make chaos` has all kinds, for ten minutes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.checker import check, told
+from tests.chaos.faults import SHORT, chosen
+from tests.chaos.play import Setup, perform
+from tests.chaos.report import report
+
+SEED = "short"
+
+
+def test_nothing_is_lost_repeated_or_out_of_order_whatever_fails(
+    tmp_path: Path, bin_dir: Path | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    perform(tmp_path, SEED, chosen(SHORT), None, Setup(bin_dir=bin_dir))
+    verdict = check(tmp_path)
+    with capsys.disabled():
+        print("\n" + report(verdict))
+    assert verdict.passes, told(verdict)
