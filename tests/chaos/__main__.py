@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.chaos.checker import check, told
 from tests.chaos.faults import ALL, chosen
 from tests.chaos.play import Setup, perform
+from tests.chaos.pooler import BINARY
 from tests.chaos.report import report
 
 
@@ -28,7 +29,13 @@ def main() -> int:
     folder = given.folder or Path(tempfile.mkdtemp(prefix="inturn-chaos-history-"))
     folder.mkdir(exist_ok=True)
     print(f"seed {seed}, history in {folder}", flush=True)
-    perform(folder, seed, chosen(given.only) if given.only else ALL, given.seconds, Setup(bin_dir=given.pg_bin))
+    perform(
+        folder,
+        seed,
+        chosen(given.only) if given.only else ALL,
+        given.seconds,
+        Setup(bin_dir=given.pg_bin, pooled=BINARY is not None),
+    )
     verdict = check(folder)
     print(report(verdict))
     print(told(verdict))

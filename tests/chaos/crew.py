@@ -40,11 +40,20 @@ class Crew:
         self.members: dict[str, Member] = {}
         self._births = 0
         self._commands: dict[str, list[str]] = {}
+        self._settings: dict[str, dict[str, str]] = {}  # more of the environment
 
-    def add(self, slot: str, command: list[str]) -> None:
-        self.network.open(slot)
+    def add(self, slot: str, command: list[str], pooler: int | None = None) -> None:
+        """`pooler`: the port of one that the process goes through; it listens past it."""
+        self.network.open(slot, None if pooler is None else lambda: pooler)
         self._commands[slot] = command
+        if pooler is not None:
+            self.network.open(f"{slot}-listens")
+            listens = self.server.dsn_at(self.network.routes[f"{slot}-listens"].port)
+            self._settings[slot] = {"CHAOS_POOLED": "1", "INTURN_LISTEN_DSN": listens}
         self._start(slot)
+
+    def routes(self, member: Member) -> list[str]:
+        return [name for name in self.network.routes if name.partition("-listens")[0] == member.slot]
 
     def workers(self) -> list[Member]:
         return [member for member in self.members.values() if member.slot.startswith("worker")]
@@ -151,6 +160,7 @@ class Crew:
             "CHAOS_RUN": self.run,
             "CHAOS_WHO": who,
             **({"CHAOS_WORKER": "1"} if slot.startswith("worker") else {}),
+            **self._settings.get(slot, {}),
         }
         self.history.write("spawned", victim=who)
         process = subprocess.Popen(

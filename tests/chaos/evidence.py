@@ -54,6 +54,7 @@ class Fault:
     kind: str
     start: int
     end: int
+    bound: float = float("inf")  # seconds: so long at most nobody may run anything because of it
 
 
 @dataclass
@@ -162,7 +163,7 @@ class Evidence:
         self.silences[f["victim"]].append(Silence(f["start"], f["end"], f["how"]))
 
     def _fault(self, event: Event) -> None:
-        self.faults.append(Fault(event.facts["kind"], event.facts["start"], event.facts["end"]))
+        self.faults.append(Fault(**event.facts))
 
     def _seen(self, event: Event) -> None:
         self.seen[event.facts["what"]] += event.facts.get("times", 1)

@@ -14,12 +14,14 @@ from psycopg.rows import dict_row
 from inturn.migrate import migrate
 from tests.chaos.crew import HEARTBEAT, STALLED, Crew, worker
 from tests.chaos.history import History
+from tests.chaos.pooler import Pooler
 from tests.chaos.proxy import Network
 from tests.chaos.server import Server
 
 LANES = 12
 MAX_LOST = 5  # the worker's default: a job over which more workers died has failed
 DRAINED_WITHIN = 60.0  # seconds after the last fault; most of it is for a machine that is busy
+MOVING_WITHIN = 10.0  # seconds after which somebody runs something again; most of it is for a machine that is busy
 HEALED_WITHIN = 20.0  # seconds after which each way to the server must be open again
 LEFT = """
 SELECT args->>'op' AS op, (args->>'index')::int AS index, id, lock AS lane,
@@ -42,6 +44,7 @@ class Fault(NamedTuple):
     inflict: Callable[["Play"], object]
     seconds: float  # about how long it takes
     shows: tuple[str, ...]  # rare events that must have occurred in a run with it
+    away: float = 0.0  # seconds in which nobody can run anything because of it
 
 
 class Play:
@@ -51,6 +54,7 @@ class Play:
         self.server, self.network, self.crew, self.history = server, network, crew, history
         self.dice = random.Random(seed)
         self.calls = 0
+        self.pooler: Pooler | None = None
         self._look_at = 0.0
 
     def hold(self, seconds: float) -> None:
@@ -96,7 +100,7 @@ class Play:
         self.network.each(lambda route: route.heal())
         end = time.monotonic_ns()
         self.probe(fault.kind)
-        self.history.write("fault", kind=fault.kind, start=start, end=end)
+        self.history.write("fault", kind=fault.kind, start=start, end=end, bound=fault.away + MOVING_WITHIN)
 
     def probe(self, kind: str) -> None:
         """The fault is over, by every way to the server; else it would colour the next ones."""
@@ -155,6 +159,7 @@ class Setup:
     warm_up: float = 3.0  # seconds before the first fault
     required: Sequence[str] = tuple(ALWAYS)
     bin_dir: Path | None = None
+    pooled: bool = False  # one more worker goes through PgBouncer
 
 
 def perform(
@@ -175,6 +180,9 @@ def perform(
         play = Play(server, network, crew, history, seed)
         for n in range(setup.workers):
             crew.add(f"worker-{n}", setup.worker)
+        if setup.pooled:
+            play.pooler = stack.enter_context(Pooler(server))
+            crew.add("worker-pooled", setup.worker, play.pooler.port)
         for n in range(setup.producers):
             crew.add(f"producer-{n}", ["-m", "tests.chaos.produce", f"{seed} {n}", str(LANES)])
         play.hold(setup.warm_up)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tests.chaos.evidence import SECOND, Evidence, Job, Key, Run
+from tests.chaos.gaps import longest
 
 FOR_EVER = 2**63
 REPORTING = 15 * SECOND  # generous: how long the end of a task may wait to be reported, through an outage
@@ -265,4 +266,24 @@ def liveness(evidence: Evidence) -> Iterator[Violation]:
         yield _at_job(evidence, "stuck", (row["op"], row["index"]), f"is left in the end: {row['state']}")
 
 
-RULES = (lost, ghosts, overlaps, disorder, overtaken, fences, repeated, ended_wrongly, effects, processes, liveness)
+def standstill(evidence: Evidence) -> Iterator[Violation]:
+    for fault, start, end in longest(evidence):
+        if end - start > fault.bound * SECOND:
+            text = f"nothing ended for {(end - start) / SECOND:.1f} s, and jobs were ready: {fault.kind}"
+            yield Violation("standstill", text, start, end)
+
+
+RULES = (
+    lost,
+    ghosts,
+    overlaps,
+    disorder,
+    overtaken,
+    fences,
+    repeated,
+    ended_wrongly,
+    effects,
+    processes,
+    liveness,
+    standstill,
+)

@@ -59,6 +59,15 @@ def crash_a_backend(play: Play) -> None:
     play.server.start()
 
 
+def restart_the_pooler(play: Play) -> None:
+    if play.pooler is not None:
+        play.pooler.kill()
+        play.hold(1)
+        play.pooler.start()
+        play.seen("PgBouncer was killed and restarted")
+    play.hold(2)
+
+
 def read_only(play: Play) -> None:
     with_setting(play, "default_transaction_read_only = on", 2.0)
 
@@ -80,11 +89,12 @@ FAULTS = [
     Fault("the server restarts, fast", restart("fast"), 3, ("the server was restarted: fast", OUTAGE)),
     Fault("the server restarts, immediate", restart("immediate"), 3, ("the server was restarted: immediate", OUTAGE)),
     Fault("the server is killed and restarts", restart("kill"), 3, ("the server was restarted: kill", OUTAGE)),
-    Fault("the server is away for 3 s", outage, 7, (OUTAGE,)),
-    Fault("the server is away for longer than a heartbeat", long_outage, STALLED + 8, (OUTAGE,)),
-    Fault("three outages in a row", outages_in_a_row, 8, (OUTAGE,)),
+    Fault("the server is away for 3 s", outage, 7, (OUTAGE,), 3),
+    Fault("the server is away for longer than a heartbeat", long_outage, STALLED + 8, (OUTAGE,), STALLED + 3),
+    Fault("three outages in a row", outages_in_a_row, 8, (OUTAGE,), 6),
     Fault("all sessions are ended", terminate_backends, 3, (OUTAGE,)),
     Fault("a backend crashes", crash_a_backend, 4, (OUTAGE,)),
-    Fault("sessions are read-only", read_only, 4, ("a session was read-only",)),
+    Fault("sessions are read-only", read_only, 4, ("a session was read-only",), 2),
+    Fault("PgBouncer is killed and restarts", restart_the_pooler, 4, ()),
     Fault("sessions are serializable", serializable, 4, ()),
 ]

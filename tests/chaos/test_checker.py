@@ -15,7 +15,7 @@ from tests.chaos.evidence import SECOND
 from tests.chaos.history import Event, History, read
 from tests.chaos.rules import RULES
 
-JUDGE = ["checker", "evidence", "history", "rare", "rules"]
+JUDGE = ["checker", "evidence", "gaps", "history", "rare", "report", "rules"]
 
 
 class Story:
@@ -38,7 +38,7 @@ class Story:
 
     def run(
         self, start: float, end: float | None, op: str, fence: int,
-        who: str = "a", how: str = "ok", attempt: int = 1, index: int = 0, lane: str = "L", accepted: bool = True,
+        who: str = "a", how: str = "ok", attempt: int = 1, index: int = 0, lane: str | None = "L", accepted: bool = True,
     ) -> Self:  # fmt: skip
         self.tell(start, who, "begin", op=op, index=index, lane=lane, attempt=attempt, fence=fence)
         if end is not None:
@@ -74,7 +74,21 @@ def second_attempt(how: str = "ok") -> Story:
     return Story().defer(1, "one").run(3, 4, "one", 11, how=how).run(6, 7, "one", 12, "b", attempt=2).final("one", 12)
 
 
+def idle(bound: float = 10) -> Story:
+    """A job without a lane waits for 16 seconds, and nobody does anything."""
+    story = (
+        Story()
+        .defer(1, "one")
+        .defer(2, "free", lane=None, ids=(2,))
+        .run(3, 4, "one", 11)
+        .run(20, 21, "free", 12, lane=None)
+    )
+    facts = {"kind": "an outage", "start": 5 * SECOND, "end": 8 * SECOND, "bound": bound}
+    return story.tell(9, "conductor", "fault", **facts).final("one", 11).final("free", 12)
+
+
 SOUND: dict[str, Story] = {
+    "idle for no longer than the outage explains": idle(bound=17),
     "in turn": sound(),
     "a retry": second_attempt("raised"),
     "killed in a job": Story().defer(1, "one").run(3, None, "one", 11).kill(4).run(9, 10, "one", 12, "b", attempt=2)
@@ -157,6 +171,7 @@ FORGED: dict[str, tuple[Story, str]] = {
         sound().tell(50, "conductor", "exited", victim="a", status=1, asked=True), "a process ended"),
     "a run without an end": (two().run(3, 4, "one", 11).run(5, None, "two", 12).final("one", 11).final("two", 12), "never ended"),
     "left": (two().run(3, 4, "one", 11).final("one", 11).tell(99, "conductor", "left", op="two", index=0, state="doing"), "stuck"),
+    "everybody idle beside a job that is ready": (idle(), "standstill"),
     "repaired by the net": (sound().tell(99, "conductor", "problem", rule="repaired", text="lane L slept"), "repaired"),
 }  # fmt: skip
 

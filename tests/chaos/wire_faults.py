@@ -25,10 +25,9 @@ def lose(purpose: str, lost: str, *, mute: bool = False) -> Callable[[Play], Non
     return inflict
 
 
-def weather(seconds: float, whole: bool = True, **changes: object) -> Callable[[Play], None]:
+def weather(seconds: float, **changes: object) -> Callable[[Play], None]:
     def inflict(play: Play) -> None:
-        names = [] if whole else [play.dice.choice(play.crew.workers()).slot]
-        play.network.each(lambda route: _change(route.weather, changes), *names)
+        play.network.each(lambda route: _change(route.weather, changes))
         play.hold(seconds)
 
     return inflict
@@ -45,7 +44,7 @@ def silence(seconds: float, change: Callable[[Route], object], *, everybody: boo
     def inflict(play: Play) -> None:
         members: list[Member] = play.crew.workers() if everybody else [play.dice.choice(play.crew.workers())]
         since = time.monotonic_ns()
-        play.network.each(change, *(member.slot for member in members))
+        play.network.each(change, *(route for member in members for route in play.crew.routes(member)))
         play.hold(seconds)
         play.network.each(lambda route: route.heal())
         for member in members:
@@ -57,7 +56,7 @@ def silence(seconds: float, change: Callable[[Route], object], *, everybody: boo
 
 def forget(play: Play) -> None:
     """Half-open connections of everybody: this ends when each has noticed, or with the fault."""
-    silence(20.0, lambda route: route.forget(), everybody=True)(play)
+    silence(30.0, lambda route: route.forget(), everybody=True)(play)
     play.seen("connections were half-open")
 
 
@@ -91,6 +90,6 @@ FAULTS = [
     Fault("a worker's connections freeze for 3 s", silence(3, lambda route: route.freeze()), 6, ()),
     Fault("a worker's connections freeze beyond its heartbeat", silence(STALLED + 3, lambda route: route.freeze()), 12, ()),
     Fault("a worker's connections are half-open", silence(STALLED + 6, lambda route: route.forget()), 15, ()),
-    Fault("all connections are half-open", forget, 24, ("connections were half-open",)),
+    Fault("all connections are half-open", forget, 34, ("connections were half-open",), 10),
     Fault("a worker is refused for 3 s", silence(3, refuse), 6, ()),
 ]  # fmt: skip

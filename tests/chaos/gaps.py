@@ -1,0 +1,49 @@
+"""For how long nothing ended while something could have run. Standard library only."""
+
+import itertools
+from collections.abc import Iterator
+
+from tests.chaos.evidence import Evidence, Fault
+
+FOR_EVER = 2**63
+
+
+def spans(evidence: Evidence) -> Iterator[tuple[Fault, int]]:
+    """Each fault, and when the next one begins."""
+    faults = sorted(evidence.faults, key=lambda fault: fault.start)
+    last = evidence.events[-1].at if evidence.events else 0
+    starts = [*(fault.start for fault in faults[1:]), last]
+    yield from zip(faults, starts, strict=False)
+
+
+def longest(evidence: Evidence) -> Iterator[tuple[Fault, int, int]]:
+    """Each fault with the longest time from its start to the next one's in which everybody was idle and had no reason to be."""
+    idle = list(_idle(evidence))
+    for fault, until in spans(evidence):
+        inside = [
+            (max(start, fault.start), min(end, until)) for start, end in idle if start < until and end > fault.start
+        ]
+        start, end = max(inside, key=lambda gap: gap[1] - gap[0], default=(fault.start, fault.start))
+        yield fault, start, end
+
+
+def _idle(evidence: Evidence) -> Iterator[tuple[int, int]]:
+    """The times between two ends in which a job without a lane was ready all the while."""
+    ends = sorted(run.end for run in evidence.runs if run.end is not None)
+    begun: dict[tuple[str, int], int] = {}
+    for run in evidence.runs:
+        begun[run.key] = min(begun.get(run.key, run.begin), run.begin)
+    ready = sorted(
+        (job.committed, begun.get(job.key, FOR_EVER))
+        for job in evidence.jobs.values()
+        if job.lane is None and job.committed is not None and not job.later and not job.odd
+    )
+    waiting: list[int] = []
+    place = 0
+    for start, end in itertools.pairwise(ends):
+        while place < len(ready) and ready[place][0] <= start:
+            waiting.append(ready[place][1])
+            place += 1
+        waiting = [begin for begin in waiting if begin > start]
+        if any(begin >= end for begin in waiting):
+            yield start, end
