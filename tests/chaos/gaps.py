@@ -1,4 +1,4 @@
-"""For how long nothing ended while something could have run. Standard library only."""
+"""For how long nothing began or ended while something could have run. Standard library only."""
 
 import itertools
 from collections.abc import Iterator
@@ -28,8 +28,9 @@ def longest(evidence: Evidence) -> Iterator[tuple[Fault, int, int]]:
 
 
 def _idle(evidence: Evidence) -> Iterator[tuple[int, int]]:
-    """The times between two ends in which a job without a lane was ready all the while."""
-    ends = sorted(run.end for run in evidence.runs if run.end is not None)
+    """The times in which nothing began or ended, and a job without a lane was ready all the while."""
+    begins = (run.begin for run in evidence.runs)
+    moves = sorted([*begins, *(run.end for run in evidence.runs if run.end is not None)])
     begun: dict[tuple[str, int], int] = {}
     for run in evidence.runs:
         begun[run.key] = min(begun.get(run.key, run.begin), run.begin)
@@ -40,7 +41,7 @@ def _idle(evidence: Evidence) -> Iterator[tuple[int, int]]:
     )
     waiting: list[int] = []
     place = 0
-    for start, end in itertools.pairwise(ends):
+    for start, end in itertools.pairwise(moves):
         while place < len(ready) and ready[place][0] <= start:
             waiting.append(ready[place][1])
             place += 1
