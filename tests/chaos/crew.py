@@ -16,14 +16,7 @@ from tests.chaos.proxy import Network
 from tests.chaos.server import Server, with_parent
 
 ROOT = Path(__file__).parents[2]
-HEARTBEAT, STALLED = 1.0, 6.0  # seconds
 LIMIT = 30.0  # for a process to end; only keeps a failing run from hanging
-
-
-def worker(heartbeat: float = HEARTBEAT, stalled: float = STALLED) -> list[str]:
-    """A worker of the product, as users start it."""
-    command = ["-m", "inturn.cli", "-a", "tests.chaos.work:app", "worker", "-c", "4", "-p", "2"]
-    return [*command, "--heartbeat", str(heartbeat), "--stalled-after", str(stalled)]
 
 
 @dataclass(eq=False)

@@ -12,13 +12,15 @@ import psycopg
 from psycopg.rows import dict_row
 
 from inturn.migrate import migrate
-from tests.chaos.crew import HEARTBEAT, STALLED, Crew, worker
+from tests.chaos.crew import Crew
 from tests.chaos.history import History
 from tests.chaos.pooler import Pooler
 from tests.chaos.proxy import Network
 from tests.chaos.server import Server
 
 LANES = 12
+HEARTBEAT, STALLED = 1.0, 6.0  # seconds
+WORKER = ("-m", "inturn.cli", "-a", "tests.chaos.work:app", "worker", "-c", "4", "-p", "2")
 MAX_LOST = 5  # the worker's default: a job over which more workers died has failed
 DRAINED_WITHIN = 60.0  # seconds after the last fault; most of it is for a machine that is busy
 MOVING_WITHIN = 10.0  # seconds after which somebody runs something again; most of it is for a machine that is busy
@@ -50,8 +52,10 @@ class Fault(NamedTuple):
 class Play:
     """What faults may use: the server, the network, the crew, dice, and `hold`, which lets the play go on meanwhile."""
 
-    def __init__(self, server: Server, network: Network, crew: Crew, history: History, seed: str) -> None:
-        self.server, self.network, self.crew, self.history = server, network, crew, history
+    def __init__(
+        self, server: Server, network: Network, crew: Crew, history: History, seed: str, stalled: float
+    ) -> None:
+        self.server, self.network, self.crew, self.history, self.stalled = server, network, crew, history, stalled
         self.dice = random.Random(seed)
         self.calls = 0
         self.pooler: Pooler | None = None
@@ -152,14 +156,26 @@ class Setup:
 
     workers: int = 3
     producers: int = 2
-    worker: list[str] = field(default_factory=worker)
-    excuse: float = STALLED - 2 * HEARTBEAT  # a process that was silent for so long may be taken for dead
+    worker: tuple[str, ...] = WORKER
+    heartbeat: float = HEARTBEAT
+    stalled: float = STALLED  # after so many seconds without a heartbeat a worker is taken for dead
     settings: dict[str, str] = field(default_factory=dict)  # of the server
     prepare: Callable[[Server], object] = lambda server: None
     warm_up: float = 3.0  # seconds before the first fault
     required: Sequence[str] = tuple(ALWAYS)
     bin_dir: Path | None = None
     pooled: bool = False  # one more worker goes through PgBouncer
+
+    @property
+    def command(self) -> list[str]:
+        if self.worker != WORKER:
+            return list(self.worker)
+        return [*self.worker, "--heartbeat", str(self.heartbeat), "--stalled-after", str(self.stalled)]
+
+    @property
+    def excuse(self) -> float:
+        """A process that was silent for so long may be taken for dead."""
+        return self.stalled - 2 * self.heartbeat
 
 
 def perform(
@@ -177,12 +193,12 @@ def perform(
         network = stack.enter_context(Network(lambda: server.port, lambda what: history.write("seen", what=what)))
         crew = Crew(folder, seed, history, server, network)
         stack.callback(crew.close)
-        play = Play(server, network, crew, history, seed)
+        play = Play(server, network, crew, history, seed, setup.stalled)
         for n in range(setup.workers):
-            crew.add(f"worker-{n}", setup.worker)
+            crew.add(f"worker-{n}", setup.command)
         if setup.pooled:
             play.pooler = stack.enter_context(Pooler(server))
-            crew.add("worker-pooled", setup.worker, play.pooler.port)
+            crew.add("worker-pooled", setup.command, play.pooler.port)
         for n in range(setup.producers):
             crew.add(f"producer-{n}", ["-m", "tests.chaos.produce", f"{seed} {n}", str(LANES)])
         play.hold(setup.warm_up)

@@ -1,7 +1,6 @@
 """What happens to processes."""
 
-from tests.chaos.crew import STALLED
-from tests.chaos.play import Fault, Play
+from tests.chaos.play import STALLED, Fault, Play
 
 KILLED = "a worker was killed in the middle of a job"
 STOPPED = "a process was stopped for longer than its heartbeat"
@@ -30,7 +29,7 @@ def stop_briefly(play: Play) -> None:
 
 
 def stop_for_long(play: Play) -> None:
-    _stop(play, STALLED + 3.0)
+    _stop(play, play.stalled + 3.0)
     play.hold(2)
 
 

@@ -4,8 +4,7 @@ import os
 import signal
 from collections.abc import Callable
 
-from tests.chaos.crew import STALLED
-from tests.chaos.play import Fault, Play
+from tests.chaos.play import STALLED, Fault, Play
 
 OUTAGE = "an outage was seen by a worker"
 
@@ -25,7 +24,7 @@ def outage(play: Play) -> None:
 
 
 def long_outage(play: Play) -> None:
-    _away(play, STALLED + 3.0)
+    _away(play, play.stalled + 3.0)
 
 
 def _away(play: Play, seconds: float) -> None:

@@ -10,12 +10,13 @@ from tests.chaos.play import Setup, perform
 from tests.chaos.report import report
 
 SEED = "short"
+HEARTBEAT, STALLED = 0.7, 4.0  # seconds; shorter ones would find a machine that is busy, and not a defect
 
 
 def test_nothing_is_lost_repeated_or_out_of_order_whatever_fails(
     tmp_path: Path, bin_dir: Path | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    perform(tmp_path, SEED, chosen(SHORT), None, Setup(bin_dir=bin_dir))
+    perform(tmp_path, SEED, chosen(SHORT), None, Setup(heartbeat=HEARTBEAT, stalled=STALLED, bin_dir=bin_dir))
     verdict = check(tmp_path)
     with capsys.disabled():
         print("\n" + report(verdict))

@@ -10,7 +10,6 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from tests.chaos.checker import Verdict, check, told
-from tests.chaos.crew import worker
 from tests.chaos.faults import chosen
 from tests.chaos.play import Fault, Play, Setup, perform
 from tests.chaos.server import Server
@@ -30,7 +29,7 @@ def rules(verdict: Verdict) -> set[str]:
 
 
 def naive(mode: str, bin_dir: Path | None, workers: int = 2) -> Setup:
-    command = ["-m", "tests.chaos.naive", mode]
+    command = ("-m", "tests.chaos.naive", mode)
     return Setup(worker=command, workers=workers, producers=1, warm_up=1.5, required=(), bin_dir=bin_dir)
 
 
@@ -64,8 +63,8 @@ def test_the_same_story_on_the_engine_as_it_is_breaks_nothing(tmp_path: Path, bi
 
 def fast(bin_dir: Path | None, prepare: Any) -> Setup:
     return Setup(
-        worker=worker(HEARTBEAT, STALLED),
-        excuse=STALLED - 2 * HEARTBEAT,
+        heartbeat=HEARTBEAT,
+        stalled=STALLED,
         workers=2,
         producers=0,
         prepare=prepare,

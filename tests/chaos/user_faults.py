@@ -7,8 +7,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.types.json import Jsonb
 
-from tests.chaos.crew import STALLED
-from tests.chaos.play import Fault, Play
+from tests.chaos.play import STALLED, Fault, Play
 
 OPEN = "a user's open transaction held a lock"
 ODD_ROWS = {"digits": "repeat('9', 5000)", "nesting": "repeat('[', 3000) || repeat(']', 3000)"}
@@ -130,7 +129,7 @@ def vacuum_full(play: Play) -> None:
 
 def lock_workers(play: Play) -> None:
     """For longer than the stalled timeout."""
-    leave_open(STALLED + 3, "SELECT FROM workers FOR UPDATE")(play)
+    leave_open(play.stalled + 3, "SELECT FROM workers FOR UPDATE")(play)
     play.hold(1)
 
 

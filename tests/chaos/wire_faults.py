@@ -3,24 +3,30 @@
 import time
 from collections.abc import Callable
 
-from tests.chaos.crew import STALLED, Member
-from tests.chaos.play import Fault, Play
+from tests.chaos.crew import Member
+from tests.chaos.play import STALLED, Fault, Play
 from tests.chaos.proxy import Route, Trap, Weather
 
-PATIENCE = 8.0  # seconds for the message to come by that is to be lost
+PATIENCE = 4.0  # seconds for the message to come by that is to be lost
 WIRE = "the reply to a {} was lost"
 
 
 def lose(purpose: str, lost: str, *, mute: bool = False) -> Callable[[Play], None]:
-    """Of each process the next one of its kind, a few times."""
+    """Of each process the next one of its kind, twice."""
 
     def inflict(play: Play) -> None:
+        members = play.crew.producers() if purpose in ("commit", "defer") else play.crew.workers()
+        routes = [play.network.routes[member.slot] for member in members]
         for _ in range(2):
-            play.network.each(lambda route: route.weather.traps.append(Trap(purpose, lost, mute)))
-            until = time.monotonic() + PATIENCE / 2
-            while time.monotonic() < until and sum(bool(r.weather.traps) for r in play.network.routes.values()) > 3:
+            play.network.each(
+                lambda route: route.weather.traps.append(Trap(purpose, lost, mute)),
+                *(member.slot for member in members),
+            )
+            until = time.monotonic() + PATIENCE
+            while time.monotonic() < until and any(route.weather.traps for route in routes):
                 play.hold(0.1)
-            play.hold(0.5)
+            play.network.each(lambda route: route.weather.traps.clear())
+            play.hold(0.3)
 
     return inflict
 
