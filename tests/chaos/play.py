@@ -162,6 +162,7 @@ class Setup:
     settings: dict[str, str] = field(default_factory=dict)  # of the server
     prepare: Callable[[Server], object] = lambda server: None
     warm_up: float = 3.0  # seconds before the first fault
+    pause: float = 1.0  # seconds between two faults, on average
     required: Sequence[str] = tuple(ALWAYS)
     bin_dir: Path | None = None
     pooled: bool = False  # one more worker goes through PgBouncer
@@ -202,13 +203,13 @@ def perform(
         for n in range(setup.producers):
             crew.add(f"producer-{n}", ["-m", "tests.chaos.produce", f"{seed} {n}", str(LANES)])
         play.hold(setup.warm_up)
-        go_on(play, list(faults), seconds)
+        go_on(play, list(faults), seconds, setup.pause)
         play.hold(1)
         play.drain()
     history.close()
 
 
-def go_on(play: Play, faults: list[Fault], seconds: float | None) -> None:
+def go_on(play: Play, faults: list[Fault], seconds: float | None, pause: float) -> None:
     until = None if seconds is None else time.monotonic() + seconds
     while True:
         if until is not None:
@@ -217,6 +218,6 @@ def go_on(play: Play, faults: list[Fault], seconds: float | None) -> None:
             if until is not None and time.monotonic() + fault.seconds > until:
                 return
             play.inflict(fault)
-            play.hold(0.5 + play.dice.random())
+            play.hold(pause * (0.5 + play.dice.random()))
         if until is None:
             return

@@ -10,7 +10,7 @@ def kill_a_worker(play: Play) -> None:
     caught = play.crew.caught_in_a_job(play.dice)
     if caught is not None:
         play.crew.kill(caught[0])
-    play.hold(2)
+    play.hold(1)
 
 
 def kill_all_workers(play: Play) -> None:
@@ -30,7 +30,7 @@ def stop_briefly(play: Play) -> None:
 
 def stop_for_long(play: Play) -> None:
     _stop(play, play.stalled + 3.0)
-    play.hold(2)
+    play.hold(1)
 
 
 def _stop(play: Play, seconds: float) -> None:

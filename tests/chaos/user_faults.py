@@ -1,5 +1,6 @@
 """What users and operators do while workers work: transactions left open, DDL, odd rows."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, LiteralString
@@ -10,6 +11,7 @@ from psycopg.types.json import Jsonb
 from tests.chaos.play import STALLED, Fault, Play
 
 OPEN = "a user's open transaction held a lock"
+PATIENCE = 8.0  # seconds for odd rows to be ended
 ODD_ROWS = {"digits": "repeat('9', 5000)", "nesting": "repeat('[', 3000) || repeat(']', 3000)"}
 
 
@@ -86,15 +88,18 @@ def abort_a_job(play: Play) -> None:
 def odd_row(kind: str) -> Callable[[Play], None]:
     def inflict(play: Play) -> None:
         """With a lane and without; around SQL's `defer` where that refuses it."""
+        ids = []
         for lane in (None, f"lane-{play.dice.randrange(12)}"):
             op = play.op()
             play.history.write("call", op=op, lane=lane, jobs=[{"odd": True}])
             args = '(\'{"op":"' + op + '","index":0,"a":\' || ' + ODD_ROWS[kind] + " || '}')::jsonb"
             with play.server.connect() as connection:
-                id = _inserted(connection, args, lane)
-            play.history.write("inserted", op=op, ids=[id])
+                ids.append(_inserted(connection, args, lane))
+            play.history.write("inserted", op=op, ids=ids[-1:])
             play.history.write("ok", op=op)
-        play.hold(3)
+        until = time.monotonic() + PATIENCE
+        while play.query("SELECT FROM jobs WHERE id = ANY (%s)", ids) and time.monotonic() < until:
+            play.hold(0.2)
 
     return inflict
 
