@@ -6,7 +6,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -16,6 +16,8 @@ from tests.chaos.proxy import Network
 from tests.chaos.server import Server, with_parent
 
 ROOT = Path(__file__).parents[2]
+TAIL = 200_000  # bytes of a history; a job that runs began in them
+CATCHING = 10.0  # seconds to catch a worker in a job
 LIMIT = 30.0  # for a process to end; only keeps a failing run from hanging
 
 
@@ -103,25 +105,32 @@ class Crew:
 
     def caught_in_a_job(self, dice: random.Random) -> tuple[Member, int] | None:
         """A worker that is stopped in the middle of a job, and since when."""
-        for _ in range(300):
+        deadline = time.monotonic() + CATCHING
+        while time.monotonic() < deadline:
             member = dice.choice(self.workers())
-            if member.process.poll() is None:
+            if member.process.poll() is None and self._is_at_work(member):
                 since = self.stop(member)
-                if any(self._open_runs(member)):
+                if self._is_at_work(member):
                     return member, since
-                self.wake(member, since)
+                # It went on at once, which explains nothing: so it is no silence.
+                member.process.send_signal(signal.SIGCONT)
+            time.sleep(0.005)
         return None
 
-    def _open_runs(self, member: Member) -> Iterator[int]:
+    def _is_at_work(self, member: Member) -> bool:
+        """As the end of its history says."""
         path = self.folder / f"{member.who}.jsonl"
-        open_runs = set()
-        for line in path.read_text().splitlines() if path.exists() else []:
-            event = json.loads(line)
+        runs = set()
+        for line in tail(path) if path.exists() else []:
+            try:
+                event = json.loads(line)
+            except json.JSONDecodeError:  # the first one and the one that is just being written
+                continue
             if event["ev"] == "begin":
-                open_runs.add(event["fence"])
+                runs.add(event["fence"])
             elif event["ev"] == "end":
-                open_runs.discard(event["fence"])
-        yield from open_runs
+                runs.discard(event["fence"])
+        return bool(runs)
 
     def _wait_for(self, member: Member) -> None:
         """A single signal: the second one would mean to end at once."""
@@ -167,3 +176,9 @@ class Crew:
             preexec_fn=with_parent(signal.SIGKILL),
         )
         self.members[slot] = Member(slot, who, process, log)
+
+
+def tail(path: Path) -> list[bytes]:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - TAIL))
+        return file.read().splitlines()
