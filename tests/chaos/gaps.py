@@ -1,5 +1,6 @@
 """For how long nothing began or ended while something could have run. Standard library only."""
 
+import bisect
 import itertools
 from collections.abc import Iterator
 
@@ -25,6 +26,16 @@ def longest(evidence: Evidence) -> Iterator[tuple[Fault, int, int]]:
         ]
         start, end = max(inside, key=lambda gap: gap[1] - gap[0], default=(fault.start, fault.start))
         yield fault, start, end
+
+
+def returns(evidence: Evidence) -> Iterator[tuple[Fault, int]]:
+    """Each fault that took the server away, and how long after its return the first job began."""
+    begins = sorted(run.begin for run in evidence.runs)
+    for fault, until in spans(evidence):
+        for event in evidence.events:
+            if event.name == "returned" and fault.start <= event.at < until:
+                first = bisect.bisect_left(begins, event.at)
+                yield fault, (begins[first] if first < len(begins) else until) - event.at
 
 
 def _idle(evidence: Evidence) -> Iterator[tuple[int, int]]:

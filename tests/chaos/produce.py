@@ -19,7 +19,7 @@ from inturn.errors import InturnError
 from tests.chaos.work import app, history, step, stroll
 
 BACKLOG = 60  # so many jobs may wait before the producer slows down
-RESERVE = 24  # so many of low priority wait always: a worker that does nothing has a reason to give
+RESERVE = 48  # so many of low priority wait always: a worker that does nothing has a reason to give
 SLOW, LONG, IDLE = 0.4, 7.0, 0.3  # seconds of a few jobs; a long one outlives an outage and a heartbeat
 WAITING = """
 SELECT count(*) FILTER (WHERE priority = 0), count(*) FILTER (WHERE priority < 0) FROM inturn.jobs WHERE status <> 'scheduled'

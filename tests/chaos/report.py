@@ -5,13 +5,13 @@ from collections import defaultdict
 
 from tests.chaos.checker import Verdict
 from tests.chaos.evidence import SECOND
-from tests.chaos.gaps import longest, spans
+from tests.chaos.gaps import longest, returns, spans
 from tests.chaos.rare import counted
 
 
 def report(verdict: Verdict) -> str:
     evidence = verdict.evidence
-    rows: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    rows: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0, -1])
     ends = (run.end for run in evidence.runs if run.end is not None)
     calls = (event.at for event in evidence.events if event.name in ("ok", "fail", "unclear"))
     operations = sorted([*ends, *calls])
@@ -22,8 +22,15 @@ def report(verdict: Verdict) -> str:
         row[2] += sum(fault.start <= found.start < until for found in verdict.violations)
     for fault, start, end in longest(evidence):
         rows[fault.kind][3] = max(rows[fault.kind][3], end - start)
-    lines = ["| fault | runs | operations | violations | longest gap (s) |", "|---|---|---|---|---|"]
-    lines += [f"| {kind} | {r[0]} | {r[1]} | {r[2]} | {r[3] / SECOND:.2f} |" for kind, r in sorted(rows.items())]
+    for fault, wait in returns(evidence):
+        rows[fault.kind][4] = max(rows[fault.kind][4], wait)
+    lines = [
+        "| fault | runs | operations | violations | longest gap (s) | first job after (s) |",
+        "|---|---|---|---|---|---|",
+    ]
+    for kind, (runs, done, bad, gap, wait) in sorted(rows.items()):
+        after = "" if wait < 0 else f"{wait / SECOND:.2f}"
+        lines.append(f"| {kind} | {runs} | {done} | {bad} | {gap / SECOND:.2f} | {after} |")
     said = f"jobs {len(evidence.jobs)}, runs {len(evidence.runs)}, violations {len(verdict.violations)}"
     lines += ["", f"{said}, verdict {verdict.word}", "", "sometimes:"]
     kinds = {fault.kind for fault in evidence.faults}

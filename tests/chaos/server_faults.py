@@ -13,6 +13,7 @@ def restart(how: str) -> Callable[[Play], None]:
     def inflict(play: Play) -> None:
         play.server.stop(how)
         play.server.start()
+        play.history.write("returned")
         play.seen(f"the server was restarted: {how}")
         play.hold(1)
 
@@ -31,6 +32,7 @@ def _away(play: Play, seconds: float) -> None:
     play.server.stop("fast")
     play.hold(seconds)
     play.server.start()
+    play.history.write("returned")
     play.hold(2)
 
 
@@ -39,6 +41,7 @@ def outages_in_a_row(play: Play) -> None:
         play.server.stop("immediate")
         play.hold(1.5)
         play.server.start()
+        play.history.write("returned")
         play.hold(0.5)
 
 
