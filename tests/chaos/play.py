@@ -34,6 +34,7 @@ FINAL = """
 SELECT args->>'op' AS op, (args->>'index')::int AS index, id, fence, status::text, attempts, lock AS lane
 FROM inturn.finished_jobs
 """
+USUAL = "SELECT current_setting('transaction_read_only'), current_setting('transaction_isolation')"
 ALWAYS = [
     "a commit came late, below the head of its lane",
     "a call was rolled back",
@@ -122,8 +123,8 @@ class Play:
         try:
             dsn = self.server.dsn_at(self.network.routes[slot].port)
             with psycopg.connect(dsn, connect_timeout=2) as connection:
-                row = connection.execute("SHOW transaction_read_only").fetchone()
-                return row == ("off",)
+                row = connection.execute(USUAL).fetchone()
+                return row == ("off", "read committed")
         except psycopg.Error:
             return False
 

@@ -49,6 +49,7 @@ class Link:
     far: tuple[asyncio.StreamReader, asyncio.StreamWriter]
     talk: Conversation = field(default_factory=Conversation)
     is_deaf: bool = False  # nothing passes any more, and neither end is told
+    has_swallowed: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def reset(self) -> None:
@@ -135,10 +136,17 @@ class Route:
                     await asyncio.sleep(self.weather.delay)
                 await self._thaw.wait()
                 out = [self._up(link, cutters, f) if up else self._down(link, f) for f in cutters[not up].feed(data)]
-                if not link.is_deaf and any(out):
+                if link.is_deaf:
+                    self._note_swallowed(link)
+                elif any(out):
                     await self._send(sink, b"".join(out))
                 if link.ended.is_set():
                     return
+
+    def _note_swallowed(self, link: Link) -> None:
+        if not link.has_swallowed:
+            link.has_swallowed = True
+            self._note("a half-open connection swallowed what was said")
 
     async def _send(self, sink: asyncio.StreamWriter, data: bytes) -> None:
         if not self.weather.trickles:

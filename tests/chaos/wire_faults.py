@@ -8,6 +8,7 @@ from tests.chaos.play import STALLED, Fault, Play
 from tests.chaos.proxy import Route, Trap, Weather
 
 PATIENCE = 4.0  # seconds for the message to come by that is to be lost
+SWALLOWED = "a half-open connection swallowed what was said"
 WIRE = "the reply to a {} was lost"
 
 
@@ -44,6 +45,14 @@ def _change(weather: Weather, changes: dict[str, object]) -> None:
         setattr(weather, name, value)
 
 
+def freeze_everybody(play: Play) -> None:
+    """For longer than a heartbeat. All are cut off alike, so nobody may judge anybody: this explains nothing."""
+    play.network.each(lambda route: route.freeze())
+    play.hold(play.stalled + 3)
+    play.network.each(lambda route: route.heal())
+    play.hold(3)
+
+
 def silence(seconds: float, change: Callable[[Route], object], *, everybody: bool = False) -> Callable[[Play], None]:
     """Nothing that these workers say arrives."""
 
@@ -63,7 +72,6 @@ def silence(seconds: float, change: Callable[[Route], object], *, everybody: boo
 def forget(play: Play) -> None:
     """Half-open connections of everybody: this ends when each has noticed, or with the fault."""
     silence(30.0, lambda route: route.forget(), everybody=True)(play)
-    play.seen("connections were half-open")
 
 
 def refuse(route: Route) -> None:
@@ -95,7 +103,8 @@ FAULTS = [
           ("a connection was reset in the middle of a message",)),
     Fault("a worker's connections freeze for 3 s", silence(3, lambda route: route.freeze()), 6, ()),
     Fault("a worker's connections freeze beyond its heartbeat", silence(STALLED + 3, lambda route: route.freeze()), 12, ()),
-    Fault("a worker's connections are half-open", silence(STALLED + 6, lambda route: route.forget()), 15, ()),
-    Fault("all connections are half-open", forget, 34, ("connections were half-open",), 10),
+    Fault("a worker's connections are half-open", silence(STALLED + 6, lambda route: route.forget()), 15, (SWALLOWED,)),
+    Fault("all connections are half-open", forget, 34, (SWALLOWED,), 10),
+    Fault("everybody's connections freeze beyond a heartbeat", freeze_everybody, 14, (), STALLED + 3),
     Fault("a worker is refused for 3 s", silence(3, refuse), 6, ()),
 ]  # fmt: skip
