@@ -191,7 +191,7 @@ class Route:
         self._note("a connection was reset in the middle of a message")
         link.near[1].write(frame.raw[: len(frame.raw) // 2])
         asyncio.get_running_loop().call_later(0.05, link.reset)  # what was written is on its way by then
-        link.is_deaf = True
+        link.is_deaf = link.has_swallowed = True  # and that is no half-open connection
         return b""
 
     def _sprung(self, purpose: str, lost: str) -> Trap | None:
