@@ -86,6 +86,13 @@ class Evidence:
             return self.killed[who]
         return self.exits[who].at if who in self.exits and not self.exits[who].facts["asked"] else None
 
+    def could_not_start(self, who: str) -> bool:
+        """It ended unasked, in a fault, and had not yet run or said anything."""
+        event = self.exits[who]
+        if event.facts["asked"] or any(run.who == who for run in self.runs) or any(e.who == who for e in self.logged):
+            return False
+        return any(fault.start <= event.at <= fault.end for fault in self.faults)
+
     def silenced(self, run: Run, other: int) -> bool:
         """Whether others had a reason to take this run's process for dead before `other`.
 

@@ -36,6 +36,7 @@ def counted(evidence: Evidence) -> dict[str, int]:
     counts["a call was rolled back"] = len({job.key[0] for job in evidence.jobs.values() if job.answer == "fail"})
     counts["an odd row was ended"] = sum(job.odd and bool(evidence.finals[job.key]) for job in evidence.jobs.values())
     counts["runs of an attempt that was taken over"] = _zombies(evidence)
+    counts["a worker could not start in a fault"] = sum(map(evidence.could_not_start, evidence.exits))
     for fault in evidence.faults:
         counts[fault.kind] += 1
     return dict(counts)

@@ -250,8 +250,9 @@ def effects(evidence: Evidence) -> Iterator[Violation]:
 
 
 def processes(evidence: Evidence) -> Iterator[Violation]:
+    """Nobody ends unasked, but for one that could not even start in the middle of a fault: whoever started it sees that."""
     for who, event in evidence.exits.items():
-        if event.facts["status"] != 0 or not event.facts["asked"]:
+        if (event.facts["status"] != 0 or not event.facts["asked"]) and not evidence.could_not_start(who):
             text = f"{who} ended with status {event.facts['status']}: {event.facts.get('last', '')}"
             yield Violation("a process ended", text, event.at, event.at)
     for run in evidence.runs:

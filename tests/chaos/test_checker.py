@@ -116,6 +116,7 @@ SOUND: dict[str, Story] = {
         .final("odd", 11, "failed").final("two", 12),
     "it was told to fail": Story().defer(1, "one", fails=9).run(3, 4, "one", 11, how="raised").final("one", 11, "failed"),
     "cancelled as asked": Story().defer(1, "one").tell(2, "p", "cancel", key=["one", 0]).final("one", None, "cancelled"),
+    "a worker could not start in an outage": idle(bound=17).tell(7, "conductor", "exited", victim="c", status=1, asked=False),
     "a worker ended when asked": sound().tell(50, "conductor", "exited", victim="a", status=0, asked=True),
 }  # fmt: skip
 
@@ -167,6 +168,10 @@ FORGED: dict[str, tuple[Story, str]] = {
     "a worker ended by itself": (sound().tell(50, "conductor", "exited", victim="a", status=1, asked=False), "a process ended"),
     "a worker ended by itself, and said all is well": (
         sound().tell(50, "conductor", "exited", victim="a", status=0, asked=False), "a process ended"),
+    "a worker could not start, and there was no outage": (
+        idle(bound=17).tell(9, "conductor", "exited", victim="c", status=1, asked=False), "a process ended"),
+    "a worker that had run jobs ended in an outage": (
+        idle(bound=17).tell(7, "conductor", "exited", victim="a", status=1, asked=False), "a process ended"),
     "a worker ended badly when asked": (
         sound().tell(50, "conductor", "exited", victim="a", status=1, asked=True), "a process ended"),
     "a run without an end": (two().run(3, 4, "one", 11).run(5, None, "two", 12).final("one", 11).final("two", 12), "never ended"),
