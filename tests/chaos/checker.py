@@ -34,7 +34,8 @@ def judge(events: Sequence[Event], gaps: Sequence[str] = ()) -> Verdict:
     evidence = collect(events)
     violations = sorted((found for rule in RULES for found in rule(evidence)), key=lambda found: found.start)
     counts = counted(evidence)
-    missing = [name for name in evidence.settings.get("required", []) if not counts.get(name)]
+    required = {*evidence.settings.get("required", []), *(show for fault in evidence.faults for show in fault.shows)}
+    missing = sorted(name for name in required if not counts.get(name))
     word = "unknown" if gaps else "invalid" if violations else "valid"
     return Verdict(word, violations, list(gaps), missing, evidence)
 

@@ -1,7 +1,7 @@
 """What a run's history says about its jobs, their runs and what happened to processes. Standard library only."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,7 @@ class Fault:
     start: int
     end: int
     bound: float = float("inf")  # seconds: so long at most nobody may run anything because of it
+    shows: Sequence[str] = ()  # rare events that must occur in a run with it
 
 
 @dataclass

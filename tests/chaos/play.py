@@ -46,7 +46,7 @@ class Fault(NamedTuple):
     kind: str
     inflict: Callable[["Play"], object]
     seconds: float  # about how long it takes
-    shows: tuple[str, ...]  # rare events that must have occurred in a run with it
+    shows: tuple[str, ...]  # rare events that must occur in a run with it
     away: float = 0.0  # seconds in which nobody can run anything because of it
 
 
@@ -68,6 +68,12 @@ class Play:
             self.crew.keep()
             self.resume_halted_lanes()
             time.sleep(0.02)
+
+    def await_jobs(self, count: int) -> None:
+        """Go on when so many have ended."""
+        deadline = time.monotonic() + DRAINED_WITHIN
+        while self.query("SELECT count(*) FROM finished_jobs")[0][0] < count and time.monotonic() < deadline:
+            self.hold(0.1)
 
     def query(self, statement: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
         with self.server.connect() as connection:
@@ -105,7 +111,8 @@ class Play:
         self.network.each(lambda route: route.heal())
         end = time.monotonic_ns()
         self.probe(fault.kind)
-        self.history.write("fault", kind=fault.kind, start=start, end=end, bound=fault.away + MOVING_WITHIN)
+        bound = fault.away + MOVING_WITHIN
+        self.history.write("fault", kind=fault.kind, start=start, end=end, bound=bound, shows=fault.shows)
 
     def probe(self, kind: str) -> None:
         """The fault is over, by every way to the server; else it would colour the next ones."""
@@ -162,7 +169,7 @@ class Setup:
     stalled: float = STALLED  # after so many seconds without a heartbeat a worker is taken for dead
     settings: dict[str, str] = field(default_factory=dict)  # of the server
     prepare: Callable[[Server], object] = lambda server: None
-    warm_up: float = 3.0  # seconds before the first fault
+    warm_up: int = 100  # jobs that have ended before the first fault
     pause: float = 1.0  # seconds between two faults, on average
     required: Sequence[str] = tuple(ALWAYS)
     bin_dir: Path | None = None
@@ -186,7 +193,8 @@ def perform(
     """Inflict the faults in their order, or in one by chance until the seconds are over. What happened stands in `folder`."""
     setup = setup or Setup()
     history = History(folder, seed, "conductor")
-    required = sorted({*setup.required, *(show for fault in faults for show in fault.shows)})
+    whole = sum(fault.seconds + 3 * setup.pause for fault in faults)  # one of each, generously
+    required = [*setup.required, *(fault.kind for fault in faults if seconds is None or seconds >= whole)]
     history.write("settings", excuse=setup.excuse, max_lost=MAX_LOST, required=required, seed=seed)
     with ExitStack() as stack:
         server = stack.enter_context(Server(bin_dir=setup.bin_dir, settings=setup.settings))
@@ -203,7 +211,7 @@ def perform(
             crew.add("worker-pooled", setup.command, play.pooler.port)
         for n in range(setup.producers):
             crew.add(f"producer-{n}", ["-m", "tests.chaos.produce", f"{seed} {n}", str(LANES)])
-        play.hold(setup.warm_up)
+        play.await_jobs(setup.warm_up)
         go_on(play, list(faults), seconds, setup.pause)
         play.hold(1)
         play.drain()

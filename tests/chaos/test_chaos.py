@@ -16,7 +16,7 @@ HEARTBEAT, STALLED = 0.7, 4.0  # seconds; shorter ones would find a machine that
 def test_nothing_is_lost_repeated_or_out_of_order_whatever_fails(
     tmp_path: Path, bin_dir: Path | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    setup = Setup(heartbeat=HEARTBEAT, stalled=STALLED, warm_up=2, pause=0.3, bin_dir=bin_dir)
+    setup = Setup(heartbeat=HEARTBEAT, stalled=STALLED, pause=0.3, bin_dir=bin_dir)
     perform(tmp_path, SEED, chosen(SHORT), None, setup)
     verdict = check(tmp_path)
     with capsys.disabled():

@@ -215,6 +215,11 @@ def test_a_run_in_which_a_listed_event_never_occurred_does_not_pass() -> None:
     assert (verdict.word, verdict.missing, verdict.passes) == ("valid", story.events[0].facts["required"], False)
 
 
+def test_so_does_a_run_with_a_fault_that_never_showed() -> None:
+    facts = {"kind": "an odd row", "start": 0, "end": SECOND, "shows": ["an odd row was ended"]}
+    assert sound().tell(1, "conductor", "fault", **facts).verdict().missing == ["an odd row was ended"]
+
+
 # ---------------------------------------------------------------- histories with gaps
 
 

@@ -30,7 +30,7 @@ def rules(verdict: Verdict) -> set[str]:
 
 def naive(mode: str, bin_dir: Path | None, workers: int = 2) -> Setup:
     command = ("-m", "tests.chaos.naive", mode)
-    return Setup(worker=command, workers=workers, producers=1, warm_up=1.5, required=(), bin_dir=bin_dir)
+    return Setup(worker=command, workers=workers, producers=1, required=(), bin_dir=bin_dir)
 
 
 def test_workers_without_lanes_are_found_to_overlap(tmp_path: Path, bin_dir: Path | None) -> None:
@@ -68,7 +68,7 @@ def fast(bin_dir: Path | None, prepare: Any) -> Setup:
         workers=2,
         producers=0,
         prepare=prepare,
-        warm_up=1.0,
+        warm_up=0,
         required=(),
         bin_dir=bin_dir,
     )
@@ -115,9 +115,7 @@ def defer(play: Play, seconds: float) -> None:
 
 def test_a_server_that_answers_before_it_has_written_is_found_to_lose(tmp_path: Path, bin_dir: Path | None) -> None:
     settings = {"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
-    setup = Setup(
-        settings=settings, prepare=checkpoint, workers=2, producers=1, warm_up=2.0, required=(), bin_dir=bin_dir
-    )
+    setup = Setup(settings=settings, prepare=checkpoint, workers=2, producers=1, required=(), bin_dir=bin_dir)
     assert "lost" in rules(judged(tmp_path, chosen(["the server is killed and restarts"]), setup))
 
 
