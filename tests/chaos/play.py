@@ -42,6 +42,10 @@ ALWAYS = [
 ]
 
 
+FAMILY = 20  # more kinds of faults than these come of a run of all
+LONG_RUN = ["a lane was halted", "the end of a stale attempt was refused", "runs of an attempt that was taken over"]
+
+
 class Fault(NamedTuple):
     kind: str
     inflict: Callable[["Play"], object]
@@ -193,8 +197,9 @@ def perform(
     """Inflict the faults in their order, or in one by chance until the seconds are over. What happened stands in `folder`."""
     setup = setup or Setup()
     history = History(folder, seed, "conductor")
-    whole = sum(fault.seconds + 3 * setup.pause for fault in faults)  # one of each, generously
-    required = [*setup.required, *(fault.kind for fault in faults if seconds is None or seconds >= whole)]
+    required = [*setup.required]
+    if seconds is not None and seconds >= sum(fault.seconds + 3 * setup.pause for fault in faults):  # enough for each
+        required += [*(fault.kind for fault in faults), *(LONG_RUN if len(faults) > FAMILY else ())]
     history.write("settings", excuse=setup.excuse, max_lost=MAX_LOST, required=required, seed=seed)
     with ExitStack() as stack:
         server = stack.enter_context(Server(bin_dir=setup.bin_dir, settings=setup.settings))
