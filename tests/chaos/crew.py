@@ -84,9 +84,10 @@ class Crew:
     def silent(self, member: Member, since: int, how: str) -> None:
         self.history.write("silent", victim=member.who, start=since, end=self.history.write("woken"), how=how)
 
-    def restart(self, member: Member) -> None:
-        """As a deployment does: let it end in order, then start another one."""
-        member.process.send_signal(signal.SIGTERM)
+    def restart(self, member: Member, *signals: signal.Signals) -> None:
+        """As a deployment does: let it end in order, then start another one. Signals in one instant are one."""
+        for each in signals:
+            member.process.send_signal(each)
         self._wait_for(member)
         self._start(member.slot)
 

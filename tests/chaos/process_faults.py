@@ -1,5 +1,7 @@
 """What happens to processes."""
 
+import signal
+
 from tests.chaos.play import STALLED, Fault, Play
 
 KILLED = "a worker was killed in the middle of a job"
@@ -41,7 +43,8 @@ def _stop(play: Play, seconds: float) -> None:
 
 
 def deploy(play: Play) -> None:
-    play.crew.restart(play.dice.choice(play.crew.workers()))
+    signals = play.dice.choice([(signal.SIGTERM,), (signal.SIGHUP,), (signal.SIGTERM, signal.SIGTERM)])
+    play.crew.restart(play.dice.choice(play.crew.workers()), *signals)
     play.hold(1)
 
 
