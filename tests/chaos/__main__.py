@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.chaos.checker import check, told
 from tests.chaos.faults import ALL, chosen
-from tests.chaos.play import Setup, perform
+from tests.chaos.play import ALWAYS, Setup, perform
 from tests.chaos.pooler import BINARY
 from tests.chaos.report import report
 
@@ -29,13 +29,8 @@ def main() -> int:
     folder = given.folder or Path(tempfile.mkdtemp(prefix="inturn-chaos-history-"))
     folder.mkdir(exist_ok=True)
     print(f"seed {seed}, history in {folder}", flush=True)
-    perform(
-        folder,
-        seed,
-        chosen(given.only) if given.only else ALL,
-        given.seconds,
-        Setup(bin_dir=given.pg_bin, pooled=BINARY is not None),
-    )
+    setup = Setup(bin_dir=given.pg_bin, pooled=BINARY is not None, required=() if given.only else ALWAYS)
+    perform(folder, seed, chosen(given.only) if given.only else ALL, given.seconds, setup)
     verdict = check(folder)
     print(report(verdict))
     print(told(verdict))

@@ -77,9 +77,9 @@ class Crew:
         os.waitpid(member.process.pid, os.WUNTRACED)
         return since
 
-    def wake(self, member: Member, since: int) -> None:
+    def wake(self, member: Member, since: int, how: str = "stopped") -> None:
         member.process.send_signal(signal.SIGCONT)
-        self.silent(member, since, "stopped")
+        self.silent(member, since, how)
 
     def silent(self, member: Member, since: int, how: str) -> None:
         self.history.write("silent", victim=member.who, start=since, end=self.history.write("woken"), how=how)

@@ -10,6 +10,7 @@ from typing import Any, LiteralString, NamedTuple
 
 import psycopg
 from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
 
 from inturn.migrate import migrate
 from tests.chaos.crew import Crew
@@ -90,6 +91,16 @@ class Play:
     def op(self) -> str:
         self.calls += 1
         return f"conductor/{self.calls}"
+
+    def defer(self, seconds: float, lane: str | None = None, queueing_lock: str | None = None) -> int:
+        """A job that somebody defers beside the producers; its id. Lanes of the producers are theirs alone."""
+        op = self.op()
+        self.history.write("call", op=op, lane=lane, jobs=[{}])
+        args = Jsonb({"op": op, "index": 0, "seconds": seconds, "fails": 0})
+        [(id,)] = self.query("SELECT defer('step', %s, lock => %s, queueing_lock => %s)", args, lane, queueing_lock)
+        self.history.write("inserted", op=op, ids=[id])
+        self.history.write("ok", op=op)
+        return int(id)
 
     def resume_halted_lanes(self) -> None:
         """What a person does about a job that halted its lane; from a database that is away there is nothing to learn."""
@@ -175,7 +186,7 @@ class Setup:
     prepare: Callable[[Server], object] = lambda server: None
     warm_up: int = 100  # jobs that have ended before the first fault
     pause: float = 1.0  # seconds between two faults, on average
-    required: Sequence[str] = tuple(ALWAYS)
+    required: Sequence[str] = ALWAYS
     bin_dir: Path | None = None
     pooled: bool = False  # one more worker goes through PgBouncer
 

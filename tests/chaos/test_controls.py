@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from psycopg.types.json import Jsonb
-
 from tests.chaos.checker import Verdict, check, told
 from tests.chaos.faults import chosen
 from tests.chaos.play import Fault, Play, Setup, perform
@@ -87,9 +85,9 @@ def unfenced(server: Server) -> None:
 
 def raise_a_zombie(play: Play) -> None:
     """A worker is stopped in the first job of a lane until another one has run half of it again, and others wait behind."""
-    defer(play, 2.0)
+    play.defer(2.0, "L")
     for _ in range(3):
-        defer(play, 0.3)
+        play.defer(0.3, "L")
     caught = play.crew.caught_in_a_job(play.dice)
     assert caught is not None
     fence = last_fence(play)
@@ -102,15 +100,6 @@ def raise_a_zombie(play: Play) -> None:
 
 def last_fence(play: Play) -> int:
     return int(play.query("SELECT coalesce(max(fence), 0) FROM jobs")[0][0])
-
-
-def defer(play: Play, seconds: float) -> None:
-    op = play.op()
-    play.history.write("call", op=op, lane="L", jobs=[{}])
-    args = Jsonb({"op": op, "index": 0, "seconds": seconds, "fails": 0})
-    [(id,)] = play.query("SELECT defer('step', %s, lock => 'L')", args)
-    play.history.write("inserted", op=op, ids=[id])
-    play.history.write("ok", op=op)
 
 
 def test_a_server_that_answers_before_it_has_written_is_found_to_lose(tmp_path: Path, bin_dir: Path | None) -> None:

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any, LiteralString
 
 import psycopg
-from psycopg.types.json import Jsonb
 
 from tests.chaos.play import STALLED, Fault, Play
 
@@ -44,8 +43,8 @@ def pause(play: Play) -> None:
 
 def replace(play: Play) -> None:
     """A job that waits is being replaced by one that does the same, while the job before it ends and claims go on."""
-    deferred(play, 1.0)
-    id = deferred(play, 0.01, "chaos")
+    play.defer(1.0, "replaced")
+    id = play.defer(0.01, "replaced", "chaos")
     with play.server.connect() as connection:
         # What `replace` does, but for what it would do if the job had started meanwhile: defer another one.
         connection.execute("BEGIN")
@@ -57,18 +56,6 @@ def replace(play: Play) -> None:
         if row is not None and _begun(play) > begun:
             play.seen("claims went on while a replace was open")
         connection.execute("COMMIT")
-
-
-def deferred(play: Play, seconds: float, queueing_lock: str | None = None) -> int:
-    """A job of a lane that only these have."""
-    op = play.op()
-    play.history.write("call", op=op, lane="replaced", jobs=[{}])
-    args = Jsonb({"op": op, "index": 0, "seconds": seconds, "fails": 0})
-    statement = "SELECT defer('step', %s, lock => 'replaced', queueing_lock => %s)"
-    [(id,)] = play.query(statement, args, queueing_lock)
-    play.history.write("inserted", op=op, ids=[id])
-    play.history.write("ok", op=op)
-    return int(id)
 
 
 def _begun(play: Play) -> int:

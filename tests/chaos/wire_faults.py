@@ -32,6 +32,21 @@ def lose(purpose: str, lost: str, *, mute: bool = False) -> Callable[[Play], Non
     return inflict
 
 
+def lose_notifications(play: Play) -> None:
+    """While nothing is left to do, so that workers sleep and need them; they find the jobs all the same."""
+    stopped = [(member, play.crew.stop(member)) for member in play.crew.producers()]
+    until = time.monotonic() + 2 * PATIENCE
+    while play.query("SELECT FROM jobs WHERE status IN ('todo', 'blocked') LIMIT 1") and time.monotonic() < until:
+        play.hold(0.1)
+    play.network.each(lambda route: _change(route.weather, {"swallows_notifications": True}))
+    for _ in range(4):
+        play.defer(0.01)
+        play.hold(1)
+    play.network.each(lambda route: route.heal())
+    for member, since in stopped:
+        play.crew.wake(member, since, "rested")
+
+
 def weather(seconds: float, **changes: object) -> Callable[[Play], None]:
     def inflict(play: Play) -> None:
         play.network.each(lambda route: _change(route.weather, changes))
@@ -96,7 +111,7 @@ FAULTS = [
     Fault("the request of a COMMIT is lost", lose("commit", "request"), 6, ("the request of a commit was lost",)),
     Fault("the reply to a claim never comes", lose("claim", "reply", mute=True), 20, (WIRE.format("claim"),)),
     Fault("the reply to a finish never comes", lose("finish", "reply", mute=True), 20, (WIRE.format("finish"),)),
-    Fault("notifications are lost", weather(4, swallows_notifications=True), 5, ("a notification was lost",)),
+    Fault("notifications are lost", lose_notifications, 14, ("a notification was lost",)),
     Fault("the network is slow", weather(4, delay=0.1), 5, ()),
     Fault("the network delivers single bytes", weather(3, trickles=True), 4, ()),
     Fault("connections are reset in the middle of a message", cut_frames, 4,
