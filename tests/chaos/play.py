@@ -36,11 +36,11 @@ SELECT args->>'op' AS op, (args->>'index')::int AS index, id, fence, status::tex
 FROM inturn.finished_jobs
 """
 USUAL = "SELECT current_setting('transaction_read_only'), current_setting('transaction_isolation')"
-ALWAYS = [
+ALWAYS = (
     "a commit came late, below the head of its lane",
     "a call was rolled back",
     "a job was tried again after it raised",
-]
+)
 
 
 FAMILY = 20  # more kinds of faults than these come of a run of all
