@@ -23,6 +23,11 @@ stress: .venv/installed ## ten minutes of everything at once (SECONDS=600 SEED=.
 patroni: .venv/installed ## fail over for real: three nodes under Patroni (Debian's packages; it names what is missing)
 	@$(python) -m tests.failover.patroni
 
+# The short form is a part of `make test`. ONLY="a worker is killed" inflicts that kind alone; a seed repeats the dice.
+.PHONY: chaos
+chaos: .venv/installed ## ten minutes of faults of every kind, and a judge of the history (SECONDS=600 SEED=... ONLY=...)
+	@$(python) -m tests.chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed "$(SEED)") $(if $(ONLY),--only "$(ONLY)")
+
 check: .venv/installed ## lint, format, types, layers
 	@echo "ruff check"   && $(python) -m ruff check --quiet
 	@echo "ruff format"  && $(python) -m ruff format --check --quiet

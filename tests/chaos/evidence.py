@@ -1,0 +1,194 @@
+"""What a run's history says about its jobs, their runs and what happened to processes. Standard library only."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.chaos.history import Event
+
+SECOND = 1_000_000_000
+LEARNING = 3 * SECOND  # after which a process that was silenced has learned that its jobs are not its own any more
+
+Key = tuple[str, int]  # a call, and the place of the job in it
+
+
+@dataclass
+class Job:
+    key: Key
+    lane: str | None
+    called: int
+    fails: int = 0  # so many attempts of it raise
+    odd: bool = False  # its arguments cannot be read, so it fails without a run
+    later: bool = False  # it is scheduled, and has no place in its lane before it is due
+    id: int | None = None
+    inserted: int | None = None
+    answer: str = "unknown"  # of the call: ok, fail, or unknown
+    committed: int | None = None  # when the call was answered by ok
+    cancel_asked: bool = False
+
+
+@dataclass
+class Run:
+    key: Key
+    lane: str | None
+    attempt: int
+    fence: int
+    who: str
+    begin: int
+    end: int | None = None
+    how: str | None = None  # ok or raised
+
+
+@dataclass
+class Silence:
+    """The database could not hear this process: it was stopped, or its connections were cut."""
+
+    start: int
+    end: int
+    how: str
+
+
+@dataclass
+class Fault:
+    kind: str
+    start: int
+    end: int
+    bound: float = float("inf")  # seconds: so long at most nobody may run anything because of it
+    shows: Sequence[str] = ()  # rare events that must occur in a run with it
+
+
+@dataclass
+class Evidence:
+    events: list[Event] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=lambda: {"excuse": 1e9, "max_lost": 1e9})
+    jobs: dict[Key, Job] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
+    finals: dict[Key, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    left: list[dict[str, Any]] = field(default_factory=list)
+    killed: dict[str, int] = field(default_factory=dict)
+    exits: dict[str, Event] = field(default_factory=dict)
+    silences: dict[str, list[Silence]] = field(default_factory=lambda: defaultdict(list))
+    faults: list[Fault] = field(default_factory=list)
+    effects: list[Event] = field(default_factory=list)
+    problems: list[Event] = field(default_factory=list)  # what the conductor itself found wrong
+    logged: list[Event] = field(default_factory=list)
+    seen: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # rare events that somebody counted
+    _calls: dict[str, list[Job]] = field(default_factory=dict)
+    _open: dict[tuple[str, int], Run] = field(default_factory=dict)
+
+    def add(self, event: Event) -> None:
+        self.events.append(event)
+        getattr(self, f"_{event.name}", self._ignore)(event)
+
+    def died(self, who: str) -> int | None:
+        """When the process ended in the middle of things: it was killed, or it ended by itself."""
+        if who in self.killed:
+            return self.killed[who]
+        return self.exits[who].at if who in self.exits and not self.exits[who].facts["asked"] else None
+
+    def could_not_start(self, who: str) -> bool:
+        """It ended unasked, in a fault, and had not yet run or said anything."""
+        event = self.exits[who]
+        if event.facts["asked"] or any(run.who == who for run in self.runs) or any(e.who == who for e in self.logged):
+            return False
+        return any(fault.start <= event.at <= fault.end for fault in self.faults)
+
+    def silenced(self, run: Run, other: int) -> bool:
+        """Whether others had a reason to take this run's process for dead before `other`.
+
+        A process that is silenced again before it could learn anything was silent all the time.
+        """
+        enough = self.settings["excuse"] * SECOND
+        whole: Silence | None = None
+        for part in sorted(self.silences[run.who], key=lambda part: part.start):
+            if whole is not None and part.start < whole.end + LEARNING:
+                whole = Silence(whole.start, max(whole.end, part.end), part.how)
+            else:
+                whole = part
+            if whole.start < other and run.begin < whole.end + LEARNING and whole.end - whole.start >= enough:
+                return True
+        return False
+
+    # -- one method for each event
+
+    def _ignore(self, event: Event) -> None: ...
+
+    def _settings(self, event: Event) -> None:
+        self.settings = event.facts
+
+    def _call(self, event: Event) -> None:
+        op, lane = event.facts["op"], event.facts["lane"]
+        self._calls[op] = [
+            Job((op, index), lane, event.at, spec.get("fails", 0), spec.get("odd", False), spec.get("later", False))
+            for index, spec in enumerate(event.facts["jobs"])
+        ]
+        self.jobs |= {job.key: job for job in self._calls[op]}
+
+    def _inserted(self, event: Event) -> None:
+        for job, id in zip(self._calls.get(event.facts["op"], []), event.facts["ids"], strict=False):
+            job.id, job.inserted = id, event.at
+
+    def _ok(self, event: Event) -> None:
+        for job in self._calls.get(event.facts["op"], []):
+            job.answer, job.committed = "ok", event.at
+
+    def _fail(self, event: Event) -> None:
+        for job in self._calls.get(event.facts["op"], []):
+            job.answer = "fail"
+
+    def _cancel(self, event: Event) -> None:
+        self.seen["somebody asked to cancel a job"] += 1
+        for key in [tuple(event.facts["key"])]:
+            if key in self.jobs:
+                self.jobs[key].cancel_asked = True
+
+    def _begin(self, event: Event) -> None:
+        f = event.facts
+        run = Run((f["op"], f["index"]), f["lane"], f["attempt"], f["fence"], event.who, event.at)
+        self.runs.append(run)
+        self._open[event.who, run.fence] = run
+
+    def _end(self, event: Event) -> None:
+        run = self._open.pop((event.who, event.facts["fence"]), None)
+        if run is not None:  # else its beginning got lost, which shows as a gap
+            run.end, run.how = event.at, event.facts["how"]
+
+    def _effect(self, event: Event) -> None:
+        self.effects.append(event)
+
+    def _log(self, event: Event) -> None:
+        self.logged.append(event)
+
+    def _killed(self, event: Event) -> None:
+        self.killed[event.facts["victim"]] = event.at
+
+    def _exited(self, event: Event) -> None:
+        self.exits[event.facts["victim"]] = event
+
+    def _silent(self, event: Event) -> None:
+        f = event.facts
+        self.silences[f["victim"]].append(Silence(f["start"], f["end"], f["how"]))
+
+    def _fault(self, event: Event) -> None:
+        self.faults.append(Fault(**event.facts))
+
+    def _seen(self, event: Event) -> None:
+        self.seen[event.facts["what"]] += event.facts.get("times", 1)
+
+    def _problem(self, event: Event) -> None:
+        self.problems.append(event)
+
+    def _final(self, event: Event) -> None:
+        self.finals[event.facts["op"], event.facts["index"]].append(event.facts)
+
+    def _left(self, event: Event) -> None:
+        self.left.append(event.facts)
+
+
+def collect(events: Iterable[Event]) -> Evidence:
+    evidence = Evidence()
+    for event in events:
+        evidence.add(event)
+    evidence.runs.sort(key=lambda run: run.fence)
+    return evidence

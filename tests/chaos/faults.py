@@ -1,0 +1,22 @@
+"""Every fault by its name, in the words of the report. Each ends what it began; `Play` asserts that it has."""
+
+from tests.chaos import process_faults, server_faults, user_faults, wire_faults
+from tests.chaos.play import Fault
+
+ALL: list[Fault] = [*process_faults.FAULTS, *server_faults.FAULTS, *wire_faults.FAULTS, *user_faults.FAULTS]
+BY_KIND = {fault.kind: fault for fault in ALL}
+SHORT = [  # some seconds each, for the suite: one of each family, and what each defect of the past needs
+    "a worker is killed",
+    "an odd row: digits",
+    "the reply to a claim is lost",
+    "the reply to a finish is lost",
+    "the reply to a COMMIT is lost",
+    "the server restarts, immediate",
+    "sessions are read-only",
+    "a replace is left open",
+    "a worker is stopped beyond its heartbeat",
+]
+
+
+def chosen(kinds: list[str]) -> list[Fault]:
+    return [BY_KIND[kind] for kind in kinds]

@@ -1,0 +1,248 @@
+"""One run: the processes, the faults one after the other, and at the end a quiet time in which everything must drain."""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, LiteralString, NamedTuple
+
+import psycopg
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from inturn.migrate import migrate
+from tests.chaos.crew import Crew
+from tests.chaos.history import History
+from tests.chaos.pooler import Pooler
+from tests.chaos.proxy import Network
+from tests.chaos.server import Server
+
+LANES = 12
+HEARTBEAT, STALLED = 1.0, 6.0  # seconds
+WORKER = ("-m", "inturn.cli", "-a", "tests.chaos.work:app", "worker", "-c", "4", "-p", "2")
+MAX_LOST = 5  # the worker's default: a job over which more workers died has failed
+DRAINED_WITHIN = 60.0  # seconds after the last fault; most of it is for a machine that is busy
+MOVING_WITHIN = 10.0  # seconds after which somebody runs something again; most of it is for a machine that is busy
+HEALED_WITHIN = 20.0  # seconds after which each way to the server must be open again
+LEFT = """
+SELECT args->>'op' AS op, (args->>'index')::int AS index, id, lock AS lane,
+       status || ', worker ' || coalesce(worker_id::text, 'none') || ', attempts ' || attempts AS state
+FROM inturn.jobs
+"""
+FINAL = """
+SELECT args->>'op' AS op, (args->>'index')::int AS index, id, fence, status::text, attempts, lock AS lane
+FROM inturn.finished_jobs
+"""
+USUAL = "SELECT current_setting('transaction_read_only'), current_setting('transaction_isolation')"
+ALWAYS = (
+    "a commit came late, below the head of its lane",
+    "a call was rolled back",
+    "a job was tried again after it raised",
+)
+
+
+FAMILY = 20  # more kinds of faults than these come of a run of all
+LONG_RUN = ["a lane was halted", "the end of a stale attempt was refused", "runs of an attempt that was taken over"]
+
+
+class Fault(NamedTuple):
+    kind: str
+    inflict: Callable[["Play"], object]
+    seconds: float  # about how long it takes
+    shows: tuple[str, ...]  # rare events that must occur in a run with it
+    away: float = 0.0  # seconds in which nobody can run anything because of it
+
+
+class Play:
+    """What faults may use: the server, the network, the crew, dice, and `hold`, which lets the play go on meanwhile."""
+
+    def __init__(
+        self, server: Server, network: Network, crew: Crew, history: History, seed: str, stalled: float
+    ) -> None:
+        self.server, self.network, self.crew, self.history, self.stalled = server, network, crew, history, stalled
+        self.dice = random.Random(seed)
+        self.calls = 0
+        self.pooler: Pooler | None = None
+        self._look_at = 0.0
+
+    def hold(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.crew.keep()
+            self.resume_halted_lanes()
+            time.sleep(0.02)
+
+    def await_jobs(self, count: int) -> None:
+        """Go on when so many have ended."""
+        deadline = time.monotonic() + DRAINED_WITHIN
+        while self.query("SELECT count(*) FROM finished_jobs")[0][0] < count and time.monotonic() < deadline:
+            self.hold(0.1)
+
+    def query(self, statement: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
+        with self.server.connect() as connection:
+            cursor = connection.execute(statement, parameters or None)
+            return [] if cursor.description is None else cursor.fetchall()
+
+    def seen(self, what: str, times: int = 1) -> None:
+        self.history.write("seen", what=what, times=times)
+
+    def op(self) -> str:
+        self.calls += 1
+        return f"conductor/{self.calls}"
+
+    def defer(self, seconds: float, lane: str | None = None, queueing_lock: str | None = None) -> int:
+        """A job that somebody defers beside the producers; its id. Lanes of the producers are theirs alone."""
+        op = self.op()
+        self.history.write("call", op=op, lane=lane, jobs=[{}])
+        args = Jsonb({"op": op, "index": 0, "seconds": seconds, "fails": 0})
+        [(id,)] = self.query("SELECT defer('step', %s, lock => %s, queueing_lock => %s)", args, lane, queueing_lock)
+        self.history.write("inserted", op=op, ids=[id])
+        self.history.write("ok", op=op)
+        return int(id)
+
+    def resume_halted_lanes(self) -> None:
+        """What a person does about a job that halted its lane; from a database that is away there is nothing to learn."""
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + 1
+        try:
+            with self.server.connect() as connection:
+                connection.execute("SET lock_timeout = '200ms'")
+                lanes = connection.execute("SELECT lock FROM lanes WHERE stopped = 'halted'").fetchall()
+                for (lock,) in lanes:
+                    connection.execute("SELECT resume_lane(%s)", [lock])
+                    self.seen("a lane was halted")
+        except psycopg.OperationalError:
+            return
+
+    def inflict(self, fault: Fault) -> None:
+        start = self.history.write("fault begins", kind=fault.kind)
+        try:
+            fault.inflict(self)
+        except psycopg.Error as error:
+            self.seen(f"a fault was cut short: {fault.kind}: {type(error).__name__}: {error}"[:200])
+        self.network.each(lambda route: route.heal())
+        end = time.monotonic_ns()
+        self.probe(fault.kind)
+        bound = fault.away + MOVING_WITHIN
+        self.history.write("fault", kind=fault.kind, start=start, end=end, bound=bound, shows=fault.shows)
+
+    def probe(self, kind: str) -> None:
+        """The fault is over, by every way to the server; else it would colour the next ones."""
+        deadline = time.monotonic() + HEALED_WITHIN
+        for slot in self.network.routes:
+            while not self._is_open(slot):
+                if time.monotonic() > deadline:
+                    self.history.write(
+                        "problem", rule="the harness", text=f"{slot} has no way to the server after: {kind}"
+                    )
+                    return
+                time.sleep(0.05)
+
+    def _is_open(self, slot: str) -> bool:
+        try:
+            dsn = self.server.dsn_at(self.network.routes[slot].port)
+            with psycopg.connect(dsn, connect_timeout=2) as connection:
+                row = connection.execute(USUAL).fetchone()
+                return row == ("off", "read committed")
+        except psycopg.Error:
+            return False
+
+    # -- the end
+
+    def drain(self) -> None:
+        """Producers come to their end, workers work off what is left, and leave."""
+        self.crew.dismiss(self.crew.producers())
+        since = time.monotonic()
+        while self.query("SELECT FROM jobs LIMIT 1") and time.monotonic() < since + DRAINED_WITHIN:
+            self.hold(0.2)
+        self.history.write("drained", seconds=round(time.monotonic() - since, 1))
+        self._rows("left", LEFT)
+        self.crew.dismiss(self.crew.workers())
+        self._rows("final", FINAL)
+        for lock, reason in self.query("SELECT lock, reason FROM lane_audit WHERE operation = 'reconcile'"):
+            self.history.write("problem", rule="repaired", text=f"lane {lock} slept until the net found it: {reason}")
+        for lock, state in self.query("SELECT lock, state::text FROM lanes"):
+            self.history.write("problem", rule="stuck", text=f"lane {lock} is {state} in the end, and there is no job")
+
+    def _rows(self, event: str, statement: LiteralString) -> None:
+        with self.server.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
+            for row in cursor.execute(statement):
+                self.history.write(event, **row)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a run is made of; a control makes it of something that is broken."""
+
+    workers: int = 3
+    producers: int = 2
+    worker: tuple[str, ...] = WORKER
+    heartbeat: float = HEARTBEAT
+    stalled: float = STALLED  # after so many seconds without a heartbeat a worker is taken for dead
+    settings: dict[str, str] = field(default_factory=dict)  # of the server
+    prepare: Callable[[Server], object] = lambda server: None
+    warm_up: int = 100  # jobs that have ended before the first fault
+    pause: float = 1.0  # seconds between two faults, on average
+    required: Sequence[str] = ALWAYS
+    bin_dir: Path | None = None
+    pooled: bool = False  # one more worker goes through PgBouncer
+
+    @property
+    def command(self) -> list[str]:
+        if self.worker != WORKER:
+            return list(self.worker)
+        return [*self.worker, "--heartbeat", str(self.heartbeat), "--stalled-after", str(self.stalled)]
+
+    @property
+    def excuse(self) -> float:
+        """A process that was silent for so long may be taken for dead."""
+        return self.stalled - 2 * self.heartbeat
+
+
+def perform(
+    folder: Path, seed: str, faults: Sequence[Fault], seconds: float | None = None, setup: Setup | None = None
+) -> None:
+    """Inflict the faults in their order, or in one by chance until the seconds are over. What happened stands in `folder`."""
+    setup = setup or Setup()
+    history = History(folder, seed, "conductor")
+    required = [*setup.required]
+    if seconds is not None and seconds >= sum(fault.seconds + 3 * setup.pause for fault in faults):  # enough for each
+        required += [*(fault.kind for fault in faults), *(LONG_RUN if len(faults) > FAMILY else ())]
+    history.write("settings", excuse=setup.excuse, max_lost=MAX_LOST, required=required, seed=seed)
+    with ExitStack() as stack:
+        server = stack.enter_context(Server(bin_dir=setup.bin_dir, settings=setup.settings))
+        migrate(server.dsn)
+        setup.prepare(server)
+        network = stack.enter_context(Network(lambda: server.port, lambda what: history.write("seen", what=what)))
+        crew = Crew(folder, seed, history, server, network)
+        stack.callback(crew.close)
+        play = Play(server, network, crew, history, seed, setup.stalled)
+        for n in range(setup.workers):
+            crew.add(f"worker-{n}", setup.command)
+        if setup.pooled:
+            play.pooler = stack.enter_context(Pooler(server))
+            crew.add("worker-pooled", setup.command, play.pooler.port)
+        for n in range(setup.producers):
+            crew.add(f"producer-{n}", ["-m", "tests.chaos.produce", f"{seed} {n}", str(LANES)])
+        play.await_jobs(setup.warm_up)
+        go_on(play, list(faults), seconds, setup.pause)
+        play.hold(1)
+        play.drain()
+    history.close()
+
+
+def go_on(play: Play, faults: list[Fault], seconds: float | None, pause: float) -> None:
+    until = None if seconds is None else time.monotonic() + seconds
+    while True:
+        if until is not None:
+            play.dice.shuffle(faults)
+        for fault in faults:
+            if until is not None and time.monotonic() + fault.seconds > until:
+                return
+            play.inflict(fault)
+            play.hold(pause * (0.5 + play.dice.random()))
+        if until is None:
+            return

@@ -1,0 +1,205 @@
+"""A producer: it defers in every way that users have, and writes down what was called, and what the answer was.
+
+CHAOS_… python -m tests.chaos.produce SEED LANES
+"""
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from inturn.errors import InturnError
+from tests.chaos.work import app, history, step, stroll
+
+BACKLOG = 60  # so many jobs may wait before the producer slows down
+RESERVE = 48  # so many of low priority wait always: a worker that does nothing has a reason to give
+SLOW, LONG, IDLE = 0.4, 7.0, 0.3  # seconds of a few jobs; a long one outlives an outage and a heartbeat
+WAITING = """
+SELECT count(*) FILTER (WHERE priority = 0), count(*) FILTER (WHERE priority < 0) FROM inturn.jobs WHERE status <> 'scheduled'
+"""
+Spec = dict[str, Any]
+TROUBLE = (psycopg.Error, InturnError)
+
+
+class Producer:
+    def __init__(self, seed: str, lanes: int, dsn: str) -> None:
+        self.dice = random.Random(seed)
+        self.lanes = [f"lane-{n}" for n in range(lanes)]
+        self.dsn = dsn
+        self.connection: psycopg.Connection[Any] | None = None
+        self.calls = 0
+        self.stopping = False
+        self.tired = time.monotonic()
+
+    def work(self) -> None:
+        signal.signal(signal.SIGTERM, self.stop)
+        with opened():
+            while not self.stopping:
+                self.calls += 1
+                ways = [self.by_the_pool, self.in_a_transaction, self.in_a_transaction, self.by_sql]
+                self.dice.choice(ways)(f"{history().who}/{self.calls}", self.lane())
+                time.sleep(self.dice.random() * 0.04)
+                if self.calls % 10 == 0:
+                    self.wait_for_workers()
+
+    def stop(self, *_: object) -> None:
+        self.stopping = True
+
+    def lane(self) -> str | None:
+        hot = self.lanes[:2]
+        return self.dice.choice([None, None, self.dice.choice(hot), *self.dice.sample(self.lanes, 3)])
+
+    def specs(self, lane: str | None) -> list[Spec]:
+        """What jobs a call defers: most are quick and succeed."""
+        dice = self.dice
+        rare = dice.random()
+        fails = 1 if rare < 0.04 else 9 if rare < 0.05 else 0
+        seconds = (
+            LONG
+            if dice.random() < 0.006 and lane not in self.lanes[:2]
+            else dice.choice([0.001] * 20 + [0.03] * 8 + [SLOW])
+        )
+        first = {"seconds": seconds, "fails": fails}
+        return [first, *({"seconds": 0.001, "fails": 0} for _ in range(dice.choice([0, 0, 0, 2])))]
+
+    # -- the ways to defer
+
+    def by_the_pool(self, op: str, lane: str | None) -> None:
+        specs = self.specs(lane)
+        halts = lane is not None and specs[0]["fails"] == 9
+        later = not halts and lane is None and self.dice.random() < 0.1
+        task = step if self.dice.random() < 0.5 else stroll
+        deferrer = task.configure(
+            lock=lane,
+            on_failure="halt" if halts else "continue",
+            schedule_in={"milliseconds": 300} if later else None,
+        )
+        self.call(op, lane, [spec | {"later": later} for spec in specs])
+        try:
+            ids = deferrer.batch_defer(*arguments(op, specs))
+        except TROUBLE as error:
+            self.unclear(op, error)
+        else:
+            history().write("inserted", op=op, ids=[int(id) for id in ids])
+            history().write("ok", op=op)
+
+    def in_a_transaction(self, op: str, lane: str | None) -> None:
+        """Often committed late, and sometimes not at all."""
+        specs = self.specs(lane)
+        self.call(op, lane, specs)
+        is_asked = False
+        try:
+            connection = self.connected()
+            connection.execute("BEGIN")
+            ids = step.configure(lock=lane, connection=connection).batch_defer(*arguments(op, specs))
+            history().write("inserted", op=op, ids=[int(id) for id in ids])
+            if self.dice.random() < 0.2:
+                time.sleep(self.dice.random() * 0.15)
+            if self.dice.random() < 0.06:
+                connection.execute("ROLLBACK")
+                history().write("fail", op=op)
+                return
+            is_asked = True
+            connection.execute("COMMIT")
+        except TROUBLE as error:
+            self.drop()
+            self.unclear(op, error, "unclear" if is_asked else "fail")
+        else:
+            history().write("ok", op=op)
+
+    def by_sql(self, op: str, lane: str | None) -> None:
+        spec = self.specs(lane)[0]
+        self.call(op, lane, [spec])
+        try:
+            [args] = arguments(op, [spec])
+            cursor = self.connected().execute(
+                "SELECT inturn.defer('step', %s, lock => %s, priority => 0)", (Jsonb(args), lane)
+            )
+            [(id,)] = cursor.fetchall()
+        except TROUBLE as error:
+            self.drop()
+            self.unclear(op, error)
+        else:
+            history().write("inserted", op=op, ids=[id])
+            history().write("ok", op=op)
+
+    def fill_up(self) -> None:
+        self.calls += 1
+        op = f"{history().who}/{self.calls}"
+        specs: list[Spec] = [{"seconds": IDLE, "fails": 0}] * RESERVE
+        self.call(op, None, specs)
+        try:
+            ids = step.configure(priority=-1, connection=self.connected()).batch_defer(*arguments(op, specs))
+        except TROUBLE as error:
+            self.drop()
+            self.unclear(op, error)
+        else:
+            history().write("inserted", op=op, ids=[int(id) for id in ids])
+            history().write("ok", op=op)
+
+    # -- notes
+
+    def call(self, op: str, lane: str | None, specs: list[Spec]) -> None:
+        history().write("call", op=op, lane=lane, jobs=specs)
+        self.tired = time.monotonic()
+
+    def unclear(self, op: str, error: Exception, answer: str = "unclear") -> None:
+        cause = error.__cause__ if isinstance(error.__cause__, psycopg.Error) else error
+        state = getattr(cause, "sqlstate", None)
+        took = time.monotonic() - self.tired
+        history().write(answer, op=op, took=round(took, 2), state=state, why=f"{type(error).__name__}: {error}"[:200])
+        if state == "25006":
+            history().write("seen", what="a session was read-only")
+        time.sleep(0.1)
+
+    # -- connections
+
+    def connected(self) -> psycopg.Connection[Any]:
+        if self.connection is None or self.connection.closed:
+            self.connection = psycopg.connect(self.dsn, autocommit=True, connect_timeout=3)
+        return self.connection
+
+    def drop(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+        self.connection = None
+
+    def wait_for_workers(self) -> None:
+        try:
+            while not self.stopping:
+                row = (
+                    self.connected().execute("SELECT count(*) FROM inturn.jobs WHERE status <> 'scheduled'").fetchone()
+                )
+                if row is None or row[0] < BACKLOG:
+                    return
+                time.sleep(0.05)
+        except TROUBLE:
+            self.drop()
+            time.sleep(0.2)
+
+
+def arguments(op: str, specs: list[Spec]) -> list[dict[str, Any]]:
+    return [{"op": op, "index": n, "seconds": spec["seconds"], "fails": spec["fails"]} for n, spec in enumerate(specs)]
+
+
+@contextlib.contextmanager
+def opened() -> Iterator[None]:
+    """The app, through an outage if there is one just now."""
+    while True:
+        with contextlib.suppress(*TROUBLE):
+            app.open()
+            break
+        time.sleep(0.3)
+    with app:
+        yield
+
+
+if __name__ == "__main__":
+    Producer(sys.argv[1], int(sys.argv[2]), os.environ["INTURN_DSN"]).work()

@@ -1,0 +1,62 @@
+"""How often each rare event occurred: a run in which one of them never did shows less than it seems to. Standard library only."""
+
+from collections import defaultdict
+
+from tests.chaos.evidence import SECOND, Evidence, Run
+
+WORDS = {  # what a worker's log says, and what that means
+    "database.lost": "an outage was seen by a worker",
+    "job.lost": "the end of a stale attempt was refused",
+    "worker.lost": "a worker learned that it was taken for dead",
+    "job.rescued": "a job of a dead worker was taken over",
+}
+
+
+def counted(evidence: Evidence) -> dict[str, int]:
+    counts: dict[str, int] = defaultdict(int, evidence.seen)
+    for event in evidence.logged:
+        name = WORDS.get(event.facts["what"])
+        if name:
+            counts[name] += 1
+    for run in evidence.runs:
+        died = evidence.killed.get(run.who)
+        counts["a worker was killed in the middle of a job"] += died is not None and run.end is None
+        job = evidence.jobs.get(run.key)
+        counts["a job was tried again after it raised"] += run.attempt > 1 and job is not None and job.fails > 0
+    enough = evidence.settings["excuse"] * SECOND
+    for silences in evidence.silences.values():
+        for silence in silences:
+            counts["a process was stopped for longer than its heartbeat"] += (
+                silence.how == "stopped" and silence.end - silence.start >= enough
+            )
+    counts["a commit came late, below the head of its lane"] = _late_commits(evidence)
+    counts["a call had no clear answer"] = len(
+        {job.key[0] for job in evidence.jobs.values() if job.answer == "unknown"}
+    )
+    counts["a call was rolled back"] = len({job.key[0] for job in evidence.jobs.values() if job.answer == "fail"})
+    counts["an odd row was ended"] = sum(job.odd and bool(evidence.finals[job.key]) for job in evidence.jobs.values())
+    counts["runs of an attempt that was taken over"] = _zombies(evidence)
+    counts["a worker could not start in a fault"] = sum(map(evidence.could_not_start, evidence.exits))
+    for fault in evidence.faults:
+        counts[fault.kind] += 1
+    return dict(counts)
+
+
+def _late_commits(evidence: Evidence) -> int:
+    """A job that was inserted first and committed last: the lane had gone on with a higher id."""
+    started: dict[str, tuple[int, int]] = {}  # the highest id that was started in each lane, and when
+    late = 0
+    runs = sorted(evidence.runs, key=lambda run: run.begin)
+    for run in runs:
+        job = evidence.jobs.get(run.key)
+        if job is None or job.lane is None or job.id is None:
+            continue
+        highest = started.get(job.lane, (0, 0))
+        late += job.id < highest[0] and run.attempt == 1
+        started[job.lane] = max(highest, (job.id, run.begin))
+    return late
+
+
+def _zombies(evidence: Evidence) -> int:
+    last: dict[tuple[str, int], Run] = {run.key: run for run in evidence.runs}
+    return sum(run is not last[run.key] and (run.end or 0) > last[run.key].begin for run in evidence.runs)

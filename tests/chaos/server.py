@@ -1,0 +1,106 @@
+"""A PostgreSQL that is stopped in every way and comes back with the same data at the same port, on loopback only."""
+
+import contextlib
+import ctypes
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Self
+
+import psycopg
+
+from inturn.binaries import find_binaries, reachable, server_account
+
+LIMIT = 60.0  # seconds; only keeps a failing run from hanging
+STOPS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT, "kill": signal.SIGKILL}
+SETTINGS = {
+    "fsync": "off",  # nobody cuts the power here, and what a killed server wrote the system still has
+    "max_connections": "100",
+    "shared_buffers": "64MB",
+    "autovacuum_naptime": "5s",
+}
+_libc = ctypes.CDLL(None)
+
+
+def with_parent(end: signal.Signals) -> Callable[[], object]:
+    """Runs in a child before its program, which then gets this signal at the end of whoever started it."""
+    return partial(_libc.prctl, 1, int(end))
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+class Server:
+    def __init__(self, *, bin_dir: Path | None = None, settings: Mapping[str, str] | None = None) -> None:
+        self.port = free_port()
+        self._settings = {**SETTINGS, **(settings or {})}
+        self._account = server_account()
+        self._folder = Path(tempfile.mkdtemp(prefix="inturn-chaos-"))
+        self._binaries = reachable(find_binaries(bin_dir), self._account, self._folder)
+        self._log: IO[bytes] = (self._folder / "server.log").open("wb")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._account.take(self._folder)
+        options = ["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--username=postgres"]
+        self._account.run([self._binaries / "initdb", *options, "-D", self._folder / "data"])
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop("immediate")
+        self._log.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def dsn(self) -> str:
+        return self.dsn_at(self.port)
+
+    def dsn_at(self, port: int) -> str:
+        return f"postgresql://postgres@127.0.0.1:{port}/postgres"
+
+    def connect(self, *, autocommit: bool = True) -> psycopg.Connection[Any]:
+        """A connection past the proxy that no fault of ours makes read-only."""
+        settings = "-c default_transaction_read_only=off -c search_path=inturn -c default_transaction_isolation=read\\ committed"
+        return psycopg.connect(self.dsn, autocommit=autocommit, connect_timeout=5, options=settings)
+
+    def start(self) -> None:
+        """Return when it answers. After a kill the shared memory is in use until the last backend has noticed."""
+        deadline = time.monotonic() + LIMIT
+        while True:
+            if self._process is None or self._process.poll() is not None:
+                self._process = self._launched()
+            with contextlib.suppress(psycopg.OperationalError), self.connect():
+                return
+            assert time.monotonic() < deadline, (self._folder / "server.log").read_text()[-2000:]
+            time.sleep(0.02)
+
+    def stop(self, how: str) -> None:
+        if self._process is not None:
+            self._process.send_signal(STOPS[how])
+            self._process.wait(LIMIT)
+            self._process = None
+
+    def _launched(self) -> subprocess.Popen[bytes]:
+        place = {"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": ""}
+        options = [f"--{name}={value}" for name, value in {**self._settings, **place}.items()]
+        return subprocess.Popen(
+            [self._binaries / "postgres", "-D", self._folder / "data", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            cwd="/",
+            start_new_session=True,
+            user=self._account.uid,
+            group=self._account.gid,
+            extra_groups=None if self._account.uid is None else [],
+            preexec_fn=with_parent(signal.SIGQUIT),
+        )

@@ -1,0 +1,102 @@
+"""What happens to the server and to its sessions."""
+
+import os
+import signal
+from collections.abc import Callable
+
+from tests.chaos.play import STALLED, Fault, Play
+
+OUTAGE = "an outage was seen by a worker"
+
+
+def restart(how: str) -> Callable[[Play], None]:
+    def inflict(play: Play) -> None:
+        play.server.stop(how)
+        play.server.start()
+        play.history.write("returned")
+        play.seen(f"the server was restarted: {how}")
+        play.hold(1)
+
+    return inflict
+
+
+def outage(play: Play) -> None:
+    _away(play, 3.0)
+
+
+def long_outage(play: Play) -> None:
+    _away(play, play.stalled + 3.0)
+
+
+def _away(play: Play, seconds: float) -> None:
+    play.server.stop("fast")
+    play.hold(seconds)
+    play.server.start()
+    play.history.write("returned")
+    play.hold(2)
+
+
+def outages_in_a_row(play: Play) -> None:
+    for _ in range(3):
+        play.server.stop("immediate")
+        play.hold(1.5)
+        play.server.start()
+        play.history.write("returned")
+        play.hold(0.5)
+
+
+def terminate_backends(play: Play) -> None:
+    for _ in range(5):
+        play.query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'postgres'"
+        )
+        play.hold(0.3)
+
+
+def crash_a_backend(play: Play) -> None:
+    """The server ends all others and recovers."""
+    [(pid,)] = play.query("SELECT pid FROM pg_stat_activity WHERE application_name = 'inturn worker' LIMIT 1")
+    os.kill(pid, signal.SIGKILL)
+    play.hold(1)
+    play.server.start()
+
+
+def restart_the_pooler(play: Play) -> None:
+    if play.pooler is not None:
+        play.pooler.kill()
+        play.hold(1)
+        play.pooler.start()
+        play.seen("PgBouncer was killed and restarted")
+    play.hold(2)
+
+
+def read_only(play: Play) -> None:
+    with_setting(play, "default_transaction_read_only = on", 2.0)
+
+
+def serializable(play: Play) -> None:
+    with_setting(play, "default_transaction_isolation = 'serializable'", 2.0)
+
+
+def with_setting(play: Play, setting: str, seconds: float) -> None:
+    play.query(f"ALTER SYSTEM SET {setting}")
+    play.query("SELECT pg_reload_conf()")
+    play.hold(seconds)
+    play.query("ALTER SYSTEM RESET ALL")
+    play.query("SELECT pg_reload_conf()")
+    play.hold(1)
+
+
+FAULTS = [
+    Fault("the server restarts, fast", restart("fast"), 3, ("the server was restarted: fast", OUTAGE)),
+    Fault("the server restarts, immediate", restart("immediate"), 3, ("the server was restarted: immediate", OUTAGE)),
+    Fault("the server is killed and restarts", restart("kill"), 3, ("the server was restarted: kill", OUTAGE)),
+    Fault("the server is away for 3 s", outage, 7, (OUTAGE,), 3),
+    Fault("the server is away for longer than a heartbeat", long_outage, STALLED + 8, (OUTAGE,), STALLED + 3),
+    Fault("three outages in a row", outages_in_a_row, 8, (OUTAGE,), 6),
+    Fault("all sessions are ended", terminate_backends, 3, (OUTAGE,)),
+    Fault("a backend crashes", crash_a_backend, 4, (OUTAGE,)),
+    Fault("sessions are read-only", read_only, 4, ("a session was read-only",), 2),
+    Fault("PgBouncer is killed and restarts", restart_the_pooler, 4, ()),
+    Fault("sessions are serializable", serializable, 4, ()),
+]

@@ -1,0 +1,24 @@
+"""The harness in its short form: a few seconds of each kind of fault. `make chaos` has all kinds, for ten minutes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.checker import check, told
+from tests.chaos.faults import SHORT, chosen
+from tests.chaos.play import Setup, perform
+from tests.chaos.report import report
+
+SEED = "short"
+HEARTBEAT, STALLED = 0.7, 4.0  # seconds; shorter ones would find a machine that is busy, and not a defect
+
+
+def test_nothing_is_lost_repeated_or_out_of_order_whatever_fails(
+    tmp_path: Path, bin_dir: Path | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setup = Setup(heartbeat=HEARTBEAT, stalled=STALLED, pause=0.3, bin_dir=bin_dir)
+    perform(tmp_path, SEED, chosen(SHORT), None, setup)
+    verdict = check(tmp_path)
+    with capsys.disabled():
+        print("\n" + report(verdict))
+    assert verdict.passes, told(verdict)

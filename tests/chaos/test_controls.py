@@ -1,0 +1,114 @@
+"""Runs of something that is broken: the harness must find that out, each time. If it does not, it proves nothing.
+
+The servers, the proxy, the producers and the checker are those of any run; what is broken stands in each test.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.checker import Verdict, check, told
+from tests.chaos.faults import chosen
+from tests.chaos.play import Fault, Play, Setup, perform
+from tests.chaos.server import Server
+
+HEARTBEAT, STALLED = 0.3, 1.0
+FENCE = re.compile(r"AND jobs\.claim_id\s*(=|IS NOT DISTINCT FROM)\s*\w+\.claim_id")
+
+
+def judged(folder: Path, faults: list[Fault], setup: Setup) -> Verdict:
+    perform(folder, "control", faults, None, setup)
+    return check(folder)
+
+
+def rules(verdict: Verdict) -> set[str]:
+    assert verdict.word == "invalid", told(verdict)
+    return {found.rule for found in verdict.violations}
+
+
+def naive(mode: str, bin_dir: Path | None, workers: int = 2) -> Setup:
+    command = ("-m", "tests.chaos.naive", mode)
+    return Setup(worker=command, workers=workers, producers=1, required=(), bin_dir=bin_dir)
+
+
+def test_workers_without_lanes_are_found_to_overlap(tmp_path: Path, bin_dir: Path | None) -> None:
+    assert "overlap" in rules(judged(tmp_path, [], naive("lanes", bin_dir)))
+
+
+def test_a_worker_that_acknowledges_before_it_runs_is_found_to_lose(tmp_path: Path, bin_dir: Path | None) -> None:
+    faults = [Fault("a worker is killed", kill_at_once, 1, ())]
+    assert "wrong end" in rules(judged(tmp_path, faults, naive("early", bin_dir, workers=1)))
+
+
+def kill_at_once(play: Play) -> None:
+    caught = play.crew.caught_in_a_job(play.dice)
+    assert caught is not None
+    play.crew.kill(caught[0])
+
+
+def test_an_engine_whose_finish_is_not_fenced_is_found_out(tmp_path: Path, bin_dir: Path | None) -> None:
+    """A worker that was stopped reports the end of a job that is somebody else's by then, and that one's lane goes on."""
+    faults = [Fault("a zombie reports", raise_a_zombie, 10, ())]
+    verdict = judged(tmp_path, faults, fast(bin_dir, unfenced))
+    assert "overlap" in rules(verdict), told(verdict)
+
+
+def test_the_same_story_on_the_engine_as_it_is_breaks_nothing(tmp_path: Path, bin_dir: Path | None) -> None:
+    verdict = judged(tmp_path, [Fault("a zombie reports", raise_a_zombie, 10, ())], fast(bin_dir, lambda server: None))
+    assert verdict.word == "valid", told(verdict)
+    assert verdict.evidence.silences
+
+
+def fast(bin_dir: Path | None, prepare: Any) -> Setup:
+    return Setup(
+        heartbeat=HEARTBEAT,
+        stalled=STALLED,
+        workers=2,
+        producers=0,
+        prepare=prepare,
+        warm_up=0,
+        required=(),
+        bin_dir=bin_dir,
+    )
+
+
+def unfenced(server: Server) -> None:
+    with server.connect() as connection:
+        rows = connection.execute(
+            "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'inturn'::regnamespace AND prokind = 'f'"
+        ).fetchall()
+        changed = [FENCE.sub("", text) for (text,) in rows if FENCE.search(text)]
+        for text in changed:
+            connection.execute(text)
+    assert len(changed) >= 3
+
+
+def raise_a_zombie(play: Play) -> None:
+    """A worker is stopped in the first job of a lane until another one has run half of it again, and others wait behind."""
+    play.defer(2.0, "L")
+    for _ in range(3):
+        play.defer(0.3, "L")
+    caught = play.crew.caught_in_a_job(play.dice)
+    assert caught is not None
+    fence = last_fence(play)
+    while last_fence(play) == fence:
+        play.hold(0.05)
+    play.hold(0.5)
+    play.crew.wake(*caught)
+    play.hold(2)
+
+
+def last_fence(play: Play) -> int:
+    return int(play.query("SELECT coalesce(max(fence), 0) FROM jobs")[0][0])
+
+
+def test_a_server_that_answers_before_it_has_written_is_found_to_lose(tmp_path: Path, bin_dir: Path | None) -> None:
+    settings = {"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
+    setup = Setup(settings=settings, prepare=checkpoint, workers=2, producers=1, required=(), bin_dir=bin_dir)
+    assert "lost" in rules(judged(tmp_path, chosen(["the server is killed and restarts"]), setup))
+
+
+def checkpoint(server: Server) -> None:
+    """The schema at least is to survive."""
+    with server.connect() as connection:
+        connection.execute("CHECKPOINT")
