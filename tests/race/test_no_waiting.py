@@ -230,7 +230,7 @@ def test_no_call_waits_for_locked_rows(stage: Stage, kind: str, end: LiteralStri
 def test_a_call_that_meets_a_locked_table_changes_all_or_nothing(stage: Stage, lock: str, table: str) -> None:
     scene = Scene(stage)
     scene.user.begin()
-    scene.user.run(lock.format(table))  # type: ignore[arg-type]
+    scene.user.run(lock.format(table))
     refused = []
     for call in CALLS:
         before = scene.everything()
