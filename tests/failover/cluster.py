@@ -62,6 +62,7 @@ class Node:
 
     def rewind(self, primary: "Node") -> None:
         """After a clean end: forget what this one alone has written, and become a standby of the other."""
+        primary.ask("CHECKPOINT")  # before PostgreSQL 16, pg_rewind knows of its timeline only from a checkpoint
         source = f"--source-server={primary._admin_dsn}"
         self._run("pg_rewind", "-R", "--no-sync", f"--target-pgdata={self._data}", source)
 
