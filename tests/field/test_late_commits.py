@@ -29,7 +29,7 @@ def cut(query: Query) -> None:
     query(CUT)
 
 
-async def test_a_claim_that_commits_long_after_the_worker_has_reconnected_is_run(
+async def test_a_claim_that_commits_long_after_the_worker_has_reconnected_is_undone(
     app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[str] = []
@@ -42,7 +42,7 @@ async def test_a_claim_that_commits_long_after_the_worker_has_reconnected_is_run
         options = {"wait": True, "queues": ["default"], "abort_job_polling_interval": 0.2}
         group.start_soon(partial(app.run_worker_async, **options))
         await until(lambda: query("SELECT id FROM workers"))
-        note.configure(queue="aside").defer("late")
+        late_job = note.configure(queue="aside").defer("late")
         with psycopg.connect(dsn, options="-c search_path=inturn") as late:
             late.execute(LATE_CLAIM)
             sessions = query(SESSIONS)
@@ -50,9 +50,10 @@ async def test_a_claim_that_commits_long_after_the_worker_has_reconnected_is_run
             await until(lambda: query(SESSIONS) not in ([], sessions))
             note.defer("meanwhile")
             await until(lambda: seen == ["meanwhile"])  # it has asked what it owns, and works on
-        await until(lambda: seen == ["meanwhile", "late"])
+            assert query("SELECT status FROM jobs WHERE id = %s", late_job) == [("todo",)]  # not committed
+        await until(lambda: "job.found" in caplog.text)
         group.cancel_scope.cancel()
-    assert "job.found" in caplog.text
+    assert query("SELECT id, status::text, attempts FROM jobs") == [(late_job, "todo", 0)]  # for another claim
 
 
 async def test_a_hand_over_that_commits_long_after_the_worker_has_reconnected_is_run(

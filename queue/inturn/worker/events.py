@@ -68,7 +68,7 @@ def note_overdue(job: Job, why: str) -> None:
 
 
 def note_found(job: Job) -> None:
-    _warn(job, "job.found: %s %s is ours, though the reply to its claim was lost; it is started now")
+    _warn(job, "job.found: %s %s was ours, though the reply to its claim was lost; it goes back, to be claimed anew")
 
 
 def note_held(job: Job) -> None:

@@ -3,13 +3,14 @@
 import logging
 import random
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import anyio
 import psycopg
 from psycopg.sql import SQL, Identifier
 
 from inturn.connectors import PsycopgConnector
-from inturn.errors import ConnectorException
+from inturn.errors import ConnectorException, DatabaseUnavailable
 
 logger = logging.getLogger(__name__)
 LONGEST_PAUSE = 1.0  # seconds, more or less: without notifications a job waits for the poll
@@ -39,13 +40,20 @@ async def listen(
                             abort()
                         elif concerns(notification.payload, queues):
                             ring()
-                    await connection.execute("")
+                    await _check(connection)
         except (ConnectorException, psycopg.Error) as error:
             level = logging.DEBUG if was_lost else logging.WARNING  # said once for each outage
             logger.log(level, "listen.lost: %s; polling until it is back", error)
             was_lost = True
         await anyio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 (so that not all come back in one moment)
         pause = min(LONGEST_PAUSE, 2 * pause)
+
+
+async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Raise if the connection leads nowhere, or to a server on which nothing is notified any more."""
+    cursor = await connection.execute("SHOW transaction_read_only")
+    if await cursor.fetchall() == [("on",)]:
+        raise DatabaseUnavailable("the server is read-only by now: perhaps another one has taken over")
 
 
 def concerns(payload: str, queues: Sequence[str] | None) -> bool:

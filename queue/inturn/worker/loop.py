@@ -255,18 +255,25 @@ class Loop:
         self._look_due = False
         if self._hands:
             self._hands.abort(await self._link.run(work.abort_requests(self.id)))
-        claims = await self._link.run(work.owned_claims(self.id))
-        if not all(self._hands.knows(*claim) for claim in claims):
-            await self._take_up()
+        await self._give_back_unknown()
 
-    async def _take_up(self) -> None:
-        """Start what is ours and not in hand."""
-        if self.stopping:
-            return  # it goes back when we leave
-        for job in await self._link.run(work.owned(self.id)):
-            if not self._hands.knows(job.id, job.claim_id):
-                events.note_found(job)
-                self._start([job])
+    async def _give_back_unknown(self) -> None:
+        """Put back what is ours and not in hand: the reply to its claim was lost.
+
+        It is not started under that claim. After a failover it may be one that we have run already, and the server has
+        lost its end: then two runs would have one fence.
+        """
+        if self.aborting:
+            return  # what we have given up is ours until we leave
+        claims = await self._link.run(work.owned_claims(self.id))
+        if all(self._hands.knows(*claim) for claim in claims):
+            return
+        jobs = await self._link.run(work.owned(self.id))
+        unknown = [job for job in jobs if not self._hands.knows(job.id, job.claim_id)]
+        await self._link.run(work.put_back(unknown))
+        for job in unknown:
+            events.note_found(job)
+        self._appetite.hungry = True
 
     def note_beat(self) -> None:
         """The heart has no connection of its own: say over this one that we live."""
@@ -301,8 +308,8 @@ class Loop:
         await anyio.sleep(pause)
 
     async def _resume(self) -> None:
-        """A reply may have been lost: run what the server says is ours and we have not heard of."""
-        await self._take_up()
+        """A reply may have been lost: ask the server what is ours."""
+        await self._give_back_unknown()
         self._away_since = None
         self._outages.reset()
         self._appetite.hungry = True
