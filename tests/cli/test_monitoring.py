@@ -111,7 +111,7 @@ def test_the_doctor_finds_nothing(engine: Engine, queue: Run) -> None:
     engine.defer("t", "a")
     status, found = findings(queue)
     assert {found[check]["state"] for check in found} == {"ok"}
-    assert (status, len(found)) == (0, 9)
+    assert (status, len(found)) == (0, 10)
     assert queue("doctor").stdout.splitlines()[0] == "ok    schema        inturn fits this version"
 
 
@@ -163,6 +163,19 @@ def test_the_doctor_names_the_job_over_which_workers_die(engine: Engine, queue: 
     assert found["crashes"]["advice"] == "queue jobs explain 1, or queue jobs cancel 1"
     engine.query("SELECT cancel_job(1)")
     assert findings(queue)[1]["crashes"]["state"] == "ok"
+
+
+def test_the_doctor_finds_sequences_that_did_not_come_along(engine: Engine, queue: Run) -> None:
+    """As after an upgrade by logical replication."""
+    engine.sign_on()
+    for _ in range(3):
+        engine.defer("t")
+    engine.query("SELECT setval('jobs_id_seq', 1, false)")
+    status, found = findings(queue)
+    assert (status, found["sequences"]["state"]) == (10, "fail")
+    assert found["sequences"]["detail"].endswith("jobs_id_seq is at 0, not 3")
+    engine.query(found["sequences"]["advice"])
+    assert findings(queue)[1]["sequences"]["state"] == "ok"
 
 
 def test_the_doctor_warns_of_a_job_that_a_worker_said_to_have_died_of(engine: Engine, queue: Run) -> None:

@@ -167,7 +167,8 @@ def test_the_second_signal_ends_the_process_whatever_a_task_does(
     next_instant()
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(60) == 143
-    assert "process.killed: still here 4 s after the second signal (SIGTERM)" in log().splitlines()[-1]
+    if task.startswith("block"):  # the worker can do nothing about that itself
+        assert "process.killed: still here 4 s after the second signal (SIGTERM)" in log().splitlines()[-1]
 
 
 def test_that_takes_less_than_five_seconds() -> None:

@@ -327,7 +327,7 @@ def test_X45_a_full_disk_leaves_the_record_of_the_last_holder(path: Path, spawn:
     with KernelFileLock(path):
         pass
     before = path.read_bytes()
-    child = spawn(ON_A_FULL_DISK.replace("lock.acquire(timeout=0)\nprint", "print"), "kernel", path, 10)
+    child = spawn(ON_A_FULL_DISK.replace("lock.acquire(timeout=0)\nprint", "print"), "kernel", path, 30)
     assert "cannot be written" in child.line()
     assert child.line() == "held"
     assert path.read_bytes() == before

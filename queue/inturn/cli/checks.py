@@ -104,6 +104,15 @@ def _reconciler(database: Database) -> Finding:
     return Finding("reconciler", "ok", "found nothing in the last day")
 
 
+def _sequences(database: Database) -> Finding:
+    behind = database.run(views.sequences_behind())
+    if behind:
+        detail = "would hand out numbers again: " + _some([f"{name} is at {at}, not {to}" for name, at, to in behind])
+        name, _, needed = behind[0]
+        return Finding("sequences", "fail", detail, f"SELECT setval('{database.schema}.{name}', {needed})")
+    return Finding("sequences", "ok", "none would hand out a number again")
+
+
 def _transactions(database: Database) -> Finding:
     oldest = database.run(views.oldest_transaction())
     if oldest is None or oldest.age <= LONG:
@@ -138,6 +147,7 @@ CHECKS: tuple[Callable[[Database], Finding], ...] = (
     _halted,
     _crashes,
     _reconciler,
+    _sequences,
     _transactions,
     _clock,
 )

@@ -50,6 +50,7 @@ SELECT pid, coalesce(application_name, ''), coalesce(state, ''), clock_timestamp
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND xact_start IS NOT NULL
 ORDER BY xact_start LIMIT 1
 """
+SEQUENCES_BEHIND = "SELECT sequence, last, needed FROM {schema}.sequences_behind()"
 SERVER_TIME = "SELECT clock_timestamp()"
 
 
@@ -163,6 +164,12 @@ def suspects(limit: int) -> Operation[list[Suspect]]:
     """Live jobs over which workers have died, the worst first."""
     rows = yield Statement(SUSPECTS, [limit])
     return [Suspect(*row) for row in rows]
+
+
+def sequences_behind() -> Operation[list[tuple[str, int, int]]]:
+    """Sequences that would hand out a number again: where they are, and where they must be."""
+    rows = yield Statement(SEQUENCES_BEHIND)
+    return [(sequence, last, needed) for sequence, last, needed in rows]
 
 
 def oldest_transaction() -> Operation[Transaction | None]:
