@@ -593,9 +593,12 @@ BEGIN
     LOOP
         LOOP   -- until one answer is true: what waits can start, and a rival can roll back, between two looks
             SELECT jobs.id INTO v_id FROM jobs WHERE queueing_lock = v_job.queueing_lock AND status <> 'doing' AND NOT yields;
-            EXIT WHEN v_id IS NOT NULL AND (p_on_conflict <> 'replace' OR replace_waiting(
-                v_id, v_job.queueing_lock, v_job.task, v_job.args, v_job.queue, v_job.priority,
-                coalesce(v_job.due_at, v_now), v_job.on_retry, v_job.on_failure, v_job.timeout));
+            EXIT WHEN v_id IS NOT NULL AND (
+                p_on_conflict = 'raise'
+                OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)
+                OR p_on_conflict = 'replace' AND replace_waiting(
+                    v_id, v_job.queueing_lock, v_job.task, v_job.args, v_job.queue, v_job.priority,
+                    coalesce(v_job.due_at, v_now), v_job.on_retry, v_job.on_failure, v_job.timeout));
             -- Each is its own token: a sibling that should wake it might turn out not to be new.
             INSERT INTO jobs (id, task, args, queue, lock, queueing_lock, priority, scheduled_at, created_at,
                               on_retry, on_failure, timeout, status)
@@ -1307,6 +1310,14 @@ BEGIN
     FROM head LEFT JOIN delayed USING (lock)
     WHERE delayed.since IS NULL OR delayed.since = v_now;   -- whoever sleeps must learn of it once
     RETURN v_result;
+END $$;
+CREATE FUNCTION inturn.rely_on_waiting(p_id bigint, p_queueing_lock text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    -- SHARE: others may rely on it too. Not KEY SHARE, which would let it start.
+    PERFORM FROM jobs WHERE id = p_id AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT yields FOR SHARE;
+    RETURN FOUND;
 END $$;
 CREATE FUNCTION inturn.replace_waiting(p_id bigint, p_queueing_lock text, p_task text, p_args jsonb, p_queue text, p_priority integer, p_at timestamp with time zone, p_on_retry inturn.retry_policy, p_on_failure inturn.failure_policy, p_timeout interval) RETURNS boolean
     LANGUAGE plpgsql

@@ -1,13 +1,14 @@
 -- What defer_jobs does with jobs of which some carry a queueing lock: such a job comes into being only if no other waits under
 -- it. What happens instead is the caller's choice: `skip` leaves things as they are, `replace` hands its work to the
--- job that waits, `raise` defers nothing at all.
+-- job that waits, `raise` defers nothing at all. Whoever skips or replaces keeps that job waiting until their commit.
 --
 -- Returns, in the order given, the job that stands and whether it is new. After a conflict under `raise` only the job that
 -- stands in the way (NULL: one of this very call) has is_new = false; the others are NULL. No conflict aborts the
 -- caller's transaction.
 --
 -- Of two transactions that defer one queueing lock the second waits for the end of the first: only then it is known whether its
--- job exists. A job that waits already is seen without waiting.
+-- job exists. A job that waits already is seen without waiting, and by those who skip and those who replace as soon as no other has it
+-- for itself. Two transactions that defer two keys in two calls, each in the other's order, deadlock, and PostgreSQL ends one.
 CREATE OR REPLACE FUNCTION defer_unless_waiting(
     p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamptz[],
     p_in interval[], p_on_retry retry_policy[], p_on_failure failure_policy[],
@@ -40,9 +41,12 @@ BEGIN
     LOOP
         LOOP   -- until one answer is true: what waits can start, and a rival can roll back, between two looks
             SELECT jobs.id INTO v_id FROM jobs WHERE queueing_lock = v_job.queueing_lock AND status <> 'doing' AND NOT yields;
-            EXIT WHEN v_id IS NOT NULL AND (p_on_conflict <> 'replace' OR replace_waiting(
-                v_id, v_job.queueing_lock, v_job.task, v_job.args, v_job.queue, v_job.priority,
-                coalesce(v_job.due_at, v_now), v_job.on_retry, v_job.on_failure, v_job.timeout));
+            EXIT WHEN v_id IS NOT NULL AND (
+                p_on_conflict = 'raise'
+                OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)
+                OR p_on_conflict = 'replace' AND replace_waiting(
+                    v_id, v_job.queueing_lock, v_job.task, v_job.args, v_job.queue, v_job.priority,
+                    coalesce(v_job.due_at, v_now), v_job.on_retry, v_job.on_failure, v_job.timeout));
 
             -- Each is its own token: a sibling that should wake it might turn out not to be new.
             INSERT INTO jobs (id, task, args, queue, lock, queueing_lock, priority, scheduled_at, created_at,

@@ -1,9 +1,9 @@
 """Races for a queueing lock: at most one job waits under it, whoever defers it, brings it back, or rolls back meanwhile."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, LiteralString
 
-from psycopg.errors import UniqueViolation
+from psycopg.errors import SerializationFailure, UniqueViolation
 
 from tests.race.harness import Mutation, PromiseBroken, Session, Stage, promise, story
 
@@ -76,9 +76,9 @@ def test_of_two_who_defer_one_key_at_once_the_second_gets_the_job_of_the_first(s
     Mutation(
         "uniqueness is decided by the lock of a transaction that may roll back",
         "defer_unless_waiting.sql",
-        "            EXIT WHEN v_id IS NOT NULL AND (p_on",
+        "            EXIT WHEN v_id IS NOT NULL AND (\n",
         "            EXIT WHEN v_id IS NULL AND NOT pg_try_advisory_xact_lock(hashtext(v_job.queueing_lock));\n"
-        "            EXIT WHEN v_id IS NOT NULL AND (p_on",
+        "            EXIT WHEN v_id IS NOT NULL AND (\n",
     )
 )
 def test_the_job_of_the_second_comes_into_being_when_the_first_rolls_back(stage: Stage) -> None:
@@ -104,12 +104,63 @@ def test_a_job_that_waits_is_found_without_waiting_for_who_changes_it(stage: Sta
     [(first, _)] = enqueue(one, "k")
     worker.begin()
     worker.claim_one()
-    promise(enqueue(two, "k") == [(first, False)], "as far as anybody can see it waits")
+    promise(enqueue(two, "k", on_conflict="raise") == [(first, False)], "as far as anybody can see it waits")
     worker.commit()
     [(second, is_new)] = enqueue(two, "k")
     promise(
         is_new is True and (first, "doing") in stage.statuses().items(), f"a job that runs is no obstacle to {second}"
     )
+
+
+SKIP: LiteralString = "OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)"
+RELIES_ON_NOTHING = Mutation(
+    "who skips does not look again", "defer_unless_waiting.sql", SKIP, "OR p_on_conflict = 'skip'"
+)
+
+
+@story(RELIES_ON_NOTHING, Mutation("who skips locks nothing", "rely_on_waiting.sql", " FOR SHARE", ""))
+def test_a_job_does_not_start_before_those_commit_who_rely_on_it(stage: Stage) -> None:
+    """Else it would not see what they write, and no other job would."""
+    one, two, worker = stage.session(), stage.session(), stage.worker()
+    [(first, _)] = enqueue(one, "k", lock="a")
+    [other] = one.defer("b")
+    for session in (one, two):
+        session.begin()
+        promise(enqueue(session, "k", lock="a") == [(first, False)], "it waits, and nobody waits for anybody")
+    promise([job.id for job in worker.claim()] == [other], "not yet")
+    one.commit()
+    promise(worker.claim() == [], "nor yet")
+    two.rollback()
+    promise([job.id for job in worker.claim()] == [first], "now it sees all")
+
+
+@story(
+    RELIES_ON_NOTHING,
+    Mutation("it is found in any state", "rely_on_waiting.sql", " AND status <> 'doing' AND NOT yields", ""),
+)
+def test_who_skips_beside_a_claim_relies_on_no_job_that_has_started(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [(first, _)] = enqueue(producer, "k")
+    worker.begin()
+    worker.claim_one()
+    producer.start(enqueue, producer, "k")
+    worker.commit()
+    [(second, is_new)] = producer.result()
+    promise(is_new is True and second != first, "what the first has seen is not all")
+
+
+@story(RELIES_ON_NOTHING)
+def test_who_skips_with_an_old_snapshot_relies_on_no_job_that_is_over(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    enqueue(producer, "k")
+    producer.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    producer.run("SELECT FROM jobs")
+    worker.finish(worker.claim_one())
+    try:
+        enqueue(producer, "k")
+    except SerializationFailure:
+        return
+    promise(False, "it was told of a job that is over")
 
 
 @story(
