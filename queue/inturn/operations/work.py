@@ -19,8 +19,8 @@ CLAIM_FURTHER = (
 OWNED = _JOB + "FROM {schema}.owned(%s)"
 # Arrays in binary (%b): each element of one in text costs a microsecond, for each of the jobs that have ended.
 FINISH = """
-SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (next).task, (next).queue, (next).lock, (next).priority,
-       (next).attempts - 1, (next).scheduled_at, (next).args, (next).timeout
+SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (next).task, (next).queue, (next).lock,
+       (next).priority, (next).attempts - 1, (next).scheduled_at, (next).args, (next).timeout
 FROM {schema}.finish(%s, %s::text[], %s, %b::bigint[], %b::text[]::uuid[], %b::text[]::{schema}.job_status[], %s::jsonb[],
                      %b::text[]::jsonb[], %s::text[]::{schema}.job_status[])
 """
@@ -46,11 +46,12 @@ class Wake(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """By id. What is missing belongs to somebody else now."""
+    """By id. Busy ones are ours still and have not ended: somebody's open transaction is in the way, so report them again.
+    What is missing belongs to somebody else now."""
 
     accepted: set[int]
     next: list[Job]  # handed over by the lanes of the accepted ones
-    busy: set[int]  # ours still, and not ended: somebody's open transaction is in the way, so they are to be reported again
+    busy: set[int]
 
 
 class Retried(NamedTuple):
