@@ -235,8 +235,10 @@ class Task(Deferrer[P], Generic[P, R]):
         new job while another one waits: "raise" AlreadyEnqueued, which leaves your transaction intact; "skip": the id
         returned is the other's, and its `is_new` False; "replace": so too, and the other takes on the task, arguments
         and timeout of this one, and as long as it is scheduled (not between two attempts at it, with its lane waiting) also
-        its time, queue, priority, on_retry and on_failure. Its id, lock, and place in its lane stay, and it stays locked
-        until you commit.
+        its time, queue, priority, on_retry and on_failure. Its id, lock, and place in its lane stay.
+
+        The other starts after you have committed, after "skip" too, so it sees what your transaction has written. Keep such
+        transactions short: while one is open the job waits, and if there is always one, for ever.
 
             report.configure(queueing_lock="report:1", on_conflict="skip").defer(day=1)
 

@@ -1,6 +1,6 @@
 """What becomes of a job that has ended: who waits for its end, and the days of the history. Told as in test_interleavings."""
 
-from typing import cast
+from typing import LiteralString, cast
 
 import psycopg
 
@@ -178,6 +178,27 @@ def test_a_job_ends_while_its_day_is_prepared(stage: Stage) -> None:
     promise(worker.result(), "it ends, in its day")
     promise(stage.control.execute("SELECT count(*) FROM finished_jobs_default").fetchall() == [(0,)], "not beside it")
     promise(stage.drain() == [] and first == running.id, "nothing is left")
+
+
+@story(
+    Mutation("it fails", "prepare_history.sql", "EXCEPTION WHEN lock_not_available", "EXCEPTION WHEN division_by_zero"),
+    Mutation("all ask at once", "prepare_history.sql", "IF NOT pg_try", "IF false AND NOT pg_try"),
+)  # fmt: skip
+def test_days_are_prepared_by_one_and_only_when_nobody_uses_the_history(stage: Stage) -> None:
+    reader, one, two = stage.session(), stage.session(), stage.session()
+    prepare: LiteralString = "SELECT prepare_history(3)"
+    reader.begin()
+    reader.run("SELECT FROM finished_jobs")
+    promise(one.run(prepare) == [(None,)], "a dump may take hours, and those who finish jobs would wait behind us")
+    reader.commit()
+    one.begin()
+    promise(one.run(prepare) == [(4,)], "now there are today and three days more")
+    one.rollback()
+    one.begin()
+    one.run("SELECT pg_advisory_xact_lock(hashtextextended('inturn history inturn', 0))")
+    promise(two.run(prepare) == [(None,)], "somebody else asks already")
+    one.commit()
+    promise(two.run(prepare) == [(4,)] and two.run(prepare) == [(0,)], "once")
 
 
 OLD = "-40 days"

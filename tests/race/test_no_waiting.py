@@ -192,7 +192,7 @@ LANES: LiteralString = "FROM (SELECT DISTINCT lock FROM jobs WHERE task = 'touch
 ROWS = {
     "replace": by_key("replace"),
     "skip": by_key("skip"),
-    "pause": each(f"SELECT pause_lane(lock) {LANES}"),
+    "pause": each(f"SELECT pause_lane(lock, NULL, now() + interval '2 hours') {LANES}"),
     "resume": each(f"SELECT resume_lane(lock) {LANES}"),
     "skip head": each("SELECT skip_head(lock) FROM lanes WHERE lock LIKE '%% touched' AND worker_id IS NULL"),
     "cancel": each("SELECT cancel_job(id) FROM jobs WHERE task = 'touched' AND status <> 'doing'"),
@@ -203,7 +203,7 @@ ROWS = {
     "rows of jobs": each("SELECT FROM jobs WHERE task = 'touched' FOR UPDATE"),
     "rows of lanes": each("SELECT FROM lanes WHERE lock LIKE '%% touched' FOR UPDATE"),
     "rows of the history": each("SELECT FROM finished_jobs FOR UPDATE"),
-    "rows of workers": each("SELECT FROM workers FOR UPDATE"),
+    "rows of workers": each("SELECT FROM workers WHERE heartbeat_at > now() - interval '1 minute' FOR UPDATE"),
     "rows shared": each("SELECT FROM jobs WHERE task = 'touched' FOR KEY SHARE"),
     "a dump": each("LOCK TABLE jobs, lanes, workers, finished_jobs IN ACCESS SHARE MODE"),
     "a report": each("SELECT count(*) FROM all_jobs, lane_status, worker_status, queue_status"),

@@ -113,3 +113,17 @@ def test_a_transaction_with_an_old_snapshot_wakes_in_any_case(stage: Stage) -> N
         producer.defer(None)
         producer.commit()
     promise(heard == ["default"], "it cannot know that the worker has lain down")
+
+
+@story(Mutation("nobody can ask for silence", "wake.sql", "current_setting('inturn.quiet', true) = 'on'", "false"))
+def test_a_transaction_that_is_to_be_prepared_can_defer_without_a_word(stage: Stage) -> None:
+    """PREPARE TRANSACTION refuses one that has notified, and whether it has depends on who is asleep."""
+    producer, _ = stage.session(), stage.worker()
+    with stage.notifications() as heard:
+        producer.begin()
+        producer.run("SET LOCAL inturn.quiet = on")
+        producer.defer("a")
+        producer.commit()
+        promise(heard == [], "it is left to the poll")
+        producer.defer("b")
+    promise(heard == ["default"], f"the next is told of: {heard}")

@@ -47,13 +47,12 @@ class Wake(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """By id. What is missing belongs to somebody else now."""
+    """By id. Busy ones are ours still and have not ended: somebody's open transaction is in the way, so report them again.
+    What is missing belongs to somebody else now."""
 
     accepted: set[int]
     next: list[Job]  # handed over by the lanes of the accepted ones
-    busy: set[
-        int
-    ]  # ours still, and not ended: somebody's open transaction is in the way, so they are to be reported again
+    busy: set[int]
 
 
 class Retried(NamedTuple):

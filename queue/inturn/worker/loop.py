@@ -166,28 +166,23 @@ class Loop:
         ended = [outcome for outcome in outcomes if isinstance(outcome, Ended)]
         again = [outcome for outcome in outcomes if isinstance(outcome, Again)]
         accepted = {outcome.job.id for outcome in outcomes if isinstance(outcome, Committed)}
-        busy: set[int] = set()
-        handed: list[Job] = []
+        retried, done = work.Retried(set(), set()), work.Finished(set(), [], set())
         if again:
             retried = await self._link.run(work.retry(again))
-            accepted |= retried.accepted
-            busy |= retried.busy
         if ended:
             want = 0 if self.stopping else len(ended)
             done = await self._link.run(work.finish(self.id, self._options.queues, want, ended, self._options.forget))
-            handed = done.next
-            accepted |= done.accepted
-            busy |= done.busy
+        busy = retried.busy | done.busy
         self._hands.reports.hold(outcome for outcome in outcomes if outcome.job.id in busy)
         outcomes = [outcome for outcome in outcomes if outcome.job.id not in busy]
         self._hands.let_go(outcomes)
-        self._start(handed)
+        self._start(done.next)
         self._pace.note(len(outcomes))
-        if again or len(handed) < sum(outcome.job.lock is not None for outcome in outcomes):
+        if again or len(done.next) < sum(outcome.job.lock is not None for outcome in outcomes):
             self._appetite.hungry = True  # a lane went back, perhaps with a job that only we have room for
         elif not self._options.wait:
             self._appetite.hungry = True  # what jobs have deferred meanwhile is to be done too, before the end
-        self._log(outcomes, accepted)
+        self._log(outcomes, accepted | retried.accepted | done.accepted)
 
     async def _report_each(self) -> None:
         """The database refuses to store some of these ends: find out which, and store that it does."""

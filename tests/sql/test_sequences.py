@@ -1,0 +1,33 @@
+"""After an upgrade by logical replication, which carries rows and no sequences."""
+
+import psycopg
+
+
+def test_sequences_that_are_behind_their_rows_are_named_with_what_they_need(dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
+        behind = "SELECT sequence, last, needed FROM sequences_behind() ORDER BY sequence"
+        assert connection.execute(behind).fetchall() == []  # nothing was ever handed out
+
+        connection.execute("SELECT defer('t', lock => 'a'), defer('t', lock => 'b')")
+        connection.execute("SELECT pause_lane('a')")
+        ((id, claim_id, fence),) = connection.execute(
+            "SELECT id, claim_id, fence FROM claim(register_worker('w', 'here', 1, NULL, 1), NULL, 1)"
+        ).fetchall()
+        connection.execute(
+            "SELECT finish(NULL, NULL, 0, %s::bigint[], %s::uuid[], '{succeeded}', '{NULL}')", [[id], [claim_id]]
+        )
+        assert connection.execute(behind).fetchall() == []
+
+        connection.execute("ALTER SEQUENCE jobs_id_seq RESTART; ALTER SEQUENCE fences RESTART")
+        connection.execute("ALTER SEQUENCE lane_audit_id_seq RESTART")
+        assert connection.execute(behind).fetchall() == [
+            ("fences", 0, fence),
+            ("jobs_id_seq", 0, id),
+            ("lane_audit_id_seq", 0, 1),
+        ]
+
+        connection.execute("SELECT check_fence('printer', 70)")
+        connection.execute("SELECT setval(sequence, needed) FROM sequences_behind() WHERE sequence <> 'fences'")
+        assert connection.execute(behind).fetchall() == [("fences", 0, 70)]
+        connection.execute("SELECT setval('fences', 70)")
+        assert connection.execute(behind).fetchall() == []
