@@ -51,13 +51,14 @@ class Repeatable(Generator[Statement, Rows, T]):
         self._first: Statement | None = None
         self._may_repeat = True
 
-    def send(self, rows: Any) -> Statement:
-        if rows is not None:
-            self._may_repeat = False
-            return self._operation.send(rows)
+    def __next__(self) -> Statement:
         if self._first is None:
             self._first = next(self._operation)
         return self._first
+
+    def send(self, rows: Any) -> Statement:
+        self._may_repeat = False
+        return self._operation.send(rows)
 
     def throw(self, *error: Any) -> Statement:
         return self._operation.throw(*error)

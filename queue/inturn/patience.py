@@ -117,12 +117,9 @@ class Call:
 
     def __init__(self, steps: Generator[Any, Any, Any], terms: Terms) -> None:
         self._steps = steps
-        self._limit = terms.give_up_after
+        self._terms = terms
         self._wanted: Any = None  # what it waits for, once it has begun
-        self._since = monotonic()
-        self._pause = terms.ask_after or terms.give_up_after or LONGEST_PAUSE
-        self._alarm = self._since + self._pause
-        self._is_doubted = False
+        self._is_heard = True  # the peer, since we last looked at the clock: most calls are over before that
 
     def go_on(self) -> Generator[Any, Any, Any]:
         """The steps, until they end; or until Silent is raised."""
@@ -132,17 +129,24 @@ class Call:
             while True:
                 self._wanted = wanted
                 if ready := (yield wanted):
+                    self._is_heard = True
                     wanted = steps.send(ready)
-                    self.wait(self._pause)
                 else:
                     wanted = steps.send(NOTHING)
-                    if monotonic() >= self._alarm:
-                        raise Silent
+                    self._look_at_clock()
         except StopIteration as end:
             return end.value
 
+    def _look_at_clock(self) -> None:
+        if self._is_heard:
+            self.wait(self._terms.ask_after or self._terms.give_up_after or LONGEST_PAUSE)
+        elif monotonic() >= self._alarm:
+            raise Silent
+
     def wait(self, seconds: float) -> None:
         """From now on."""
+        self._is_heard = self._is_doubted = False
+        self._pause = seconds
         self._since = monotonic()
         self._alarm = self._since + seconds
 
@@ -157,7 +161,7 @@ class Call:
             self._is_doubted = True
             self._alarm = monotonic() + GRACE
             return
-        limit = self._limit if verdict == "unknown" else None
+        limit = self._terms.give_up_after if verdict == "unknown" else None
         if limit is not None and silence >= limit:
             raise psycopg.OperationalError(f"no answer for {silence:.1f} s")
         self._is_doubted = False

@@ -13,7 +13,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from inturn import conditions, drive
-from inturn.errors import DatabaseUnavailable
+from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.patience import Terms
 from inturn.session import AsyncSession, Session
 
@@ -60,23 +60,28 @@ async def open_async(terms: Terms, session: dict[str, Any], sizes: tuple[int, in
 
 def take(pool: Pool, seconds: float) -> psycopg.Connection[Any]:
     """A connection that was not ended while it lay in the pool."""
-    with _explained(pool, seconds):
+    try:
         own = pool.getconn(seconds)
         while _has_ended(own):
             own.close()
             pool.putconn(own)
             own = pool.getconn(seconds)
-        return own
+    except psycopg.Error as error:
+        raise _explained(pool, seconds, error) from _cause(pool, error)
+    return own
 
 
 async def take_async(pool: AsyncPool, seconds: float) -> psycopg.AsyncConnection[Any]:
-    with _explained(pool, seconds):
+    """Like `take`."""
+    try:
         own = await pool.getconn(seconds)
         while _has_ended(own):
             await own.close()
             await pool.putconn(own)
             own = await pool.getconn(seconds)
-        return own
+    except psycopg.Error as error:
+        raise _explained(pool, seconds, error) from _cause(pool, error)
+    return own
 
 
 def distrust(pool: Pool, own: psycopg.Connection[Any], reason: BaseException | None = None) -> None:
@@ -122,20 +127,18 @@ def _has_ended(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> b
     return own.closed
 
 
-@contextmanager
-def _explained(pool: Pool | AsyncPool, seconds: float) -> Iterator[None]:
-    try:
-        with drive.translated(connecting=True):
-            yield
-    except DatabaseUnavailable as error:
-        if not isinstance(error.__cause__, PoolTimeout):
-            raise
-        terms = _terms(pool)
-        failure = terms.failure if terms else None
-        reason = conditions.first_line(failure) if failure else f"none of the pool's {pool.max_size} became free"
-        raise DatabaseUnavailable(
-            f"No connection to the database within {seconds:g} s: {reason}", outcome_unknown=False
-        ) from failure or error.__cause__
+def _explained(pool: Pool | AsyncPool, seconds: float, error: psycopg.Error) -> InturnError:
+    cause = _cause(pool, error)
+    if not isinstance(error, PoolTimeout):
+        return conditions.translate(error, connecting=True)
+    reason = f"none of the pool's {pool.max_size} became free" if cause is error else conditions.first_line(cause)
+    return DatabaseUnavailable(f"No connection to the database within {seconds:g} s: {reason}", outcome_unknown=False)
+
+
+def _cause(pool: Pool | AsyncPool, error: psycopg.Error) -> BaseException:
+    """Of a PoolTimeout, which says nothing: why the last attempt to connect failed, if it did."""
+    terms = _terms(pool)
+    return terms.failure if isinstance(error, PoolTimeout) and terms and terms.failure else error
 
 
 def _note(pool: Pool | AsyncPool, reason: BaseException | None) -> None:
