@@ -2019,7 +2019,7 @@ CREATE TABLE inturn.finished_jobs_default (
     timeout interval
 );
 CREATE TABLE inturn.granted_roles (
-    role text NOT NULL,
+    role text NOT NULL COLLATE pg_catalog."C",
     kind text NOT NULL,
     CONSTRAINT granted_roles_kind CHECK ((kind = ANY (ARRAY['producer'::text, 'worker'::text, 'operator'::text, 'monitor'::text])))
 );
