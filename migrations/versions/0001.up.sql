@@ -205,7 +205,7 @@ CREATE TABLE fences_seen (
 ) WITH (fillfactor = 50);
 
 -- The roles of the database that were given what a producer, worker, operator or monitor may do (see grant_to). Each migration gives
--- it to them anew. Names, not oids: a copy of this table in another cluster must not name strangers.
+-- it to them anew. Names, not oids: a backup must be restored on a server without them, too.
 CREATE TABLE granted_roles (
     role text COLLATE "C" PRIMARY KEY,
     kind text NOT NULL,

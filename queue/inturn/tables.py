@@ -168,7 +168,7 @@ fences_seen = Table(
 granted_roles = Table(
     "granted_roles",
     metadata,
-    Column("role", Text, primary_key=True),
+    Column("role", key, primary_key=True),
     Column("kind", Text, nullable=False),
 )
 
