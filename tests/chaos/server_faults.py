@@ -79,11 +79,13 @@ def serializable(play: Play) -> None:
 
 
 def with_setting(play: Play, setting: str, seconds: float) -> None:
-    play.query(f"ALTER SYSTEM SET {setting}")
-    play.query("SELECT pg_reload_conf()")
-    play.hold(seconds)
-    play.query("ALTER SYSTEM RESET ALL")
-    play.query("SELECT pg_reload_conf()")
+    try:
+        play.query(f"ALTER SYSTEM SET {setting}")
+        play.query("SELECT pg_reload_conf()")
+        play.hold(seconds)
+    finally:
+        play.query("ALTER SYSTEM RESET ALL")
+        play.query("SELECT pg_reload_conf()")
     play.hold(1)
 
 

@@ -35,16 +35,17 @@ def lose(purpose: str, lost: str, *, mute: bool = False) -> Callable[[Play], Non
 def lose_notifications(play: Play) -> None:
     """While nothing is left to do, so that workers sleep and need them; they find the jobs all the same."""
     stopped = [(member, play.crew.stop(member)) for member in play.crew.producers()]
-    until = time.monotonic() + 2 * PATIENCE
-    while play.query("SELECT FROM jobs WHERE status IN ('todo', 'blocked') LIMIT 1") and time.monotonic() < until:
-        play.hold(0.1)
-    play.network.each(lambda route: _change(route.weather, {"swallows_notifications": True}))
-    for _ in range(4):
-        play.defer(0.01)
-        play.hold(1)
-    play.network.each(lambda route: route.heal())
-    for member, since in stopped:
-        play.crew.wake(member, since, "rested")
+    try:
+        until = time.monotonic() + 2 * PATIENCE
+        while play.query("SELECT FROM jobs WHERE status IN ('todo', 'blocked') LIMIT 1") and time.monotonic() < until:
+            play.hold(0.1)
+        play.network.each(lambda route: _change(route.weather, {"swallows_notifications": True}))
+        for _ in range(4):
+            play.defer(0.01)
+            play.hold(1)
+    finally:
+        for member, since in stopped:
+            play.crew.wake(member, since, "rested")
 
 
 def weather(seconds: float, **changes: object) -> Callable[[Play], None]:
