@@ -23,6 +23,13 @@ from psycopg.sql import SQL, Identifier
 from inturn.sql import SCHEMA, shipped
 
 PATIENCE = 20.0  # seconds after which a step that should go on counts as hanging
+DECLARE_AND_RESCUE = """
+SELECT rescued.id FROM (
+    SELECT count(*) AS dead FROM (
+        SELECT array_agg(id) AS ids, array_agg(heartbeat_at) AS beats FROM workers WHERE heartbeat_at < clock() - %s::interval
+    ) AS silent, declare_dead(ids, beats)
+) AS declared, rescue(CASE WHEN dead >= 0 THEN 5 END) AS rescued ORDER BY 1
+"""
 NO_WAIT = "500ms"  # a lock that is not got by then is one that somebody holds to the end of a transaction
 
 
@@ -194,11 +201,10 @@ class Session:
         return [id for (id,) in rows]
 
     def rescue(self, after: str | None = None) -> list[int]:
-        """Without `after` nothing is charged; with it workers die that have been silent for so long."""
-        if after is not None:
-            self.run("SELECT declare_dead(array_agg(id), array_agg(heartbeat_at)) FROM workers "
-                     "WHERE heartbeat_at < clock() - %s::interval", after)  # fmt: skip
-        return [id for (id,) in self.run("SELECT id FROM rescue(p_lost => %s) ORDER BY id", after is not None)]
+        """Without `after` nothing is charged; with it workers die that have been silent for so long, in the same statement."""
+        if after is None:
+            return [id for (id,) in self.run("SELECT id FROM rescue(p_lost => false) ORDER BY id")]
+        return [id for (id,) in self.run(DECLARE_AND_RESCUE, after)]
 
     # -- what operators say
 
