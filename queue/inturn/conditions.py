@@ -40,7 +40,7 @@ WANTING = ("53", "42501")
 
 PLAN_CHANGED = "RevalidateCachedQuery"  # "cached plan must not change result type" comes from there, in any language
 
-MISSING = (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn, pg.UndefinedObject)
+MISSING = (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn)
 
 
 def translate(error: psycopg.Error, *, connecting: bool = False) -> InturnError:

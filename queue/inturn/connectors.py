@@ -72,6 +72,8 @@ class PsycopgConnector:
     ) -> None:
         if dsn and conninfo:
             raise ConfigurationError("Give the connector either a DSN or conninfo: they are two names for one thing.")
+        if timeout <= 0:
+            raise ConfigurationError(f"timeout={timeout!r} is not a number of seconds to wait for the database.")
         self._dsn = dsn or conninfo
         self.schema = schema
         self._options = {**(kwargs or {}), **options}
@@ -186,7 +188,7 @@ class PsycopgConnector:
             settings["lock_timeout"] = f"{round(1000 * lock_timeout)}ms"
         if role in CAUTIOUS:
             settings["client_connection_check_interval"] = "1s"  # so that what we gave up does not commit much later
-        limits = {role: WORKING_SILENCE for role in WORKING} | {"pool": self._call_timeout}
+        limits = {**dict.fromkeys(WORKING, WORKING_SILENCE), "pool": self._call_timeout}
         return Terms(
             address,
             ask_after=self._timeout / 2,

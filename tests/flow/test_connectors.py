@@ -38,6 +38,8 @@ def test_a_database_can_be_named_in_several_ways(
 def test_what_names_no_database_or_names_it_twice_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="either a DSN or conninfo"):
         PsycopgConnector("dbname=a", conninfo="dbname=b")
+    with pytest.raises(ConfigurationError, match="timeout=0 is not"):
+        PsycopgConnector("dbname=a", timeout=0)
     with pytest.raises(ConfigurationError, match=r"an option that libpq does not know.*colour"):
         _ = PsycopgConnector("dbname=a", colour="red").dsn
 
