@@ -57,6 +57,7 @@ SELECT * FROM (VALUES
     ('function', 'skip_head',           '{operator}', NULL),
     ('function', 'retry_head',          '{operator}', NULL),
     ('function', 'cancel_waiting',      '{operator}', NULL),
+    ('function', 'sequences_behind',    '{operator,monitor}', NULL),   -- for `queue doctor`
 
     -- Whether the schema fits the version of whoever connects.
     ('table', 'schema_version',         '{producer,worker,operator,monitor}', NULL),
@@ -84,7 +85,7 @@ SELECT * FROM (VALUES
     ('table', 'queue_status',           '{operator,monitor}', NULL),
     ('table', 'workers',                '{operator,monitor}', NULL),
     ('table', 'worker_status',          '{operator,monitor}', NULL),
-    ('table', 'suspect_jobs',         '{operator,monitor}', NULL),
+    ('table', 'suspect_jobs',           '{operator,monitor}', NULL),
     ('table', 'schedules',              '{worker,operator,monitor}', NULL),
     ('table', 'surface',                '{operator,monitor}', NULL)
 ) AS listed (kind, name, roles, columns);
