@@ -47,6 +47,7 @@ class Loop:
         self.aborting: str | None = None  # why
         self._abort_asked = False  # perhaps a job of ours is to end
         self._lost = False  # we were taken for dead
+        self._busy = False  # somebody's open transaction keeps what has ended from being reported
         self._outages = 0  # failed calls in a row: after one, the outcome of the last is unknown
         self._unclear: set[int] = set()  # jobs whose ends were on the way then
 
@@ -80,7 +81,7 @@ class Loop:
             await self._abort_jobs()
         elif self._holds_up_jobs:
             await self._put_back()
-        elif self._may_claim and self._pace.prefers_claim(len(self._hands)):
+        elif self._may_claim and (self._busy or self._pace.prefers_claim(len(self._hands))):
             await self._claim()
         elif self._hands.ended:
             await self._finish()
@@ -139,6 +140,7 @@ class Loop:
             self._unclear |= {outcome.job.id for outcome in outcomes}
             raise
         busy = retried.busy | done.busy
+        self._busy = bool(busy)
         self._hands.ended[:0] = [outcome for outcome in outcomes if outcome.job.id in busy]
         outcomes = [outcome for outcome in outcomes if outcome.job.id not in busy]
         self._hands.let_go(outcomes)
