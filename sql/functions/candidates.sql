@@ -51,7 +51,7 @@ BEGIN
             LIMIT p_window
         ) AS t
         LEFT JOIN lanes AS lane ON lane.lock = t.lock
-    ), best AS MATERIALIZED (
+    ), best AS (
         SELECT * FROM (
             SELECT free.id, free.priority, NULL AS lock FROM free
             UNION ALL
@@ -74,7 +74,7 @@ BEGIN
         ) AS more
         LEFT JOIN (
             SELECT free.id, free.priority FROM free ORDER BY free.priority DESC, free.id
-            OFFSET (SELECT count(*) FROM best WHERE lock IS NULL) LIMIT 1
+            OFFSET (SELECT cardinality(free) FROM chosen) LIMIT 1
         ) AS left_over ON true
         WHERE left_over.id IS NULL OR (more.priority, left_over.id) > (left_over.priority, more.id)
     ), rest AS (
