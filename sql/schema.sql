@@ -238,35 +238,41 @@ BEGIN
             LIMIT p_window
         ) AS t
         LEFT JOIN lanes AS lane ON lane.lock = t.lock
-    ), best AS MATERIALIZED (
-        SELECT *, row_number() OVER (ORDER BY priority DESC, id) AS place FROM (
+    ), best AS (
+        SELECT * FROM (
             SELECT free.id, free.priority, NULL AS lock FROM free
             UNION ALL
             -- Each lane takes an advisory lock, and the server's shared lock table is finite.
             (SELECT token.id, token.priority, token.lock FROM token WHERE open ORDER BY token.priority DESC, token.id LIMIT 128)
         ) AS startable
         ORDER BY priority DESC, id
-        LIMIT 4 * p_limit
+        LIMIT p_limit
     ), chosen AS (
-        SELECT array_agg(id) FILTER (WHERE lock IS NULL AND place <= p_limit) AS free,
-               array_agg(lock) FILTER (WHERE lock IS NOT NULL AND place <= p_limit) AS lanes,
-               array_agg(id) FILTER (WHERE lock IS NOT NULL AND place <= p_limit) AS seen,
-               array_agg(lock) FILTER (WHERE is_spare) AS spare,
-               array_agg(id) FILTER (WHERE is_spare) AS spare_seen
+        SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
+               array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
+               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen,
+               count(lock) AS count
+        FROM best
+    ), spare AS (
+        SELECT array_agg(more.lock) AS locks, array_agg(more.id) AS seen
         FROM (
-            SELECT *, place > p_limit AND lock IS NOT NULL
-                AND count(*) FILTER (WHERE lock IS NULL AND place > p_limit) OVER (ORDER BY place) = 0 AS is_spare
-            FROM best
-        ) AS placed
+            SELECT token.id, token.lock, token.priority FROM token WHERE open ORDER BY token.priority DESC, token.id
+            OFFSET (SELECT count FROM chosen) LIMIT least(3 * p_limit, 128 - (SELECT count FROM chosen))
+        ) AS more
+        LEFT JOIN (
+            SELECT free.id, free.priority FROM free ORDER BY free.priority DESC, free.id
+            OFFSET (SELECT cardinality(free) FROM chosen) LIMIT 1
+        ) AS left_over ON true
+        WHERE left_over.id IS NULL OR (more.priority, left_over.id) > (left_over.priority, more.id)
     ), rest AS (
         SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
                array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
                count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more
         FROM token
     )
-    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'), chosen.spare, chosen.spare_seen,
+    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'), spare.locks, spare.seen,
            rest.behind, rest.behind_locks, rest.more
-    FROM chosen, rest;
+    FROM chosen, spare, rest;
 END $$;
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER

@@ -702,7 +702,12 @@ def test_many_claims_at_once_find_lanes_while_none_has_committed(stage: Stage) -
 
 
 @story(
-    Mutation("a lane goes before a free job that is older", "candidates.sql", " = 0 AS is_spare", " >= 0 AS is_spare")
+    Mutation(
+        "a lane goes before a free job that is older",
+        "candidates.sql",
+        "WHERE left_over.id IS NULL OR",
+        "WHERE true OR",
+    )
 )
 def test_a_claim_that_loses_lanes_takes_no_younger_ones_while_an_older_free_job_waits(stage: Stage) -> None:
     producer, stuck, worker = stage.session(), stage.worker(), stage.worker()
@@ -868,8 +873,8 @@ def test_a_finish_gives_a_lane_back_whose_next_job_is_for_others(stage: Stage) -
     Mutation(
         "a claim starts the best of each queue",
         "candidates.sql",
-        "lock IS NULL AND place <= p_limit)",
-        "lock IS NULL)",
+        "ORDER BY priority DESC, id\n        LIMIT p_limit\n    ), chosen",
+        "ORDER BY priority DESC, id\n    ), chosen",
     )
 )
 def test_a_claim_never_starts_more_jobs_than_asked(stage: Stage) -> None:

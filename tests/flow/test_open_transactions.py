@@ -1,0 +1,87 @@
+"""A real worker beside a user's open transaction: it goes on with everything else, and with the rest when that is over."""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import psycopg
+import pytest
+
+from inturn import App, JobContext
+from tests.flow.conftest import Query
+
+pytestmark = pytest.mark.anyio
+Until = Callable[[Callable[[], object]], Awaitable[None]]
+STATUSES = "SELECT task, status::text FROM all_jobs ORDER BY id"
+
+
+async def test_a_worker_goes_on_beside_a_pause_that_is_not_committed(
+    app: App, dsn: str, query: Query, until: Until
+) -> None:
+    may_end = anyio.Event()
+
+    @app.task(name="held", lock="lane")
+    async def held() -> None:
+        await may_end.wait()
+
+    @app.task(name="free")
+    async def free() -> None: ...
+
+    held.defer()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(app.run_worker_async)
+        await until(lambda: query(STATUSES) == [("held", "doing")])
+        with psycopg.connect(dsn) as person:
+            person.execute("SELECT inturn.pause_lane('lane')")
+            may_end.set()
+            free.defer()
+            await until(lambda: query(STATUSES) == [("held", "doing"), ("free", "succeeded")])
+            free.defer()
+            await until(lambda: query(STATUSES)[2:] == [("free", "succeeded")])
+            assert query(STATUSES)[0] == ("held", "doing")  # its end is still to be reported
+        await until(lambda: query(STATUSES)[0] == ("held", "succeeded"))
+    assert query("SELECT lock, state::text FROM lanes") == [("lane", "paused")]
+
+
+async def test_a_task_that_ends_its_job_itself_waits_for_a_pause_that_is_not_committed(
+    app: App, dsn: str, query: Query, until: Until
+) -> None:
+    may_end = anyio.Event()
+
+    @app.task(name="held", lock="lane", pass_context=True)
+    async def held(context: JobContext) -> None:
+        async with context.transaction():
+            await may_end.wait()
+
+    held.defer()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(app.run_worker_async)
+        await until(lambda: query(STATUSES) == [("held", "doing")])
+        with psycopg.connect(dsn) as person:
+            person.execute("SELECT inturn.pause_lane('lane')")
+            may_end.set()
+            waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%finish%'"
+            await until(lambda: query(waits))
+        await until(lambda: query(STATUSES) == [("held", "succeeded")])
+
+
+async def test_a_worker_goes_on_beside_a_replace_that_is_not_committed(
+    app: App, dsn: str, query: Query, until: Until
+) -> None:
+    seen: list[int] = []
+
+    @app.task(name="count", lock="lane")
+    async def count(n: int) -> None:
+        seen.append(n)
+
+    job = count.configure(queueing_lock="key", on_conflict="replace")
+    job.defer(n=1)
+    with psycopg.connect(dsn) as person:
+        count.configure(queueing_lock="key", on_conflict="replace", connection=person).defer(n=2)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(app.run_worker_async)
+            for n in (3, 4):
+                count.configure(lock=f"lane {n}").defer(n=n)
+                await until(lambda n=n: n in seen)  # type: ignore[misc]
+            person.commit()
+            await until(lambda: 2 in seen)
+    assert seen == [3, 4, 2]
