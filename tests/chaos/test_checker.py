@@ -155,6 +155,13 @@ FORGED: dict[str, tuple[Story, str]] = {
     "ended twice": (sound().final("one", 11), "ended twice"),
     "ended and never ran": (two().run(5, 6, "two", 12).final("one", 11).final("two", 12), "wrong end"),
     "the end of a stale attempt": (second_attempt("raised").final("one", 11), "wrong end"),
+    "failed by a stale attempt": (
+        Story().defer(1, "one", fails=9).run(3, 4, "one", 11, how="raised").run(6, 7, "one", 12, "b", "raised", attempt=2)
+        .final("one", 11, "failed"), "wrong end"),
+    "succeeded by an attempt that never ran": (
+        two().run(3, 4, "one", 11).run(5, 6, "two", 12).final("one", 11).final("two", 99), "wrong end"),
+    "repeated long after its end, and its process was killed later": (
+        Story().defer(1, "one").run(3, 4, "one", 11).kill(40).run(46, 47, "one", 12, "b", attempt=2).final("one", 12), "repeated"),
     "succeeded by an attempt that raised": (
         Story().defer(1, "one", fails=1).run(3, 4, "one", 11, how="raised").final("one", 11), "wrong end"),
     "succeeded by an attempt that died": (Story().defer(1, "one").run(3, None, "one", 11).kill(4).final("one", 11), "wrong end"),
