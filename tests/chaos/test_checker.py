@@ -146,6 +146,9 @@ FORGED: dict[str, tuple[Story, str]] = {
         two().run(3, 4, "one", 11, how="raised").run(5, 6, "two", 12).run(7, 8, "one", 13, attempt=2)
         .final("one", 13).final("two", 12), "overtaken"),
     "a fence twice": (two().run(3, 4, "one", 11).run(5, 6, "two", 11).final("one", 11).final("two", 11), "fence"),
+    "a fence twice, and no lane": (
+        Story().defer(1, "one", lane=None).defer(2, "two", lane=None, ids=(2,)).run(3, 4, "one", 11, lane=None)
+        .run(5, 6, "two", 11, "b", lane=None).final("one", 11).final("two", 11), "fence"),
     "a fence that falls": (two().run(3, 4, "one", 12).run(5, 6, "two", 11).final("one", 12).final("two", 11), "fence"),
     "attempts that do not rise": (
         Story().defer(1, "one").run(3, 4, "one", 11, how="raised").run(6, 7, "one", 12, "b").final("one", 12), "attempts"),
