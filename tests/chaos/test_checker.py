@@ -96,8 +96,8 @@ SOUND: dict[str, Story] = {
     "killed before it could report": second_attempt().kill(4.5),
     "stopped beyond the heartbeat": Story().defer(1, "one").run(3, 14, "one", 11, accepted=False).stop(3.5, 13.5)
         .run(10, 11, "one", 12, "b", attempt=2).final("one", 12),
-    "stopped, and again before it could learn": Story().defer(1, "one").run(3, 30, "one", 11, accepted=False).stop(3.5, 8)
-        .stop(9, 14).run(10, 11, "one", 12, "b", attempt=2).final("one", 12),
+    "stopped, and again before it could learn": Story().defer(1, "one").run(3, 30, "one", 11, accepted=False).stop(3.5, 6.5)
+        .stop(7.5, 9.9).run(10, 11, "one", 12, "b", attempt=2).final("one", 12),
     "cut off beyond the heartbeat": Story().defer(1, "one").run(3, 14, "one", 11, accepted=False).stop(3.5, 13.5, how="cut")
         .run(10, 11, "one", 12, "b", attempt=2).final("one", 12),
     "began after it was stopped, and was refused": two().run(10, 11, "one", 12, "b", attempt=2).run(12, 16, "two", 13, "b")
@@ -185,6 +185,9 @@ FORGED: dict[str, tuple[Story, str]] = {
     "a worker ended badly when asked": (
         sound().tell(50, "conductor", "exited", victim="a", status=1, asked=True), "a process ended"),
     "a run without an end": (two().run(3, 4, "one", 11).run(5, None, "two", 12).final("one", 11).final("two", 12), "never ended"),
+    "a run without an end in a worker that ended when asked": (
+        two().run(3, 4, "one", 11).run(5, None, "two", 12).tell(50, "conductor", "exited", victim="a", status=0, asked=True)
+        .final("one", 11).final("two", 12), "never ended"),
     "left": (two().run(3, 4, "one", 11).final("one", 11).tell(99, "conductor", "left", op="two", index=0, state="doing"), "stuck"),
     "everybody idle beside a job that is ready": (idle(), "standstill"),
     "repaired by the net": (sound().tell(99, "conductor", "problem", rule="repaired", text="lane L slept"), "repaired"),
