@@ -16,7 +16,7 @@ BINARY = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin
 LIMIT = 10.0  # seconds; only keeps a failing run from hanging
 SETTINGS = """
 [databases]
-* = host=127.0.0.1 port={server} user=postgres
+* = host=127.0.0.1 port={server} user=pooled
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {own}
@@ -35,6 +35,7 @@ pidfile = {folder}/pid
 class Pooler:
     def __init__(self, server: Server) -> None:
         self.port = free_port()
+        self._server = server
         self._folder = Path(tempfile.mkdtemp(prefix="inturn-chaos-pooler-"))
         self._folder.chmod(0o777)  # it refuses to run as root, and writes its files there
         self._config = self._folder / "config"
@@ -42,6 +43,10 @@ class Pooler:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
+        """As docs/outages.md tells whoever has a pooler: its role has the isolation level that workers need."""
+        with self._server.connect() as connection:
+            connection.execute("CREATE ROLE pooled SUPERUSER LOGIN")
+            connection.execute("ALTER ROLE pooled SET default_transaction_isolation = 'read committed'")
         self.start()
         return self
 

@@ -9,7 +9,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -29,8 +28,16 @@ _libc = ctypes.CDLL(None)
 
 
 def with_parent(end: signal.Signals) -> Callable[[], object]:
-    """Runs in a child before its program, which then gets this signal at the end of whoever started it."""
-    return partial(_libc.prctl, 1, int(end))
+    """Runs in a child before its program, which then gets this signal at the end of whoever started it.
+
+    Under nohup it would inherit that SIGHUP is ignored.
+    """
+
+    def prepare() -> None:
+        _libc.prctl(1, int(end))
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+    return prepare
 
 
 def free_port() -> int:

@@ -96,8 +96,8 @@ SOUND: dict[str, Story] = {
     "killed before it could report": second_attempt().kill(4.5),
     "stopped beyond the heartbeat": Story().defer(1, "one").run(3, 14, "one", 11, accepted=False).stop(3.5, 13.5)
         .run(10, 11, "one", 12, "b", attempt=2).final("one", 12),
-    "stopped, and again before it could learn": Story().defer(1, "one").run(3, 30, "one", 11, accepted=False).stop(3.5, 8)
-        .stop(9, 14).run(10, 11, "one", 12, "b", attempt=2).final("one", 12),
+    "stopped, and again before it could learn": Story().defer(1, "one").run(3, 30, "one", 11, accepted=False).stop(3.5, 6.5)
+        .stop(7.5, 9.9).run(10, 11, "one", 12, "b", attempt=2).final("one", 12),
     "cut off beyond the heartbeat": Story().defer(1, "one").run(3, 14, "one", 11, accepted=False).stop(3.5, 13.5, how="cut")
         .run(10, 11, "one", 12, "b", attempt=2).final("one", 12),
     "began after it was stopped, and was refused": two().run(10, 11, "one", 12, "b", attempt=2).run(12, 16, "two", 13, "b")
@@ -146,6 +146,9 @@ FORGED: dict[str, tuple[Story, str]] = {
         two().run(3, 4, "one", 11, how="raised").run(5, 6, "two", 12).run(7, 8, "one", 13, attempt=2)
         .final("one", 13).final("two", 12), "overtaken"),
     "a fence twice": (two().run(3, 4, "one", 11).run(5, 6, "two", 11).final("one", 11).final("two", 11), "fence"),
+    "a fence twice, and no lane": (
+        Story().defer(1, "one", lane=None).defer(2, "two", lane=None, ids=(2,)).run(3, 4, "one", 11, lane=None)
+        .run(5, 6, "two", 11, "b", lane=None).final("one", 11).final("two", 11), "fence"),
     "a fence that falls": (two().run(3, 4, "one", 12).run(5, 6, "two", 11).final("one", 12).final("two", 11), "fence"),
     "attempts that do not rise": (
         Story().defer(1, "one").run(3, 4, "one", 11, how="raised").run(6, 7, "one", 12, "b").final("one", 12), "attempts"),
@@ -155,6 +158,13 @@ FORGED: dict[str, tuple[Story, str]] = {
     "ended twice": (sound().final("one", 11), "ended twice"),
     "ended and never ran": (two().run(5, 6, "two", 12).final("one", 11).final("two", 12), "wrong end"),
     "the end of a stale attempt": (second_attempt("raised").final("one", 11), "wrong end"),
+    "failed by a stale attempt": (
+        Story().defer(1, "one", fails=9).run(3, 4, "one", 11, how="raised").run(6, 7, "one", 12, "b", "raised", attempt=2)
+        .final("one", 11, "failed"), "wrong end"),
+    "succeeded by an attempt that never ran": (
+        two().run(3, 4, "one", 11).run(5, 6, "two", 12).final("one", 11).final("two", 99), "wrong end"),
+    "repeated long after its end, and its process was killed later": (
+        Story().defer(1, "one").run(3, 4, "one", 11).kill(40).run(46, 47, "one", 12, "b", attempt=2).final("one", 12), "repeated"),
     "succeeded by an attempt that raised": (
         Story().defer(1, "one", fails=1).run(3, 4, "one", 11, how="raised").final("one", 11), "wrong end"),
     "succeeded by an attempt that died": (Story().defer(1, "one").run(3, None, "one", 11).kill(4).final("one", 11), "wrong end"),
@@ -175,6 +185,9 @@ FORGED: dict[str, tuple[Story, str]] = {
     "a worker ended badly when asked": (
         sound().tell(50, "conductor", "exited", victim="a", status=1, asked=True), "a process ended"),
     "a run without an end": (two().run(3, 4, "one", 11).run(5, None, "two", 12).final("one", 11).final("two", 12), "never ended"),
+    "a run without an end in a worker that ended when asked": (
+        two().run(3, 4, "one", 11).run(5, None, "two", 12).tell(50, "conductor", "exited", victim="a", status=0, asked=True)
+        .final("one", 11).final("two", 12), "never ended"),
     "left": (two().run(3, 4, "one", 11).final("one", 11).tell(99, "conductor", "left", op="two", index=0, state="doing"), "stuck"),
     "everybody idle beside a job that is ready": (idle(), "standstill"),
     "repaired by the net": (sound().tell(99, "conductor", "problem", rule="repaired", text="lane L slept"), "repaired"),
