@@ -7,9 +7,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+import psutil
 import pytest
 
 from inturn.worker.signals import INSTANT
@@ -142,6 +144,9 @@ def start(folder: Path) -> Iterator[Start]:
 
     yield start
     for process in started:
+        with suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(process.pid).children(recursive=True):  # one that a task keeps would stay
+                child.kill()
         process.kill()
         process.wait()
 

@@ -23,7 +23,7 @@ from inturn.periodic import Periodics, Schedule
 logger = logging.getLogger(__name__)
 LONGEST_SLEEP = timedelta(minutes=1)  # the server's clock may be set meanwhile
 SHORTEST_SLEEP = timedelta(milliseconds=5)  # the server's clock may go slower than ours
-LONGEST_PAUSE = 30.0
+LONGEST_PAUSE = 1.0
 BUSY_PAUSE = timedelta(seconds=1)  # before the next try at what somebody keeps locked
 
 
