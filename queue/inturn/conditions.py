@@ -30,22 +30,27 @@ LOST = ("08", "57", "40003")
 # The server has undone the statement, and a new session may do better: a primary that became a standby (25006),
 # a transaction that was idle or open for too long (25P03, 25P04), an I/O error (58), an internal error, as seen while
 # a migration changes what a plan has read (XX), prepared statements that a pooler has mixed up (26000, 42P05), and
-# the type of a result that a migration has changed (42804).
+# the type of a result that a migration has changed (42804, 42P13).
 READ_ONLY = "25006"
-WORN_OUT = (READ_ONLY, "25P03", "25P04", "58", "XX", "26000", "42P05", "42804")
+WORN_OUT = (READ_ONLY, "25P03", "25P04", "58", "XX", "26000", "42P05", "42804", "42P13")
 
 # The server has undone the statement for want of something that comes back: memory, disk space or connections (53), a
 # right that was revoked (42501).
-WANTING = ("53", "42501")
+FORBIDDEN = "42501"
+WANTING = ("53", FORBIDDEN)
 
-PLAN_CHANGED = "RevalidateCachedQuery"  # "cached plan must not change result type" comes from there, in any language
+# Where the server says that a plan, or a row, is of a table as it was before a migration; its words have many languages.
+PLAN_CHANGED = (
+    "RevalidateCachedQuery",  # cached plan must not change result type
+    "CheckVarSlotCompatibility",  # attribute … of type record has been dropped
+)
 
 MISSING = (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn)
 
 
 def translate(error: psycopg.Error, *, connecting: bool = False) -> InturnError:
     """Return inturn's error for the driver's. `connecting`: no statement was sent, so nothing can have taken effect."""
-    return _about_the_schema(error) or _condition(error, connecting) or _answer(error)
+    return _condition(error, connecting) or _about_the_schema(error) or _answer(error)
 
 
 def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | None:
@@ -54,6 +59,8 @@ def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | 
         return DatabaseBusy(f"The database is busy: {reason}", connection_lost=False, outcome_unknown=False)
     if state.startswith(WORN_OUT) or _plan_has_changed(error):
         return DatabaseUnavailable(f"The database cannot do this now: {reason}", outcome_unknown=False)
+    if state == FORBIDDEN:
+        reason += ". If a right is missing: queue schema grants"
     if state.startswith(WANTING):
         return DatabaseUnavailable(
             f"The database cannot do this now: {reason}", connection_lost=False, outcome_unknown=False
@@ -87,7 +94,7 @@ def _answer(error: psycopg.Error) -> InturnError:
 
 
 def _plan_has_changed(error: psycopg.Error) -> bool:
-    return isinstance(error, pg.FeatureNotSupported) and error.diag.source_function == PLAN_CHANGED
+    return error.diag.source_function in PLAN_CHANGED
 
 
 def first_line(error: BaseException) -> str:

@@ -184,6 +184,12 @@ class Loop:
             self._appetite.hungry = True  # what jobs have deferred meanwhile is to be done too, before the end
         self._log(outcomes, accepted | retried.accepted | done.accepted)
 
+    async def report_last(self) -> None:
+        """Try once more to report what has ended; the worker takes over nothing for it."""
+        self.stopping = True
+        if outcomes := self._hands.take_ended():
+            await self._report(outcomes)
+
     async def _report_each(self) -> None:
         """The database refuses to store some of these ends: find out which, and store that it does."""
         outcomes = self._hands.take_ended()

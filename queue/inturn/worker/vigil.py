@@ -45,10 +45,11 @@ class Vigil:
         """Before we may sleep, when we lie down: the last look."""
         self._idle_at = time.monotonic()
         if self._awake:
-            await self._link.run(work.set_awake(worker_id, False))
-            self._awake = False
+            self._awake = not await self._link.run(work.set_awake(worker_id, False))
         # Only now, after that has committed, the look that decides whether to sleep.
         wake = await self._link.run(work.next_wake(queues, self._horizon))
+        if self._awake:  # somebody has our row locked, and nobody will tell us of a job
+            return wake._replace(told=False)
         self._horizon = wake.horizon
         return wake
 

@@ -187,6 +187,8 @@ class Worker:
         with anyio.move_on_after(LEAVE_SECONDS, shield=True):
             for thread in (self._scheduler, self._heartbeat, self._upkeep):
                 await anyio.to_thread.run_sync(thread.stop)
+            with suppress(InturnError):  # what has ended need not run again only because the worker has failed
+                await self._loop.report_last()
             try:
                 count = await self._link.run(
                     upkeep.leave(self._loop.id, self._blame(), self._options.max_lost_attempts)
