@@ -36,7 +36,7 @@ RAISE: LiteralString = "SELECT pg_temp.raise(%s)"
 LOST, WORN_OUT, WANTING, BUSY = (True, True), (True, False), (False, False), (False, False)
 CODES = {
     **dict.fromkeys(("08006", "08P01", "57P01", "57P02", "57P03", "57P05", "40003"), LOST),
-    **dict.fromkeys(("25006", "25P03", "58030", "XX000", "XX002", "26000", "42P05", "42804"), WORN_OUT),
+    **dict.fromkeys(("25006", "25P03", "58030", "XX000", "XX002", "26000", "42P05", "42804", "42P13"), WORN_OUT),
     **dict.fromkeys(("53100", "53200", "53300", "53400", "42501"), WANTING),
     **dict.fromkeys(("55P03", "57014", "40001", "40P01"), BUSY),
 }

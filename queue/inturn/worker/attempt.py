@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from inturn.worker.resources import Holding
 
 MAX_ERROR = 8192
+MOST_OUTAGES = 5  # attempts that an outage may cost a task without `retry`; then it may be what ends the connection
+OUTAGE_PAUSE = timedelta(seconds=1)
 
 
 class Abandoned(BaseException):
@@ -45,6 +47,7 @@ class Attempt:
         "holding",
         "is_overdue",
         "job",
+        "lost_database",
         "task",
     )
 
@@ -61,6 +64,7 @@ class Attempt:
         self._timed_out = False
         self.deadline: float | None = None  # while it runs, if it has a timeout
         self.is_overdue = False  # it runs on past that, which was said
+        self.lost_database = False  # in a transaction of the task's, which is rolled back
         self.committed = False  # by the task itself: the job has ended, whatever its code does from there on
 
     def give_back(self, reason: str) -> None:
@@ -170,6 +174,8 @@ class Attempt:
         strategy = self.task.retry_strategy
         try:
             d = strategy.get_retry_decision(exception=error, job=self.job) if strategy else None
+            if d is None and self.lost_database and self.job.attempts < MOST_OUTAGES:
+                return Again(self.job, OUTAGE_PAUSE, text)  # an outage is no failure of the task
             if d is None:
                 return Ended(self.job, Status.FAILED, text)
             return Again(self.job, d.retry_in or timedelta(0), text, d.retry_at, d.priority, d.queue, d.lock)

@@ -21,7 +21,7 @@ import psycopg
 
 from inturn import drive
 from inturn.connectors import PsycopgConnector
-from inturn.errors import ConnectorException, JobLost
+from inturn.errors import ConnectorException, DatabaseUnavailable, JobLost
 from inturn.model import Ended, Status
 from inturn.operations import Operation, work
 
@@ -67,6 +67,7 @@ class Transaction:
                 is_done = True
                 drive.run(self._end(), connection, self._connector.schema)
         except BaseException as error:
+            self._attempt.lost_database = isinstance(error, DatabaseUnavailable)
             if not is_done or isinstance(error, JobLost):
                 raise
             self._attempt.committed = self._ask(error)
@@ -85,6 +86,7 @@ class Transaction:
                 with anyio.CancelScope(shield=True):
                     await drive.run_async(self._end(), connection, self._connector.schema)
         except BaseException as error:
+            self._attempt.lost_database = isinstance(error, DatabaseUnavailable)
             if not is_done or isinstance(error, JobLost):
                 raise
             with anyio.CancelScope(shield=True):
