@@ -2,6 +2,7 @@
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 import tempfile
@@ -129,6 +130,11 @@ def answer(folder: Path, dsn: str) -> Answer:
     return answer
 
 
+def hear_hangups() -> None:
+    """Though the tests may run under nohup, which has them ignored."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start(folder: Path) -> Iterator[Start]:
     """Start `queue`; what it says is in the files `out` and `log` of the folder."""
@@ -137,7 +143,13 @@ def start(folder: Path) -> Iterator[Start]:
     def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
         with (folder / "out").open("w") as out, (folder / "log").open("w") as log:
             process = subprocess.Popen(
-                [SCRIPT, *arguments], cwd=folder, env=clean(environment), stdout=out, stderr=log, text=True
+                [SCRIPT, *arguments],
+                cwd=folder,
+                env=clean(environment),
+                stdout=out,
+                stderr=log,
+                text=True,
+                preexec_fn=hear_hangups,
             )
         started.append(process)
         return process
