@@ -198,7 +198,7 @@ BEGIN
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
     RETURN v_count;
 END $$;
-CREATE FUNCTION inturn.candidates(p_queues text[], p_limit integer, p_window integer, p_lost text[], p_lock boolean) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], spare text[], spare_seen bigint[], behind bigint[], behind_locks text[], more boolean)
+CREATE FUNCTION inturn.candidates(p_queues text[], p_shares integer[], p_limit integer, p_window integer, p_lost text[]) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -206,38 +206,16 @@ BEGIN
     RETURN QUERY
     WITH free AS MATERIALIZED (
         SELECT f.id, f.priority
-        FROM unnest(CASE WHEN p_lock THEN p_queues END) AS q(queue)
+        FROM unnest(p_queues, p_shares) AS q(queue, share)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.priority FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
             ORDER BY jobs.priority DESC, jobs.id
-            LIMIT p_limit
+            LIMIT q.share
             FOR UPDATE SKIP LOCKED
         ) AS f
-        UNION ALL
-        SELECT f.id, f.priority
-        FROM unnest(CASE WHEN NOT p_lock THEN p_queues END) AS q(queue)
-        CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.priority FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
-            ORDER BY jobs.priority DESC, jobs.id
-            LIMIT p_limit
-        ) AS f
     ), token AS MATERIALIZED (
-        SELECT t.id, t.lock, t.priority,
-            -- Whether the lane can be won for this token: of several tokens of a lane, for the best one.
-            (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
-                AND t.lock <> ALL (p_lost)
-                AND row_number() OVER (
-                    PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id ORDER BY t.priority DESC, t.id) = 1 AS open
-        FROM unnest(p_queues) AS q(queue)
-        CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.lock, jobs.priority FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
-            ORDER BY jobs.priority DESC, jobs.id
-            LIMIT p_window
-        ) AS t
-        LEFT JOIN lanes AS lane ON lane.lock = t.lock
+        SELECT * FROM lane_tokens(p_queues, p_window, p_lost)
     ), best AS (
         SELECT * FROM (
             SELECT free.id, free.priority, NULL AS lock FROM free
@@ -250,29 +228,17 @@ BEGIN
     ), chosen AS (
         SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
                array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
-               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen,
-               count(lock) AS count
+               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen
         FROM best
-    ), spare AS (
-        SELECT array_agg(more.lock) AS locks, array_agg(more.id) AS seen
-        FROM (
-            SELECT token.id, token.lock, token.priority FROM token WHERE open ORDER BY token.priority DESC, token.id
-            OFFSET (SELECT count FROM chosen) LIMIT least(3 * p_limit, 128 - (SELECT count FROM chosen))
-        ) AS more
-        LEFT JOIN (
-            SELECT free.id, free.priority FROM free ORDER BY free.priority DESC, free.id
-            OFFSET (SELECT cardinality(free) FROM chosen) LIMIT 1
-        ) AS left_over ON true
-        WHERE left_over.id IS NULL OR (more.priority, left_over.id) > (left_over.priority, more.id)
     ), rest AS (
         SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
                array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
                count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more
         FROM token
     )
-    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'), spare.locks, spare.seen,
+    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
            rest.behind, rest.behind_locks, rest.more
-    FROM chosen, spare, rest;
+    FROM chosen, rest;
 END $$;
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -316,7 +282,7 @@ CREATE TABLE inturn.jobs (
     CONSTRAINT jobs_live CHECK ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'scheduled'::inturn.job_status, 'doing'::inturn.job_status]))),
     CONSTRAINT jobs_lock_length CHECK (((octet_length(lock) >= 1) AND (octet_length(lock) <= 1024))),
     CONSTRAINT jobs_owned CHECK (((status = 'doing'::inturn.job_status) = (worker_id IS NOT NULL))),
-    CONSTRAINT jobs_queue_name CHECK ((((octet_length(queue) >= 1) AND (octet_length(queue) <= 63)) AND (queue !~ '[^A-Za-z0-9_.:-]'::text))),
+    CONSTRAINT jobs_queue_name CHECK ((((octet_length(queue) >= 1) AND (octet_length(queue) <= 63)) AND (strpos(queue, ','::text) = 0) AND (queue <> '!'::text))),
     CONSTRAINT jobs_queueing_lock_length CHECK (((octet_length(queueing_lock) >= 1) AND (octet_length(queueing_lock) <= 1024))),
     CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL))),
     CONSTRAINT jobs_scheduled_within CHECK (((scheduled_at >= '0002-01-01 00:00:00+00'::timestamp with time zone) AND (scheduled_at < '9999-01-01 00:00:00+00'::timestamp with time zone))),
@@ -339,7 +305,8 @@ DECLARE
     v_wanted  integer := p_limit;
     v_queues  text[];
     v_look    record;
-    v_lock    boolean;
+    v_shares  integer[];  -- how many free jobs to look at in each queue
+    v_spare   record;     -- more lanes, if others were faster to win these
     v_ids     bigint[];   -- what we start
     v_short   boolean;    -- others were faster to take free jobs
     v_won     text[];     -- lanes that are ours
@@ -356,24 +323,26 @@ BEGIN
     v_queues := coalesce(p_queues, ready_queues());
     FOR round IN 1..4 LOOP
         -- Of many queues only what is taken is locked. If others were faster, what is still wanted is locked as it is looked for.
-        v_lock := round > 1 OR cardinality(v_queues) = 1;
-        SELECT * INTO v_look FROM candidates(v_queues, v_wanted, v_window, v_lost, v_lock);
+        v_shares := CASE WHEN round = 1 AND cardinality(v_queues) > 1 THEN free_shares(v_queues, v_wanted)
+                         ELSE array_fill(v_wanted, ARRAY[cardinality(v_queues)]) END;
+        SELECT * INTO v_look FROM candidates(v_queues, v_shares, v_wanted, v_window, v_lost);
         v_ids := v_look.free;
-        IF NOT v_lock AND v_ids <> '{}' THEN
-            v_ids := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_ids) AND status = 'todo' FOR UPDATE SKIP LOCKED);
-        END IF;
-        v_short := cardinality(v_ids) < cardinality(v_look.free);
+        v_short := round = 1 AND cardinality(v_queues) > 1
+            AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
         v_won := '{}';
         v_used := '{}';
         IF v_look.lanes <> '{}' THEN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
             FROM win_lanes(p_worker, v_look.lanes, v_look.seen, cardinality(v_look.lanes)) AS w;
-            IF cardinality(v_won) < cardinality(v_look.lanes) AND v_look.spare IS NOT NULL THEN
-                SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id) INTO v_won, v_retries
-                FROM win_lanes(
-                    p_worker, v_look.spare, v_look.spare_seen, cardinality(v_look.lanes) - cardinality(v_won)) AS w;
-                v_look.lanes := v_look.lanes || v_look.spare;
-                v_look.seen := v_look.seen || v_look.spare_seen;
+            IF cardinality(v_won) < cardinality(v_look.lanes) THEN
+                SELECT * INTO v_spare FROM spare_lanes(v_queues, v_wanted, v_window, v_lost || v_look.lanes, v_ids);
+                IF v_spare.locks IS NOT NULL THEN
+                    SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id) INTO v_won, v_retries
+                    FROM win_lanes(
+                        p_worker, v_spare.locks, v_spare.seen, cardinality(v_look.lanes) - cardinality(v_won)) AS w;
+                    v_look.lanes := v_look.lanes || v_spare.locks;
+                    v_look.seen := v_look.seen || v_spare.seen;
+                END IF;
             END IF;
             -- A new statement: what it reads is younger than our hold on the lanes. A retry goes before the lane's head.
             SELECT v_ids || array_agg(next.id), coalesce(array_agg(won.lock), '{}') INTO v_ids, v_used
@@ -898,6 +867,29 @@ BEGIN
     ORDER BY head.priority DESC, head.id
     LIMIT p_want;
 END $$;
+CREATE FUNCTION inturn.free_shares(p_queues text[], p_limit integer) RETURNS integer[]
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN (
+        WITH best AS (
+            SELECT q.place
+            FROM unnest(p_queues) WITH ORDINALITY AS q(queue, place)
+            CROSS JOIN LATERAL (
+                SELECT jobs.id, jobs.priority FROM jobs
+                WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+                ORDER BY jobs.priority DESC, jobs.id
+                LIMIT p_limit
+            ) AS f
+            ORDER BY f.priority DESC, f.id
+            LIMIT p_limit
+        ), counted AS (
+            SELECT place, count(*)::integer AS share FROM best GROUP BY place
+        )
+        SELECT array_agg(coalesce(counted.share, 0) ORDER BY q.place)
+        FROM unnest(p_queues) WITH ORDINALITY AS q(queue, place) LEFT JOIN counted USING (place)
+    );
+END $$;
 CREATE FUNCTION inturn.grant_to(p_role text, p_kind text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
@@ -961,23 +953,22 @@ CREATE FUNCTION inturn.hold_lanes(p_ids bigint[], p_claims uuid[], OUT stopped t
     AS $$
 #variable_conflict use_column
 DECLARE
-    v_in_the_way boolean;
+    v_ours record;
+    v_held bigint := 0;
 BEGIN
+    stopped := '{}';
     busy := '{}';
-    WITH ours AS MATERIALIZED (
-        SELECT jobs.lock, is_touched(jobs.xmin, jobs.xmax) AS touched
-        FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
-        JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-    ), held AS MATERIALIZED (
-        SELECT lanes.lock, lanes.stopped FROM lanes
-        WHERE lanes.lock IN (SELECT ours.lock FROM ours WHERE ours.lock IS NOT NULL)
-        ORDER BY lanes.lock
-        FOR UPDATE SKIP LOCKED
-    )
-    SELECT stops.locks, ours.locks > stops.held OR ours.touched INTO stopped, v_in_the_way
-    FROM (SELECT count(lock) AS locks, bool_or(touched) AS touched FROM ours) AS ours,
-         (SELECT count(*) AS held, coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}') AS locks FROM held) AS stops;
-    IF v_in_the_way THEN
+    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks, bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched
+    INTO v_ours
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id;
+    IF v_ours.locks IS NOT NULL THEN
+        WITH held AS MATERIALIZED (
+            SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks) ORDER BY lanes.lock
+            FOR UPDATE SKIP LOCKED
+        )
+        SELECT count(*), coalesce(array_agg(held.lock) FILTER (WHERE held.stopped IS NOT NULL), '{}') INTO v_held, stopped FROM held;
+    END IF;
+    IF v_ours.touched OR cardinality(v_ours.locks) > v_held THEN
         SELECT rest.stopped, rest.busy INTO stopped, busy FROM hold_rest(p_ids, p_claims) AS rest;
     END IF;
 END $$;
@@ -1075,6 +1066,23 @@ CREATE FUNCTION inturn.lane_sleeps(p_lock text) RETURNS boolean
         )
     END
     FROM (SELECT p_lock AS lock) AS asked LEFT JOIN lanes AS lane ON lane.lock = asked.lock
+$$;
+CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost text[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT t.id, t.lock, t.priority,
+        (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
+            AND t.lock <> ALL (p_lost)
+            AND row_number() OVER (
+                PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id ORDER BY t.priority DESC, t.id) = 1
+    FROM unnest(p_queues) AS q(queue)
+    CROSS JOIN LATERAL (
+        SELECT jobs.id, jobs.lock, jobs.priority FROM jobs
+        WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
+        ORDER BY jobs.priority DESC, jobs.id
+        LIMIT p_window
+    ) AS t
+    LEFT JOIN lanes AS lane ON lane.lock = t.lock
 $$;
 CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id uuid, heartbeat_at timestamp with time zone, late boolean)
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -1822,6 +1830,28 @@ BEGIN
     END IF;
     PERFORM audit('skip-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
+END $$;
+CREATE FUNCTION inturn.spare_lanes(p_queues text[], p_limit integer, p_window integer, p_lost text[], p_free bigint[], OUT locks text[], OUT seen bigint[]) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    SELECT array_agg(more.lock), array_agg(more.id) INTO locks, seen
+    FROM (
+        SELECT token.id, token.lock, token.priority FROM lane_tokens(p_queues, p_window, p_lost) AS token
+        WHERE token.open ORDER BY token.priority DESC, token.id LIMIT least(3 * p_limit, 128)
+    ) AS more
+    LEFT JOIN (
+        SELECT f.id, f.priority
+        FROM unnest(p_queues) AS q(queue)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.priority FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue AND jobs.id <> ALL (p_free)
+            ORDER BY jobs.priority DESC, jobs.id
+            LIMIT 1
+        ) AS f
+        ORDER BY f.priority DESC, f.id LIMIT 1
+    ) AS left_over ON true
+    WHERE left_over.id IS NULL OR (more.priority, left_over.id) > (left_over.priority, more.id);
 END $$;
 CREATE FUNCTION inturn.start_jobs(p_worker uuid, p_ids bigint[]) RETURNS SETOF inturn.jobs
     LANGUAGE plpgsql

@@ -27,7 +27,8 @@ DECLARE
     v_wanted  integer := p_limit;
     v_queues  text[];
     v_look    record;
-    v_lock    boolean;
+    v_shares  integer[];  -- how many free jobs to look at in each queue
+    v_spare   record;     -- more lanes, if others were faster to win these
     v_ids     bigint[];   -- what we start
     v_short   boolean;    -- others were faster to take free jobs
     v_won     text[];     -- lanes that are ours
@@ -45,24 +46,26 @@ BEGIN
 
     FOR round IN 1..4 LOOP
         -- Of many queues only what is taken is locked. If others were faster, what is still wanted is locked as it is looked for.
-        v_lock := round > 1 OR cardinality(v_queues) = 1;
-        SELECT * INTO v_look FROM candidates(v_queues, v_wanted, v_window, v_lost, v_lock);
+        v_shares := CASE WHEN round = 1 AND cardinality(v_queues) > 1 THEN free_shares(v_queues, v_wanted)
+                         ELSE array_fill(v_wanted, ARRAY[cardinality(v_queues)]) END;
+        SELECT * INTO v_look FROM candidates(v_queues, v_shares, v_wanted, v_window, v_lost);
         v_ids := v_look.free;
-        IF NOT v_lock AND v_ids <> '{}' THEN
-            v_ids := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_ids) AND status = 'todo' FOR UPDATE SKIP LOCKED);
-        END IF;
-        v_short := cardinality(v_ids) < cardinality(v_look.free);
+        v_short := round = 1 AND cardinality(v_queues) > 1
+            AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
         v_won := '{}';
         v_used := '{}';
         IF v_look.lanes <> '{}' THEN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
             FROM win_lanes(p_worker, v_look.lanes, v_look.seen, cardinality(v_look.lanes)) AS w;
-            IF cardinality(v_won) < cardinality(v_look.lanes) AND v_look.spare IS NOT NULL THEN
-                SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id) INTO v_won, v_retries
-                FROM win_lanes(
-                    p_worker, v_look.spare, v_look.spare_seen, cardinality(v_look.lanes) - cardinality(v_won)) AS w;
-                v_look.lanes := v_look.lanes || v_look.spare;
-                v_look.seen := v_look.seen || v_look.spare_seen;
+            IF cardinality(v_won) < cardinality(v_look.lanes) THEN
+                SELECT * INTO v_spare FROM spare_lanes(v_queues, v_wanted, v_window, v_lost || v_look.lanes, v_ids);
+                IF v_spare.locks IS NOT NULL THEN
+                    SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id) INTO v_won, v_retries
+                    FROM win_lanes(
+                        p_worker, v_spare.locks, v_spare.seen, cardinality(v_look.lanes) - cardinality(v_won)) AS w;
+                    v_look.lanes := v_look.lanes || v_spare.locks;
+                    v_look.seen := v_look.seen || v_spare.seen;
+                END IF;
             END IF;
 
             -- A new statement: what it reads is younger than our hold on the lanes. A retry goes before the lane's head.

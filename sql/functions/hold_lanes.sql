@@ -9,24 +9,24 @@ CREATE OR REPLACE FUNCTION hold_lanes(
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    v_in_the_way boolean;
+    v_ours record;
+    v_held bigint := 0;
 BEGIN
+    stopped := '{}';
     busy := '{}';
-    WITH ours AS MATERIALIZED (
-        SELECT jobs.lock, is_touched(jobs.xmin, jobs.xmax) AS touched
-        FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
-        JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-    ), held AS MATERIALIZED (
-        SELECT lanes.lock, lanes.stopped FROM lanes
-        WHERE lanes.lock IN (SELECT ours.lock FROM ours WHERE ours.lock IS NOT NULL)
-        ORDER BY lanes.lock
-        FOR UPDATE SKIP LOCKED
-    )
-    SELECT stops.locks, ours.locks > stops.held OR ours.touched INTO stopped, v_in_the_way
-    FROM (SELECT count(lock) AS locks, bool_or(touched) AS touched FROM ours) AS ours,
-         (SELECT count(*) AS held, coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}') AS locks FROM held) AS stops;
+    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks, bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched
+    INTO v_ours
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id;
 
-    IF v_in_the_way THEN
+    IF v_ours.locks IS NOT NULL THEN
+        WITH held AS MATERIALIZED (
+            SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks) ORDER BY lanes.lock
+            FOR UPDATE SKIP LOCKED
+        )
+        SELECT count(*), coalesce(array_agg(held.lock) FILTER (WHERE held.stopped IS NOT NULL), '{}') INTO v_held, stopped FROM held;
+    END IF;
+
+    IF v_ours.touched OR cardinality(v_ours.locks) > v_held THEN
         SELECT rest.stopped, rest.busy INTO stopped, busy FROM hold_rest(p_ids, p_claims) AS rest;
     END IF;
 END $$;

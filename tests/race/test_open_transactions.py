@@ -16,14 +16,14 @@ End = Callable[[Session], None]
 WAITS_FOR_LANES = Mutation(
     "lane rows are waited for",
     "hold_lanes.sql",
-    "ORDER BY lanes.lock\n        FOR UPDATE SKIP LOCKED",
-    "ORDER BY lanes.lock\n        FOR UPDATE",
+    "ORDER BY lanes.lock\n            FOR UPDATE SKIP LOCKED",
+    "ORDER BY lanes.lock\n            FOR UPDATE",
 )
 WAITS_FOR_JOBS = Mutation(
     "what a user has touched is not looked at",
     "hold_lanes.sql",
-    " OR ours.touched INTO",
-    " INTO",
+    "IF v_ours.touched OR ",
+    "IF ",
 )
 GIVES_UP = Mutation(
     "what is busy is not told apart", "hold_rest.sql", "    busy := ARRAY(", "    busy := '{}'; v_got := ARRAY("
@@ -319,9 +319,10 @@ def test_a_rescue_beside_an_abort_takes_back_everything_else(stage: Stage, end: 
 @story(
     Mutation("a heartbeat fails", "await_worker.sql", "EXCEPTION WHEN lock_not_available THEN\n    RETURN false;\n", ""),
     Mutation("who cannot write that it lives is dead", "heartbeat.sql", "RETURN EXISTS", "RETURN false AND EXISTS"),
-    Mutation("a rescuer waits", "rescue.sql", "clock() - p_after FOR UPDATE SKIP LOCKED", "clock() - p_after"),
+    Mutation("a rescuer waits", "declare_dead.sql", "        FOR UPDATE OF workers SKIP LOCKED\n", ""),
     Mutation("a worker that leaves waits", "leave.sql", " FOR UPDATE SKIP LOCKED", ""),
-    Mutation("what a worker leaves stays with its row", "rescue.sql", "owner.worker_id = p_leaver OR", ""),
+    Mutation("what a worker leaves stays with its row", "rescue.sql", "ELSE owner.worker_id = p_worker END",
+             "ELSE NOT EXISTS (SELECT FROM workers WHERE workers.id = p_worker) END"),
     Mutation("it believes that it may sleep", "set_awake.sql", "RETURN NOT EXISTS", "RETURN true OR NOT EXISTS"),
 )  # fmt: skip
 def test_a_worker_whose_row_somebody_has_locked_lives_and_can_leave(stage: Stage, end: End) -> None:

@@ -28,7 +28,7 @@ TAKEN_UNANNOUNCED = Mutation(
     "",
 )
 FINISH_LOCKS_NOTHING = Mutation(
-    "finish does not lock the lane row", "hold_lanes.sql", "\n        FOR UPDATE SKIP LOCKED", ""
+    "finish does not lock the lane row", "hold_lanes.sql", "\n            FOR UPDATE SKIP LOCKED", ""
 )
 NO_TOKEN = Mutation("the head is made no token", "release_lanes.sql", "AND jobs.status = 'blocked'", "AND false")
 
