@@ -626,7 +626,7 @@ BEGIN
         v_ids[v_job.position] := v_id;
         v_new[v_job.position] := v_id = v_job.id;
     END LOOP;
-    PERFORM wake(p_queues) WHERE p_on_conflict = 'replace' OR true = ANY (v_new);
+    PERFORM wake(p_queues) WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
     RETURN QUERY SELECT * FROM unnest(v_ids, v_new);
 END $$;
 CREATE FUNCTION inturn.delete_job(p_id bigint) RETURNS boolean
@@ -1025,6 +1025,13 @@ CREATE FUNCTION inturn.is_live(p_worker inturn.workers) RETURNS boolean
     AS $$
     SELECT p_worker.heartbeat_at > clock() - interval '30 seconds'
 $$;
+CREATE FUNCTION inturn.is_locked(p_worker uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM workers WHERE id = p_worker FOR NO KEY UPDATE SKIP LOCKED;
+    RETURN NOT FOUND;
+END $$;
 CREATE FUNCTION inturn.is_touched(p_xmin xid, p_xmax xid) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -1075,23 +1082,30 @@ CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost tex
             AND t.lock <> ALL (p_lost)
             AND row_number() OVER (
                 PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id ORDER BY t.priority DESC, t.id) = 1
+            -- One that somebody's open transaction has locked takes nobody's place.
+            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN take_job(t.id) ELSE true END
     FROM unnest(p_queues) AS q(queue)
     CROSS JOIN LATERAL (
-        SELECT jobs.id, jobs.lock, jobs.priority FROM jobs
+        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax FROM jobs
         WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT p_window
     ) AS t
     LEFT JOIN lanes AS lane ON lane.lock = t.lock
 $$;
-CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id uuid, heartbeat_at timestamp with time zone, late boolean)
-    LANGUAGE sql STABLE SECURITY DEFINER
+CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id uuid, heartbeat_at timestamp with time zone, late boolean, locked boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
-    SELECT id, heartbeat_at, heartbeat_at < clock() - p_late_after
-        AND EXISTS (SELECT FROM jobs WHERE status = 'doing' AND worker_id = workers.id)
-    FROM workers
-$$;
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT id, heartbeat_at,
+           heartbeat_at < clock() - p_late_after
+               AND EXISTS (SELECT FROM jobs WHERE status = 'doing' AND worker_id = workers.id),
+           CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END
+    FROM workers;
+END $$;
 CREATE FUNCTION inturn.leave(p_worker uuid, p_error text DEFAULT NULL::text, p_max_lost integer DEFAULT 5) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1861,6 +1875,9 @@ DECLARE
     v_claim uuid := gen_random_uuid();
     v_now   timestamptz := clock();
 BEGIN
+    IF p_ids IS NULL OR p_ids = '{}' THEN
+        RETURN;
+    END IF;
     -- A standby that was promoted may not know the last fences that the old primary gave.
     IF (nextval('fences') >> 40) & 65535 <> timeline() THEN
         PERFORM raise_fences(timeline());

@@ -29,7 +29,15 @@ SYNC_ONLY = (
     "Give the App a PsycopgConnector, which is sync as well."
 )
 NOT_OPEN = "The app is not open. Defer inside `with app.open():` or `async with app.open_async():`."
-WORKING = ("worker", "upkeep", "schedule", "listener", "results")  # roles whose statements are ours, and short
+WORKING = (
+    "worker",
+    "heartbeat",
+    "upkeep",
+    "task",
+    "schedule",
+    "listener",
+    "results",
+)  # roles whose statements are ours, and short
 WORKING_SILENCE = 10.0  # seconds
 CAUTIOUS = ("worker", "upkeep")  # roles that must not wait for a lock that somebody holds
 LOCK_TIMEOUT = 0.1  # seconds

@@ -72,6 +72,6 @@ BEGIN
         v_ids[v_job.position] := v_id;
         v_new[v_job.position] := v_id = v_job.id;
     END LOOP;
-    PERFORM wake(p_queues) WHERE p_on_conflict = 'replace' OR true = ANY (v_new);
+    PERFORM wake(p_queues) WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
     RETURN QUERY SELECT * FROM unnest(v_ids, v_new);
 END $$;

@@ -9,9 +9,11 @@ LANGUAGE sql STABLE AS $$
             AND t.lock <> ALL (p_lost)
             AND row_number() OVER (
                 PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id ORDER BY t.priority DESC, t.id) = 1
+            -- One that somebody's open transaction has locked takes nobody's place.
+            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN take_job(t.id) ELSE true END
     FROM unnest(p_queues) AS q(queue)
     CROSS JOIN LATERAL (
-        SELECT jobs.id, jobs.lock, jobs.priority FROM jobs
+        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax FROM jobs
         WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT p_window

@@ -8,6 +8,9 @@ DECLARE
     v_claim uuid := gen_random_uuid();
     v_now   timestamptz := clock();
 BEGIN
+    IF p_ids IS NULL OR p_ids = '{}' THEN
+        RETURN;
+    END IF;
     -- A standby that was promoted may not know the last fences that the old primary gave.
     IF (nextval('fences') >> 40) & 65535 <> timeline() THEN
         PERFORM raise_fences(timeline());

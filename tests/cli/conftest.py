@@ -19,6 +19,7 @@ from inturn.worker.signals import INSTANT
 from tests.cli.engine import Engine
 
 SCRIPT = Path(sys.executable).with_name("queue")
+UNDER_NOHUP = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
 PATIENCE = 60  # seconds: only keeps a failing test from hanging
 
 TASKS = """
@@ -132,7 +133,8 @@ def answer(folder: Path, dsn: str) -> Answer:
 
 def hear_hangups() -> None:
     """Though the tests may run under nohup, which has them ignored."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if UNDER_NOHUP:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture

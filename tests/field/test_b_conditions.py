@@ -12,6 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier
 
 from inturn import App
+from inturn.errors import DatabaseUnavailable
 from tests.field.conftest import Start
 from tests.field.outage import outage
 from tests.flow.conftest import Query
@@ -75,8 +76,6 @@ async def test_a_worker_goes_on_after_a_condition(
 
 
 def try_to(action: Callable[[], object]) -> bool:
-    from inturn.errors import DatabaseUnavailable
-
     try:
         action()
     except DatabaseUnavailable:
@@ -133,3 +132,42 @@ async def test_the_first_job_after_a_long_outage_starts_as_soon_as_after_a_short
         group.cancel_scope.cancel()
     pauses = [float(line.rpartition("next try in ")[2].split()[0]) for line in caplog.messages if "next try in" in line]
     assert max(pauses) <= 1.0
+
+
+async def test_a_job_that_came_while_a_table_was_locked_does_not_wait_for_the_poll(
+    app: App, dsn: str, query: Query, until: Until
+) -> None:
+    seen: list[str] = []
+
+    @app.task(lock="lane")
+    async def note(name: str) -> None:
+        seen.append(name)
+
+    async with app.open_async(), anyio.create_task_group() as group:
+        group.start_soon(partial(app.run_worker_async, wait=True))
+        note.defer("before")
+        await until(lambda: seen == ["before"])
+        with psycopg.connect(dsn) as user:
+            user.execute("LOCK TABLE inturn.lanes IN ACCESS EXCLUSIVE MODE")
+            note.defer("meanwhile")
+            await anyio.sleep(0.6)
+        await until(lambda: seen == ["before", "meanwhile"])
+        group.cancel_scope.cancel()
+
+
+async def test_a_database_that_answers_and_takes_nothing_is_away_too(
+    app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else it would be asked without a pause, and db_grace would never be over."""
+
+    async def run_a_worker() -> None:
+        with pytest.raises(BaseExceptionGroup) as raised:
+            await app.run_worker_async(wait=True, db_grace=3.0)
+        assert raised.group_contains(DatabaseUnavailable, match="db_grace")
+
+    async with app.open_async(), anyio.create_task_group() as group:
+        group.start_soon(run_a_worker)
+        await until(lambda: query("SELECT FROM workers"))
+        with read_only(dsn, query):
+            await until(lambda: "worker.failed" in caplog.text)
+    assert caplog.text.count("database.lost") <= 12

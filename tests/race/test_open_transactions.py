@@ -89,10 +89,6 @@ def later(worker: Worker) -> Worker:
 
 
 @story(
-    Mutation(
-        "a claim waits for the head of a lane that it has won", "claim.sql", " AND (NOT next.touched OR take_job(next.id))", ""
-    ),
-    Mutation("a claim keeps a lane whose head is locked", "claim.sql", "IF cardinality(v_used) < cardinality(v_won)", "IF false"),
     Mutation("nobody sees what is touched", "is_touched.sql", "p_xmax <> '0'::xid AND", "false AND"),
 )  # fmt: skip
 def test_a_claim_beside_a_replace_takes_everything_else(stage: Stage, end: End) -> None:
@@ -194,9 +190,7 @@ def test_a_pause_ends_in_time_although_the_retry_that_goes_next_is_being_replace
 
 
 @story(
-    Mutation(
-        "a claim waits for a retry that is being replaced", "win_lanes.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"
-    )
+    Mutation("a claim waits for a retry that is being replaced", "take_job.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE")
 )
 def test_a_claim_beside_a_replace_of_a_retry_takes_everything_else(stage: Stage, end: End) -> None:
     user, producer, worker = stage.session(), stage.session(), stage.worker()
@@ -311,6 +305,29 @@ def test_a_rescue_beside_an_abort_takes_back_everything_else(stage: Stage, end: 
     promise(rescuer.rescue("1 minute") == [other], "what is left is left for later")
     end(user)
     promise(rescuer.rescue("1 minute") == [first], "and is rescued then")
+
+
+@story(
+    Mutation(
+        "a locked head takes a place",
+        "lane_tokens.sql",
+        "CASE WHEN is_touched(t.xmin, t.xmax) THEN take_job(t.id) ELSE true END",
+        "true",
+    )
+)
+def test_however_many_heads_a_user_has_locked_the_rest_is_claimed(stage: Stage, end: End) -> None:
+    user, producer, worker = stage.session(), stage.session(), stage.worker()
+    keyed = "SELECT defer('task', lock => %s, queueing_lock => %s, on_conflict => 'replace')"
+    for n in range(8):
+        producer.run(keyed, f"lane {n}", f"key {n}")
+    [free], [other] = producer.defer(None), producer.defer("other")
+    user.begin()
+    for n in range(8):
+        user.run(keyed, f"lane {n}", f"key {n}")
+    promise(ids(worker.claim(1)) == [free], "the oldest that nobody has locked")
+    promise(ids(worker.claim(1)) == [other], "and the next")
+    end(user)
+    promise(len(ids(worker.claim(20))) == 8, "then those")
 
 
 # ---------------------------------------------------------------- workers, and the net

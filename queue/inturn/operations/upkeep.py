@@ -11,7 +11,7 @@ from inturn.operations import Operation, Statement
 
 REGISTER = "SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[])"
 HEARTBEAT = "SELECT {schema}.heartbeat(%s, %s)"
-LAST_HEARTBEATS = "SELECT id, heartbeat_at, late FROM {schema}.last_heartbeats(%s)"
+LAST_HEARTBEATS = "SELECT id, heartbeat_at, late, locked FROM {schema}.last_heartbeats(%s)"
 DECLARE_DEAD = "SELECT {schema}.declare_dead(%s, %s)"
 RESCUE = "SELECT id, worker_id, failed FROM {schema}.rescue(%s)"
 LEAVE = "SELECT {schema}.leave(%s, %s, %s)"
@@ -24,11 +24,16 @@ APPLIED = "SELECT (SELECT version_num FROM {schema}.schema_version), (SELECT che
 
 
 class Heard(NamedTuple):
-    """When a worker was last heard of. `late`: it has jobs in hand and was silent for longer than one may be."""
+    """When a worker was last heard of.
+
+    `late`: it has jobs in hand and was silent for longer than one may be. `locked`: somebody has its row locked, so it cannot be
+    heard of.
+    """
 
     worker_id: UUID
     heartbeat_at: datetime
     late: bool
+    locked: bool
 
 
 def register(

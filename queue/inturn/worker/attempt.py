@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from inturn.context import JobContext
-from inturn.errors import JobAborted, JobSkipped, JobTimeout, Snoozed
+from inturn.errors import DatabaseUnavailable, JobAborted, JobSkipped, JobTimeout, Snoozed
 from inturn.middleware import Around
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
 from inturn.tasks import Task
@@ -158,6 +158,10 @@ class Attempt:
             return Ended(self.job, Status.ABORTED, self._aborted)
         return self._failed(self._overrun()) if self._timed_out else None
 
+    def _was_interrupted(self, error: BaseException) -> bool:
+        """Whether it failed because its own transaction lost the database, or could not be ended."""
+        return self.lost_database and isinstance(error, DatabaseUnavailable)
+
     def _failed(self, error: BaseException) -> Outcome:
         if self.committed:
             return Committed(self.job, describe(error))
@@ -174,7 +178,7 @@ class Attempt:
         strategy = self.task.retry_strategy
         try:
             d = strategy.get_retry_decision(exception=error, job=self.job) if strategy else None
-            if d is None and self.lost_database and self.job.attempts < MOST_OUTAGES:
+            if strategy is None and self._was_interrupted(error) and self.job.attempts < MOST_OUTAGES:
                 return Again(self.job, OUTAGE_PAUSE, text)  # an outage is no failure of the task
             if d is None:
                 return Ended(self.job, Status.FAILED, text)

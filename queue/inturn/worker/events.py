@@ -68,7 +68,7 @@ def note_overdue(job: Job, why: str) -> None:
 
 
 def note_found(job: Job) -> None:
-    _warn(job, "job.found: %s %s was ours, though the reply to its claim was lost; it goes back, to be claimed anew")
+    _warn(job, "job.found: %s %s was claimed by this worker, which has no record of it; it goes back")
 
 
 def note_held(job: Job) -> None:
@@ -81,7 +81,8 @@ def note_refused(job: Job, why: object) -> None:
 
 def note_unclear(job: Job) -> None:
     _warn(
-        job, "job.end_unclear: %s %s ended as the database went away; either that was stored or the job was taken over"
+        job,
+        "job.end_unclear: %s %s ended as the database went away; its end may have been stored, or the job was taken over",
     )
 
 

@@ -49,6 +49,7 @@ class Hands:
         self._limiter = anyio.CapacityLimiter(options.concurrency)
         # By job and claim: a worker that was taken for dead may get a job again that it still runs.
         self._attempts: dict[tuple[int, str], Attempt] = {}
+        self._emptied = anyio.Event()  # anew for each that waits for it
         self._keeper: Keeper | None = None  # of the resources that jobs hold
 
     def __len__(self) -> int:
@@ -95,9 +96,9 @@ class Hands:
             self._keeper = Keeper(self._connector)
         self._keeper.equip(attempt)
 
-    def take_ended(self) -> list[Outcome]:
+    def take_ended(self, *, everything: bool = False) -> list[Outcome]:
         """What has ended and may be reported now."""
-        outcomes = self.reports.take()
+        outcomes = self.reports.take(everything=everything)
         return outcomes if self._keeper is None else self._keeper.judged(outcomes)
 
     def let_go(self, outcomes: list[Outcome]) -> None:
@@ -136,6 +137,12 @@ class Hands:
         for attempt in list(self._attempts.values()):
             attempt.give_back(reason)
 
+    async def wait_until_empty(self) -> None:
+        """Until no attempt runs or waits any more."""
+        self._emptied = anyio.Event()
+        if self._attempts:
+            await self._emptied.wait()
+
     def abandon(self) -> None:
         """Wait for nobody any more: threads that run on are left behind."""
         for attempt in list(self._attempts.values()):
@@ -159,6 +166,8 @@ class Hands:
                 self.reports.add(outcome)
         finally:
             del self._attempts[attempt.job.id, attempt.job.claim_id]
+            if not self._attempts:
+                self._emptied.set()
             self._note_ended()
 
 

@@ -110,6 +110,6 @@ class Heartbeat:
         elif not self._is_said:
             self._is_said = True
             logger.error(
-                "loop.blocked: the event loop has not turned for %.0f s, so no job can be claimed or reported. It is at:\n%s",
+                "loop.blocked: the event loop has been blocked for %.0f s, so no job can be claimed or reported. Stack:\n%s",
                 self._blocked, self._watch.stack(),
             )  # fmt: skip

@@ -131,6 +131,7 @@ class Loop:
         self._appetite.begin()
         began = time.monotonic()
         jobs = await self._link.run(work.claim(self.id, self._options.queues, room, self._appetite.patient))
+        self._outages.reset()
         self._trail.begin(jobs, room, time.monotonic() - began)
         self._start(jobs)
         if len(jobs) == room:
@@ -172,6 +173,7 @@ class Loop:
         if ended:
             want = 0 if self.stopping else len(ended)
             done = await self._link.run(work.finish(self.id, self._options.queues, want, ended, self._options.forget))
+        self._outages.reset()
         busy = retried.busy | done.busy
         self._hands.reports.hold(outcome for outcome in outcomes if outcome.job.id in busy)
         outcomes = [outcome for outcome in outcomes if outcome.job.id not in busy]
@@ -187,7 +189,7 @@ class Loop:
     async def report_last(self) -> None:
         """Try once more to report what has ended; the worker takes over nothing for it."""
         self.stopping = True
-        if outcomes := self._hands.take_ended():
+        if outcomes := self._hands.take_ended(everything=True):
             await self._report(outcomes)
 
     async def _report_each(self) -> None:
@@ -223,7 +225,11 @@ class Loop:
         """What was claimed ahead and finds no slot is for others to run."""
         self._pace.slow_down()
         jobs = self._hands.take_unbegun()
-        busy = await self._link.run(work.put_back(jobs))
+        try:
+            busy = await self._link.run(work.put_back(jobs))
+        except DatabaseBusy:
+            self._start(jobs)
+            raise
         self._start([job for job in jobs if job.id in busy])
         if busy:  # an open transaction keeps us from it
             await anyio.sleep(BUSY_PAUSES[0])
@@ -271,9 +277,10 @@ class Loop:
             return
         jobs = await self._link.run(work.owned(self.id))
         unknown = [job for job in jobs if not self._hands.knows(job.id, job.claim_id)]
-        await self._link.run(work.put_back(unknown))
+        busy = await self._link.run(work.put_back(unknown))
         for job in unknown:
-            events.note_found(job)
+            if job.id not in busy:
+                events.note_found(job)
         self._appetite.hungry = True
 
     def note_beat(self) -> None:
@@ -291,6 +298,7 @@ class Loop:
     async def _wait_for_lock(self, error: DatabaseBusy) -> None:
         """Somebody has locked a table, or the like: it passes, and so far nothing has happened."""
         pause = self._waits.next()
+        self._appetite.hungry = True  # it may have been a claim, and whoever has deferred meanwhile has told us already
         if pause > BUSY_PAUSES[1] / 2:
             logger.warning("database.busy: %s; next try in %.1f s", error, pause)
         await anyio.sleep(pause)
@@ -311,8 +319,8 @@ class Loop:
     async def _resume(self) -> None:
         """A reply may have been lost: ask the server what is ours."""
         await self._give_back_unknown()
+        await self._beat()  # a server that answers may still take nothing: it is read-only, or its disk is full
         self._away_since = None
-        self._outages.reset()
         self._appetite.hungry = True
 
     def note_lost(self, worker_id: UUID) -> None:

@@ -40,10 +40,10 @@ class Reports:
     def add(self, outcome: Outcome) -> None:
         self._new.append(outcome)
 
-    def take(self) -> list[Outcome]:
-        """What is due, out of here."""
+    def take(self, *, everything: bool = False) -> list[Outcome]:
+        """What is due, or everything, out of here."""
         outcomes, self._new = self._new, []
-        if self._held and time.monotonic() >= self._held_until:
+        if self._held and (everything or time.monotonic() >= self._held_until):
             outcomes, self._held = self._held + outcomes, []
         return outcomes
 
@@ -55,7 +55,10 @@ class Reports:
         """Somebody's transaction keeps the server from storing these; none: what was held has been stored."""
         outcomes = list(outcomes)
         if outcomes:
+            waits = bool(self._held)  # for its own time already, which these must not put off
             self._held += outcomes
+            if waits:
+                return
             self._held_until = time.monotonic() + self._backoff.next()
             if self._backoff.failures == SAID_AFTER:
                 for each in self._held:

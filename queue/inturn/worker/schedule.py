@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 LONGEST_SLEEP = timedelta(minutes=1)  # the server's clock may be set meanwhile
 SHORTEST_SLEEP = timedelta(milliseconds=5)  # the server's clock may go slower than ours
 LONGEST_PAUSE = 1.0
+STOP_SECONDS = 1.0  # for a call that is under way; the thread ends with the process
 BUSY_PAUSE = timedelta(seconds=1)  # before the next try at what somebody keeps locked
 
 
@@ -52,7 +53,7 @@ class Scheduler:
     def stop(self) -> None:
         self._end.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
         pause = 0.1

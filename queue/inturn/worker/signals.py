@@ -71,13 +71,14 @@ def caught(patience: float = PATIENCE) -> Iterator["Caught | None"]:
 async def obey(caught: "Caught", stop: Callable[[str], object], abort: Callable[[str], object]) -> None:
     if _tell_serving is not None:
         _tell_serving()
-    stop((await caught.counted.get()).name)
-    abort((await caught.counted.get()).name)
+    while True:  # whoever cancels this has it started again
+        count, number = await caught.counted.get()
+        (stop if count == 1 else abort)(number.name)
 
 
 class Caught:
     def __init__(self, patience: float) -> None:
-        self.counted: asyncio.Queue[signal.Signals] = asyncio.Queue()
+        self.counted: asyncio.Queue[tuple[int, signal.Signals]] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._patience = patience
         self._count = 0
@@ -162,7 +163,7 @@ class Caught:
             self._ended_by = number
             self._end("the third signal")
         with suppress(RuntimeError):  # the event loop is closed
-            self._loop.call_soon_threadsafe(self.counted.put_nowait, number)
+            self._loop.call_soon_threadsafe(self.counted.put_nowait, (self._count, number))
 
     def _end(self, why: str) -> None:
         # In a thread, since another one may be stuck in the log.

@@ -6,6 +6,7 @@ rolled back. Nothing is handed over: the lane is given back, and whoever is awak
 When the COMMIT fails it is unknown whether it took effect, so the server is asked.
 """
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
@@ -21,12 +22,14 @@ import psycopg
 
 from inturn import drive
 from inturn.connectors import PsycopgConnector
-from inturn.errors import ConnectorException, DatabaseUnavailable, JobLost
+from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable, JobLost
 from inturn.model import Ended, Status
 from inturn.operations import Operation, work
 
 if TYPE_CHECKING:
     from inturn.worker.attempt import Attempt
+
+HELD_UP_SECONDS = 5.0  # by another open transaction; ours holds locks too, so two could wait for each other
 
 
 class Transaction:
@@ -103,10 +106,17 @@ class Transaction:
 
     def _end(self) -> Operation[None]:
         job = self._attempt.job
+        give_up_at = time.monotonic() + HELD_UP_SECONDS
         while True:  # while somebody's open transaction is in the way; each call waits a moment for it
             done = yield from work.finish(None, None, 0, [Ended(job, Status.SUCCEEDED)], self._forget)
             if job.id not in done.busy:
                 break
+            if time.monotonic() > give_up_at:
+                raise DatabaseBusy(
+                    "Somebody's open transaction keeps the end of this job from being stored",
+                    connection_lost=False,
+                    outcome_unknown=False,
+                )
         if job.id not in done.accepted:
             raise JobLost(
                 f"Job {job.id} was taken over while its code ran here, so what it wrote is rolled back. "

@@ -97,7 +97,7 @@ class Upkeep:
         """Declare dead who has fallen silent; return whether somebody is late of whom that is not known yet."""
         schema = self._connector.schema
         everybody = drive.run(upkeep.last_heartbeats(timedelta(seconds=self._patience)), connection, schema)
-        heard = {each.worker_id: each.heartbeat_at for each in everybody}
+        heard = {each.worker_id: each.heartbeat_at for each in everybody if not each.locked}
         silent = self._witness.look(heard, self._worker_id(), time.monotonic())
         dead = drive.run(upkeep.declare_dead(silent), connection, schema) if silent else set()
         for worker_id in silent.keys() - dead:

@@ -106,7 +106,7 @@ class Worker:
         self._appetite.ring()
         grace = self._options.shutdown_graceful_timeout
         if grace is not None and self._helpers is not None:  # None: it has not begun to serve, and will not
-            self._helpers.start_soon(self._abort_after, grace)
+            self._helpers.start_soon(self._keep, self._abort_at, time.monotonic() + grace)
 
     def abort(self, reason: str = "abort") -> None:
         """End now: async tasks are cancelled and their jobs go back to the head of their lanes; sync tasks are asked."""
@@ -117,8 +117,9 @@ class Worker:
         self._appetite.ring()
         self._hands.give_back(f"the worker is told to end ({reason})")
 
-    async def _abort_after(self, grace: float) -> None:
-        await anyio.sleep(grace)
+    async def _abort_at(self, moment: float) -> None:
+        await anyio.sleep(max(0.0, moment - time.monotonic()))
+        grace = self._options.shutdown_graceful_timeout
         self.abort(f"still running {grace:g} s after the first signal")
 
     async def _serve(self, caught: signals.Caught | None) -> None:
@@ -154,9 +155,19 @@ class Worker:
             raise
         finally:
             if self._hands:
-                logger.warning("worker.abandoning: %d jobs run on; they go back to their lanes", len(self._hands))
+                await self._end_jobs()
+                if self._hands:
+                    logger.warning("worker.abandoning: %d jobs run on; they go back to their lanes", len(self._hands))
                 await self._leave()
                 self._hands.abandon()
+
+    async def _end_jobs(self) -> None:
+        """Their code has ended before others run it; only a process of our own takes with it what does not end."""
+        self._hands.take_unbegun()  # still ours at the server, until we leave
+        self._hands.give_back("the worker ends")
+        limit = min(ABORT_SECONDS, max(0.0, self._loop.ends_at - time.monotonic())) if self._owns_process else None
+        with anyio.move_on_after(limit, shield=True):
+            await self._hands.wait_until_empty()
 
     async def _keep(self, helper: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         """Run a helper, again if something other than the worker cancels it."""
@@ -196,7 +207,7 @@ class Worker:
                 logger.info("worker.stopped: %s; %d jobs given back", self._options.name, count)
             except InturnError as error:
                 logger.warning(
-                    "worker.stopped without a word to the database (%s); its jobs are taken over later", error
+                    "worker.stopped: the database could not be told (%s); its jobs are taken over later", error
                 )
 
     def _blame(self) -> str | None:
@@ -233,7 +244,8 @@ class Worker:
     def _end_with_dead_loop(self) -> None:
         """In the heart's thread, which is all that is left. A job may have done it: whatever was in hand is charged."""
         logger.critical(
-            "loop.dead: the event loop of %s will never turn again; were its files closed?", self._options.name
+            "loop.dead: the event loop of %s will never run again; did a task close its file descriptors?",
+            self._options.name,
         )
         with suppress(InturnError), closing(self._connector.connect("worker")) as connection:
             error = "the event loop of its worker died while it had this job in hand"
