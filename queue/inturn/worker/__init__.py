@@ -5,11 +5,11 @@ back), else claim what the free slots can run, else sleep. So everything that en
 the next one, in one batch; there is no timer and no lock.
 
 It sleeps until it is woken (a notification, the end of a job), the next scheduled job is due, or the poll interval has
-passed, which is the net under lost notifications. Beside the loop stand a listener (its own connection) and upkeep (a thread
-with its own connection: heartbeat and rescue go on when user code blocks the event loop).
+passed, which is the net under lost notifications. Beside the loop stand a listener, and two threads that go on while user code
+blocks the event loop: the heartbeat, and upkeep, which rescues the jobs of dead workers. Each has a connection of its own.
 
-When a reply is lost with a connection, the worker asks the server what it owns and carries on from there. When it was
-taken for dead, it registers anew; what it still runs is fenced off, and told to abort.
+When a reply was lost, the worker asks the server what it owns, and gives back what it does not have in hand. When it was taken for
+dead, it registers anew. What it still runs is fenced off, and told to abort.
 """
 
 from inturn.worker.options import Options

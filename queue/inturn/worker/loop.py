@@ -24,6 +24,7 @@ from inturn.worker.vigil import Vigil
 logger = logging.getLogger("inturn.worker.worker")
 OUTAGE_PAUSES = 0.1, 1.0  # seconds before the next try: at first, and at most, however long the database is away
 BUSY_PAUSES = 0.02, 1.0
+DUE_SECONDS = 1.0  # at most, without a look at what is due
 
 
 class Loop:
@@ -53,6 +54,7 @@ class Loop:
         self.aborting: str | None = None  # why
         self.ends_at = float("inf")  # when aborting, though not everything has been reported,
         self.may_abandon = False  # ... nor everything has ended
+        self._claimed_at = time.monotonic()
         self._look_due = False  # at what the server says we are doing
         self._beat_due = False
         self._lost = False  # we were taken for dead
@@ -101,6 +103,8 @@ class Loop:
             await self._look_over_jobs()
         elif self._holds_up_jobs:
             await self._put_back()
+        elif self._forgets_what_is_due:
+            await self._look_for_due()
         elif self._may_claim and self._pace.prefers_claim(len(self._hands)):
             await self._claim()
         elif self._hands.reports.is_due:
@@ -121,6 +125,16 @@ class Loop:
         waiting = self._hands.slots.waiting
         return bool(waiting) and (self.stopping or self._pace.until_stale(waiting[0]) <= 0)
 
+    @property
+    def _forgets_what_is_due(self) -> bool:
+        """Whether lanes keep handing us jobs, so that we make no claim, in which due jobs and lanes are looked after."""
+        return self._hands.reports.is_due and not self.stopping and time.monotonic() - self._claimed_at > DUE_SECONDS
+
+    async def _look_for_due(self) -> None:
+        """A claim of no job: what is due is ready from then on, and lanes give way to it."""
+        self._claimed_at = time.monotonic()
+        await self._link.run(work.claim(self.id, self._options.queues, 0, True))
+
     async def _claim(self) -> None:
         room = self._pace.capacity - len(self._hands)
         if marks := self._trail.marks():
@@ -129,7 +143,7 @@ class Loop:
             self._start(jobs)
             return
         self._appetite.begin()
-        began = time.monotonic()
+        began = self._claimed_at = time.monotonic()
         jobs = await self._link.run(work.claim(self.id, self._options.queues, room, self._appetite.patient))
         self._outages.reset()
         self._trail.begin(jobs, room, time.monotonic() - began)
