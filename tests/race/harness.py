@@ -49,6 +49,16 @@ class Mutation(NamedTuple):
     file: str
     old: str
     new: str
+    beneath: bool = False  # a protection that is there twice: LOOK is taken out too
+
+
+# A claim passes over rows that are locked when it looks, so what follows meets few of them.
+LOOK = Mutation(
+    "locked heads are not passed over",
+    "lane_tokens.sql",
+    "CASE WHEN is_touched(t.xmin, t.xmax) THEN take_job(t.id) ELSE true END",
+    "true",
+)
 
 
 def story(*mutations: Mutation) -> Callable[[Callable[["Stage"], None]], Callable[["Stage", Mutation | None], None]]:
@@ -366,6 +376,8 @@ class Stage:
 
     def mutate(self, mutation: Mutation) -> None:
         self.mutated = True
+        if mutation.beneath:
+            self._replace(LOOK)
         self._replace(mutation)
 
     def make_gate(self, file: str, condition: str) -> None:
@@ -388,7 +400,7 @@ class Stage:
         self.take_time("await_locks.sql", "SET lock_timeout = '50ms'")
 
     def _replace(self, mutation: Mutation) -> None:
-        name, file, old, new = mutation
+        name, file, old, new, _ = mutation
         text = self._texts.get(file) or (shipped("sql") / "functions" / file).read_text(encoding="utf-8")
         assert text.count(old) == 1, f"{file} no longer holds, once, what {name!r} replaces"
         self._texts[file] = text.replace(old, new)

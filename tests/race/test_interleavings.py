@@ -87,6 +87,7 @@ def test_a_claim_with_room_for_many_starts_one_job_of_a_lane(stage: Stage) -> No
         "win_lanes.sql",
         "\n          AND pg_try_advisory_xact_lock(lane_key(wanted.lock))",
         "",
+        beneath=True,
     )
 )
 def test_a_claim_does_not_wait_for_another_one_that_has_not_committed(stage: Stage) -> None:
@@ -671,8 +672,8 @@ def test_a_claim_with_very_much_room_takes_more_lanes_than_one_look_may(stage: S
 
 
 @story(
-    Mutation("lost lanes are tried again", "lane_tokens.sql", "            AND t.lock <> ALL (p_lost)\n", ""),
-    Mutation("a lane lost is the end", "claim.sql", "OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used", ""),
+    Mutation("lost lanes are tried again", "lane_tokens.sql", "            AND t.lock <> ALL (p_lost)\n", "", True),
+    Mutation("a lane lost is the end", "claim.sql", "OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used", "", True),
 )
 def test_a_claim_that_loses_all_its_lanes_takes_another(stage: Stage) -> None:
     producer, stuck, worker = stage.session(), stage.worker(), stage.worker()
@@ -685,8 +686,12 @@ def test_a_claim_that_loses_all_its_lanes_takes_another(stage: Stage) -> None:
 
 
 @story(
-    Mutation("it tries no more lanes than it wants", "claim.sql", "IF v_spare.locks IS NOT NULL THEN", "IF false THEN"),
-    Mutation("it takes all that it tries", "win_lanes.sql", "LIMIT p_limit - (SELECT count(*) FROM reserved)", ""),
+    Mutation(
+        "it tries no more lanes than it wants", "claim.sql", "IF v_spare.locks IS NOT NULL THEN", "IF false THEN", True
+    ),
+    Mutation(
+        "it takes all that it tries", "win_lanes.sql", "LIMIT p_limit - (SELECT count(*) FROM reserved)", "", True
+    ),
 )
 def test_many_claims_at_once_find_lanes_while_none_has_committed(stage: Stage) -> None:
     """As when commits are slow, because a standby must confirm them."""
@@ -707,6 +712,7 @@ def test_many_claims_at_once_find_lanes_while_none_has_committed(stage: Stage) -
         "spare_lanes.sql",
         "WHERE left_over.id IS NULL OR",
         "WHERE true OR",
+        beneath=True,
     )
 )
 def test_a_claim_that_loses_lanes_takes_no_younger_ones_while_an_older_free_job_waits(stage: Stage) -> None:
@@ -771,7 +777,7 @@ def test_claims_of_other_queues_put_their_own_behind(stage: Stage) -> None:
     one.rollback()
 
 
-@story(Mutation("a claim waits for one that takes the lane over", "win_lanes.sql", "FOR UPDATE SKIP LOCKED", ""))
+@story(Mutation("a claim waits for one that takes the lane over", "win_lanes.sql", "FOR UPDATE SKIP LOCKED", "", True))
 def test_a_claim_does_not_wait_for_another_one_that_takes_a_reserved_lane_over(stage: Stage) -> None:
     producer, one, two = stage.session(), stage.worker(), stage.worker()
     [first], [second] = producer.defer("a"), producer.defer("a")

@@ -26,6 +26,7 @@ TAKEN_UNANNOUNCED = Mutation(
     "take_lane.sql",
     "PERFORM pg_advisory_xact_lock(lane_key(p_lock));",
     "",
+    beneath=True,
 )
 FINISH_LOCKS_NOTHING = Mutation(
     "finish does not lock the lane row", "hold_lanes.sql", "\n            FOR UPDATE SKIP LOCKED", ""

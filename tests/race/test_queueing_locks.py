@@ -308,6 +308,7 @@ def test_claims_do_not_wait_for_a_job_of_a_busy_lane_that_a_user_is_replacing(st
         "claim.sql",
         " AND (NOT next.touched OR take_job(next.id))",
         "",
+        beneath=True,
     ),
 )
 def test_while_a_replacement_is_not_committed_a_claim_passes_over_the_job_and_takes_the_others(stage: Stage) -> None:
