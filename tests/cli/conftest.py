@@ -19,7 +19,8 @@ from inturn.worker.signals import INSTANT
 from tests.cli.engine import Engine
 
 SCRIPT = Path(sys.executable).with_name("queue")
-UNDER_NOHUP = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)  # what nohup has ignored would be ignored by what we start too
 PATIENCE = 60  # seconds: only keeps a failing test from hanging
 
 TASKS = """
@@ -131,12 +132,6 @@ def answer(folder: Path, dsn: str) -> Answer:
     return answer
 
 
-def hear_hangups() -> None:
-    """Though the tests may run under nohup, which has them ignored."""
-    if UNDER_NOHUP:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
 @pytest.fixture
 def start(folder: Path) -> Iterator[Start]:
     """Start `queue`; what it says is in the files `out` and `log` of the folder."""
@@ -151,7 +146,6 @@ def start(folder: Path) -> Iterator[Start]:
                 stdout=out,
                 stderr=log,
                 text=True,
-                preexec_fn=hear_hangups,
             )
         started.append(process)
         return process
