@@ -20,8 +20,9 @@ def snapshot(dsn: str) -> str:
         capture_output=True,
         text=True,
     ).stdout
-    # Without comments, session settings and psql's own lines.
-    lines = [line for line in dump.splitlines() if not re.match(r"--|SET |SELECT pg_catalog|\\|$", line)]
+    # Without comments, session settings, psql's own lines and the marks that newer minor versions leave on columns.
+    dropped = r"--|SET |SELECT pg_catalog|\\|$|ALTER TABLE .* SET \(pg_attver=\d+\);$"
+    lines = [line for line in dump.splitlines() if not re.match(dropped, line)]
     return "\n".join([HEADER, *lines, ""])
 
 
