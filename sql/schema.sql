@@ -333,13 +333,13 @@ BEGIN
         v_used := '{}';
         IF v_look.lanes <> '{}' THEN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
-            FROM win_lanes(p_worker, v_look.lanes, v_look.seen, cardinality(v_look.lanes)) AS w;
+            FROM win_lanes(p_worker, p_queues, v_look.lanes, v_look.seen, cardinality(v_look.lanes)) AS w;
             IF cardinality(v_won) < cardinality(v_look.lanes) THEN
                 SELECT * INTO v_spare FROM spare_lanes(v_queues, v_wanted, v_window, v_lost || v_look.lanes, v_ids);
                 IF v_spare.locks IS NOT NULL THEN
                     SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id) INTO v_won, v_retries
                     FROM win_lanes(
-                        p_worker, v_spare.locks, v_spare.seen, cardinality(v_look.lanes) - cardinality(v_won)) AS w;
+                        p_worker, p_queues, v_spare.locks, v_spare.seen, cardinality(v_look.lanes) - cardinality(v_won)) AS w;
                     v_look.lanes := v_look.lanes || v_spare.locks;
                     v_look.seen := v_look.seen || v_spare.seen;
                 END IF;
@@ -845,10 +845,12 @@ BEGIN
         CROSS JOIN LATERAL (
             (SELECT NULL AS lock, jobs.priority, jobs.id FROM jobs
              WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR take_job(jobs.id))
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
             UNION ALL
             (SELECT jobs.lock, jobs.priority, jobs.id FROM jobs
              WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
+               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR take_job(jobs.id))
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
         ) AS ready
         WHERE ready.lock IS NULL OR ready.lock <> ALL (p_locks)
@@ -2018,7 +2020,7 @@ BEGIN
     END IF;
     PERFORM settle_lane(p_lock);
 END $$;
-CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_locks text[], p_seen bigint[], p_limit bigint) RETURNS TABLE(lock text, job_id bigint)
+CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_queues text[], p_locks text[], p_seen bigint[], p_limit bigint) RETURNS TABLE(lock text, job_id bigint)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -2027,10 +2029,10 @@ BEGIN
     WITH wanted AS MATERIALIZED (
         SELECT w.lock FROM unnest(p_locks) AS w(lock)
     ), reserved AS MATERIALIZED (
-        -- The job's row is locked too, so that its status is read anew: it may have run and failed since we saw it.
+        -- The job's row is locked too, so that we read it anew: it may have run and failed since we saw it, and been moved.
         SELECT lanes.lock, lanes.job_id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
         WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)
-          AND lanes.stopped IS NULL AND jobs.status = 'todo'
+          AND lanes.stopped IS NULL AND jobs.status = 'todo' AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     ), taken AS (

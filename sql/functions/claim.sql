@@ -56,13 +56,13 @@ BEGIN
         v_used := '{}';
         IF v_look.lanes <> '{}' THEN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
-            FROM win_lanes(p_worker, v_look.lanes, v_look.seen, cardinality(v_look.lanes)) AS w;
+            FROM win_lanes(p_worker, p_queues, v_look.lanes, v_look.seen, cardinality(v_look.lanes)) AS w;
             IF cardinality(v_won) < cardinality(v_look.lanes) THEN
                 SELECT * INTO v_spare FROM spare_lanes(v_queues, v_wanted, v_window, v_lost || v_look.lanes, v_ids);
                 IF v_spare.locks IS NOT NULL THEN
                     SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id) INTO v_won, v_retries
                     FROM win_lanes(
-                        p_worker, v_spare.locks, v_spare.seen, cardinality(v_look.lanes) - cardinality(v_won)) AS w;
+                        p_worker, p_queues, v_spare.locks, v_spare.seen, cardinality(v_look.lanes) - cardinality(v_won)) AS w;
                     v_look.lanes := v_look.lanes || v_spare.locks;
                     v_look.seen := v_look.seen || v_spare.seen;
                 END IF;

@@ -2,8 +2,8 @@
 -- those that it held under another id, before it was taken for dead; in a queue that the worker serves; no more than it
 -- wants; and only while no other ready job has a better claim to the slot. A job of higher priority has it at
 -- once, an older one of the same priority when the lane has been held for its slice: otherwise a worker would stay in one
--- deep lane and starve the rest, and without the slice it would give each lane up after every single job. One that somebody's open
--- transaction has locked is not handed over.
+-- deep lane and starve the rest, and without the slice it would give each lane up after every single job. A job that somebody's
+-- open transaction has locked is neither handed over nor given way to.
 CREATE OR REPLACE FUNCTION followers(
     p_worker uuid, p_locks text[], p_queues text[], p_want integer
 )
@@ -18,10 +18,12 @@ BEGIN
         CROSS JOIN LATERAL (
             (SELECT NULL AS lock, jobs.priority, jobs.id FROM jobs
              WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR take_job(jobs.id))
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
             UNION ALL
             (SELECT jobs.lock, jobs.priority, jobs.id FROM jobs
              WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
+               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR take_job(jobs.id))
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
         ) AS ready
         WHERE ready.lock IS NULL OR ready.lock <> ALL (p_locks)

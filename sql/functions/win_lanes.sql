@@ -1,10 +1,11 @@
 -- Makes lanes ours: a new row for a lane that nobody holds, or the row of a lane that waits for the retry of one of the
--- jobs we saw. What is returned is ours until we give it back; what is not, somebody else is at work on.
+-- jobs we saw, as long as that job is in one of our queues: for others the lane stays reserved. What is returned is ours until we
+-- give it back; what is not, somebody else is at work on.
 --
 -- Never waits: the advisory lock filters out lanes that another claim is just inserting, and NOT EXISTS those that have
 -- a row (ON CONFLICT alone would wait for an update of that row to commit). The lanes are tried in the order given, until there are
 -- enough.
-CREATE OR REPLACE FUNCTION win_lanes(p_worker uuid, p_locks text[], p_seen bigint[], p_limit bigint)
+CREATE OR REPLACE FUNCTION win_lanes(p_worker uuid, p_queues text[], p_locks text[], p_seen bigint[], p_limit bigint)
 RETURNS TABLE (lock text, job_id bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -13,10 +14,10 @@ BEGIN
     WITH wanted AS MATERIALIZED (
         SELECT w.lock FROM unnest(p_locks) AS w(lock)
     ), reserved AS MATERIALIZED (
-        -- The job's row is locked too, so that its status is read anew: it may have run and failed since we saw it.
+        -- The job's row is locked too, so that we read it anew: it may have run and failed since we saw it, and been moved.
         SELECT lanes.lock, lanes.job_id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
         WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)
-          AND lanes.stopped IS NULL AND jobs.status = 'todo'
+          AND lanes.stopped IS NULL AND jobs.status = 'todo' AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     ), taken AS (

@@ -131,6 +131,28 @@ def test_a_finish_does_not_wait_for_a_replace_of_the_next_job(stage: Stage, end:
     promise(stage.drain() == [second, third], "in order")
 
 
+LOCKED_FREE = """AND jobs.lock IS NULL AND jobs.queue = q.queue
+               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR take_job(jobs.id))"""
+LOCKED_TOKEN = LOCKED_FREE.replace("IS NULL", "IS NOT NULL")
+
+
+@story(
+    Mutation("a locked free job ends each hand-over", "followers.sql", LOCKED_FREE, LOCKED_FREE.split("\n")[0]),
+    Mutation("a locked head ends each hand-over", "followers.sql", LOCKED_TOKEN, LOCKED_TOKEN.split("\n")[0]),
+)
+def test_a_lane_does_not_give_way_to_jobs_that_a_user_has_locked(stage: Stage, end: End) -> None:
+    user, producer, worker = stage.session(), stage.session(), stage.worker()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    running = worker.claim_one()
+    [urgent], [alone] = producer.defer("b", 9), producer.defer(None, 9)
+    user.begin()
+    user.run("SELECT FROM jobs WHERE id = ANY (%s) FOR UPDATE", [urgent, alone])
+    promise(ids(worker.finish(running).following) == [second], "the next of the lane is handed over")
+    end(user)
+    promise(ids(later(worker).claim()) == [urgent, alone], "what was locked starts when it is free")
+    promise(stage.drain() == [urgent, alone, second], f"and {first} is over")
+
+
 @story(
     Mutation("a look waits", "release_lanes.sql", "asleep AND touched AND NOT take_job(id) AS busy", "false AS busy"),
     Mutation("each look wakes all", "release_lanes.sql", "WHERE delayed.since IS NULL OR delayed.since = v_now;", ";"),

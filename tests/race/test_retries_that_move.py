@@ -25,6 +25,14 @@ def move(worker: Worker, job: Job, lock: str, delay: str = "0", queue: str | Non
     return [id for (id,) in rows]
 
 
+def reroute(worker: Worker, job: Job, queue: str) -> list[int]:
+    """Tried again at once, in another queue."""
+    rows = worker.run(
+        "SELECT id FROM retry(%s, %s, '{0}', '{NULL}', NULL, NULL, %s::text[])", [job.id], [job.claim_id], [queue]
+    )
+    return [id for (id,) in rows]
+
+
 def snooze(worker: Worker, job: Job, delay: str) -> None:
     """The attempt does not count."""
     worker.run(
@@ -58,6 +66,48 @@ def test_a_job_moves_into_a_lane_that_somebody_is_just_giving_back(stage: Stage)
     one.commit()
     promise([job.id for job in two.claim()] == [first], f"it is its own token, {holding} is over")
     promise(stage.lanes() == {"b": "held"} and stage.drain() == [first], "its old lane is gone")
+
+
+@story(
+    Mutation(
+        "a lane is taken over for a job of any queue",
+        "win_lanes.sql",
+        " AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))",
+        "",
+    )
+)
+def test_a_claim_that_looked_before_a_retry_changed_its_queue_leaves_the_lane_to_it(stage: Stage) -> None:
+    producer, slow, quick = stage.session(), stage.worker("a"), stage.worker("a")
+    [first] = producer.defer("a", queue="a")
+    quick.retry(quick.claim_one())
+    [urgent] = producer.defer("a", 9, queue="a")
+    slow.start_until("win_lanes", slow.claim)
+    promise(reroute(quick, quick.claim_one(), "b") == [first], "it was ours")
+    promise(slow.resume() == [], f"{urgent} waits for the end of {first}, which has begun")
+    promise(stage.lanes() == {"a": "retrying"}, f"still reserved: {stage.lanes()}")
+    promise(slow.claim() == [] and quick.claim() == [], "neither serves its queue now")
+    promise(stage.drain() == [first, urgent], "in order")
+
+
+@story(
+    Mutation(
+        "free jobs are not locked while they are looked at",
+        "candidates.sql",
+        "            FOR UPDATE SKIP LOCKED\n",
+        "",
+    )
+)
+def test_a_free_job_that_a_claim_has_looked_at_moves_into_no_lane_before_it_starts(stage: Stage) -> None:
+    producer, slow, quick, holder = stage.session(), stage.worker("a"), stage.worker("a"), stage.worker("b")
+    [free], [holding] = producer.defer(None, queue="a"), producer.defer("b", queue="b")
+    promise(holder.claim_one().id == holding, "the lane is busy")
+    slow.start_until("start_jobs", slow.claim)
+    for job in quick.claim():
+        move(quick, job, "b", queue="a")
+    promise([job.id for job in slow.resume()] == [free], "it starts as the free job that it was")
+    running = stage.control.execute("SELECT lock FROM jobs WHERE status = 'doing' AND lock IS NOT NULL").fetchall()
+    promise(running == [("b",)], f"one job runs in the lane: {running}")
+    promise(stage.drain() == sorted([free, holding]), "nothing is lost")
 
 
 @story(
