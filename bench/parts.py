@@ -73,7 +73,7 @@ def main() -> None:
 
 def _measure(server: Bed, count: int, lanes: int) -> None:
     from inturn import App
-    from inturn.migrate import migrate
+    from inturn.schema.migrate import migrate
 
     server.create(DATABASE)
     migrate(server.dsn(DATABASE))

@@ -17,9 +17,9 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.pool import NullPool
 
 from inturn import App
-from inturn.embedded import Server
-from inturn.lifespan import lifespan
-from inturn.migrate import migrate
+from inturn.contrib.lifespan import lifespan
+from inturn.embedded.server import Server
+from inturn.schema.migrate import migrate
 
 app = App()
 web = FastAPI(lifespan=lifespan(app, worker=True))

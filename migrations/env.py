@@ -1,10 +1,10 @@
-"""Alembic's entry: the connection comes from `inturn.migrate`, never from a configuration file."""
+"""Alembic's entry: the connection comes from `inturn.schema.migrate`, never from a configuration file."""
 
 from typing import Any
 
 from alembic import context
 
-from inturn.tables import metadata
+from inturn.schema.tables import metadata
 
 attributes: dict[str, Any] = context.config.attributes
 

@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import inturn
-from inturn import alembic, builtin_tasks, errors, lifespan, locks, middleware, testing
-from inturn.job_lists import JobLists
-from inturn.jobs import Jobs
-from inturn.lanes import Lanes
+from inturn import errors, locks, testing
+from inturn.contrib import alembic, lifespan
+from inturn.control import builtin_tasks
+from inturn.control.job_lists import JobLists
+from inturn.control.jobs import Jobs
+from inturn.control.lanes import Lanes
+from inturn.control.schema import SchemaManager
 from inturn.model import Lane, NewJob, Reason
-from inturn.periodic import Periodics
-from inturn.schema import SchemaManager
-from inturn.worker import Options, Worker
+from inturn.tasks import middleware
+from inturn.tasks.middleware import RunningWorker
+from inturn.tasks.periodic import Periodics
+from inturn.worker import Options
 
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"
 INTRODUCTION = """\
@@ -60,8 +64,8 @@ CHAPTERS: dict[str, dict[str, object]] = {
     },
     "Workers": {
         "inturn.worker.Options": Options,
-        "inturn.worker.Worker": Worker,
-        "inturn.middleware": middleware,
+        "inturn.tasks.middleware": middleware,
+        "inturn.tasks.middleware.RunningWorker": RunningWorker,
         "inturn.builtin_tasks": builtin_tasks,
     },
     "The database": {
@@ -70,9 +74,9 @@ CHAPTERS: dict[str, dict[str, object]] = {
         "app.schema_manager": SchemaManager,
     },
     "In other frameworks": {
-        "inturn.lifespan.lifespan": lifespan.lifespan,
-        "inturn.alembic": alembic,
-        "inturn.alembic.ignoring": alembic.ignoring,
+        "inturn.contrib.lifespan.lifespan": lifespan.lifespan,
+        "inturn.contrib.alembic": alembic,
+        "inturn.contrib.alembic.ignoring": alembic.ignoring,
     },
     "For tests": {f"inturn.testing.{name}": getattr(testing, name) for name in testing.__all__},
 }
@@ -83,7 +87,7 @@ LOOKED_AT = (inturn.JobContext, inturn.StoredJob, Lane, Reason, testing.Seen)
 ABOUT = r"^([a-z_]+(?:, [a-z_]+)*):(?= )"
 LINE = 90  # of a heading
 # Nobody makes one.
-MADE_BY_US = (Jobs, Lanes, SchemaManager, Worker, inturn.Task, inturn.Deferrer)
+MADE_BY_US = (Jobs, Lanes, SchemaManager, RunningWorker, inturn.Task, inturn.Deferrer)
 
 
 class Named(NamedTuple):

@@ -6,7 +6,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Identifier
 
-from inturn.migrate import grant
+from inturn.schema.migrate import grant
 from inturn.sql import KINDS, OWNER, SCHEMA
 
 PREFIX = "inturn_test"  # the server may be one that has an inturn of its own

@@ -76,7 +76,7 @@ class Adapter:
         self._pooled = pooled
 
     def install(self, dsn: str) -> None:
-        from inturn.migrate import migrate
+        from inturn.schema.migrate import migrate
 
         migrate(dsn)
 

@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from inturn.migrate import apply_script
+from inturn.schema.migrate import apply_script
 
 revision = "0001"
 down_revision = None

@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from inturn.app import App
-    from inturn.blueprint import Blueprint
-    from inturn.connectors import BaseConnector, PsycopgConnector, SyncPsycopgConnector
-    from inturn.context import JobContext
-    from inturn.deferred import DeferredJob
-    from inturn.fences import check_fence, check_fence_async
+    from inturn.database.connectors import BaseConnector, PsycopgConnector, SyncPsycopgConnector
+    from inturn.database.fences import check_fence, check_fence_async
     from inturn.model import Job, Status, StoredJob
-    from inturn.options import JobOptions, TaskOptions
-    from inturn.retry import BaseRetryStrategy, RetryDecision, RetryStrategy
-    from inturn.tasks import Deferrer, Task
+    from inturn.tasks.blueprint import Blueprint
+    from inturn.tasks.context import JobContext
+    from inturn.tasks.deferred import DeferredJob
+    from inturn.tasks.options import JobOptions, TaskOptions
+    from inturn.tasks.retry import BaseRetryStrategy, RetryDecision, RetryStrategy
+    from inturn.tasks.task import Deferrer, Task
 
 __all__ = [
     "App",
@@ -58,24 +58,24 @@ __all__ = [
 
 _HOMES = {
     "App": "app",
-    "BaseConnector": "connectors",
-    "BaseRetryStrategy": "retry",
-    "Blueprint": "blueprint",
-    "DeferredJob": "deferred",
-    "Deferrer": "tasks",
+    "BaseConnector": "database.connectors",
+    "BaseRetryStrategy": "tasks.retry",
+    "Blueprint": "tasks.blueprint",
+    "DeferredJob": "tasks.deferred",
+    "Deferrer": "tasks.task",
     "Job": "model",
-    "JobContext": "context",
-    "JobOptions": "options",
-    "PsycopgConnector": "connectors",
-    "RetryDecision": "retry",
-    "RetryStrategy": "retry",
+    "JobContext": "tasks.context",
+    "JobOptions": "tasks.options",
+    "PsycopgConnector": "database.connectors",
+    "RetryDecision": "tasks.retry",
+    "RetryStrategy": "tasks.retry",
     "Status": "model",
     "StoredJob": "model",
-    "SyncPsycopgConnector": "connectors",
-    "Task": "tasks",
-    "check_fence": "fences",
-    "check_fence_async": "fences",
-    "TaskOptions": "options",
+    "SyncPsycopgConnector": "database.connectors",
+    "Task": "tasks.task",
+    "check_fence": "database.fences",
+    "check_fence_async": "database.fences",
+    "TaskOptions": "tasks.options",
 }
 
 

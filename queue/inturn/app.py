@@ -10,22 +10,23 @@ from typing import Any, Self, Unpack
 
 import anyio
 
-from inturn import arguments, missed
-from inturn.blueprint import Blueprint
-from inturn.builtin_tasks import builtin_tasks
-from inturn.connectors import PsycopgConnector
-from inturn.deferred import DeferredJob
+from inturn import arguments
+from inturn.control.builtin_tasks import builtin_tasks
+from inturn.control.jobs import Jobs
+from inturn.control.lanes import Lanes
+from inturn.control.schema import SchemaManager
+from inturn.database.connectors import PsycopgConnector
+from inturn.database.opening import Opening
+from inturn.database.pools import AsyncPool, Pool
 from inturn.errors import BadArgument, ConfigurationError, LoadFromPathError
-from inturn.jobs import Jobs
-from inturn.lanes import Lanes
 from inturn.model import NewJob
-from inturn.opening import Opening
 from inturn.operations import enqueue
 from inturn.operations.upkeep import check_connection
-from inturn.options import JobOptions
-from inturn.pools import AsyncPool, Pool
-from inturn.schema import SchemaManager
-from inturn.tasks import Deferrer, Options
+from inturn.schedules import misfires
+from inturn.tasks.blueprint import Blueprint
+from inturn.tasks.deferred import DeferredJob
+from inturn.tasks.options import JobOptions
+from inturn.tasks.task import Deferrer, Options
 
 
 class App(Blueprint):
@@ -63,7 +64,7 @@ class App(Blueprint):
         self.connector = connector or PsycopgConnector(dsn)
         self.import_paths = list(import_paths or ())
         self.worker_defaults = dict(worker_defaults or {})
-        self.missed = missed.defaults(periodic_defaults or {})
+        self.missed = misfires.defaults(periodic_defaults or {})
         self.add_tasks_from(builtin_tasks(), namespace="builtin")
 
     @property

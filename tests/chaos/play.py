@@ -12,7 +12,7 @@ import psycopg
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from inturn.migrate import migrate
+from inturn.schema.migrate import migrate
 from tests.chaos.crew import Crew
 from tests.chaos.history import History
 from tests.chaos.pooler import Pooler

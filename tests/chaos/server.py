@@ -14,7 +14,7 @@ from typing import IO, Any, Self
 
 import psycopg
 
-from inturn.binaries import find_binaries, reachable, server_account
+from inturn.embedded.binaries import find_binaries, reachable, server_account
 
 LIMIT = 60.0  # seconds; only keeps a failing run from hanging
 STOPS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT, "kill": signal.SIGKILL}

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 
 from inturn import App, JobContext, RetryStrategy
-from inturn.connectors import PsycopgConnector
+from inturn.database.connectors import PsycopgConnector
 from tests.chaos.history import History
 
 ATTEMPTS = 3

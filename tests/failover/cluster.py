@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from inturn.binaries import Account
-from inturn.embedded import SUPERVISOR
-from inturn.migrate import migrate
+from inturn.embedded.binaries import Account
+from inturn.embedded.server import SUPERVISOR
+from inturn.schema.migrate import migrate
 
 PORT, DATABASE = "5432", "queue"
 NEXT_TRANSACTION = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"

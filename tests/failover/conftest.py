@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inturn.binaries import find_binaries, reachable, server_account
+from inturn.embedded.binaries import find_binaries, reachable, server_account
 from tests.failover.cluster import Cluster
 
 

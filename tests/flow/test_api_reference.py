@@ -24,11 +24,12 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 import inturn
-from inturn import App, lifespan, sql, testing
-from inturn.alembic import ignoring
+from inturn import App, sql, testing
+from inturn.contrib import lifespan
+from inturn.contrib.alembic import ignoring
 from inturn.errors import JobAborted
 from inturn.model import Status
-from inturn.tasks import P, R
+from inturn.tasks.task import P, R
 from inturn.testing import Databases, Queue
 from tests import reference
 from tests.reference import Named, all_errors, all_locks, blocks, entries, examples, members

@@ -8,7 +8,8 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
-from inturn import App, PsycopgConnector, drive
+from inturn import App, PsycopgConnector
+from inturn.database import drive
 from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable, SchemaMismatch
 from inturn.operations import Operation, Statement, upkeep, work
 from inturn.sql import SCHEMA

@@ -13,11 +13,13 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Identifier
 
-from inturn import PsycopgConnector, drive, waiting
+from inturn import PsycopgConnector
+from inturn.control import results
+from inturn.database import drive
+from inturn.database.patience import Terms
+from inturn.database.session import Session
 from inturn.errors import DatabaseUnavailable
 from inturn.operations import Operation, Statement
-from inturn.patience import Terms
-from inturn.session import Session
 from inturn.sql import SCHEMA
 from inturn.testing import Databases
 from inturn.worker import listener
@@ -225,9 +227,9 @@ def test_whoever_waits_for_a_result_is_told_although_a_connection_leads_nowhere(
     way: tuple[Faulty, str], dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy, proxied = way
-    monkeypatch.setattr(waiting, "POLL", PATIENCE / 2)
+    monkeypatch.setattr(results, "POLL", PATIENCE / 2)
     told = Event()
-    endings = waiting.Endings(connector(dsn, listen_dsn=proxied))
+    endings = results.Endings(connector(dsn, listen_dsn=proxied))
     with endings.told(1, told.set), psycopg.connect(dsn, autocommit=True) as connection:
         assert told.wait(GENEROUS)  # it listens
         told.clear()

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from inturn import App, RetryStrategy
+from inturn.control.jobs import Jobs
 from inturn.errors import BadArgument
-from inturn.jobs import Jobs
 from tests.flow.conftest import Query
 
 LATER = datetime(2100, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 
 from inturn import App, JobContext
 from inturn.errors import MiddlewareKindMismatch, TaskDefinitionError
-from inturn.worker import Worker
+from inturn.tasks.middleware import RunningWorker
 from tests.flow.conftest import Query
 
 pytestmark = pytest.mark.anyio
@@ -25,8 +25,8 @@ class Notes:
         self.seen: list[str] = []
         self.threads: set[int] = set()
 
-    def sync(self, name: str) -> Callable[[SyncNext, JobContext, Worker], Any]:
-        def layer(call_next: SyncNext, context: JobContext, worker: Worker) -> Any:
+    def sync(self, name: str) -> Callable[[SyncNext, JobContext, RunningWorker], Any]:
+        def layer(call_next: SyncNext, context: JobContext, worker: RunningWorker) -> Any:
             self.seen.append(f"{name}(")
             self.threads.add(threading.get_ident())
             value = call_next()
@@ -35,8 +35,8 @@ class Notes:
 
         return layer
 
-    def loop(self, name: str) -> Callable[[AsyncNext, JobContext, Worker], Awaitable[Any]]:
-        async def layer(call_next: AsyncNext, context: JobContext, worker: Worker) -> Any:
+    def loop(self, name: str) -> Callable[[AsyncNext, JobContext, RunningWorker], Awaitable[Any]]:
+        async def layer(call_next: AsyncNext, context: JobContext, worker: RunningWorker) -> Any:
             self.seen.append(f"{name}(")
             value = await call_next()
             self.seen.append(f"){name}={value}")
@@ -84,7 +84,7 @@ async def test_sync_tasks_have_sync_middleware_in_their_thread(app: App, notes: 
 async def test_a_task_is_passed_its_context_whether_or_not_middleware_sees_it_too(app: App) -> None:
     seen: list[object] = []
 
-    async def look(call_next: AsyncNext, context: JobContext, worker: Worker) -> Any:
+    async def look(call_next: AsyncNext, context: JobContext, worker: RunningWorker) -> Any:
         seen.append(context)
         return await call_next()
 
@@ -107,7 +107,7 @@ async def test_a_task_is_passed_its_context_whether_or_not_middleware_sees_it_to
 
 
 async def test_what_middleware_raises_fails_the_attempt_and_is_tried_again(app: App, query: Query) -> None:
-    async def refuse_first(call_next: AsyncNext, context: JobContext, worker: Worker) -> Any:
+    async def refuse_first(call_next: AsyncNext, context: JobContext, worker: RunningWorker) -> Any:
         if context.job.attempts == 0:
             raise RuntimeError("not yet")
         return await call_next()
@@ -123,7 +123,7 @@ async def test_what_middleware_raises_fails_the_attempt_and_is_tried_again(app: 
 
 
 async def test_middleware_may_keep_a_task_from_running(app: App, query: Query) -> None:
-    async def skip(call_next: AsyncNext, context: JobContext, worker: Worker) -> None: ...
+    async def skip(call_next: AsyncNext, context: JobContext, worker: RunningWorker) -> None: ...
 
     @app.task
     async def task() -> None:
@@ -135,7 +135,7 @@ async def test_middleware_may_keep_a_task_from_running(app: App, query: Query) -
 
 
 async def test_middleware_may_stop_its_worker_from_a_thread_too(app: App, query: Query) -> None:
-    def stop(call_next: SyncNext, context: JobContext, worker: Worker) -> Any:
+    def stop(call_next: SyncNext, context: JobContext, worker: RunningWorker) -> Any:
         worker.stop("enough")
         return call_next()
 
@@ -170,11 +170,11 @@ def test_middleware_of_the_wrong_kind_is_refused_where_it_is_given(app: App, not
 
 async def test_partials_and_objects_are_of_the_kind_of_what_they_call(app: App, notes: Notes) -> None:
     class Layer:
-        async def __call__(self, call_next: AsyncNext, context: JobContext, worker: Worker) -> Any:
+        async def __call__(self, call_next: AsyncNext, context: JobContext, worker: RunningWorker) -> Any:
             notes.seen.append("object")
             return await call_next()
 
-    async def layer(word: str, call_next: AsyncNext, context: JobContext, worker: Worker) -> Any:
+    async def layer(word: str, call_next: AsyncNext, context: JobContext, worker: RunningWorker) -> Any:
         notes.seen.append(word)
         return await call_next()
 

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inturn import App, waiting
+from inturn import App
+from inturn.control import results
 from inturn.errors import JobCancelled, JobFailed, JobNotFound, ResultTimeout
 from inturn.model import Job
 from inturn.worker import returned
@@ -28,7 +29,7 @@ LONG = 40.0  # seconds, more than `until` waits: a waiter looks once more when i
 
 @pytest.fixture(autouse=True)
 def nothing_is_polled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "POLL", NO_POLL)
+    monkeypatch.setattr(results, "POLL", NO_POLL)
 
 
 class Breaks(dict[str, Any]):
@@ -195,7 +196,7 @@ SILENCE = "CREATE OR REPLACE FUNCTION tell_ended(p_id bigint) RETURNS boolean LA
 async def test_a_lost_notification_is_made_good_by_looking_now_and_then(
     app: App, dsn: str, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "POLL", 0.05)
+    monkeypatch.setattr(results, "POLL", 0.05)
     with psycopg.connect(dsn, options="-c search_path=inturn") as connection:
         connection.execute(SILENCE)
 
@@ -218,7 +219,7 @@ async def test_nobody_is_told_when_nobody_waits(app: App, dsn: str) -> None:
         return 7
 
     with psycopg.connect(dsn, autocommit=True) as listener:
-        listener.execute(waiting.LISTEN)
+        listener.execute(results.LISTEN)
         awaited, other = give.defer(), give.defer()
         with pytest.raises(ResultTimeout):
             app.job_manager.result(awaited, timeout=0)

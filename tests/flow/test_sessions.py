@@ -10,12 +10,13 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from inturn import App, JobContext, PsycopgConnector, drive
-from inturn.embedded import Server
+from inturn import App, JobContext, PsycopgConnector
+from inturn.database import drive
+from inturn.database.patience import SETTLE
+from inturn.embedded.server import Server
 from inturn.errors import DatabaseBusy, DatabaseUnavailable
-from inturn.migrate import migrate
 from inturn.operations import Operation, Statement
-from inturn.patience import SETTLE
+from inturn.schema.migrate import migrate
 from inturn.sql import SCHEMA
 from tests.flow.conftest import Query
 

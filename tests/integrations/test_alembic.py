@@ -7,12 +7,12 @@ import pytest
 from alembic import command
 from alembic.config import Config
 
-from inturn.alembic import ignoring
+from inturn.contrib.alembic import ignoring
 
 ENV = """
 import psycopg
 from alembic import context
-from inturn.alembic import include_name, include_object
+from inturn.contrib.alembic import include_name, include_object
 from sqlalchemy import BigInteger, Column, MetaData, Table, create_engine
 from sqlalchemy.pool import NullPool
 

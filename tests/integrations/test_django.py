@@ -14,10 +14,11 @@ import psycopg
 import pytest
 from asgiref.sync import async_to_sync
 
-from inturn import App, JobContext, migrate
+from inturn import App, JobContext
 from inturn.errors import ConfigurationError, ConnectorException, DatabaseUnavailable
 from inturn.operations.jobs import shown
 from inturn.operations.upkeep import check_schema
+from inturn.schema import migrate
 from inturn.testing import Databases, Queue
 
 ROOT = Path(__file__).parents[2]

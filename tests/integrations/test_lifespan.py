@@ -10,8 +10,8 @@ import pytest
 from fastapi import FastAPI
 
 from inturn import App
+from inturn.contrib.lifespan import lifespan
 from inturn.errors import AppNotOpen, SchemaMismatch
-from inturn.lifespan import lifespan
 from inturn.model import Status
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 
 from inturn import App, PsycopgConnector, sql
 from inturn.errors import ConnectorException
-from inturn.migrate import downgrade, grant, migrate
+from inturn.schema.migrate import downgrade, grant, migrate
 from inturn.sql import KINDS, OWNER
 from tests.cli.conftest import SCRIPT
 from tests.privileges.conftest import Session

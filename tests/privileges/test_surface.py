@@ -9,7 +9,7 @@ import pytest
 
 import inturn
 from inturn import sql
-from inturn.migrate import migrate
+from inturn.schema.migrate import migrate
 from inturn.sql import KINDS
 from tests.privileges.conftest import Session
 from tests.roles import LOGINS

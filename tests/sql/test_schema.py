@@ -9,7 +9,7 @@ from psycopg.errors import CheckViolation
 
 from inturn import App, PsycopgConnector, sql
 from inturn.errors import ConnectorException, SchemaMismatch
-from inturn.migrate import check_models, downgrade, migrate
+from inturn.schema.migrate import check_models, downgrade, migrate
 from tests.snapshot import SNAPSHOT, snapshot
 
 

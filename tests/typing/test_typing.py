@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from inturn import Blueprint, JobOptions, Task, TaskOptions
-from inturn.tasks import Options
+from inturn.tasks.task import Options
 
 ROOT = Path(__file__).parents[2]
 CASES = sorted(Path(__file__).with_name("cases").glob("*.py"))

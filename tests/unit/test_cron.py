@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import inturn.cron
-from inturn.cron import FIELDS, NAMES, Cron
 from inturn.errors import BadArgument
+from inturn.schedules import cron
+from inturn.schedules.cron import FIELDS, NAMES, Cron
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -125,7 +125,7 @@ def test_every_name_can_be_used(name: str) -> None:
 
 
 def test_its_own_example_is_true() -> None:
-    assert doctest.testmod(inturn.cron) == (0, 1)
+    assert doctest.testmod(cron) == (0, 1)
 
 
 def test_there_are_as_many_fields_as_are_explained() -> None:

@@ -16,13 +16,13 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from inturn.embedded import Server
+from inturn.embedded.server import Server
 from inturn.errors import EmbeddedServerError
 
 START_AND_WAIT = """
 import sys, time
 from pathlib import Path
-from inturn.embedded import Server
+from inturn.embedded.server import Server
 server = Server(bin_dir=Path(sys.argv[1]) if sys.argv[1:] else None)
 server.start()
 print(server.dsn(), flush=True)
@@ -145,7 +145,7 @@ def test_root_runs_binaries_that_others_cannot_reach(tmp_path: Path, monkeypatch
     tmp_path.chmod(0o700)
     for name in (package.name, f"{package.name}.libs"):
         (tmp_path / name).symlink_to(package.with_name(name))
-    monkeypatch.setattr("inturn.binaries.find_spec", lambda _: spec_of(tmp_path / package.name))
+    monkeypatch.setattr("inturn.embedded.binaries.find_spec", lambda _: spec_of(tmp_path / package.name))
     with Server() as server:
         home, process = home_and_process(server.dsn())
         assert ask(server.dsn(), "SELECT 'answer'") == "answer"
@@ -154,7 +154,7 @@ def test_root_runs_binaries_that_others_cannot_reach(tmp_path: Path, monkeypatch
 
 
 def test_a_missing_wheel_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inturn.binaries.find_spec", lambda _: None)
+    monkeypatch.setattr("inturn.embedded.binaries.find_spec", lambda _: None)
     with pytest.raises(EmbeddedServerError, match=r"pip install 'inturn\[dev\]'"):
         Server().start()
 

@@ -9,8 +9,8 @@ import pytest
 
 from inturn import App, Blueprint
 from inturn.errors import BadArgument, TaskDefinitionError
-from inturn.missed import CatchUp, Policy
-from inturn.periodic import AT_ONCE, Schedule
+from inturn.schedules.misfires import CatchUp, Policy
+from inturn.tasks.periodic import AT_ONCE, Schedule
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

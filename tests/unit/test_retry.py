@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from inturn import Job, RetryStrategy
 from inturn.errors import BadArgument
-from inturn.retry import LONGEST, strategy
+from inturn.tasks.retry import LONGEST, strategy
 
 
 def job(attempts: int) -> Job:

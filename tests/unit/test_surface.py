@@ -9,8 +9,8 @@ import pytest
 
 import inturn
 from inturn import App, Blueprint, Deferrer, JobContext, RetryStrategy, StoredJob, Task, errors, exceptions
-from inturn.jobs import Jobs
-from inturn.schema import SchemaManager
+from inturn.control.jobs import Jobs
+from inturn.control.schema import SchemaManager
 from inturn.worker import Options
 
 NEEDED = inspect.Parameter.empty

@@ -36,7 +36,7 @@ class Database:
         self.schema = schema
 
     def run(self, operation: Operation[T]) -> T:
-        from inturn import drive
+        from inturn.database import drive
 
         return drive.run(operation, self._connection, self.schema)
 

@@ -50,8 +50,8 @@ def _play(
     import anyio
 
     from inturn.cli.demo_page import ROUND_SECONDS, fill
-    from inturn.embedded import Server
-    from inturn.migrate import migrate
+    from inturn.embedded.server import Server
+    from inturn.schema.migrate import migrate
 
     async def rounds(dsn: str) -> None:
         async with anyio.create_task_group() as beside:

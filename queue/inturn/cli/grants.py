@@ -68,7 +68,7 @@ def command(
         return
 
     where = find_connector(settings, dsn, schema).dsn  # an unusable address is reported before the slow import
-    from inturn.migrate import grant
+    from inturn.schema.migrate import grant
 
     grant(where, name, prefix, members)
     click.echo(f"schema {name}: owned by {prefix or name}_owner, and closed to all but the {prefix or name}_… roles")

@@ -41,7 +41,8 @@ def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
         app = load_app(path, dsn, schema)
         connector = app.connector
         click.echo(f"app: ok, {len(app.tasks)} names of tasks")
-    from inturn import drive, sql
+    from inturn import sql
+    from inturn.database import drive
     from inturn.operations.upkeep import check_schema
 
     with closing(connector.connect()) as connection:

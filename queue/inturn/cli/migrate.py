@@ -33,7 +33,7 @@ def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
     """
     connector = find_connector(settings, dsn, schema)
     where = connector.dsn  # an unusable address is reported before the slow import
-    from inturn.migrate import migrate
+    from inturn.schema.migrate import migrate
 
     done = migrate(where, connector.schema)
     click.echo(f"schema {connector.schema}: {done}")

@@ -114,7 +114,7 @@ def _lines(database: Database, now: datetime) -> list[Line]:
 
 
 def _line(task: str, periodic_id: str, cron: str, tz: str, row: Row | None, now: datetime, note: str = "") -> Line:
-    from inturn.cron import Cron
+    from inturn.schedules.cron import Cron
 
     following = Cron(cron, tz).next(now)
     if row is None:
@@ -125,7 +125,7 @@ def _line(task: str, periodic_id: str, cron: str, tz: str, row: Row | None, now:
 
 
 def _ahead(line: Line, now: datetime) -> Iterator[Instant]:
-    from inturn.cron import Cron
+    from inturn.schedules.cron import Cron
 
     for at in Cron(line.cron, line.tz).after(now):
         yield Instant(at, line.task, line.periodic_id, line.tz)
@@ -133,6 +133,6 @@ def _ahead(line: Line, now: datetime) -> Iterator[Instant]:
 
 def _on_the_wall(instant: Instant) -> str:
     """What a clock in its zone shows."""
-    from inturn.cron import Cron
+    from inturn.schedules.cron import Cron
 
     return f"{instant.at.astimezone(Cron('@daily', instant.tz).zone):%a %Y-%m-%d %H:%M:%S} {instant.tz}"

@@ -38,7 +38,7 @@ def command(context: click.Context, action: str | None) -> None:
     elif action == "read":
         context.invoke(sql)
     elif action == "path":
-        from inturn.schema import SchemaManager
+        from inturn.control.schema import SchemaManager
 
         click.echo(SchemaManager.get_migrations_path())
     else:
@@ -59,7 +59,8 @@ def status(settings: Settings, dsn: str | None, schema: str | None) -> None:
     """Say whether the schema fits this version; exit with 11 if not."""
     from importlib.metadata import version
 
-    from inturn import drive, sql
+    from inturn import sql
+    from inturn.database import drive
     from inturn.operations.upkeep import check_schema
 
     connector = find_connector(settings, dsn, schema)

@@ -15,7 +15,7 @@ from inturn.errors import ConfigurationError, InturnError
 
 if TYPE_CHECKING:
     from inturn.app import App
-    from inturn.connectors import PsycopgConnector
+    from inturn.database.connectors import PsycopgConnector
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,7 +91,7 @@ def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> Ap
 
 def find_connector(settings: Settings, dsn: str | None, schema: str | None) -> PsycopgConnector:
     """For commands that need a database and nobody's code: an app is asked only if the command line names it."""
-    from inturn.connectors import PsycopgConnector
+    from inturn.database.connectors import PsycopgConnector
     from inturn.sql import SCHEMA
 
     if settings.app is not None:

@@ -46,8 +46,8 @@ def command(settings: Settings, dsn: str | None, schema: str | None, code: str |
 
     Each change takes effect at once. Without an app there are no tasks, and everything else.
     """
-    from inturn import drive
     from inturn.app import App
+    from inturn.database import drive
     from inturn.operations.upkeep import check_schema
 
     path = settings.app_path()

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from psycopg.sql import SQL, Identifier
 
 from inturn.app import App
-from inturn.migrate import migrate
+from inturn.schema.migrate import migrate
 
 if TYPE_CHECKING:
-    from inturn.connectors import PsycopgConnector
-    from inturn.tasks import Task
+    from inturn.database.connectors import PsycopgConnector
+    from inturn.tasks.task import Task
 
 LANES = 1_000
 ROUND_TRIPS = 200

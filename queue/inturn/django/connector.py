@@ -11,10 +11,10 @@ from psycopg.rows import TupleRow, tuple_row
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import JsonbLoader
 
-from inturn import drive, guests
+from inturn.database import caller_connection, drive
+from inturn.database.unpooled import UnpooledConnector
 from inturn.errors import ConnectorException, DatabaseUnavailable
 from inturn.operations import Operation
-from inturn.unpooled import UnpooledConnector
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class DjangoConnector(UnpooledConnector):
             return super().run(operation, connection)
         django = connections[connection or self.alias]
         try:
-            return drive.run(operation, _Plain(guests.django_driver(django)), self.schema)  # type: ignore[arg-type]
+            return drive.run(operation, _Plain(caller_connection.django_driver(django)), self.schema)  # type: ignore[arg-type]
         except ConnectorException as error:
             if django.in_atomic_block:
                 django.needs_rollback = True  # the server has given the transaction up, Django must know

@@ -11,7 +11,7 @@ from django.db import close_old_connections
 from inturn.app import App
 from inturn.django.configuration import configuration
 from inturn.django.connector import DjangoConnector
-from inturn.tasks import Task
+from inturn.tasks.task import Task
 
 
 class DjangoApp(App):

@@ -4,10 +4,10 @@ from typing import Any
 
 from django.db import migrations
 
-from inturn import migrate
 from inturn.django.configuration import configuration
 from inturn.errors import SchemaMismatch
 from inturn.operations.upkeep import check_schema
+from inturn.schema import migrate
 
 
 class Revision(migrations.RunPython):

@@ -15,10 +15,10 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.rows import tuple_row
 
+from inturn.database.patience import Terms, with_deadlines
+from inturn.database.session import AsyncSession, Session
 from inturn.locks.errors import LockBackendError
 from inturn.locks.steps import Listen, Pause
-from inturn.patience import Terms, with_deadlines
-from inturn.session import AsyncSession, Session
 
 TIMEOUT = 5.0  # seconds to connect; half of it until a silent server is asked whether it is still at work
 LONGEST_CALL = 40.0  # seconds: longer than a statement waits in the server's queue; where the server cannot be asked

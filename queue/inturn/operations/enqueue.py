@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, LiteralString
 
-from inturn.deferred import DeferredJob
 from inturn.errors import AlreadyEnqueued, BadArgument
 from inturn.model import NewJob, OnConflict, OnFailure, OnRetry
 from inturn.operations import Operation, Rows, Statement, unless_all
+from inturn.tasks.deferred import DeferredJob
 
 DEFER_ONE = """
 SELECT {schema}.defer_job(

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 
 from psycopg.sql import SQL, Composed, Identifier
 
-from inturn import drive
 from inturn.arguments import check_moment
-from inturn.connectors import PsycopgConnector
+from inturn.database import drive
+from inturn.database.connectors import PsycopgConnector
 from inturn.operations.views import now
 from inturn.sql import shipped
 

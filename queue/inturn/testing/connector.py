@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from inturn import drive
+from inturn.database import drive
+from inturn.database.unpooled import UnpooledConnector
 from inturn.operations import Operation
-from inturn.unpooled import UnpooledConnector
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ from psycopg.conninfo import make_conninfo
 from psycopg.errors import ObjectInUse
 from psycopg.sql import SQL, Identifier
 
-from inturn import drive
-from inturn.embedded import Server
+from inturn.database import drive
+from inturn.embedded.server import Server
 from inturn.errors import ConfigurationError
-from inturn.migrate import migrate
+from inturn.schema.migrate import migrate
 from inturn.sql import SCHEMA
 
 Prepare = Callable[[str], object]

@@ -8,7 +8,7 @@ from types import EllipsisType
 from typing import Any
 
 from inturn import arguments
-from inturn.tasks import Deferrer
+from inturn.tasks.task import Deferrer
 from inturn.testing.jobs import Seen, written
 
 SHOWN = 5

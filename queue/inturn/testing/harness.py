@@ -7,8 +7,8 @@ from types import EllipsisType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from inturn.app import App
-from inturn.connectors import PsycopgConnector
-from inturn.tasks import Deferrer, Task
+from inturn.database.connectors import PsycopgConnector
+from inturn.tasks.task import Deferrer, Task
 from inturn.testing import expectations, history
 from inturn.testing.clock import Clock
 from inturn.testing.connector import OpenConnector

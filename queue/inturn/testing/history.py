@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from inturn.tasks import Deferrer
+from inturn.tasks.task import Deferrer
 from inturn.testing.expectations import task_name, wanted
 from inturn.testing.jobs import Seen, written
 from inturn.testing.recording import Run

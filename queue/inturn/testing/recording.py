@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from inturn import Blueprint
-from inturn.context import JobContext
 from inturn.errors import TaskNotFound
 from inturn.model import Job
-from inturn.tasks import Task
+from inturn.tasks.context import JobContext
+from inturn.tasks.task import Task
 
 
 class Run(NamedTuple):

@@ -10,13 +10,13 @@ from uuid import uuid4
 
 import anyio
 
-from inturn import drive
 from inturn.app import App
+from inturn.database import drive
 from inturn.errors import ConfigurationError
 from inturn.model import Reason, Status
 from inturn.operations import Operation
 from inturn.operations.jobs import explain
-from inturn.tasks import Deferrer
+from inturn.tasks.task import Deferrer
 from inturn.testing import recording
 from inturn.testing.clock import Clock
 from inturn.testing.drain import Drain

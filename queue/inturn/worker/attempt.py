@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from inturn.context import JobContext
 from inturn.errors import DatabaseUnavailable, JobAborted, JobSkipped, JobTimeout, Snoozed
-from inturn.middleware import Around
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
-from inturn.tasks import Task
+from inturn.tasks.context import JobContext
+from inturn.tasks.middleware import Around
+from inturn.tasks.task import Task
 from inturn.worker import returned
 
 if TYPE_CHECKING:

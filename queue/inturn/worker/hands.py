@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from inturn.arguments import Unreadable
-from inturn.blueprint import Blueprint
-from inturn.connectors import PsycopgConnector
-from inturn.context import JobContext
+from inturn.database.connectors import PsycopgConnector
 from inturn.errors import TaskNotFound
-from inturn.middleware import Around
 from inturn.model import Again, Ended, Job, Outcome, Status
-from inturn.tasks import Task
+from inturn.tasks.blueprint import Blueprint
+from inturn.tasks.context import JobContext
+from inturn.tasks.middleware import Around
+from inturn.tasks.task import Task
 from inturn.worker import events
 from inturn.worker.attempt import Attempt, describe
 from inturn.worker.options import Options
 from inturn.worker.reports import Reports
 from inturn.worker.slots import Slots
-from inturn.worker.transaction import Transaction
+from inturn.worker.transaction import FinishingTransaction
 
 if TYPE_CHECKING:
     from inturn.worker.resources import Keeper
@@ -82,7 +82,7 @@ class Hands:
                 queues,
                 time.time(),
                 dict(o.additional_context or {}),
-                begin=partial(Transaction, self._connector, attempt, o.forget),
+                begin=partial(FinishingTransaction, self._connector, attempt, o.forget),
             )
         if task.resources is not None:
             self._equip(attempt)

@@ -4,8 +4,8 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from inturn import drive
-from inturn.connectors import PsycopgConnector
+from inturn.database import drive
+from inturn.database.connectors import PsycopgConnector
 from inturn.errors import DatabaseUnavailable
 from inturn.operations import Operation
 

@@ -9,7 +9,7 @@ import anyio
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from inturn.connectors import PsycopgConnector
+from inturn.database.connectors import PsycopgConnector
 from inturn.errors import ConnectorException, DatabaseUnavailable
 
 logger = logging.getLogger(__name__)

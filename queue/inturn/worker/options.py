@@ -7,8 +7,8 @@ from typing import Any
 
 from inturn.arguments import check_queue
 from inturn.errors import BadArgument
-from inturn.middleware import TaskMiddleware, WorkerMiddleware, check_worker_middleware
 from inturn.model import Status
+from inturn.tasks.middleware import TaskMiddleware, WorkerMiddleware, check_worker_middleware
 
 MOST_DAYS = 366 * 1000
 FORGET = {
@@ -45,7 +45,7 @@ class Options:
     max_lost_attempts: how often a job may be started again after its worker died over it, None for as often as that happens; it
     fails the next time, as it may be what workers die of (this worker judges the jobs that it takes over from others).
     additional_context: what tasks find in `context.additional_context`.
-    task_middleware, worker_middleware: what runs around tasks, see `inturn.middleware`.
+    task_middleware, worker_middleware: what runs around tasks, see `inturn.tasks.middleware`.
     """
 
     queues: Sequence[str] | None = None

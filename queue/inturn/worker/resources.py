@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 from psycopg.conninfo import conninfo_to_dict
 
-from inturn.connectors import PsycopgConnector
+from inturn.database.connectors import PsycopgConnector
 from inturn.errors import JobSkipped, Snoozed
 from inturn.locks.errors import LockBackendError, LockError, LockTimeout
 from inturn.locks.lock_async import AsyncLock
 from inturn.locks.several import lock_all
 from inturn.locks.urls import REDIS, lock_from_url
 from inturn.model import Again, Ended, Outcome, Status
-from inturn.resources import OnBusy
+from inturn.tasks.resources import OnBusy
 from inturn.worker.attempt import storable
 
 if TYPE_CHECKING:

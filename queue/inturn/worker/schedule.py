@@ -13,12 +13,12 @@ from threading import Event, Thread
 import psycopg
 from psycopg.errors import LockNotAvailable
 
-from inturn import drive
-from inturn.connectors import PsycopgConnector
+from inturn.database import drive
+from inturn.database.connectors import PsycopgConnector
 from inturn.errors import ConnectorException, DatabaseUnavailable, InturnError
 from inturn.operations import enqueue, schedules
 from inturn.operations.schedules import Told
-from inturn.periodic import Periodics, Schedule
+from inturn.tasks.periodic import Periodics, Schedule
 
 logger = logging.getLogger(__name__)
 LONGEST_SLEEP = timedelta(minutes=1)  # the server's clock may be set meanwhile

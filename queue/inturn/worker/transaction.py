@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import psycopg
 
-from inturn import drive
-from inturn.connectors import PsycopgConnector
+from inturn.database import drive
+from inturn.database.connectors import PsycopgConnector
 from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable, JobLost
 from inturn.model import Ended, Status
 from inturn.operations import Operation, work
+from inturn.tasks.context import JobTransaction
 
 if TYPE_CHECKING:
     from inturn.worker.attempt import Attempt
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 HELD_UP_SECONDS = 5.0  # by another open transaction; ours holds locks too, so two could wait for each other
 
 
-class Transaction:
+class FinishingTransaction(JobTransaction):
     """`async with` in an async task, `with` in a sync one."""
 
     def __init__(self, connector: PsycopgConnector, attempt: "Attempt", forget: tuple[Status, ...]) -> None:

@@ -15,8 +15,8 @@ from uuid import UUID
 
 import psycopg
 
-from inturn import drive
-from inturn.connectors import PsycopgConnector
+from inturn.database import drive
+from inturn.database.connectors import PsycopgConnector
 from inturn.errors import InturnError
 from inturn.operations import upkeep
 from inturn.worker.options import Options

@@ -16,12 +16,12 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from inturn import drive
-from inturn.blueprint import Blueprint
-from inturn.connectors import PsycopgConnector
+from inturn.database import drive
+from inturn.database.connectors import PsycopgConnector
 from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch
-from inturn.middleware import Around
 from inturn.operations import upkeep
+from inturn.tasks.blueprint import Blueprint
+from inturn.tasks.middleware import Around
 from inturn.worker import signals
 from inturn.worker.appetite import Appetite
 from inturn.worker.attempt import describe, is_cancelled

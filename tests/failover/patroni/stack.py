@@ -16,8 +16,8 @@ from typing import Any, Self
 import psutil
 import psycopg
 
-from inturn.binaries import server_account
-from inturn.migrate import migrate
+from inturn.embedded.binaries import server_account
+from inturn.schema.migrate import migrate
 from tests.failover.cluster import wait_until
 from tests.failover.patroni import configuration
 from tests.failover.patroni.configuration import DATABASE, Member, free_ports

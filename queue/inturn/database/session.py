@@ -11,7 +11,7 @@ from psycopg import waiting
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from inturn.patience import ASKED, GRACE, SETTLE, Call, Silent, Terms, Verdict, read, refused
+from inturn.database.patience import ASKED, GRACE, SETTLE, Call, Silent, Terms, Verdict, read, refused
 
 INTERVAL = 0.1  # seconds between two looks at the clock
 INTERRUPTIONS = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)

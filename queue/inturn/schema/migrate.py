@@ -19,8 +19,9 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from inturn import drive, sql
-from inturn.conditions import first_line
+from inturn import sql
+from inturn.database import drive
+from inturn.database.conditions import first_line
 from inturn.errors import ConnectorException, SchemaMismatch
 
 VERSION_TABLE = "schema_version"

@@ -4,8 +4,8 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from inturn.connectors import PsycopgConnector
-from inturn.pools import AsyncPool
+from inturn.database.connectors import PsycopgConnector
+from inturn.database.pools import AsyncPool
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 
-from inturn import conninfo
+from inturn.database import conninfo
 from inturn.errors import ConfigurationError
 
 NAMING = ("host", "database", "service", "user")

@@ -14,15 +14,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from inturn.errors import BadArgument, TaskDefinitionError
-from inturn.missed import CatchUp, CatchUpName, Policy, Span
+from inturn.schedules.misfires import CatchUp, CatchUpName, Policy, Span
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from inturn.cron import Cron
     from inturn.model import NewJob
-    from inturn.options import ScheduleOptions
-    from inturn.tasks import Task
+    from inturn.schedules.cron import Cron
+    from inturn.tasks.options import ScheduleOptions
+    from inturn.tasks.task import Task
 
 AnyTask = TypeVar("AnyTask", bound="Task[..., Any]")
 MAX_ID_BYTES = 512
@@ -83,7 +83,7 @@ class Periodics:
         minutes, or what the app's periodic_defaults say). catch_up: of several such instants the "last" only, or "all".
         The other options are those of `task.configure`.
         """
-        from inturn.cron import Cron  # here: most who import tasks have no use for it
+        from inturn.schedules.cron import Cron  # here: most who import tasks have no use for it
 
         clock = Cron(cron, tz)
         if not clock.fires:

@@ -12,10 +12,10 @@ from typing import Any
 import psycopg
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
-from inturn import conditions, drive
+from inturn.database import conditions, drive
+from inturn.database.patience import Terms
+from inturn.database.session import AsyncSession, Session
 from inturn.errors import DatabaseUnavailable, InturnError
-from inturn.patience import Terms
-from inturn.session import AsyncSession, Session
 
 Pool = ConnectionPool[psycopg.Connection[Any]]
 AsyncPool = AsyncConnectionPool[psycopg.AsyncConnection[Any]]

@@ -1,6 +1,6 @@
 """For the `env.py` of a project that has Alembic migrations of its own in the same database: autogenerate leaves ours alone.
 
-    from inturn.alembic import include_name, include_object
+    from inturn.contrib.alembic import include_name, include_object
 
     context.configure(
         connection=connection,

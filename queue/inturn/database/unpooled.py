@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from inturn.connectors import PsycopgConnector
+from inturn.database.connectors import PsycopgConnector
 
 
 class UnpooledConnector(PsycopgConnector):

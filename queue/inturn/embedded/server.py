@@ -27,7 +27,7 @@ from urllib.parse import quote
 
 import psycopg
 
-from inturn.binaries import Account, find_binaries, reachable, server_account
+from inturn.embedded.binaries import Account, find_binaries, reachable, server_account
 from inturn.errors import EmbeddedServerError
 
 START_SECONDS = 60  # generous: the data of a server that was killed is recovered first

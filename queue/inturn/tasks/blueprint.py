@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any, Concatenate, Literal, Unpack, overload
 
 from inturn import arguments
-from inturn.context import JobContext
-from inturn.deferred import DeferredJob
 from inturn.errors import TaskAlreadyRegistered, TaskDefinitionError, TaskNotFound, UnboundTaskError
-from inturn.middleware import TaskMiddleware
 from inturn.model import NewJob
-from inturn.options import OnConflictName, OnFailureName, OnRetryName, Retry, TaskOptions
-from inturn.periodic import Periodics
-from inturn.resources import OnBusyName, Resource
-from inturn.tasks import Options, P, R, Task
+from inturn.tasks.context import JobContext
+from inturn.tasks.deferred import DeferredJob
+from inturn.tasks.middleware import TaskMiddleware
+from inturn.tasks.options import OnConflictName, OnFailureName, OnRetryName, Retry, TaskOptions
+from inturn.tasks.periodic import Periodics
+from inturn.tasks.resources import OnBusyName, Resource
+from inturn.tasks.task import Options, P, R, Task
 
 NO_APP = (
     "These tasks belong to no App, which alone has a database to enqueue them in. Add their blueprint to one: "
@@ -144,7 +144,7 @@ class Blueprint(Periodics):
         queueing_lock, on_conflict: at most one job waits under it, see `configure`.
         timeout: a run that takes longer, in seconds, fails with JobTimeout: an async task is cancelled; a sync task is asked
         (`context.should_abort()`), and keeps its slot for as long as it goes on regardless.
-        task_middleware: what runs around it, see `inturn.middleware`.
+        task_middleware: what runs around it, see `inturn.tasks.middleware`.
         resources: locks to hold while it runs, as addresses ("redis://cache/0#printer:{printer}", with arguments of the task in
         the name) or as functions that make an async lock of the arguments.
         on_busy, busy_seconds: while somebody else has one, the job goes

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from inturn import arguments
-from inturn.connectors import PsycopgConnector
-from inturn.deferred import DeferredJob, deferred_through
-from inturn.job_lists import JobLists
+from inturn.control.job_lists import JobLists
+from inturn.control.results import Endings, Patience, wait, wait_async
+from inturn.database.connectors import PsycopgConnector
 from inturn.model import NewJob, Reason, Status
 from inturn.operations import Operation, enqueue, jobs
-from inturn.waiting import Endings, Patience, wait, wait_async
+from inturn.tasks.deferred import DeferredJob, deferred_through
 
 
 class Jobs(JobLists):

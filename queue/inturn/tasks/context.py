@@ -3,19 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import psycopg
 
 from inturn import arguments
 from inturn.errors import ConfigurationError, Snoozed
 from inturn.model import Job
 
 if TYPE_CHECKING:
-    from inturn.blueprint import Blueprint
-    from inturn.locks.lease import AsyncLease
-    from inturn.tasks import Task
-    from inturn.worker.transaction import Transaction
+    from inturn.tasks.blueprint import Blueprint
+    from inturn.tasks.task import Task
+
+
+class JobTransaction(
+    AbstractContextManager[psycopg.Connection[Any]], AbstractAsyncContextManager[psycopg.AsyncConnection[Any]], Protocol
+):
+    """What `context.transaction()` returns: for `with` in a sync task, for `async with` in an async one."""
+
+
+class HeldResource(Protocol):
+    """The lock on one of the task's `resources`, held while the task runs. See `docs/locks.md` for its methods."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def fence(self) -> int | None:
+        """Rises with every holder: a store that refuses a lower one is safe from a holder that was paused."""
+
+    @property
+    def lost(self) -> Any:
+        """True once somebody else may hold the lock; `await lost.wait()` in an async task, `lost.wait()` in a sync one."""
+
+    @property
+    def valid(self) -> bool:
+        """Whether the lock is certainly still held."""
+
+    def ensure(self) -> None:
+        """Raise LockLost unless the lock is certainly still held."""
 
 
 @dataclass(slots=True)
@@ -39,15 +68,15 @@ class JobContext:
     start_timestamp: float  # seconds since 1970
     additional_context: dict[str, Any] = field(default_factory=dict)
     abort_reason: str | None = None
-    leases: tuple[AsyncLease, ...] = ()  # on the task's resources, in their order; each has a `fence`
-    begin: Callable[[], Transaction] | None = field(default=None, repr=False)  # the worker's; see transaction()
+    leases: tuple[HeldResource, ...] = ()  # on the task's resources, in their order; each has a `fence`
+    begin: Callable[[], JobTransaction] | None = field(default=None, repr=False)  # the worker's; see transaction()
 
     @property
     def fence(self) -> int:
         """Rises with every start of a job: a store that refuses a lower one is safe from a paused former run."""
         return self.job.fence
 
-    def transaction(self) -> Transaction:
+    def transaction(self) -> JobTransaction:
         """A transaction in which the job ends: what is written on its connection, and the job's end, commit together.
 
             @app.task(pass_context=True)

@@ -5,7 +5,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from inturn.arguments import check_choice
-from inturn.connectors import PsycopgConnector
+from inturn.database.connectors import PsycopgConnector
 from inturn.model import Status, StoredJob
 from inturn.operations import Operation
 from inturn.operations.listing import LISTED, Asked, By, Counts, counted, listed, stalled

@@ -9,17 +9,17 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from inturn import arguments
-from inturn.deferred import DeferredJob
 from inturn.errors import BadArgument, TaskDefinitionError
-from inturn.middleware import TaskMiddleware, check_task_middleware
 from inturn.model import NewJob, OnConflict, OnFailure, OnRetry
-from inturn.options import JobOptions, OnConflictName, OnFailureName, OnRetryName, Retry
-from inturn.periodic import Schedule
-from inturn.resources import Resource, declared
-from inturn.retry import strategy
+from inturn.tasks.deferred import DeferredJob
+from inturn.tasks.middleware import TaskMiddleware, check_task_middleware
+from inturn.tasks.options import JobOptions, OnConflictName, OnFailureName, OnRetryName, Retry
+from inturn.tasks.periodic import Schedule
+from inturn.tasks.resources import Resource, declared
+from inturn.tasks.retry import strategy
 
 if TYPE_CHECKING:
-    from inturn.blueprint import Blueprint
+    from inturn.tasks.blueprint import Blueprint
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from inturn.arguments import check_lock, check_moment
-from inturn.connectors import PsycopgConnector
+from inturn.database.connectors import PsycopgConnector
 from inturn.model import Lane
 from inturn.operations import Operation, lanes
 

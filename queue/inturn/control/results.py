@@ -16,7 +16,7 @@ from threading import Event, Lock, Thread
 import anyio
 import psycopg
 
-from inturn.connectors import PsycopgConnector
+from inturn.database.connectors import PsycopgConnector
 from inturn.errors import ConnectorException, ResultTimeout
 from inturn.operations import jobs
 from inturn.operations.jobs import End

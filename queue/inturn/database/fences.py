@@ -1,6 +1,6 @@
 """Fences for user code: what a paused worker writes late is refused."""
 
-from inturn import drive, guests
+from inturn.database import caller_connection, drive
 from inturn.errors import BadArgument
 from inturn.operations import Operation, fences
 from inturn.sql import SCHEMA
@@ -18,7 +18,7 @@ def check_fence(connection: object, resource: str, token: int, *, schema: str = 
     Whoever comes with a higher token meanwhile waits for your commit. `connection`: as for `defer`; with one that commits each
     statement by itself the check protects nothing. After StaleFence the transaction can only be rolled back.
     """
-    drive.run(_checked(resource, token), guests.guest(connection), schema)
+    drive.run(_checked(resource, token), caller_connection.guest(connection), schema)
 
 
 async def check_fence_async(connection: object, resource: str, token: int, *, schema: str = SCHEMA) -> None:
@@ -28,7 +28,7 @@ async def check_fence_async(connection: object, resource: str, token: int, *, sc
         await check_fence_async(connection, "account:7", 4711)
         await connection.execute("UPDATE accounts SET balance = 0 WHERE id = 7")
     """
-    await drive.run_async(_checked(resource, token), await guests.guest_async(connection), schema)
+    await drive.run_async(_checked(resource, token), await caller_connection.guest_async(connection), schema)
 
 
 def _checked(resource: object, token: object) -> Operation[None]:

@@ -5,19 +5,23 @@ app.configure_task("builtin:inturn.builtin_tasks.remove_old_jobs").defer(max_hou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
-from inturn.blueprint import Blueprint
-from inturn.context import JobContext
+from inturn.control.jobs import Jobs
+from inturn.tasks.blueprint import Blueprint
+from inturn.tasks.context import JobContext
 
-if TYPE_CHECKING:
-    from inturn.app import App
+REMOVE_OLD_JOBS = "inturn.builtin_tasks.remove_old_jobs"  # stored with jobs, so it stays when the module moves
+
+
+class HasJobs(Protocol):
+    job_manager: Jobs
 
 
 def builtin_tasks() -> Blueprint:
     """A new one for each app: a task is deferred through the app that it was added to last."""
     builtin = Blueprint()
-    builtin.task(pass_context=True, queue="builtin")(remove_old_jobs)
+    builtin.task(name=REMOVE_OLD_JOBS, pass_context=True, queue="builtin")(remove_old_jobs)
     return builtin
 
 
@@ -36,5 +40,5 @@ async def remove_old_jobs(
 
     A worker's option `keep_history` needs no job, and drops whole days, which is much cheaper.
     """
-    app = cast("App", context.app)
+    app = cast(HasJobs, context.app)
     await app.job_manager.delete_old_jobs_async(max_hours, queue, remove_failed, remove_cancelled, remove_aborted)

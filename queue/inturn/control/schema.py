@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio.to_thread
 
 from inturn import sql
-from inturn.connectors import PsycopgConnector
+from inturn.database.connectors import PsycopgConnector
 
 
 class SchemaManager:
@@ -19,7 +19,7 @@ class SchemaManager:
 
     def apply_schema(self) -> None:
         """Create or update the tables and functions; where nothing is missing nothing changes."""
-        from inturn.migrate import migrate  # here: whoever only defers need not load Alembic
+        from inturn.schema.migrate import migrate  # here, so that an app that only defers does not load Alembic
 
         migrate(self._connector.dsn, self._connector.schema)
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict
 
-from inturn.middleware import TaskMiddleware
-from inturn.resources import OnBusyName, Resource
-from inturn.retry import BaseRetryStrategy
+from inturn.tasks.middleware import TaskMiddleware
+from inturn.tasks.resources import OnBusyName, Resource
+from inturn.tasks.retry import BaseRetryStrategy
 
 Retry = bool | int | BaseRetryStrategy
 OnRetryName = Literal["hold", "release"]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.rows import tuple_row
 
-from inturn import conditions
+from inturn.database import conditions
 from inturn.errors import DatabaseUnavailable
 from inturn.operations import Operation, Rows, Statement
 from inturn.sql import named

@@ -19,17 +19,27 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from inturn.context import JobContext
 from inturn.errors import MiddlewareKindMismatch, TaskDefinitionError
+from inturn.tasks.context import JobContext
 
 if TYPE_CHECKING:
-    from inturn.tasks import Task
-    from inturn.worker import Worker
+    from inturn.tasks.task import Task
 
-TaskMiddleware = Callable[[Callable[[], Any], JobContext, "Worker"], Any]
-WorkerMiddleware = Callable[[Callable[[], Awaitable[Any]], JobContext, "Worker"], Awaitable[Any]]
+
+class RunningWorker(Protocol):
+    """The worker that runs the job, as middleware sees it."""
+
+    def stop(self, reason: str = "stop") -> None:
+        """Claim no more jobs, and end when the running ones have ended."""
+
+    def abort(self, reason: str = "abort") -> None:
+        """End now. Unfinished jobs go back to the head of their lanes."""
+
+
+TaskMiddleware = Callable[[Callable[[], Any], JobContext, RunningWorker], Any]
+WorkerMiddleware = Callable[[Callable[[], Awaitable[Any]], JobContext, RunningWorker], Awaitable[Any]]
 
 
 class Around:
@@ -37,7 +47,7 @@ class Around:
 
     def __init__(
         self,
-        worker: Worker,
+        worker: RunningWorker,
         task_middleware: Sequence[TaskMiddleware] | None,
         worker_middleware: Sequence[WorkerMiddleware] | None,
     ) -> None:

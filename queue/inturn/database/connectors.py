@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from inturn import drive, guests, pools
-from inturn.address import find_dsn
+from inturn.database import caller_connection, drive, pools
+from inturn.database.address import find_dsn
+from inturn.database.patience import Terms, with_deadlines
+from inturn.database.pools import AsyncPool, Pool
+from inturn.database.session import AsyncSession, Session
 from inturn.errors import AppNotOpen, ConfigurationError, DatabaseUnavailable, SyncConnectorConfigurationError
 from inturn.operations import Operation
-from inturn.patience import Terms, with_deadlines
-from inturn.pools import AsyncPool, Pool
-from inturn.session import AsyncSession, Session
 from inturn.sql import SCHEMA
 
 T = TypeVar("T")
@@ -126,7 +126,7 @@ class PsycopgConnector:
     def run(self, operation: Operation[T], connection: object = None) -> T:
         """Run one of `inturn.operations` on the caller's connection, or on one of the pool."""
         if connection is not None:
-            return drive.run(operation, guests.guest(connection), self.schema)
+            return drive.run(operation, caller_connection.guest(connection), self.schema)
         pool, again = self._sync_pool(), drive.Repeatable(operation)
         while True:
             own = pools.take(pool, self._timeout)
@@ -148,7 +148,7 @@ class PsycopgConnector:
     async def run_async(self, operation: Operation[T], connection: object = None) -> T:
         """Like `run`, in an event loop."""
         if connection is not None:
-            return await drive.run_async(operation, await guests.guest_async(connection), self.schema)
+            return await drive.run_async(operation, await caller_connection.guest_async(connection), self.schema)
         pool, again = self._open_async_pool(), drive.Repeatable(operation)
         while True:
             own = await pools.take_async(pool, self._timeout)

@@ -1,0 +1,1 @@
+"""What users declare: tasks, their options, and what one run of a task can ask and do."""
