@@ -7,7 +7,7 @@ import click
 import psycopg
 import pytest
 
-from inturn.cli.defer import command
+from inturn.cli.commands.defer import command
 from inturn.cli.values import duration, moment, task_arguments
 from inturn.errors import BadArgument
 from tests.cli.conftest import Run

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from inturn.cli import demo, demo_picture
+from inturn.cli import demo_picture
+from inturn.cli.commands import demo
 from inturn.cli.demo_page import Page
 from inturn.errors import InturnError
 from tests.cli.conftest import SCRIPT, Run, Start, Until, clean

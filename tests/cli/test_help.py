@@ -34,7 +34,7 @@ finally:
 
 def words_of_all() -> list[list[str]]:
     """Every command, and every command of a group of commands."""
-    commands = {name: import_module(f"inturn.cli.{name}").command for name in COMMANDS}
+    commands = {name: import_module(f"inturn.cli.commands.{name}").command for name in COMMANDS}
     groups = {name: command for name, command in commands.items() if isinstance(command, click.Group)}
     return [[], *([name] for name in commands), *([name, sub] for name in groups for sub in groups[name].commands)]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inturn.cli.wording import argument
+from inturn.cli.formatting import argument
 from tests.cli.conftest import SCRIPT, Answer, Run, clean
 from tests.cli.engine import Engine
 

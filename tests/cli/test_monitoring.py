@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from inturn.cli import checks
+from inturn.cli import doctor_checks
 from inturn.cli.database import Database
 from tests.cli.conftest import Run
 from tests.cli.engine import Engine
@@ -229,14 +229,14 @@ def test_the_doctor_finds_a_long_transaction_and_a_clock_that_is_wrong(
         pid = other.info.backend_pid
 
         def state_of(check: str) -> tuple[str, str]:
-            (found,) = [found for found in checks.examine(Database(own, "inturn")) if found.check == check]
+            (found,) = [found for found in doctor_checks.examine(Database(own, "inturn")) if found.check == check]
             return found.state, found.advice or ""
 
-        monkeypatch.setattr(checks, "LONG", timedelta(0))
+        monkeypatch.setattr(doctor_checks, "LONG", timedelta(0))
         assert state_of("transactions") == ("warn", f"end it, if need be: SELECT pg_terminate_backend({pid})")
-        monkeypatch.setattr(checks, "LONGER", timedelta(0))
+        monkeypatch.setattr(doctor_checks, "LONGER", timedelta(0))
         assert state_of("transactions")[0] == "fail"
-        monkeypatch.setattr(checks, "SKEW", timedelta(hours=-1))
+        monkeypatch.setattr(doctor_checks, "SKEW", timedelta(hours=-1))
         assert state_of("clock")[0] == "warn"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import pytest
 
-from inturn.cli.worker import command, options
+from inturn.cli.commands.worker import command, options
 from inturn.worker import Options
 
 SPELLINGS: dict[str, dict[str, Any]] = {

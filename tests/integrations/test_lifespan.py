@@ -107,7 +107,8 @@ def test_the_example_runs() -> None:
 
 def test_the_queue_imports_no_framework() -> None:
     look = (
-        "import sys, inturn, inturn.app, inturn.lifespan, inturn.alembic, inturn.cli.worker, inturn.testing.harness;"
+        "import sys, inturn, inturn.app, inturn.contrib.lifespan, inturn.contrib.alembic;"
+        "import inturn.cli.commands.worker, inturn.testing.harness;"
         "print(sorted({'django', 'fastapi', 'starlette'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)

@@ -15,7 +15,7 @@ import redis
 from click.testing import CliRunner, Result
 
 import inturn.locks
-from inturn.cli.locks import command
+from inturn.cli.commands.locks import command
 from inturn.locks import (
     AsyncKernelFileLock,
     AsyncPgLock,

@@ -8,7 +8,7 @@ import pytest
 import redis
 from click.testing import CliRunner
 
-from inturn.cli.locks import command
+from inturn.cli.commands.locks import command
 from inturn.locks import AsyncPgLock, LockError, PgLock, SmartLock, lock_from_url
 from inturn.locks.listing import held_at
 

@@ -9,8 +9,8 @@ import pytest
 from psycopg.errors import InsufficientPrivilege
 
 from inturn import App, JobContext
-from inturn.cli.checks import examine
 from inturn.cli.database import Database
+from inturn.cli.doctor_checks import examine
 from inturn.errors import ConnectorException
 from inturn.model import Status
 from inturn.operations import jobs, lanes, schedules, views

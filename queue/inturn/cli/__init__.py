@@ -2,7 +2,7 @@
 
 Each command is a module of its own, imported when it is called; what is heavy (database driver, migrations, rich) a
 command imports when it runs, so that `queue --help` and a mistyped option answer at once. Data goes to standard output, everything
-else to standard error. How errors end is decided in one place, `endings`.
+else to standard error. How errors end is decided in one place, `exit_status`.
 """
 
 import signal
@@ -13,10 +13,10 @@ from types import FrameType
 
 import click
 
-from inturn.cli.endings import end, leave_threads_behind
+from inturn.cli.exit_status import end, leave_threads_behind
 from inturn.cli.settings import Settings, app_option, verbose_option
 
-# Modules of this folder.
+# Modules of the folder commands.
 COMMANDS = (
     "bench",
     "defer",
@@ -46,7 +46,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = import_module(f"inturn.cli.{cmd_name}").command
+        command = import_module(f"inturn.cli.commands.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
 

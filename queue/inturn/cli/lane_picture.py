@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from inturn.cli.wording import amount, argument, last_line, on_clock, relative, span, visible, with_times
+from inturn.cli.formatting import amount, argument, last_line, on_clock, relative, span, visible, with_times
 from inturn.model import Reason
 from inturn.operations.lanes import Head, Report
 from inturn.operations.views import Entry

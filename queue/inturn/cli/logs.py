@@ -8,7 +8,7 @@ import logging
 import re
 import time
 
-from inturn.cli.wording import visible
+from inturn.cli.formatting import visible
 
 INDENT = "    "
 PLACE = re.compile(r"%(?!%)")  # where an argument goes

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import click
 
-from inturn.cli.wording import iso, visible
+from inturn.cli.formatting import iso, visible
 
 if TYPE_CHECKING:
     from rich.console import Console

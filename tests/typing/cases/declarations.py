@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from inturn import App, JobContext, PsycopgConnector, RetryStrategy
-from inturn.worker import Worker
+from inturn.tasks.middleware import RunningWorker
 
 app = App(connector=PsycopgConnector("postgresql://"))
 
 
-async def around(call_next: Callable[[], Awaitable[Any]], context: JobContext, worker: Worker) -> Any:
+async def around(call_next: Callable[[], Awaitable[Any]], context: JobContext, worker: RunningWorker) -> Any:
     return await call_next()
 
 

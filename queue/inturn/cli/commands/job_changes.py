@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 import click
 
-from inturn.cli import endings
-from inturn.cli.asking import ask, yes_option
+from inturn.cli import exit_status
+from inturn.cli.confirm import ask, yes_option
 from inturn.cli.database import Database, with_database
-from inturn.cli.endings import Conflict, NotFound
+from inturn.cli.exit_status import Conflict, NotFound
+from inturn.cli.formatting import amount, visible
 from inturn.cli.output import Output, output_options
-from inturn.cli.wording import amount, visible
 from inturn.errors import InturnError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -135,9 +135,9 @@ def _each(job_ids: Sequence[int], act: Callable[[int], str], form: str) -> None:
         try:
             done.append({"id": str(job_id), "now": act(job_id)})
         except (NotFound, Conflict) as error:
-            endings.say(str(error))
+            exit_status.say(str(error))
             failed.append(error)
     if done:
         Output(form).records(done, COLUMNS, "")
     if failed:
-        raise SystemExit(endings.PARTLY if done else min(map(endings.status_of, failed)))
+        raise SystemExit(exit_status.PARTLY if done else min(map(exit_status.status_of, failed)))

@@ -17,8 +17,8 @@ from subprocess import DEVNULL
 import anyio
 from anyio.abc import Process
 
-from inturn.cli import member
-from inturn.cli.endings import NOT_FOUND, SCHEMA, USAGE
+from inturn.cli import supervised
+from inturn.cli.exit_status import NOT_FOUND, SCHEMA, USAGE
 from inturn.worker import signals
 
 logger = logging.getLogger("inturn.crew")
@@ -30,8 +30,8 @@ PATIENCE = signals.PATIENCE + signals.LAST_WORDS  # workers use up theirs first
 
 def run(arguments: Sequence[str], name: str, count: int, dsn: str | None) -> int:
     """Until all have ended; their exit status. `arguments` are those of one worker, whose name gets a number."""
-    command = [sys.executable, "-m", "inturn.cli", *member.without_dsn(list(arguments)), "--processes", "1"]
-    environment = os.environ if dsn is None else {**os.environ, member.DSN: dsn}
+    command = [sys.executable, "-m", "inturn.cli", *supervised.without_dsn(list(arguments)), "--processes", "1"]
+    environment = os.environ if dsn is None else {**os.environ, supervised.DSN: dsn}
     signals.dedicate()
     return anyio.run(Crew(command, environment, name, count).run)
 
@@ -115,12 +115,12 @@ class Crew:
             stdout=None,
             stderr=None,
             start_new_session=True,
-            env={**self._environment, member.SOCKET: str(its.fileno())},
+            env={**self._environment, supervised.SOCKET: str(its.fileno())},
             pass_fds=[its.fileno()],
         )
 
 
 def _has_spoken(its: socket.socket) -> bool:
     with suppress(OSError):
-        return its.recv(len(member.SERVING), socket.MSG_DONTWAIT | socket.MSG_PEEK) != b""
+        return its.recv(len(supervised.SERVING), socket.MSG_DONTWAIT | socket.MSG_PEEK) != b""
     return False

@@ -31,7 +31,7 @@ def command(settings: Settings, /, dsn: str | None, quick: bool, form: str) -> N
     from rich.console import Console
     from rich.progress import Progress
 
-    from inturn.cli.trial import Measured, scratch, trials
+    from inturn.cli.bench_trials import Measured, scratch, trials
 
     found: list[Measured] = []
     with (

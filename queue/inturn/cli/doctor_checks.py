@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from inturn.cli.database import Database
-from inturn.cli.wording import amount, argument, span, visible
+from inturn.cli.formatting import amount, argument, span, visible
 from inturn.errors import SchemaMismatch
 from inturn.operations import views
 from inturn.operations.upkeep import check_schema

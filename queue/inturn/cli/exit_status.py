@@ -9,7 +9,7 @@ import traceback
 import click
 
 from inturn import errors
-from inturn.cli.wording import visible
+from inturn.cli.formatting import visible
 
 UNEXPECTED, USAGE, NOT_FOUND, CONFLICT, PARTLY, DECLINED, UNHEALTHY = 1, 2, 3, 4, 5, 6, 10
 SCHEMA, UNAVAILABLE, INTERRUPTED = 11, 69, 130

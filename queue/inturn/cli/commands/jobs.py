@@ -4,10 +4,10 @@ from typing import Any
 
 import click
 
-from inturn.cli import job_changes
+from inturn.cli.commands import job_changes
 from inturn.cli.database import Database, with_database
+from inturn.cli.formatting import argument, last_line, on_clock, relative, visible, with_times
 from inturn.cli.output import Output, advice, details, more, output_options
-from inturn.cli.wording import argument, last_line, on_clock, relative, visible, with_times
 
 COUNTED = 10_000
 STATUSES = ("todo", "blocked", "scheduled", "doing", "succeeded", "failed", "cancelled", "aborted")

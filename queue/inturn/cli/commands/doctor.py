@@ -3,7 +3,7 @@
 import click
 
 from inturn.cli.database import Database, with_database
-from inturn.cli.endings import UNHEALTHY
+from inturn.cli.exit_status import UNHEALTHY
 from inturn.cli.output import Output, advice, output_options
 
 
@@ -22,7 +22,7 @@ def command(database: Database, form: str) -> None:
     Exits with 10 if anything failed: work stands still that will not go on by itself, or should not have stood still. A
     warning alone is no failure.
     """
-    from inturn.cli.checks import examine
+    from inturn.cli.doctor_checks import examine
 
     findings = list(examine(database))
     lines = [advice(f"{found.state:<5} {found.check:<13} ", found.detail, found.advice, "do") for found in findings]

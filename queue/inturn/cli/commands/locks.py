@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from inturn.cli.wording import visible
+from inturn.cli.formatting import visible
 from inturn.locks.errors import LockBackendError, LockError, LockTimeout
 
 USAGE, NOT_FOUND, CONFLICT, UNAVAILABLE = 2, 3, 4, 69

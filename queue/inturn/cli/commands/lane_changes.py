@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from inturn.cli.asking import ask, yes_option
+from inturn.cli.confirm import ask, yes_option
 from inturn.cli.database import Database, with_database
-from inturn.cli.endings import Conflict
-from inturn.cli.lane_named import known, lock_argument
+from inturn.cli.exit_status import Conflict
+from inturn.cli.formatting import amount, argument, on_clock, visible
+from inturn.cli.lane_argument import known, lock_argument
 from inturn.cli.output import Output, output_options
 from inturn.cli.values import duration, moment
-from inturn.cli.wording import amount, argument, on_clock, visible
 
 LONGEST_PAUSE = timedelta(days=365 * 1000)
 

@@ -2,11 +2,11 @@
 
 import click
 
-from inturn.cli import lane_changes
+from inturn.cli.commands import lane_changes
 from inturn.cli.database import Database, with_database
-from inturn.cli.lane_named import known, lock_argument, nothing
+from inturn.cli.formatting import last_line, relative
+from inturn.cli.lane_argument import known, lock_argument, nothing
 from inturn.cli.output import Output, details, more, output_options
-from inturn.cli.wording import last_line, relative
 
 COUNTED = 10_000
 

@@ -75,9 +75,9 @@ def command(settings: Settings, /, dsn: str | None, processes: int, **given: Any
     """
     logs.configure(verbose=settings.verbose)
     if processes > 1:
-        from inturn.cli import crew
+        from inturn.cli import supervisor
 
-        raise SystemExit(crew.run(sys.argv[1:], given["name"] or "worker", processes, dsn))
+        raise SystemExit(supervisor.run(sys.argv[1:], given["name"] or "worker", processes, dsn))
     dsn = _prepare(dsn)
     path = settings.app_path()
     if path is None:
@@ -96,10 +96,10 @@ def command(settings: Settings, /, dsn: str | None, processes: int, **given: Any
 
 def _prepare(dsn: str | None) -> str | None:
     """This process is a worker from now on, and perhaps one of a crew. Return the address of the database."""
-    from inturn.cli import member
+    from inturn.cli import supervised
     from inturn.worker import signals
 
-    us, dsn = member.join(dsn)
+    us, dsn = supervised.join(dsn)
     signals.dedicate(None if us is None else us.tell_serving)
     if us is not None:
         us.heed()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from inturn.cli.database import Database
-from inturn.cli.endings import NotFound
-from inturn.cli.wording import argument, visible
+from inturn.cli.exit_status import NotFound
+from inturn.cli.formatting import argument, visible
 
 if TYPE_CHECKING:
     from inturn.operations.lanes import Report

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import click
 
-from inturn.cli import grants, migrate
+from inturn.cli.commands import grants, migrate
 from inturn.cli.settings import (
     Settings,
     app_option,

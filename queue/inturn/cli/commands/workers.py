@@ -3,8 +3,8 @@
 import click
 
 from inturn.cli.database import Database, with_database
+from inturn.cli.formatting import relative
 from inturn.cli.output import Output, output_options
-from inturn.cli.wording import relative
 
 ALL = 10_000
 

@@ -1,0 +1,1 @@
+"""One module for each command of `queue`. Each is imported when its command is called."""
