@@ -20,7 +20,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from inturn.embedded.server import Server
+from inturn.embedded import Server
 
 SETTINGS = {
     "fsync": "on",

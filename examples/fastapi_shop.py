@@ -18,7 +18,7 @@ from sqlalchemy.pool import NullPool
 
 from inturn import App
 from inturn.contrib.lifespan import lifespan
-from inturn.embedded.server import Server
+from inturn.embedded import Server
 from inturn.schema.migrate import migrate
 
 app = App()

@@ -4,8 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from inturn.embedded import Server
 from inturn.embedded.binaries import find_binaries
-from inturn.embedded.server import Server
 from inturn.schema.migrate import migrate
 
 SNAPSHOT = Path(__file__).parent.parent / "sql" / "schema.sql"

@@ -76,9 +76,9 @@ class Adapter:
         self._pooled = pooled
 
     def install(self, dsn: str) -> None:
-        from inturn.schema.migrate import migrate
+        from inturn import App
 
-        migrate(dsn)
+        App(dsn).schema_manager.apply_schema()
 
     @asynccontextmanager
     async def producer(self, dsn: str) -> AsyncIterator[Producer]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import django
 
-from inturn.embedded.server import Server
+from inturn.embedded import Server
 
 HERE = Path(__file__).parent
 

@@ -16,13 +16,13 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from inturn.embedded.server import Server
+from inturn.embedded import Server
 from inturn.errors import EmbeddedServerError
 
 START_AND_WAIT = """
 import sys, time
 from pathlib import Path
-from inturn.embedded.server import Server
+from inturn.embedded import Server
 server = Server(bin_dir=Path(sys.argv[1]) if sys.argv[1:] else None)
 server.start()
 print(server.dsn(), flush=True)

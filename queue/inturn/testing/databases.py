@@ -13,7 +13,7 @@ from psycopg.errors import ObjectInUse
 from psycopg.sql import SQL, Identifier
 
 from inturn.database import drive
-from inturn.embedded.server import Server
+from inturn.embedded import Server
 from inturn.errors import ConfigurationError
 from inturn.schema.migrate import migrate
 from inturn.sql import SCHEMA

@@ -50,7 +50,7 @@ def _play(
     import anyio
 
     from inturn.cli.demo_page import ROUND_SECONDS, fill
-    from inturn.embedded.server import Server
+    from inturn.embedded import Server
     from inturn.schema.migrate import migrate
 
     async def rounds(dsn: str) -> None:

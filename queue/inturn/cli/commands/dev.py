@@ -48,7 +48,7 @@ def command(settings: Settings, path: str | None) -> None:
 
 
 def _serve(path: str | None, *, verbose: bool) -> None:
-    from inturn.embedded.server import Server
+    from inturn.embedded import Server
     from inturn.schema.migrate import migrate
 
     with Server(_data_folder()) as server:
