@@ -15,6 +15,8 @@ from tests.flow.lossy import faulty
 from tests.proxy import Faulty
 
 SECONDS = 20.0  # generous: what is measured takes three to eight on an idle machine, and took 949
+# As by default, only that less time goes by: each fault lasts until a call has met it, and an attempt to connect too.
+HASTY = ("-a", "tests.field.hasty_app:app", "--poll", "1", "--abort-job-polling-interval", "1")
 Wait = Callable[[Callable[[], object]], None]
 
 
@@ -42,7 +44,7 @@ def vanish(proxy: Faulty) -> None:
 def hang_for_a_while(proxy: Faulty) -> None:
     """As a pooler that somebody restarts after some time."""
     proxy.fall_silent()
-    time.sleep(8)
+    time.sleep(5)
     proxy.heal()
 
 
@@ -84,7 +86,7 @@ def test_a_fault_of_the_network_costs_a_worker_seconds(
     fault: Callable[[Faulty], None],
 ) -> None:
     proxy, dsn = way
-    process = worker("--dsn", dsn)
+    process = worker(*HASTY, "--dsn", dsn)
     say(app, "before")
     wait_for(lambda: said() == ["before"])
     fault(proxy)
@@ -105,8 +107,8 @@ def test_a_job_that_runs_meanwhile_runs_once(
     fault: Callable[[Faulty], None],
 ) -> None:
     proxy, dsn = way
-    worker("--dsn", dsn)
-    stay = app.configure_task("tests.field.field_app.stay", lock="lane").defer(seconds=4)
+    worker(*HASTY, "--dsn", dsn)
+    stay = app.configure_task("tests.field.field_app.stay", lock="lane").defer(seconds=2)
     say(app, "next")
     wait_for(lambda: said() == ["stay"])
     fault(proxy)
@@ -120,7 +122,7 @@ def test_a_worker_that_cannot_reach_its_database_ends_when_it_is_told_to(
     way: tuple[Faulty, str], app: App, query: Query, worker: Start, wait_for: Wait, times: int, status: int
 ) -> None:
     proxy, dsn = way
-    process = worker("--dsn", dsn)
+    process = worker(*HASTY, "--dsn", dsn)
     say(app, "before")
     wait_for(lambda: query("SELECT FROM finished_jobs"))
     proxy.fall_silent()
