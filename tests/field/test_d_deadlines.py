@@ -122,7 +122,7 @@ def test_a_worker_that_cannot_reach_its_database_ends_when_it_is_told_to(
     way: tuple[Faulty, str], app: App, query: Query, worker: Start, wait_for: Wait, times: int, status: int
 ) -> None:
     proxy, dsn = way
-    process = worker(*HASTY, "--dsn", dsn)
+    process = worker("--dsn", dsn)  # not a hasty one: the second signal must come to its end before the calls do
     say(app, "before")
     wait_for(lambda: query("SELECT FROM finished_jobs"))
     proxy.fall_silent()
