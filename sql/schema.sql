@@ -287,7 +287,7 @@ CREATE TABLE inturn.jobs (
     CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL))),
     CONSTRAINT jobs_scheduled_within CHECK (((scheduled_at >= '0002-01-01 00:00:00+00'::timestamp with time zone) AND (scheduled_at < '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT jobs_task_length CHECK (((octet_length(task) >= 1) AND (octet_length(task) <= 512))),
-    CONSTRAINT jobs_timeout CHECK (((timeout > '00:00:00'::interval) AND (timeout <= '365 days'::interval)))
+    CONSTRAINT jobs_timeout CHECK (((timeout >= '00:00:00.001'::interval) AND (timeout <= '365 days'::interval)))
 )
 WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_patient boolean DEFAULT false) RETURNS SETOF inturn.jobs
@@ -460,8 +460,8 @@ DECLARE
             THEN 'scheduled_at: give a time between the years 2 and 9998, or NULL for at once'
         WHEN on_conflict IS NULL
             THEN 'on_conflict: give raise, skip, or replace'
-        WHEN timeout <= interval '0' OR timeout > interval '365 days'
-            THEN 'timeout: give how long a run may take, 365 days at most, or NULL'
+        WHEN timeout < interval '1 ms' OR timeout > interval '365 days'
+            THEN 'timeout: give how long a run may take, from a millisecond to 365 days, or NULL'
         END;
     v_job record;
 BEGIN
@@ -493,6 +493,9 @@ DECLARE
     v_due timestamptz := coalesce(p_at, v_now + p_in);
     v_id  bigint;
 BEGIN
+    IF misnamed(ARRAY[p_queue]) THEN
+        PERFORM refuse_queues(ARRAY[p_queue]);
+    END IF;
     IF pg_column_size(p_args) > 192 AND octet_length(p_args::text) > 2097152 THEN   -- as in defer_jobs
         PERFORM refuse_args(octet_length(p_args::text), 2097152);
     END IF;
@@ -514,6 +517,9 @@ DECLARE
     v_most    constant integer := 2097152;
     v_largest integer := (SELECT max(octet_length(args::text)) FROM unnest(p_args) AS args WHERE pg_column_size(args) > 192);
 BEGIN
+    IF misnamed(p_queues) THEN
+        PERFORM refuse_queues(p_queues);
+    END IF;
     IF v_largest > v_most THEN
         PERFORM refuse_args(v_largest, v_most);
     END IF;
@@ -1155,6 +1161,11 @@ CREATE FUNCTION inturn.look_again(p_since timestamp with time zone) RETURNS time
     AS $$
     SELECT clock() + least(greatest(clock() - p_since, interval '20 ms'), interval '1 s')
 $$;
+CREATE FUNCTION inturn.misnamed(p_queues text[]) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT array_to_string(p_queues[1] || array_remove(p_queues, p_queues[1]), ',') ~ '[^A-Za-z0-9_.:,-]'
+$$;
 CREATE FUNCTION inturn.next_epoch(p_fence bigint, p_timeline bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -1404,6 +1415,14 @@ BEGIN
         to_char(p_bytes, 'FM999,999,999,999'), to_char(p_most, 'FM999,999,999,999')
         USING ERRCODE = 'invalid_parameter_value';
 END $$;
+CREATE FUNCTION inturn.refuse_queues(p_queues text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'queue: give 1 to 63 letters, digits, and _ . : -' USING
+        ERRCODE = 'invalid_parameter_value',
+        DETAIL = 'Not ' || (SELECT quote_literal(left(min(queue), 63)) FROM unnest(p_queues) AS queue WHERE misnamed(ARRAY[queue]));
+END $$;
 CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS void
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1631,6 +1650,9 @@ DECLARE
     v_again   record;
 BEGIN
     PERFORM require_read_committed();
+    IF misnamed(p_queues) THEN
+        PERFORM refuse_queues(p_queues);
+    END IF;
     SELECT * INTO v_held FROM hold_lanes(p_ids, p_claims);
     IF v_held.busy <> '{}' THEN
         p_ids := without(p_ids, v_held.busy);
@@ -1733,6 +1755,9 @@ CREATE FUNCTION inturn.retry_job_changed(p_id bigint, p_at timestamp with time z
 DECLARE
     v_halted text := (SELECT lock FROM lanes WHERE failed_job_id = p_id AND lock <> p_lock);
 BEGIN
+    IF misnamed(ARRAY[p_queue]) THEN
+        PERFORM refuse_queues(ARRAY[p_queue]);
+    END IF;
     -- To another lane it goes by way of the history: it leaves the old one as if it had been cancelled or skipped.
     IF v_halted IS NOT NULL THEN
         IF (take_lane(v_halted)).failed_job_id = p_id THEN
