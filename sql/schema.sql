@@ -934,11 +934,15 @@ CREATE FUNCTION inturn.has_ended(p_id bigint, p_claim uuid, p_fence bigint) RETU
     AS $$
 BEGIN
     PERFORM require_read_committed();
-    PERFORM FROM jobs WHERE id = p_id AND claim_id = p_claim FOR UPDATE;
-    RETURN NOT FOUND AND (
-        EXISTS (SELECT FROM finished_jobs WHERE id = p_id AND fence = p_fence)
-        OR NOT EXISTS (SELECT FROM all_jobs WHERE id = p_id)
-    );
+    PERFORM await_locks('{}', ARRAY[p_id]);
+    PERFORM FROM jobs WHERE id = p_id AND claim_id = p_claim FOR UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        RETURN false;
+    ELSIF EXISTS (SELECT FROM jobs WHERE id = p_id AND claim_id = p_claim) THEN
+        RETURN NULL;
+    END IF;
+    RETURN EXISTS (SELECT FROM finished_jobs WHERE id = p_id AND fence = p_fence)
+        OR NOT EXISTS (SELECT FROM all_jobs WHERE id = p_id);
 END $$;
 CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER

@@ -148,6 +148,13 @@ def sleep(scene: Scene) -> None:
     scene.worker.last_look()
 
 
+def ask(scene: Scene) -> None:
+    """After a COMMIT without a reply. Nothing has ended; of what a user has locked it may be unclear."""
+    for job in scene.running["finish"]:
+        ended = scene.worker.has_ended(job, 0)
+        promise(ended is False if unrelated(scene, [job]) else not ended, "it has not ended")
+
+
 def look(scene: Scene) -> None:
     scene.worker.run("SELECT id FROM owned(%s)", scene.worker.id)
     scene.worker.run("SELECT id FROM abort_requests(%s)", scene.worker.id)
@@ -162,7 +169,7 @@ def keep_house(scene: Scene) -> None:
     )
 
 
-CALLS = (finish, retry, put_back, rescue, leave, beat, sleep, look, claim, claim_further, keep_house)
+CALLS = (ask, finish, retry, put_back, rescue, leave, beat, sleep, look, claim, claim_further, keep_house)
 
 
 # ---------------------------------------------------------------- what a user does, and has not committed

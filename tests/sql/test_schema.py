@@ -190,8 +190,8 @@ WAYS_IN = {
     "defer": "SELECT inturn.defer('t', queue => %s)",
     "defer_job": "SELECT inturn.defer_job('t', '{}', %s, NULL, 0, NULL, NULL, 'hold', 'continue', NULL)",
     "defer_jobs": f"SELECT inturn.defer_jobs({ONE}, NULL, '{{0}}', NULL, NULL)",
-    "among others": "SELECT inturn.defer_jobs('{t,t,t}', ARRAY[jsonb '{}', '{}', '{}'], ARRAY['a', %s::text, 'b'], NULL, '{0,0,0}', "
-    "NULL, NULL)",
+    "among others": "SELECT inturn.defer_jobs('{t,t,t}', ARRAY[jsonb '{}', '{}', '{}'], ARRAY['a', %s::text, 'b'], NULL, "
+    "'{0,0,0}', NULL, NULL)",
     "queueing lock": f"SELECT inturn.defer_jobs({ONE}, NULL, '{{0}}', NULL, NULL, p_queueing_locks => '{{k}}')",
     "retry": "SELECT inturn.retry(array_agg(id), array_agg(claim_id), '{0}', '{NULL}', p_queues => ARRAY[%s::text]) "
     "FROM inturn.claim(inturn.register_worker('w', 'here', 1, NULL, 1), NULL, 1)",
