@@ -556,7 +556,7 @@ END $$;
 CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
-    SET lock_timeout TO '5s'
+    SET lock_timeout TO '100ms'
     AS $$
 DECLARE
     v_job_id bigint;
@@ -1430,9 +1430,15 @@ END $$;
 CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS void
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
+    SET lock_timeout TO '100ms'
     AS $$
     INSERT INTO schedules (task, periodic_id, cron, tz, since)
     SELECT told.*, clock() FROM unnest(p_tasks, p_periodic_ids, p_crons, p_zones) AS told(task, periodic_id, cron, tz)
+    WHERE NOT EXISTS (
+        SELECT FROM schedules AS known
+        WHERE (known.task, known.periodic_id, known.cron, known.tz) = (told.task, told.periodic_id, told.cron, told.tz)
+          AND known.since <= clock() + interval '1 day'
+    )
     ORDER BY told.task, told.periodic_id   -- the same way for all, so that no two wait for each other
     ON CONFLICT (task, periodic_id) DO UPDATE SET cron = excluded.cron, tz = excluded.tz, since = excluded.since
     WHERE (schedules.cron, schedules.tz) <> (excluded.cron, excluded.tz)

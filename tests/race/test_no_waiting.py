@@ -253,3 +253,13 @@ def test_a_call_that_meets_a_locked_table_changes_all_or_nothing(stage: Stage, l
         if call not in (claim, claim_further):
             call(scene)
     stage.drain()
+
+
+def test_no_function_allows_itself_to_wait_longer(stage: Stage) -> None:
+    """For those that set a limit of their own; the connections of workers set it for the rest."""
+    rows = stage.control.execute(
+        "SELECT proname, substr(setting, 14)::interval > '100 ms' FROM pg_proc CROSS JOIN unnest(proconfig) AS setting "
+        "WHERE pronamespace = current_schema()::regnamespace AND setting LIKE 'lock_timeout=%'"
+    ).fetchall()
+    promise(len(rows) >= 6, "there are some")
+    promise([name for name, longer in rows if longer] == [], f"a function waits longer: {rows}")
