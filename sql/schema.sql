@@ -704,12 +704,14 @@ END $$;
 CREATE FUNCTION inturn.explain_busy(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
-    SELECT 'busy',
+    SELECT DISTINCT 'busy',
         'an open transaction has job ' || p_id || ' locked, to replace it perhaps: process ' || pid || ' of the server'
             || coalesce(', since ' || (SELECT xact_start FROM pg_stat_activity AS activity WHERE activity.pid = locks.pid), ''),
         'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
-    FROM jobs JOIN pg_locks AS locks ON locktype = 'transactionid' AND transactionid = jobs.xmax AND granted
+    FROM jobs CROSS JOIN LATERAL lockers(jobs.xmax) AS locker(xid)
+    JOIN pg_locks AS locks ON locktype = 'transactionid' AND transactionid = locker.xid AND granted
     WHERE jobs.id = p_id AND is_touched(jobs.xmin, jobs.xmax) AND pid <> pg_backend_pid()
+      AND EXISTS (SELECT FROM pg_locks AS own WHERE own.pid = locks.pid AND own.relation = jobs.tableoid)
 $$;
 CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
@@ -1159,6 +1161,15 @@ BEGIN
     )
     SELECT array_agg(lock) INTO v_result FROM stopped;
     RETURN v_result;
+END $$;
+CREATE FUNCTION inturn.lockers(p_xmax xid) RETURNS SETOF xid
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    RETURN NEXT p_xmax;
+    RETURN QUERY SELECT xid FROM pg_get_multixact_members(p_xmax);
+EXCEPTION WHEN OTHERS THEN
+    RETURN;
 END $$;
 CREATE FUNCTION inturn.look_again(p_since timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE sql STABLE

@@ -400,6 +400,25 @@ def test_the_reconciler_leaves_lanes_at_which_a_person_is_at_work_for_the_next_t
     promise(found == ["b", "c"] if end is commits else found == ["a", "b", "c"], f"now these too: {found}")
 
 
+@story(Mutation("of several it is known of none", "lockers.sql", "    RETURN QUERY", "    RETURN; RETURN QUERY"))
+def test_whoever_asks_is_told_of_all_transactions_that_rely_on_a_job(stage: Stage, end: End) -> None:
+    one, other, producer = stage.session(), stage.session(), stage.session()
+    [(job, _)] = enqueue(producer, "k")
+    [unrelated] = producer.defer(None)
+    for user in (one, other):
+        user.begin()
+        enqueue(user, "k", on_conflict="skip")
+    found = producer.run("SELECT detail FROM explain(%s) WHERE reason = 'busy' ORDER BY detail", job)
+    named = sorted(pid for pid in (one.pid, other.pid) for (detail,) in found if f"process {pid} of" in detail)
+    promise(named == sorted([one.pid, other.pid]) and len(found) == 2, f"both are named: {found}")
+    promise("busy" not in producer.reasons(unrelated), "of another job they are not said")
+    end(one)
+    found = producer.run("SELECT detail FROM explain(%s) WHERE reason = 'busy'", job)
+    promise(len(found) == 1 and f"process {other.pid} of" in found[0][0], f"then the one that is left: {found}")
+    end(other)
+    promise("busy" not in producer.reasons(job), "and then nobody")
+
+
 @story(
     Mutation(
         "explain knows of no transactions",
