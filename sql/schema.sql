@@ -1249,7 +1249,7 @@ DECLARE
     v_name    text;
     v_created integer := 0;
 BEGIN
-    FOR v_day IN SELECT clock()::date + n FROM generate_series(0, p_days) AS n LOOP
+    FOR v_day IN SELECT clock()::date + n FROM generate_series(0, least(p_days, 31)) AS n LOOP
         v_name := 'finished_jobs_' || to_char(v_day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;
         IF NOT pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', 'inturn history', current_schema()), 0)) THEN

@@ -273,3 +273,13 @@ def test_names_that_are_keys_are_compared_by_their_bytes(dsn: str) -> None:
     }
     assert ("inturn.lanes", "lock", "C") in found
     assert ("inturn.jobs", "queueing_lock", "C") in found
+
+
+def test_nobody_prepares_the_history_of_more_than_a_month(dsn: str) -> None:
+    """A worker may call it, and each day is a table."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SELECT inturn.prepare_history(40)")
+        days = connection.execute(
+            "SELECT count(*) FROM pg_inherits WHERE inhparent = 'inturn.finished_jobs'::regclass"
+        ).fetchone()
+    assert days == (33,)  # today, 31 days, and the net under them
