@@ -198,7 +198,7 @@ BEGIN
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
     RETURN v_count;
 END $$;
-CREATE FUNCTION inturn.candidates(p_queues text[], p_shares integer[], p_limit integer, p_window integer, p_lost text[]) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean)
+CREATE FUNCTION inturn.candidates(p_queues text[], p_shares integer[], p_limit integer, p_window integer, p_lost text[]) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -233,11 +233,12 @@ BEGIN
     ), rest AS (
         SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
                array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
-               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more
+               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more,
+               2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
         FROM token
     )
     SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
-           rest.behind, rest.behind_locks, rest.more
+           rest.behind, rest.behind_locks, rest.more, rest.widest
     FROM chosen, rest;
 END $$;
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
@@ -379,11 +380,11 @@ BEGIN
         -- lanes were. Where another claim clears the front, what we have got is enough; empty-handed we may be patient, but not
         -- for ever: it may be stuck.
         EXIT WHEN v_wanted <= 0 OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
-            coalesce(v_blocked, 0) > 0 OR v_look.more AND (v_ids <> '{}' OR v_window < 2000)
+            coalesce(v_blocked, 0) > 0 OR v_look.more AND (v_ids <> '{}' OR v_window < v_look.widest)
             OR v_short OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used
         );
         IF v_look.behind IS NOT NULL THEN
-            v_window := least(2000, 8 * v_window);
+            v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest ELSE least(2000, 8 * v_window) END;
         END IF;
     END LOOP;
 END $$;
@@ -1094,7 +1095,7 @@ CREATE FUNCTION inturn.lane_sleeps(p_lock text) RETURNS boolean
     END
     FROM (SELECT p_lock AS lock) AS asked LEFT JOIN lanes AS lane ON lane.lock = asked.lock
 $$;
-CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost text[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean)
+CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost text[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean)
     LANGUAGE sql STABLE
     AS $$
     SELECT t.id, t.lock, t.priority,
@@ -1103,7 +1104,8 @@ CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost tex
             AND row_number() OVER (
                 PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id ORDER BY t.priority DESC, t.id) = 1
             -- One that somebody's open transaction has locked takes nobody's place.
-            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN take_job(t.id) ELSE true END
+            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN take_job(t.id) ELSE true END,
+        is_touched(t.xmin, t.xmax)
     FROM unnest(p_queues) AS q(queue)
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax FROM jobs
