@@ -42,18 +42,21 @@ BEGIN
         SELECT format('GRANT USAGE, CREATE ON SCHEMA %s TO %I', v_schema, v_owner)
         FROM pg_namespace WHERE oid = v_schema AND nspowner <> quote_ident(v_owner)::regrole
         UNION ALL
-        -- Tables, partitions, views and sequences; what belongs to a table goes with it.
+        -- Tables, partitions, views and sequences; what belongs to a table goes with it. What is not yours stays where it is.
         SELECT format('ALTER TABLE %s OWNER TO %I', oid::regclass, v_owner)
         FROM pg_class
-        WHERE relnamespace = v_schema AND relowner <> quote_ident(v_owner)::regrole
+        WHERE relnamespace = v_schema AND relowner <> quote_ident(v_owner)::regrole AND pg_has_role(relowner, 'USAGE')
           AND (relkind IN ('r', 'p', 'v') OR relkind = 'S' AND NOT EXISTS (
               SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid AND deptype IN ('a', 'i')))
         UNION ALL
         SELECT format('ALTER TYPE %s OWNER TO %I', oid::regtype, v_owner)
-        FROM pg_type WHERE typnamespace = v_schema AND typtype = 'e' AND typowner <> quote_ident(v_owner)::regrole
+        FROM pg_type
+        WHERE typnamespace = v_schema AND typtype = 'e'
+          AND typowner <> quote_ident(v_owner)::regrole AND pg_has_role(typowner, 'USAGE')
         UNION ALL
         SELECT format('ALTER ROUTINE %s OWNER TO %I', oid::regprocedure, v_owner)
-        FROM pg_proc WHERE pronamespace = v_schema AND proowner <> quote_ident(v_owner)::regrole
+        FROM pg_proc
+        WHERE pronamespace = v_schema AND proowner <> quote_ident(v_owner)::regrole AND pg_has_role(proowner, 'USAGE')
         UNION ALL
         SELECT format('ALTER SCHEMA %s OWNER TO %I', v_schema, v_owner)
         FROM pg_namespace WHERE oid = v_schema AND nspowner <> quote_ident(v_owner)::regrole

@@ -198,7 +198,7 @@ BEGIN
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
     RETURN v_count;
 END $$;
-CREATE FUNCTION inturn.candidates(p_queues text[], p_shares integer[], p_limit integer, p_window integer, p_lost text[]) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean)
+CREATE FUNCTION inturn.candidates(p_queues text[], p_shares integer[], p_limit integer, p_window integer, p_lost text[]) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -233,11 +233,12 @@ BEGIN
     ), rest AS (
         SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
                array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
-               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more
+               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more,
+               2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
         FROM token
     )
     SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
-           rest.behind, rest.behind_locks, rest.more
+           rest.behind, rest.behind_locks, rest.more, rest.widest
     FROM chosen, rest;
 END $$;
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
@@ -287,7 +288,7 @@ CREATE TABLE inturn.jobs (
     CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL))),
     CONSTRAINT jobs_scheduled_within CHECK (((scheduled_at >= '0002-01-01 00:00:00+00'::timestamp with time zone) AND (scheduled_at < '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT jobs_task_length CHECK (((octet_length(task) >= 1) AND (octet_length(task) <= 512))),
-    CONSTRAINT jobs_timeout CHECK (((timeout > '00:00:00'::interval) AND (timeout <= '365 days'::interval)))
+    CONSTRAINT jobs_timeout CHECK (((timeout >= '00:00:00.001'::interval) AND (timeout <= '365 days'::interval)))
 )
 WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_patient boolean DEFAULT false) RETURNS SETOF inturn.jobs
@@ -379,11 +380,11 @@ BEGIN
         -- lanes were. Where another claim clears the front, what we have got is enough; empty-handed we may be patient, but not
         -- for ever: it may be stuck.
         EXIT WHEN v_wanted <= 0 OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
-            coalesce(v_blocked, 0) > 0 OR v_look.more AND (v_ids <> '{}' OR v_window < 2000)
+            coalesce(v_blocked, 0) > 0 OR v_look.more AND (v_ids <> '{}' OR v_window < v_look.widest)
             OR v_short OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used
         );
         IF v_look.behind IS NOT NULL THEN
-            v_window := least(2000, 8 * v_window);
+            v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest ELSE least(2000, 8 * v_window) END;
         END IF;
     END LOOP;
 END $$;
@@ -460,8 +461,8 @@ DECLARE
             THEN 'scheduled_at: give a time between the years 2 and 9998, or NULL for at once'
         WHEN on_conflict IS NULL
             THEN 'on_conflict: give raise, skip, or replace'
-        WHEN timeout <= interval '0' OR timeout > interval '365 days'
-            THEN 'timeout: give how long a run may take, 365 days at most, or NULL'
+        WHEN timeout < interval '1 ms' OR timeout > interval '365 days'
+            THEN 'timeout: give how long a run may take, from a millisecond to 365 days, or NULL'
         END;
     v_job record;
 BEGIN
@@ -493,6 +494,9 @@ DECLARE
     v_due timestamptz := coalesce(p_at, v_now + p_in);
     v_id  bigint;
 BEGIN
+    IF misnamed(ARRAY[p_queue]) THEN
+        PERFORM refuse_queues(ARRAY[p_queue]);
+    END IF;
     IF pg_column_size(p_args) > 192 AND octet_length(p_args::text) > 2097152 THEN   -- as in defer_jobs
         PERFORM refuse_args(octet_length(p_args::text), 2097152);
     END IF;
@@ -514,6 +518,9 @@ DECLARE
     v_most    constant integer := 2097152;
     v_largest integer := (SELECT max(octet_length(args::text)) FROM unnest(p_args) AS args WHERE pg_column_size(args) > 192);
 BEGIN
+    IF misnamed(p_queues) THEN
+        PERFORM refuse_queues(p_queues);
+    END IF;
     IF v_largest > v_most THEN
         PERFORM refuse_args(v_largest, v_most);
     END IF;
@@ -550,7 +557,7 @@ END $$;
 CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
-    SET lock_timeout TO '5s'
+    SET lock_timeout TO '100ms'
     AS $$
 DECLARE
     v_job_id bigint;
@@ -698,12 +705,14 @@ END $$;
 CREATE FUNCTION inturn.explain_busy(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
-    SELECT 'busy',
+    SELECT DISTINCT 'busy',
         'an open transaction has job ' || p_id || ' locked, to replace it perhaps: process ' || pid || ' of the server'
             || coalesce(', since ' || (SELECT xact_start FROM pg_stat_activity AS activity WHERE activity.pid = locks.pid), ''),
         'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
-    FROM jobs JOIN pg_locks AS locks ON locktype = 'transactionid' AND transactionid = jobs.xmax AND granted
+    FROM jobs CROSS JOIN LATERAL lockers(jobs.xmax) AS locker(xid)
+    JOIN pg_locks AS locks ON locktype = 'transactionid' AND transactionid = locker.xid AND granted
     WHERE jobs.id = p_id AND is_touched(jobs.xmin, jobs.xmax) AND pid <> pg_backend_pid()
+      AND EXISTS (SELECT FROM pg_locks AS own WHERE own.pid = locks.pid AND own.relation = jobs.tableoid)
 $$;
 CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
@@ -897,18 +906,24 @@ CREATE FUNCTION inturn.grant_to(p_role text, p_kind text) RETURNS void
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
+    v_schema regnamespace := quote_ident(current_schema())::regnamespace;
     v_change text;
 BEGIN
     INSERT INTO granted_roles (role, kind) VALUES (p_role, p_kind) ON CONFLICT (role) DO UPDATE SET kind = excluded.kind;
     FOR v_change IN
-        SELECT format('REVOKE ALL ON ALL %s IN SCHEMA %I FROM %I', kind, current_schema(), p_role)
-        FROM unnest(ARRAY['FUNCTIONS', 'TABLES', 'SEQUENCES']) AS kind
+        SELECT format('REVOKE ALL ON ROUTINE %s FROM %I', string_agg(oid::regprocedure::text, ', '), p_role)
+        FROM pg_proc WHERE pronamespace = v_schema AND pg_has_role(proowner, 'USAGE') HAVING count(*) > 0
+        UNION ALL
+        SELECT format('REVOKE ALL ON %s FROM %I', string_agg(oid::regclass::text, ', '), p_role)
+        FROM pg_class
+        WHERE relnamespace = v_schema AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND pg_has_role(relowner, 'USAGE')
+        HAVING count(*) > 0
         UNION ALL
         SELECT format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), p_role)
         UNION ALL
         SELECT format('GRANT EXECUTE ON FUNCTION %s TO %I', pg_proc.oid::regprocedure, p_role)
-        FROM surface JOIN pg_proc ON proname = name AND pronamespace = quote_ident(current_schema())::regnamespace
-        WHERE kind = 'function' AND p_kind = ANY (roles)
+        FROM surface JOIN pg_proc ON proname = name AND pronamespace = v_schema
+        WHERE kind = 'function' AND p_kind = ANY (roles) AND pg_has_role(proowner, 'USAGE')
         UNION ALL
         SELECT format('GRANT SELECT %s ON %I TO %I', '(' || columns || ')', name, p_role)
         FROM surface WHERE kind = 'table' AND p_kind = ANY (roles)
@@ -922,11 +937,15 @@ CREATE FUNCTION inturn.has_ended(p_id bigint, p_claim uuid, p_fence bigint) RETU
     AS $$
 BEGIN
     PERFORM require_read_committed();
-    PERFORM FROM jobs WHERE id = p_id AND claim_id = p_claim FOR UPDATE;
-    RETURN NOT FOUND AND (
-        EXISTS (SELECT FROM finished_jobs WHERE id = p_id AND fence = p_fence)
-        OR NOT EXISTS (SELECT FROM all_jobs WHERE id = p_id)
-    );
+    PERFORM await_locks('{}', ARRAY[p_id]);
+    PERFORM FROM jobs WHERE id = p_id AND claim_id = p_claim FOR UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        RETURN false;
+    ELSIF EXISTS (SELECT FROM jobs WHERE id = p_id AND claim_id = p_claim) THEN
+        RETURN NULL;
+    END IF;
+    RETURN EXISTS (SELECT FROM finished_jobs WHERE id = p_id AND fence = p_fence)
+        OR NOT EXISTS (SELECT FROM all_jobs WHERE id = p_id);
 END $$;
 CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1076,7 +1095,7 @@ CREATE FUNCTION inturn.lane_sleeps(p_lock text) RETURNS boolean
     END
     FROM (SELECT p_lock AS lock) AS asked LEFT JOIN lanes AS lane ON lane.lock = asked.lock
 $$;
-CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost text[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean)
+CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost text[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean)
     LANGUAGE sql STABLE
     AS $$
     SELECT t.id, t.lock, t.priority,
@@ -1085,7 +1104,8 @@ CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost tex
             AND row_number() OVER (
                 PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id ORDER BY t.priority DESC, t.id) = 1
             -- One that somebody's open transaction has locked takes nobody's place.
-            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN take_job(t.id) ELSE true END
+            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN take_job(t.id) ELSE true END,
+        is_touched(t.xmin, t.xmax)
     FROM unnest(p_queues) AS q(queue)
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax FROM jobs
@@ -1144,10 +1164,24 @@ BEGIN
     SELECT array_agg(lock) INTO v_result FROM stopped;
     RETURN v_result;
 END $$;
+CREATE FUNCTION inturn.lockers(p_xmax xid) RETURNS SETOF xid
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    RETURN NEXT p_xmax;
+    RETURN QUERY SELECT xid FROM pg_get_multixact_members(p_xmax);
+EXCEPTION WHEN OTHERS THEN
+    RETURN;
+END $$;
 CREATE FUNCTION inturn.look_again(p_since timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE sql STABLE
     AS $$
     SELECT clock() + least(greatest(clock() - p_since, interval '20 ms'), interval '1 s')
+$$;
+CREATE FUNCTION inturn.misnamed(p_queues text[]) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT array_to_string(p_queues[1] || array_remove(p_queues, p_queues[1]), ',') ~ '[^A-Za-z0-9_.:,-]'
 $$;
 CREATE FUNCTION inturn.next_epoch(p_fence bigint, p_timeline bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE
@@ -1217,7 +1251,7 @@ DECLARE
     v_name    text;
     v_created integer := 0;
 BEGIN
-    FOR v_day IN SELECT clock()::date + n FROM generate_series(0, p_days) AS n LOOP
+    FOR v_day IN SELECT clock()::date + n FROM generate_series(0, least(p_days, 31)) AS n LOOP
         v_name := 'finished_jobs_' || to_char(v_day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;
         IF NOT pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', 'inturn history', current_schema()), 0)) THEN
@@ -1398,12 +1432,26 @@ BEGIN
         to_char(p_bytes, 'FM999,999,999,999'), to_char(p_most, 'FM999,999,999,999')
         USING ERRCODE = 'invalid_parameter_value';
 END $$;
+CREATE FUNCTION inturn.refuse_queues(p_queues text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'queue: give 1 to 63 letters, digits, and _ . : -' USING
+        ERRCODE = 'invalid_parameter_value',
+        DETAIL = 'Not ' || (SELECT quote_literal(left(min(queue), 63)) FROM unnest(p_queues) AS queue WHERE misnamed(ARRAY[queue]));
+END $$;
 CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS void
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
+    SET lock_timeout TO '100ms'
     AS $$
     INSERT INTO schedules (task, periodic_id, cron, tz, since)
     SELECT told.*, clock() FROM unnest(p_tasks, p_periodic_ids, p_crons, p_zones) AS told(task, periodic_id, cron, tz)
+    WHERE NOT EXISTS (
+        SELECT FROM schedules AS known
+        WHERE (known.task, known.periodic_id, known.cron, known.tz) = (told.task, told.periodic_id, told.cron, told.tz)
+          AND known.since <= clock() + interval '1 day'
+    )
     ORDER BY told.task, told.periodic_id   -- the same way for all, so that no two wait for each other
     ON CONFLICT (task, periodic_id) DO UPDATE SET cron = excluded.cron, tz = excluded.tz, since = excluded.since
     WHERE (schedules.cron, schedules.tz) <> (excluded.cron, excluded.tz)
@@ -1625,6 +1673,9 @@ DECLARE
     v_again   record;
 BEGIN
     PERFORM require_read_committed();
+    IF misnamed(p_queues) THEN
+        PERFORM refuse_queues(p_queues);
+    END IF;
     SELECT * INTO v_held FROM hold_lanes(p_ids, p_claims);
     IF v_held.busy <> '{}' THEN
         p_ids := without(p_ids, v_held.busy);
@@ -1727,6 +1778,9 @@ CREATE FUNCTION inturn.retry_job_changed(p_id bigint, p_at timestamp with time z
 DECLARE
     v_halted text := (SELECT lock FROM lanes WHERE failed_job_id = p_id AND lock <> p_lock);
 BEGIN
+    IF misnamed(ARRAY[p_queue]) THEN
+        PERFORM refuse_queues(ARRAY[p_queue]);
+    END IF;
     -- To another lane it goes by way of the history: it leaves the old one as if it had been cancelled or skipped.
     IF v_halted IS NOT NULL THEN
         IF (take_lane(v_halted)).failed_job_id = p_id THEN

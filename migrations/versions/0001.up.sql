@@ -69,11 +69,11 @@ CREATE TABLE jobs (
     CONSTRAINT jobs_lock_length CHECK (octet_length(lock) BETWEEN 1 AND 1024),
     CONSTRAINT jobs_queueing_lock_length CHECK (octet_length(queueing_lock) BETWEEN 1 AND 1024),
     -- Queue names travel as a list in notifications, and `!` asks workers there to end jobs. Each UPDATE checks this, so it is not a
-    -- regular expression; defer checks the whole grammar.
+    -- regular expression; whatever lets a name in looks at each character (see misnamed).
     CONSTRAINT jobs_queue_name CHECK (octet_length(queue) BETWEEN 1 AND 63 AND strpos(queue, ',') = 0 AND queue <> '!'),
     CONSTRAINT jobs_task_length CHECK (octet_length(task) BETWEEN 1 AND 512),
     CONSTRAINT jobs_args_object CHECK (jsonb_typeof(args) = 'object'),
-    CONSTRAINT jobs_timeout CHECK (timeout > interval '0' AND timeout <= interval '365 days')
+    CONSTRAINT jobs_timeout CHECK (timeout >= interval '1 ms' AND timeout <= interval '365 days')
 ) WITH (
     fillfactor = 85,
     autovacuum_vacuum_scale_factor = 0.01,

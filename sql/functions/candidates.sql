@@ -4,8 +4,11 @@
 --   seen    the tokens of these lanes, in the same order
 --   behind  tokens that stand behind another job of their lane, and in behind_locks their lanes: to be blocked
 --   more    the window was full, or there were more lanes than one call may take
+--   widest  how wide the window may become: wider where somebody has locked much of what is in front, and it stays there
 CREATE OR REPLACE FUNCTION candidates(p_queues text[], p_shares integer[], p_limit integer, p_window integer, p_lost text[])
-RETURNS TABLE (free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean)
+RETURNS TABLE (
+    free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint
+)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
@@ -39,10 +42,11 @@ BEGIN
     ), rest AS (
         SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
                array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
-               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more
+               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more,
+               2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
         FROM token
     )
     SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
-           rest.behind, rest.behind_locks, rest.more
+           rest.behind, rest.behind_locks, rest.more, rest.widest
     FROM chosen, rest;
 END $$;

@@ -6,7 +6,8 @@
 --
 -- The cost does not grow with what waits: a claim looks at a window of tokens in front, and whatever it sees there of
 -- busy lanes is set `blocked` and leaves the index. The window widens from round to round, so that a burst of one lane
--- in front of everything is cleared in a few calls.
+-- in front of everything is cleared in a few calls. What a user's open transaction has locked cannot be cleared: the last round looks
+-- behind some thousands of such jobs.
 CREATE OR REPLACE FUNCTION claim(
     p_worker uuid,
     p_queues text[],     -- NULL: all queues
@@ -107,11 +108,11 @@ BEGIN
         -- lanes were. Where another claim clears the front, what we have got is enough; empty-handed we may be patient, but not
         -- for ever: it may be stuck.
         EXIT WHEN v_wanted <= 0 OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
-            coalesce(v_blocked, 0) > 0 OR v_look.more AND (v_ids <> '{}' OR v_window < 2000)
+            coalesce(v_blocked, 0) > 0 OR v_look.more AND (v_ids <> '{}' OR v_window < v_look.widest)
             OR v_short OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used
         );
         IF v_look.behind IS NOT NULL THEN
-            v_window := least(2000, 8 * v_window);
+            v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest ELSE least(2000, 8 * v_window) END;
         END IF;
     END LOOP;
 END $$;

@@ -38,8 +38,8 @@ DECLARE
             THEN 'scheduled_at: give a time between the years 2 and 9998, or NULL for at once'
         WHEN on_conflict IS NULL
             THEN 'on_conflict: give raise, skip, or replace'
-        WHEN timeout <= interval '0' OR timeout > interval '365 days'
-            THEN 'timeout: give how long a run may take, 365 days at most, or NULL'
+        WHEN timeout < interval '1 ms' OR timeout > interval '365 days'
+            THEN 'timeout: give how long a run may take, from a millisecond to 365 days, or NULL'
         END;
     v_job record;
 BEGIN

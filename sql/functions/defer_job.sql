@@ -20,6 +20,9 @@ DECLARE
     v_due timestamptz := coalesce(p_at, v_now + p_in);
     v_id  bigint;
 BEGIN
+    IF misnamed(ARRAY[p_queue]) THEN
+        PERFORM refuse_queues(ARRAY[p_queue]);
+    END IF;
     IF pg_column_size(p_args) > 192 AND octet_length(p_args::text) > 2097152 THEN   -- as in defer_jobs
         PERFORM refuse_args(octet_length(p_args::text), 2097152);
     END IF;

@@ -28,6 +28,9 @@ DECLARE
     v_most    constant integer := 2097152;
     v_largest integer := (SELECT max(octet_length(args::text)) FROM unnest(p_args) AS args WHERE pg_column_size(args) > 192);
 BEGIN
+    IF misnamed(p_queues) THEN
+        PERFORM refuse_queues(p_queues);
+    END IF;
     IF v_largest > v_most THEN
         PERFORM refuse_args(v_largest, v_most);
     END IF;

@@ -1,5 +1,5 @@
 -- The job of one instant of a schedule, for the first who asks: the row of the schedule is the one judge. A second
--- scheduler waits here for the first, and is refused, unless the first was rolled back. NULL: refused.
+-- scheduler waits here for the first, but not for long, and is refused, unless the first was rolled back. NULL: refused.
 --
 -- The instant must have come by the server's clock, and be later than the last one: nothing fires twice when that clock is
 -- set back. But a last instant more than a day ahead was written by a clock that was wrong, and is no reason to be silent.
@@ -21,7 +21,7 @@ CREATE OR REPLACE FUNCTION defer_periodic(
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
-SET lock_timeout = '5s'   -- whoever holds the row may never come back; a scheduler that waits cannot end with its worker
+SET lock_timeout = '100ms'   -- whoever holds the row may never come back, and other schedules are due
 AS $$
 DECLARE
     v_job_id bigint;

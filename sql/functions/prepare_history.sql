@@ -1,4 +1,4 @@
--- Creates the daily partitions of finished_jobs from today on, as many days ahead as asked. Rows of a day that had none
+-- Creates the daily partitions of finished_jobs from today on, as many days ahead as asked, a month at most. Rows of a day that had none
 -- lie in the default partition; they move to their place. Returns how many were created; NULL: somebody else is at it or is using the
 -- history, so none; try again in a minute.
 --
@@ -15,7 +15,7 @@ DECLARE
     v_name    text;
     v_created integer := 0;
 BEGIN
-    FOR v_day IN SELECT clock()::date + n FROM generate_series(0, p_days) AS n LOOP
+    FOR v_day IN SELECT clock()::date + n FROM generate_series(0, least(p_days, 31)) AS n LOOP
         v_name := 'finished_jobs_' || to_char(v_day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;
         IF NOT pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', 'inturn history', current_schema()), 0)) THEN

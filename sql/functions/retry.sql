@@ -31,6 +31,9 @@ DECLARE
     v_again   record;
 BEGIN
     PERFORM require_read_committed();
+    IF misnamed(p_queues) THEN
+        PERFORM refuse_queues(p_queues);
+    END IF;
     SELECT * INTO v_held FROM hold_lanes(p_ids, p_claims);
     IF v_held.busy <> '{}' THEN
         p_ids := without(p_ids, v_held.busy);

@@ -13,6 +13,9 @@ AS $$
 DECLARE
     v_halted text := (SELECT lock FROM lanes WHERE failed_job_id = p_id AND lock <> p_lock);
 BEGIN
+    IF misnamed(ARRAY[p_queue]) THEN
+        PERFORM refuse_queues(ARRAY[p_queue]);
+    END IF;
     -- To another lane it goes by way of the history: it leaves the old one as if it had been cancelled or skipped.
     IF v_halted IS NOT NULL THEN
         IF (take_lane(v_halted)).failed_job_id = p_id THEN

@@ -34,6 +34,13 @@ async def block(seconds: float) -> None:
     time.sleep(seconds)  # noqa: ASYNC251 (that is the point)
 
 
+@app.task
+async def block_until_released() -> None:
+    note("block")
+    while not Path("released").exists():  # noqa: ASYNC240
+        time.sleep(0.01)  # noqa: ASYNC251
+
+
 @app.task(pass_context=True)
 def obey(context: JobContext) -> None:
     note("obey")

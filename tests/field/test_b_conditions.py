@@ -18,7 +18,11 @@ from tests.field.outage import outage
 from tests.flow.conftest import Query
 
 pytestmark = pytest.mark.anyio
+LIMIT = 10.0  # seconds; only keeps a failing test from waiting for the poll
 Until = Callable[[Callable[[], object]], Awaitable[None]]
+WORKER = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inturn worker'"
+ASLEEP = WORKER + " AND state = 'idle' AND query LIKE '%next_wake%'"  # its last look before it sleeps
+HELD_UP = WORKER + " AND wait_event_type = 'Lock'"
 END_WORKERS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name LIKE 'inturn %'
@@ -146,13 +150,17 @@ async def test_a_job_that_came_while_a_table_was_locked_does_not_wait_for_the_po
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(partial(app.run_worker_async, wait=True))
         note.defer("before")
-        await until(lambda: seen == ["before"])
+        await until(lambda: query("SELECT FROM finished_jobs"))
+        await until(lambda: query(ASLEEP))
         with psycopg.connect(dsn) as user:
             user.execute("LOCK TABLE inturn.lanes IN ACCESS EXCLUSIVE MODE")
             note.defer("meanwhile")
-            await anyio.sleep(0.6)
-        await until(lambda: seen == ["before", "meanwhile"])
+            await until(lambda: query(HELD_UP))  # it has been told of the job,
+            await until(lambda: not query(HELD_UP))  # ... and its claim was refused
+        with anyio.move_on_after(LIMIT):
+            await until(lambda: len(seen) > 1)
         group.cancel_scope.cancel()
+    assert seen == ["before", "meanwhile"]
 
 
 async def test_a_database_that_answers_and_takes_nothing_is_away_too(

@@ -15,6 +15,10 @@ from tests.field.conftest import Start
 from tests.flow.conftest import Query
 
 pytestmark = pytest.mark.anyio
+LIMIT = 10.0  # seconds; only keeps a failing test from waiting for the poll
+LISTENERS = (
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inturn listener'"
+)
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 
 
@@ -97,12 +101,16 @@ async def test_a_helper_that_is_cancelled_is_started_again(
 
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(partial(app.run_worker_async, wait=True))
+        await until(lambda: query(LISTENERS))
+        before = query(LISTENERS)
         cancel_helpers.defer()
-        await until(lambda: caplog.text.count("worker.cancelled") == 2)  # the listener, and the look now and then
-        await until(lambda: query("SELECT FROM pg_stat_activity WHERE application_name = 'inturn listener'"))
-        innocent.defer()
-        await until(lambda: query("SELECT FROM finished_jobs WHERE task LIKE '%innocent'"))
+        with anyio.move_on_after(LIMIT):
+            await until(lambda: query(LISTENERS) not in ([], before))
+            innocent.defer()
+            await until(lambda: query("SELECT FROM finished_jobs WHERE task LIKE '%innocent'"))
         group.cancel_scope.cancel()
+    assert caplog.text.count("worker.cancelled") == 2  # the listener, and the look now and then
+    assert query("SELECT count(*) FROM finished_jobs WHERE status = 'succeeded'") == [(2,)], "nobody heard of the job"
 
 
 def test_code_that_cancels_everything_ends_the_worker_and_not_as_if_all_were_well(

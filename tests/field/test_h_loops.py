@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,15 +85,16 @@ def test_everybody_who_is_asked_says_that_a_loop_is_blocked(app: App, dsn: str, 
 
 
 def test_a_timeout_reaches_a_thread_while_the_loop_is_blocked(
-    worker: Start, app: App, query: Query, wait_for: Wait, said: Said
+    worker: Start, app: App, query: Query, wait_for: Wait, said: Said, tmp_path: Path
 ) -> None:
     app.configure_task(task("obey"), timeout=0.5).defer()
     process = worker("-c", "2", *FAST)
     wait_for(lambda: "obey" in said())
-    app.configure_task(task("block")).defer(seconds=6)
+    app.configure_task(task("block_until_released")).defer()
     wait_for(lambda: "block" in said())
     wait_for(lambda: "obeyed" in said())
     assert query("SELECT count(*) FROM jobs WHERE status = 'doing'") == [(2,)], "the loop has turned meanwhile"
+    (tmp_path / "released").touch()
     wait_for(lambda: query("SELECT FROM finished_jobs HAVING count(*) = 2"))
     assert query("SELECT status::text FROM finished_jobs WHERE task = %s", task("obey")) == [("failed",)]
     process.terminate()

@@ -26,6 +26,7 @@ from inturn.worker import listener
 from tests.flow.lossy import faulty
 from tests.proxy import Faulty
 
+NOT_ASKED = "nobody asked the server whether it is at work"
 PATIENCE = 0.6  # seconds; what is measured in the tests is a multiple of it
 GENEROUS = 15.0  # seconds, for what takes two or three on an idle machine, and minutes if it goes wrong
 
@@ -35,8 +36,18 @@ def ask() -> Operation[Any]:
     return rows[0][0]
 
 
-def sleep(seconds: float) -> Operation[None]:
-    yield Statement("SELECT pg_sleep(%s)", (seconds,))
+def sleep(seconds: float) -> Operation[str]:
+    rows = yield Statement("SELECT 'slept' FROM pg_sleep(%s)", (seconds,))
+    return str(rows[0][0])
+
+
+@contextmanager
+def told(ends: list[str]) -> Iterator[None]:
+    """How a call has ended, if it was given up."""
+    try:
+        yield
+    except DatabaseUnavailable as error:
+        ends.append(str(error))
 
 
 @contextmanager
@@ -46,10 +57,13 @@ def soon() -> Iterator[None]:
     assert time.monotonic() - began < GENEROUS
 
 
-async def until(condition: Callable[[], object]) -> None:
-    with anyio.fail_after(GENEROUS):
+async def comes(condition: Callable[[], object]) -> bool:
+    """Whether it becomes true in time."""
+    with anyio.move_on_after(GENEROUS):
         while not condition():  # noqa: ASYNC110 (another task makes it true)
             await anyio.sleep(0.01)
+        return True
+    return False
 
 
 def connector(dsn: str, **options: Any) -> PsycopgConnector:
@@ -109,27 +123,43 @@ async def test_an_async_call_ends_soon_after_its_connection_has_died(
 @pytest.mark.parametrize("role", ["worker", "command", "pool"])
 def test_a_statement_that_takes_long_is_waited_for(way: tuple[Faulty, str], role: str) -> None:
     proxy, dsn = way
+    ends: list[str] = []
     with closing(connector(dsn, call_timeout=PATIENCE).connect(role)) as own:
         before = proxy.accepted
-        drive.run(sleep(6 * PATIENCE), own, SCHEMA)
-        assert proxy.accepted > before, "nobody asked the server whether it is at work"
+        with told(ends):
+            ends.append(drive.run(sleep(4 * PATIENCE), own, SCHEMA))
+    assert ends == ["slept"]
+    assert proxy.accepted > before, NOT_ASKED
 
 
 @pytest.mark.anyio
-async def test_an_async_statement_that_takes_long_is_waited_for(dsn: str) -> None:
-    async with await connector(dsn).connect_async("worker") as own:
-        await drive.run_async(sleep(6 * PATIENCE), own, SCHEMA)
+async def test_an_async_statement_that_takes_long_is_waited_for(way: tuple[Faulty, str]) -> None:
+    proxy, dsn = way
+    ends: list[str] = []
+    async with await connector(dsn, call_timeout=PATIENCE).connect_async("worker") as own:
+        before = proxy.accepted
+        with told(ends):
+            ends.append(await drive.run_async(sleep(4 * PATIENCE), own, SCHEMA))
+    assert ends == ["slept"]
+    assert proxy.accepted > before, NOT_ASKED
 
 
-def test_a_server_that_refuses_to_be_asked_may_be_at_work(databases: Databases, dsn: str) -> None:
+def test_a_server_that_refuses_to_be_asked_may_be_at_work(databases: Databases, way: tuple[Faulty, str]) -> None:
+    proxy, dsn = way
     allow = SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+    ends: list[str] = []
     with (
         closing(connector(dsn).connect()) as own,
         psycopg.connect(databases.server_dsn, autocommit=True) as elsewhere,
     ):
-        elsewhere.execute(allow.format(Identifier(own.info.dbname), SQL("false")))
-        drive.run(sleep(4 * PATIENCE), own, SCHEMA)
-        elsewhere.execute(allow.format(Identifier(own.info.dbname), SQL("true")))
+        name = Identifier(own.info.dbname)
+        elsewhere.execute(allow.format(name, SQL("false")))
+        before = proxy.accepted
+        with told(ends):
+            ends.append(drive.run(sleep(4 * PATIENCE), own, SCHEMA))
+        elsewhere.execute(allow.format(name, SQL("true")))
+    assert ends == ["slept"]
+    assert proxy.accepted > before, NOT_ASKED
 
 
 @pytest.mark.parametrize(("limit", "is_given_up"), [(PATIENCE, True), (None, False)])
@@ -210,17 +240,18 @@ async def test_a_listener_whose_connection_leads_nowhere_makes_another(
     proxy, proxied = way
     monkeypatch.setattr(listener, "LOOK", PATIENCE / 2)
     rings: list[None] = []
+    heard: list[bool] = []
     async with anyio.create_task_group() as group:
         listens = connector(dsn, listen_dsn=proxied)
         group.start_soon(listener.listen, listens, None, lambda: rings.append(None), lambda: None)
-        await until(lambda: rings)  # it listens
+        heard.append(await comes(lambda: rings))  # it listens
         proxy.vanish()
-        await until(lambda: len(rings) > 1)  # it listens again
-        rings.clear()
+        heard.append(await comes(lambda: len(rings) > 1))  # it listens again
         async with await connector(dsn).connect_async("command") as own:
             await own.execute("NOTIFY inturn")
-        await until(lambda: rings)
+        heard.append(await comes(lambda: len(rings) > 2))
         group.cancel_scope.cancel()
+    assert heard == [True, True, True]
 
 
 def test_whoever_waits_for_a_result_is_told_although_a_connection_leads_nowhere(

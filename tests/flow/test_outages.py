@@ -245,10 +245,19 @@ async def test_an_async_transaction_whose_peer_is_silent_says_so(way: tuple[Faul
 
 
 def test_statements_of_the_caller_s_may_take_long_behind_a_pooler_too(dsn: str) -> None:
-    app = producer(dsn, call_timeout=0.2)
-    with app.open(), app.connector.lend() as own:
-        own.is_direct = False  # type: ignore[attr-defined]
-        own.execute("SELECT pg_sleep(3)")
+    """The first look at the silence comes after half of the timeout, and there the limit would be over."""
+    app = App(connector=PsycopgConnector(dsn, timeout=TIMEOUT / 2, call_timeout=0.2))
+
+    def work() -> object:
+        try:
+            with app.connector.lend() as own:
+                own.is_direct = False  # type: ignore[attr-defined]
+                return own.execute("SELECT 'slept' FROM pg_sleep(%s)", (TIMEOUT / 2,)).fetchall()
+        except DatabaseUnavailable as error:
+            return error
+
+    with app.open():
+        assert work() == [("slept",)]
 
 
 def _sessions(query: Query) -> list[tuple[Any, ...]]:

@@ -10,6 +10,7 @@ import pytest
 from psycopg.errors import InvalidParameterValue, InvalidTextRepresentation, UniqueViolation
 
 from inturn import App
+from inturn.errors import ConnectorException
 
 DOCS = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)
@@ -151,11 +152,20 @@ def test_a_few_numbers_of_many_digits_are_too_large_too(connection: psycopg.Conn
     assert longest <= 2**21
 
 
-def test_what_python_takes_the_database_takes_too(dsn: str) -> None:
+def test_what_python_takes_the_database_takes_too(dsn: str, connection: psycopg.Connection[Any]) -> None:
     """Here a list of digits is half as long again."""
+    most, refusals = 524_200, []
+    digits, text = {"digits": [1] * most}, {"text": "é" * most}
     with App(dsn).open() as app:
-        app.configure_task("t").defer(digits=[1] * 524_200)
-        app.configure_task("t").batch_defer({"digits": [1] * 524_200}, {"text": "é" * 524_200})
+        task = app.configure_task("t")
+        for defer in (lambda: task.defer(**digits), lambda: task.batch_defer(digits, text)):
+            try:
+                defer()
+            except ConnectorException as error:
+                refusals.append(str(error))
+    assert refusals == []
+    lengths = "SELECT coalesce(jsonb_array_length(args -> 'digits'), length(args ->> 'text')) FROM inturn.jobs"
+    assert connection.execute(lengths).fetchall() == [(most,)] * 3
 
 
 def test_whatever_a_constraint_on_new_jobs_refuses_is_said_in_words_before(connection: psycopg.Connection[Any]) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.pool import StaticPool
 
 from inturn import App, JobContext
-from inturn.errors import ConfigurationError, JobLost
+from inturn.errors import ConfigurationError, DatabaseUnavailable, JobLost
 from inturn.model import Job
+from inturn.operations import upkeep, work
 from tests.flow.conftest import NO_POLL, Query
 from tests.flow.lossy import Lossy
 
@@ -310,6 +312,25 @@ async def test_a_commit_that_gets_lost_on_the_way_is_not_done_twice(
     assert ended == ([0] if lost == "reply" else [1])
     assert query("SELECT * FROM jobs") == query("SELECT * FROM lanes") == []
     assert query(ENDED) == ([(id, "succeeded", 1 + ended[0])] if delete_jobs == "never" else [])
+
+
+def test_who_asks_whether_a_commit_took_effect_waits_for_no_user_for_ever(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with App(dsn).open() as app, psycopg.connect(dsn) as user, ThreadPoolExecutor(1) as thread:
+        app.configure_task("t").defer()
+        worker = app.connector.run(upkeep.register("w", "here", 1, None, 1, []))
+        [job] = app.connector.run(work.claim(worker, None, 1, False))
+        user.execute("SELECT FROM inturn.jobs FOR UPDATE")
+        with monkeypatch.context() as brief:
+            brief.setattr(work, "UNCLEAR_SECONDS", 0.2)
+            with pytest.raises(DatabaseUnavailable, match="unclear") as raised:
+                app.connector.run(work.has_ended(job))
+        assert raised.value.outcome_unknown
+        asking = thread.submit(app.connector.run, work.has_ended(job))
+        assert not wait([asking], timeout=0.2).done  # longer than a call takes that waits for a moment
+        user.rollback()
+        assert asking.result(30) is False
 
 
 @pytest.fixture

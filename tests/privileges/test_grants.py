@@ -184,6 +184,36 @@ def test_a_migration_does_not_mind_a_role_that_was_dropped(cluster: Cluster) -> 
     assert "applied" in str(migrate(cluster.dsn))
 
 
+THEIRS = """
+CREATE TABLE inturn.theirs (id bigserial);
+CREATE VIEW inturn.their_view AS SELECT 1 AS one;
+CREATE FUNCTION inturn.theirs() RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE PROCEDURE inturn.their_procedure() LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION inturn.defer(colour point) RETURNS int LANGUAGE sql AS 'SELECT 1';
+GRANT SELECT ON inturn.theirs TO PUBLIC;
+"""
+
+
+def test_what_somebody_else_has_in_the_schema_stays_theirs_and_stops_no_migration(cluster: Cluster) -> None:
+    deploy, other = cluster.login("deploy", "CREATEROLE"), cluster.login("other")
+    web, jobs = cluster.login("web"), cluster.login("jobs")
+    cluster.allow_to_create_schemas(deploy)
+    dsn = as_login(cluster.dsn, deploy)
+    migrate(dsn)
+    cluster.admin.execute(SQL("GRANT USAGE, CREATE ON SCHEMA inturn TO {}").format(Identifier(other)))
+    before = cluster.access()
+    cluster.logged_in(other).execute(THEIRS)
+    theirs = [row for row in cluster.access() if row not in before]
+    assert len(theirs) == 6
+    for _ in range(2):
+        grant(dsn, prefix=cluster.prefix, members={"producer": [web], "worker": [jobs]})
+        cluster.admin.execute(OUTDATED)
+        assert "applied" in str(migrate(dsn))
+        assert_it_works(cluster, web, jobs)
+    downgrade(dsn, "base")
+    assert [row for row in cluster.access() if row in theirs] == theirs
+
+
 def test_two_schemas_of_one_database_have_roles_of_their_own(cluster: Cluster) -> None:
     names = ("inturn", 'my "own" schema')
     for number, schema in enumerate(names):

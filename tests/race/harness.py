@@ -254,9 +254,9 @@ class Session:
         rows = self.run("SELECT status::text FROM await_end(%s)", job)
         return cast(str, rows[0][0]) if rows else None
 
-    def has_ended(self, job: "Job", fence: int) -> bool:
-        """Whether this attempt was the last."""
-        return bool(self._one("SELECT has_ended(%s, %s, %s)", job.id, job.claim_id, fence))
+    def has_ended(self, job: "Job", fence: int) -> bool | None:
+        """Whether this attempt was the last; None: not known yet."""
+        return cast(bool | None, self._one("SELECT has_ended(%s, %s, %s)", job.id, job.claim_id, fence))
 
     def hasten(self, delay: str) -> None:
         """For this session it is so much later."""

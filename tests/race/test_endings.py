@@ -80,26 +80,37 @@ def test_a_mark_outlives_a_retry(stage: Stage) -> None:
 # ---------------------------------------------------------------- the reply to a task's own COMMIT was lost
 
 
-HURRY = Mutation("what is still being committed is not waited for", "has_ended.sql", " FOR UPDATE;", ";")
+HURRY = Mutation(
+    "what is still being committed counts as not ended",
+    "has_ended.sql",
+    "        RETURN NULL;",
+    "        RETURN false;",
+)
+UNSEEN = Mutation(
+    "what is still being committed counts as ended",
+    "has_ended.sql",
+    "    ELSIF EXISTS (",
+    "    ELSIF false AND EXISTS (",
+)
 ANYBODY = Mutation(
     "a job that anybody has finished counts as finished by this attempt", "has_ended.sql", " AND fence = p_fence", ""
 )
 
 
 @story(HURRY)
-def test_a_commit_that_is_still_under_way_is_waited_for(stage: Stage) -> None:
+def test_of_a_commit_that_is_still_under_way_it_is_not_known_yet(stage: Stage) -> None:
     producer, worker, asking = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
     running = worker.claim_one()
     fence = fence_of(stage, first)
     worker.begin()
     worker.finish(running, want=0)
-    asking.start(asking.has_ended, running, fence)
+    promise(asking.has_ended(running, fence) is None, "nobody can know yet")
     worker.commit()
-    promise(asking.result(), "it has committed, so nothing is to be done again")
+    promise(asking.has_ended(running, fence) is True, "it has committed, so nothing is to be done again")
 
 
-@story(HURRY)
+@story(HURRY, UNSEEN)
 def test_a_commit_that_did_not_come_through_is_no_end(stage: Stage) -> None:
     producer, worker, asking = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
@@ -107,10 +118,9 @@ def test_a_commit_that_did_not_come_through_is_no_end(stage: Stage) -> None:
     fence = fence_of(stage, first)
     worker.begin()
     worker.finish(running, want=0)
-    asking.start(asking.has_ended, running, fence)
-    waited = bool(stage.waits_of(asking))
+    promise(asking.has_ended(running, fence) is None, "nobody can know yet")
     worker.rollback()
-    promise(waited and not asking.result(), "it was not known before, and then it had not ended")
+    promise(asking.has_ended(running, fence) is False, "it was not known before, and then it had not ended")
     promise(stage.drain() == [first], "it is done again")
 
 
@@ -122,13 +132,13 @@ def test_the_end_of_the_next_attempt_is_not_taken_for_ones_own(stage: Stage) -> 
     fence = fence_of(stage, first)
     stage.forget(zombie)
     rescuer.rescue()
-    promise(not zombie.has_ended(lost, fence), "it waits for its next attempt")
+    promise(zombie.has_ended(lost, fence) is False, "it waits for its next attempt")
     again = other.claim_one()
-    promise(not zombie.has_ended(lost, fence), "it is done by somebody else")
+    promise(zombie.has_ended(lost, fence) is False, "it is done by somebody else")
     theirs = fence_of(stage, first)
     other.finish(again)
-    promise(not zombie.has_ended(lost, fence), "and was finished by them")
-    promise(other.has_ended(again, theirs), "as they know")
+    promise(zombie.has_ended(lost, fence) is False, "and was finished by them")
+    promise(other.has_ended(again, theirs) is True, "as they know")
 
 
 def fence_of(stage: Stage, job: int) -> int:

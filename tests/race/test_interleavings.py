@@ -642,7 +642,7 @@ def test_one_claim_at_a_time_puts_jobs_behind_and_the_others_let_it(stage: Stage
 
 @story(
     Mutation("it is patient for ever", "claim.sql", "(p_patient OR v_wanted < p_limit)", "true"),
-    Mutation("it looks no further", "claim.sql", " OR v_window < 2000)", ")"),
+    Mutation("it looks no further", "claim.sql", " OR v_window < v_look.widest)", ")"),
 )
 def test_a_claim_looks_past_another_that_is_stuck_at_the_front(stage: Stage) -> None:
     """Its client may have stopped, or it waits for a user's transaction."""
@@ -661,7 +661,10 @@ def test_a_claim_looks_past_another_that_is_stuck_at_the_front(stage: Stage) -> 
 
 @story(
     Mutation(
-        "it goes home after the first look", "claim.sql", "(v_ids <> '{}' OR v_window < 2000)", "(v_window < 2000)"
+        "it goes home after the first look",
+        "claim.sql",
+        "(v_ids <> '{}' OR v_window < v_look.widest)",
+        "(v_window < v_look.widest)",
     )
 )
 def test_a_claim_with_very_much_room_takes_more_lanes_than_one_look_may(stage: Stage) -> None:

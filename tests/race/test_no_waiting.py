@@ -148,6 +148,13 @@ def sleep(scene: Scene) -> None:
     scene.worker.last_look()
 
 
+def ask(scene: Scene) -> None:
+    """After a COMMIT without a reply. Nothing has ended; of what a user has locked it may be unclear."""
+    for job in scene.running["finish"]:
+        ended = scene.worker.has_ended(job, 0)
+        promise(ended is False if unrelated(scene, [job]) else not ended, "it has not ended")
+
+
 def look(scene: Scene) -> None:
     scene.worker.run("SELECT id FROM owned(%s)", scene.worker.id)
     scene.worker.run("SELECT id FROM abort_requests(%s)", scene.worker.id)
@@ -162,7 +169,7 @@ def keep_house(scene: Scene) -> None:
     )
 
 
-CALLS = (finish, retry, put_back, rescue, leave, beat, sleep, look, claim, claim_further, keep_house)
+CALLS = (ask, finish, retry, put_back, rescue, leave, beat, sleep, look, claim, claim_further, keep_house)
 
 
 # ---------------------------------------------------------------- what a user does, and has not committed
@@ -246,3 +253,13 @@ def test_a_call_that_meets_a_locked_table_changes_all_or_nothing(stage: Stage, l
         if call not in (claim, claim_further):
             call(scene)
     stage.drain()
+
+
+def test_no_function_allows_itself_to_wait_longer(stage: Stage) -> None:
+    """For those that set a limit of their own; the connections of workers set it for the rest."""
+    rows = stage.control.execute(
+        "SELECT proname, substr(setting, 14)::interval > '100 ms' FROM pg_proc CROSS JOIN unnest(proconfig) AS setting "
+        "WHERE pronamespace = current_schema()::regnamespace AND setting LIKE 'lock_timeout=%'"
+    ).fetchall()
+    promise(len(rows) >= 6, "there are some")
+    promise([name for name, longer in rows if longer] == [], f"a function waits longer: {rows}")

@@ -105,6 +105,30 @@ def test_a_claim_beside_a_replace_takes_everything_else(stage: Stage, end: End) 
 
 
 @story(
+    Mutation(
+        "they keep their place in the window",
+        "candidates.sql",
+        "2000 + 8 * count(*) FILTER",
+        "2000 + 0 * count(*) FILTER",
+    )
+)
+def test_more_locked_heads_than_a_claim_looks_at_hide_no_lane_behind_them(stage: Stage, end: End) -> None:
+    user, producer, worker = stage.session(), stage.session(), stage.worker()
+    producer.run(
+        "SELECT count(*) FROM defer_jobs(array_fill('t'::text, ARRAY[2500]), array_fill(jsonb '{}', ARRAY[2500]), "
+        "array_fill('default'::text, ARRAY[2500]), (SELECT array_agg('lane ' || n) FROM generate_series(1, 2500) AS n), "
+        "array_fill(0, ARRAY[2500]), NULL, NULL)"
+    )
+    user.begin()
+    user.run("SELECT FROM jobs FOR UPDATE")
+    behind = [id for lock in ("a", "b", "c") for id in producer.defer(lock)]
+    promise(ids(worker.claim(1)) == behind[:1], "a claim for one job")
+    promise(ids(worker.claim()) == behind[1:], "and one for many")
+    end(user)
+    promise(len(worker.claim(1)) == 1, "then they can start")
+
+
+@story(
     Mutation("a finish waits for the next job", "followers.sql", "      AND (NOT head.touched OR take_job(head.id))\n", ""),
     Mutation(
         "a finish waits to make it a token", "release_lanes.sql", "asleep AND touched AND NOT take_job(id) AS busy", "false AS busy"
@@ -398,6 +422,25 @@ def test_the_reconciler_leaves_lanes_at_which_a_person_is_at_work_for_the_next_t
     producer.reconcile()
     found = sorted(lock for operation, lock in stage.audited() if operation == "reconcile")
     promise(found == ["b", "c"] if end is commits else found == ["a", "b", "c"], f"now these too: {found}")
+
+
+@story(Mutation("of several it is known of none", "lockers.sql", "    RETURN QUERY", "    RETURN; RETURN QUERY"))
+def test_whoever_asks_is_told_of_all_transactions_that_rely_on_a_job(stage: Stage, end: End) -> None:
+    one, other, producer = stage.session(), stage.session(), stage.session()
+    [(job, _)] = enqueue(producer, "k")
+    [unrelated] = producer.defer(None)
+    for user in (one, other):
+        user.begin()
+        enqueue(user, "k", on_conflict="skip")
+    found = producer.run("SELECT detail FROM explain(%s) WHERE reason = 'busy' ORDER BY detail", job)
+    named = sorted(pid for pid in (one.pid, other.pid) for (detail,) in found if f"process {pid} of" in detail)
+    promise(named == sorted([one.pid, other.pid]) and len(found) == 2, f"both are named: {found}")
+    promise("busy" not in producer.reasons(unrelated), "of another job they are not said")
+    end(one)
+    found = producer.run("SELECT detail FROM explain(%s) WHERE reason = 'busy'", job)
+    promise(len(found) == 1 and f"process {other.pid} of" in found[0][0], f"then the one that is left: {found}")
+    end(other)
+    promise("busy" not in producer.reasons(job), "and then nobody")
 
 
 @story(

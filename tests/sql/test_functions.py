@@ -19,6 +19,15 @@ STATEMENTS = {
 }
 
 
+def refusal(connection: psycopg.Connection[Any], statement: str) -> str | None:
+    """What the server says against it."""
+    try:
+        connection.execute(statement.encode())
+    except psycopg.Error as error:
+        return str(error)
+    return None
+
+
 def connect(dsn: str) -> psycopg.Connection[Any]:
     return psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")
 
@@ -29,7 +38,9 @@ def test_a_statement_is_accepted_by_the_server(dsn: str, name: str) -> None:
     numbers = itertools.count(1)
     numbered = re.sub("%[sb]", lambda _: f"${next(numbers)}", text.replace("{schema}", "inturn"))
     with connect(dsn) as connection:
-        connection.execute(f"PREPARE it AS {numbered}".encode())
+        assert refusal(connection, f"PREPARE it AS {numbered}") is None
+        prepared = connection.execute("SELECT cardinality(parameter_types) FROM pg_prepared_statements").fetchall()
+    assert prepared == [(next(numbers) - 1,)], "it has other parameters than it seems"
 
 
 def test_there_are_statements_to_check() -> None:
@@ -39,8 +50,9 @@ def test_there_are_statements_to_check() -> None:
 def test_every_function_body_fits_the_tables(dsn: str) -> None:
     """A migration creates them in no order and so unchecked; applied again, each finds the others."""
     with connect(dsn) as connection:
-        for text in sql.code():
-            connection.execute(text.encode())
+        refusals = [refusal(connection, text) for text in sql.code()]
+    assert [reason for reason in refusals if reason] == []
+    assert len(refusals) > 10
 
 
 def test_a_function_file_opens_with_what_it_promises_and_holds_one_function_of_its_name() -> None:

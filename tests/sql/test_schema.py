@@ -1,14 +1,19 @@
 """Migrations and functions make one schema, whichever way one gets there."""
 
+import string
 import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
 
 import anyio
 import psycopg
 import pytest
-from psycopg.errors import CheckViolation
+from psycopg.errors import CheckViolation, InvalidParameterValue
 
 from inturn import App, PsycopgConnector, sql
-from inturn.errors import ConnectorException, SchemaMismatch
+from inturn.arguments import QUEUE, check_timeout
+from inturn.errors import BadArgument, ConnectorException, SchemaMismatch
 from inturn.schema.migrate import check_models, downgrade, migrate
 from tests.snapshot import SNAPSHOT, snapshot
 
@@ -180,12 +185,75 @@ def test_a_lane_that_is_taken_in_one_schema_is_free_in_another(dsn: str) -> None
         assert worker.execute("SELECT other.pause_lane('daily')").fetchone() == (True,)
 
 
-@pytest.mark.parametrize("queue", ["!", "a,b", "", "x" * 64])
-def test_the_server_too_refuses_what_is_not_a_valid_name_of_a_queue(dsn: str, queue: str) -> None:
+ONE = "ARRAY['t'], ARRAY[jsonb '{}'], ARRAY[%s::text]"
+WAYS_IN = {
+    "defer": "SELECT inturn.defer('t', queue => %s)",
+    "defer_job": "SELECT inturn.defer_job('t', '{}', %s, NULL, 0, NULL, NULL, 'hold', 'continue', NULL)",
+    "defer_jobs": f"SELECT inturn.defer_jobs({ONE}, NULL, '{{0}}', NULL, NULL)",
+    "among others": "SELECT inturn.defer_jobs('{t,t,t}', ARRAY[jsonb '{}', '{}', '{}'], ARRAY['a', %s::text, 'b'], NULL, "
+    "'{0,0,0}', NULL, NULL)",
+    "queueing lock": f"SELECT inturn.defer_jobs({ONE}, NULL, '{{0}}', NULL, NULL, p_queueing_locks => '{{k}}')",
+    "retry": "SELECT inturn.retry(array_agg(id), array_agg(claim_id), '{0}', '{NULL}', p_queues => ARRAY[%s::text]) "
+    "FROM inturn.claim(inturn.register_worker('w', 'here', 1, NULL, 1), NULL, 1)",
+    "retry_job_changed": "SELECT inturn.retry_job_changed(id, p_queue => %s) FROM inturn.jobs WHERE status = 'scheduled'",
+}
+
+
+@pytest.fixture
+def session(dsn: str) -> Iterator[psycopg.Connection[Any]]:
+    """A job is due, and another one is not."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SELECT inturn.defer('t', queue => 'before')")
+        connection.execute("SELECT inturn.defer('t', queue => 'before', scheduled_at => now() + interval '1 day')")
+        yield connection
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+@pytest.mark.parametrize("queue", ["!", "a,b", "", "x" * 64, "*", "two words", "a\n", "é"])
+def test_the_server_too_refuses_what_is_not_a_valid_name_of_a_queue(
+    session: psycopg.Connection[Any], queue: str, way: str
+) -> None:
     """`!` above all, which workers take for a request to end a job."""
-    defer = "SELECT inturn.defer_jobs('{t}', ARRAY[jsonb '{}'], ARRAY[%s::text], '{NULL}', '{0}', NULL, NULL)"
-    with psycopg.connect(dsn) as connection, pytest.raises(CheckViolation, match="jobs_queue_name"):
-        connection.execute(defer, [queue])
+    assert not QUEUE.fullmatch(queue)
+    with pytest.raises((InvalidParameterValue, CheckViolation), match=r"queue: give 1 to 63 letters|jobs_queue_name"):
+        session.execute(WAYS_IN[way].encode(), [queue])
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_the_server_takes_each_name_of_a_queue_that_python_takes(session: psycopg.Connection[Any], way: str) -> None:
+    for queue in (string.ascii_letters, string.digits + "_.:-", "x" * 63, "-"):
+        assert QUEUE.fullmatch(queue)
+        with session.transaction(force_rollback=True):
+            session.execute(WAYS_IN[way].encode(), [queue])
+            assert session.execute("SELECT FROM inturn.jobs WHERE queue = %s", [queue]).fetchall() == [()]
+
+
+def test_the_server_names_the_one_that_is_no_name_among_many(session: psycopg.Connection[Any]) -> None:
+    with pytest.raises(InvalidParameterValue, match="Not 'two words'"):
+        session.execute(WAYS_IN["among others"].encode(), ["two words"])
+
+
+@pytest.mark.parametrize("queue", ["!", "a,b", "", "x" * 64])
+def test_no_change_by_hand_gives_a_job_a_name_that_would_deceive_workers(
+    session: psycopg.Connection[Any], queue: str
+) -> None:
+    with pytest.raises(CheckViolation, match="jobs_queue_name"):
+        session.execute("UPDATE inturn.jobs SET queue = %s", [queue])
+
+
+@pytest.mark.parametrize("timeout", [timedelta(microseconds=999), timedelta(days=365, microseconds=1)])
+def test_the_server_too_refuses_a_timeout_that_python_refuses(dsn: str, timeout: timedelta) -> None:
+    with pytest.raises(BadArgument):
+        check_timeout(timeout)
+    defer = "SELECT inturn.defer_job('t', '{}', 'q', NULL, 0, NULL, NULL, 'hold', 'continue', %s)"
+    with psycopg.connect(dsn) as connection, pytest.raises(CheckViolation, match="jobs_timeout"):
+        connection.execute(defer, [timeout])
+
+
+@pytest.mark.parametrize("timeout", [timedelta(milliseconds=1), timedelta(days=365)])
+def test_the_server_takes_the_longest_and_the_shortest_timeout_of_python(dsn: str, timeout: timedelta) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SELECT inturn.defer('t', timeout => %s)", [check_timeout(timeout)])
 
 
 def test_names_that_are_keys_are_compared_by_their_bytes(dsn: str) -> None:
@@ -205,3 +273,13 @@ def test_names_that_are_keys_are_compared_by_their_bytes(dsn: str) -> None:
     }
     assert ("inturn.lanes", "lock", "C") in found
     assert ("inturn.jobs", "queueing_lock", "C") in found
+
+
+def test_nobody_prepares_the_history_of_more_than_a_month(dsn: str) -> None:
+    """A worker may call it, and each day is a table."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SELECT inturn.prepare_history(40)")
+        days = connection.execute(
+            "SELECT count(*) FROM pg_inherits WHERE inhparent = 'inturn.finished_jobs'::regclass"
+        ).fetchone()
+    assert days == (33,)  # today, 31 days, and the net under them

@@ -1,5 +1,6 @@
 """What a worker does with jobs."""
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -7,6 +8,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from inturn.errors import DatabaseUnavailable
 from inturn.model import Again, Ended, Job, Status
 from inturn.operations import Operation, Rows, Statement, decode_column, unless_all
 
@@ -30,6 +32,7 @@ SELECT id, busy FROM {schema}.retry(%s::bigint[], %s::text[]::uuid[], %s::interv
                                     %s::timestamptz[], %s::int[], %s::text[], %s::text[], %s::boolean[])
 """
 PUT_BACK = "SELECT {schema}.put_back(%s::bigint[], %s::text[]::uuid[])"
+UNCLEAR_SECONDS = 5.0  # for which an open transaction may leave it unclear whether a job has ended
 HAS_ENDED = "SELECT {schema}.has_ended(%s, %s::uuid, %s)"
 ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
 NEXT_WAKE = "SELECT delay, told, horizon::text FROM {schema}.next_wake(%s::text[], %s::text::xid8)"
@@ -128,9 +131,17 @@ def retry(again: Sequence[Again]) -> Operation[Retried]:
 
 
 def has_ended(job: Job) -> Operation[bool]:
-    """Whether this attempt has ended the job itself."""
-    ((ended,),) = yield Statement(HAS_ENDED, [job.id, job.claim_id, job.fence])
-    return bool(ended)
+    """Whether this attempt has ended the job itself; DatabaseUnavailable if somebody's open transaction leaves that unclear."""
+    give_up_at = time.monotonic() + UNCLEAR_SECONDS
+    while time.monotonic() < give_up_at:  # each call waits a moment for a COMMIT that is under way
+        ((ended,),) = yield Statement(HAS_ENDED, [job.id, job.claim_id, job.fence])
+        if ended is not None:
+            return bool(ended)
+    raise DatabaseUnavailable(
+        f"Somebody's open transaction has job {job.id} locked, so it is unclear whether it has ended",
+        connection_lost=False,
+        outcome_unknown=True,
+    )
 
 
 def put_back(jobs: Sequence[Job]) -> Operation[set[int]]:

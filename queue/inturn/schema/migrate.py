@@ -33,10 +33,12 @@ DECLARE
 BEGIN
     FOR v_statement IN
         SELECT format('DROP VIEW IF EXISTS %s CASCADE', oid::regclass)
-        FROM pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relkind = 'v'
+        FROM pg_class
+        WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relkind = 'v' AND pg_has_role(relowner, 'USAGE')
         UNION ALL
         SELECT format('DROP FUNCTION IF EXISTS %s CASCADE', oid::regprocedure)
-        FROM pg_proc WHERE pronamespace = quote_ident(current_schema())::regnamespace
+        FROM pg_proc
+        WHERE pronamespace = quote_ident(current_schema())::regnamespace AND pg_has_role(proowner, 'USAGE')
     LOOP
         EXECUTE v_statement;
     END LOOP;
