@@ -1,7 +1,6 @@
 """Run a worker until it is told to stop."""
 
 import signal
-import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -77,7 +76,7 @@ def command(settings: Settings, /, dsn: str | None, processes: int, **given: Any
     if processes > 1:
         from inturn.cli import crew
 
-        raise SystemExit(crew.run(sys.argv[1:], given["name"] or "worker", processes, dsn))
+        raise SystemExit(crew.run(settings.call, given["name"] or "worker", processes, dsn))
     dsn = _prepare(dsn)
     path = settings.app_path()
     if path is None:
