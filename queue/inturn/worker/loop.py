@@ -273,10 +273,14 @@ class Loop:
 
     async def _look_over_jobs(self) -> None:
         """Also jobs that we know nothing of: a call whose reply was lost may have gone on for long, and only now committed."""
-        self._look_due = False
-        if self._hands:
-            self._hands.abort(await self._link.run(work.abort_requests(self.id)))
-        await self._give_back_unknown()
+        self._look_due = False  # now, so that a request that comes meanwhile has us look again
+        try:
+            if self._hands:
+                self._hands.abort(await self._link.run(work.abort_requests(self.id)))
+            await self._give_back_unknown()
+        except BaseException:
+            self._look_due = True
+            raise
 
     async def _give_back_unknown(self) -> None:
         """Put back what is ours and not in hand: the reply to its claim was lost.
