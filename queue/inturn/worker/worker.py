@@ -74,6 +74,7 @@ class Worker:
         self._upkeep = Upkeep(connector, options, lambda: self._loop.id, partial(self._in_loop, self._appetite.wake))
         self._heartbeat = self._make_heartbeat()
         self._helpers: TaskGroup | None = None
+        self._limiter = anyio.CapacityLimiter(1)  # tasks may have taken all threads of the common one, and keep them
         self._failure: Exception | None = None
         self._has_left = False
         self._owns_process = False
@@ -137,7 +138,7 @@ class Worker:
                     self._helpers.start_soon(self._keep, signals.obey, caught, self.stop, self.abort)
                 if not self._options.wait:  # it does what is due, and then ends
                     for wait in (self._scheduler.wait_for_first_look, self._upkeep.wait_for_first_look):
-                        await anyio.to_thread.run_sync(wait, abandon_on_cancel=True)
+                        await anyio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=self._limiter)
                 await self._hands.slots.run(self._work)
                 self._helpers.cancel_scope.cancel()
         finally:
@@ -197,7 +198,7 @@ class Worker:
         self._has_left = True
         with anyio.move_on_after(LEAVE_SECONDS, shield=True):
             for thread in (self._scheduler, self._heartbeat, self._upkeep):
-                await anyio.to_thread.run_sync(thread.stop)
+                await anyio.to_thread.run_sync(thread.stop, limiter=self._limiter)
             with suppress(InturnError):  # what has ended need not run again only because the worker has failed
                 await self._loop.report_last()
             try:
