@@ -243,15 +243,24 @@ class Worker:
         return not self._upkeep.suspects
 
     def _end_with_dead_loop(self) -> None:
-        """In the heart's thread, which is all that is left. A job may have done it: whatever was in hand is charged."""
-        logger.critical(
-            "loop.dead: the event loop of %s will never run again; did a task close its file descriptors?",
-            self._options.name,
-        )
-        with suppress(InturnError), closing(self._connector.connect("worker")) as connection:
+        """In the heart's thread, which is all that is left. Whatever goes wrong here, a process of our own ends."""
+        try:
+            with suppress(Exception):  # it may be the log that is broken
+                logger.critical(
+                    "loop.dead: the event loop of %s will never run again; did a task close its file descriptors?",
+                    self._options.name,
+                )
+            with suppress(Exception):
+                self._leave_charged()
+            if self._owns_process:
+                logging.shutdown()
+        finally:
+            if self._owns_process:
+                os._exit(1)
+
+    def _leave_charged(self) -> None:
+        """A job may have done it: whatever was in hand is charged."""
+        with closing(self._connector.connect("worker")) as connection:
             error = "the event loop of its worker died while it had this job in hand"
             leave = upkeep.leave(self._loop.id, error, self._options.max_lost_attempts)
             drive.run(leave, connection, self._connector.schema)
-        if self._owns_process:
-            logging.shutdown()
-            os._exit(1)
