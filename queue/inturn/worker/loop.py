@@ -291,10 +291,11 @@ class Loop:
         if self.aborting:
             return  # what we have given up is ours until we leave
         claims = await self._link.run(work.owned_claims(self.id))
-        if all(self._hands.knows(*claim) for claim in claims):
+        if not self._hands.unknown(claims):
             return
         jobs = await self._link.run(work.owned(self.id))
-        unknown = [job for job in jobs if not self._hands.knows(job.id, job.claim_id)]
+        lost = self._hands.unknown((job.id, job.claim_id) for job in jobs)
+        unknown = [job for job in jobs if (job.id, job.claim_id) in lost]
         busy = await self._link.run(work.put_back(unknown))
         for job in unknown:
             if job.id not in busy:
