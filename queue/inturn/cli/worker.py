@@ -56,7 +56,10 @@ Examples:
     metavar="SECONDS",
     help="Take over the jobs of workers silent for this long.  [default: 30]",
 )
-@seconds("--db-grace", help="End, with status 69, when the database was away for so long.  [default: never]")
+@seconds(
+    "--db-grace",
+    help="End, with status 69, when the database was away for so long.  [default: never, but at once at the start]",
+)
 @click.option(
     "--max-lost-attempts",
     type=click.IntRange(1, 9),

@@ -18,11 +18,11 @@ from inturn.worker.hands import Hands
 from inturn.worker.link import Link
 from inturn.worker.options import Options
 from inturn.worker.pace import Pace
+from inturn.worker.start import OUTAGE_PAUSES, grace_is_over
 from inturn.worker.trail import Trail
 from inturn.worker.vigil import Vigil
 
 logger = logging.getLogger("inturn.worker.worker")
-OUTAGE_PAUSES = 0.1, 1.0  # seconds before the next try: at first, and at most, however long the database is away
 BUSY_PAUSES = 0.02, 1.0
 DUE_SECONDS = 1.0  # at most, without a look at what is due
 
@@ -328,9 +328,7 @@ class Loop:
             self._away_since = now
         grace = self._options.db_grace
         if grace is not None and now - self._away_since >= grace:
-            raise DatabaseUnavailable(
-                f"The database was away for longer than db_grace ({grace:g} s): {error}"
-            ) from error
+            raise grace_is_over(grace, error) from error
         pause = self._outages.next()
         logger.warning("database.lost: %s; next try in %.1f s", error, pause)
         await anyio.sleep(pause)

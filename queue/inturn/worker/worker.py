@@ -34,6 +34,7 @@ from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.options import Options, options
 from inturn.worker.pace import Pace
 from inturn.worker.schedule import Scheduler
+from inturn.worker.start import patiently
 from inturn.worker.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
@@ -43,8 +44,16 @@ ABORT_SECONDS = 2.0  # that aborted jobs have to end before they are given up
 
 
 async def run(app: Blueprint, connector: PsycopgConnector, given: Mapping[str, Any]) -> str | None:
-    """Until it has stopped; what made it abort jobs, if anything did."""
-    return await Worker(app, connector, options(given)).run()
+    """Until it has stopped; what made it abort jobs, if anything did. The connector is open meanwhile."""
+    settings = options(given)
+    opens = not connector.is_open_async
+    if opens:
+        await patiently(connector.open_async, settings.db_grace)
+    try:
+        return await Worker(app, connector, settings).run()
+    finally:
+        if opens:
+            await connector.close_async()
 
 
 class Worker:
@@ -83,12 +92,13 @@ class Worker:
     async def run(self) -> str | None:
         """Until it has stopped; what made it abort jobs, if anything did."""
         try:
-            await self._link.run(upkeep.check_schema(self._connector.schema))
+            grace = self._options.db_grace
+            await patiently(lambda: self._link.run(upkeep.check_schema(self._connector.schema)), grace)
             # Before others can see us: whoever does may end us in order.
             with signals.caught() if self._options.install_signal_handlers else nullcontext() as caught:
                 # Threads that run on would do so beside the next attempts at their jobs, unless they end with the process.
                 self._owns_process = self._loop.may_abandon = caught is not None
-                await self._loop.register()
+                await patiently(self._loop.register, grace, lambda: caught is not None and not caught.counted.empty())
                 await self._serve(caught)
             return self._loop.aborting
         finally:
