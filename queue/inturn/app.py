@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -198,5 +198,4 @@ class App(Blueprint):
         from inturn.worker import run  # here: an app that only defers need not load the worker
 
         self.perform_import_paths()
-        async with nullcontext() if self.connector.is_open_async else self.open_async():
-            return await run(self, self.connector, {**self.worker_defaults, **options})
+        return await run(self, self.connector, {**self.worker_defaults, **options})

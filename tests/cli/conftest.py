@@ -66,6 +66,10 @@ class Start(Protocol):
     def __call__(self, *arguments: str, **environment: str) -> subprocess.Popen[str]: ...
 
 
+class StartScript(Protocol):
+    def __call__(self, command: list[str], **environment: str) -> subprocess.Popen[str]: ...
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """With tasks in it. pytest's tmp_path is closed to the account that the embedded server of root runs as."""
@@ -133,14 +137,20 @@ def answer(folder: Path, dsn: str) -> Answer:
 
 
 @pytest.fixture
-def start(folder: Path) -> Iterator[Start]:
-    """Start `queue`; what it says is in the files `out` and `log` of the folder."""
+def start(start_script: StartScript) -> Start:
+    """Start `queue`."""
+    return lambda *arguments, **environment: start_script([str(SCRIPT), *arguments], **environment)
+
+
+@pytest.fixture
+def start_script(folder: Path) -> Iterator[StartScript]:
+    """Start a program; what it says is in the files `out` and `log` of the folder."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    def start(command: list[str], **environment: str) -> subprocess.Popen[str]:
         with (folder / "out").open("w") as out, (folder / "log").open("w") as log:
             process = subprocess.Popen(
-                [SCRIPT, *arguments],
+                command,
                 cwd=folder,
                 env=clean(environment),
                 stdout=out,

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from inturn import App
-from tests.cli.conftest import Run, Start, Until, next_instant
+from tests.cli.conftest import Run, Start, StartScript, Until, next_instant
+
+PYTHONPATH = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), "not there"]))
 
 # A worker that runs this job ends with the status it is given, as if by what it had met.
 LEAVING = """
@@ -206,3 +209,36 @@ def test_a_crew_ends_if_none_can_begin(run: Run, folder: Path, dsn: str) -> None
     (folder / "broken").touch()
     ended = run("-a", "leaving:app", "worker", "--processes", "2", INTURN_DSN=dsn)
     assert ended.returncode == 2, ended.stderr
+
+
+OWN_COMMAND = """
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "lib"))
+from inturn.cli import main
+
+main(["worker", "-n", "ann", "--processes", "2"], name="ours", app="elsewhere:app")
+"""
+
+
+def test_a_program_with_a_command_of_its_own_starts_workers_of_its_app_with_what_it_imports(
+    start_script: StartScript, folder: Path, dsn: str, until: Until
+) -> None:
+    (folder / "program" / "lib").mkdir(parents=True)
+    (folder / "program" / "ours.py").write_text(OWN_COMMAND)
+    (folder / "program" / "lib" / "elsewhere.py").write_text(
+        "import os\n"
+        "from pathlib import Path\n"
+        "from inturn import App\n"
+        "app = App()\n"
+        "@app.task\n"
+        "def note() -> None: Path('seen').write_text(repr(os.environ.get('PYTHONPATH')))\n"
+    )
+    crew = start_script([sys.executable, "program/ours.py"], INTURN_DSN=dsn, PYTHONPATH=PYTHONPATH)
+    until(lambda: set(workers(dsn)) == {"ann-1", "ann-2"})
+    defer(dsn, "elsewhere.note")
+    until(lambda: statuses(dsn) == ["succeeded"])
+    assert (folder / "seen").read_text() == repr(PYTHONPATH)  # not what the crew has told its workers
+    crew.terminate()
+    assert crew.wait(60) == 0

@@ -7,9 +7,12 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from inturn.cli.formatting import argument
+from inturn.cli.output import STYLES
+from inturn.schema.tables import lane_state
 from tests.cli.conftest import SCRIPT, Answer, Run, clean
 from tests.cli.engine import Engine
 
@@ -41,6 +44,29 @@ def test_a_retrying_lane_is_explained(retrying: Engine, queue: Run) -> None:
         "  head 9001 charge_card  attempt 3 failed 48s ago: CardTimeout",
         "  └─ next attempt at 14:32:10Z (in 3m12s)          unblock: queue lanes retry-head order:4711",
         "  behind it: 9002 ship_order, 9003 send_receipt … (4 more)",
+    ]
+
+
+def test_every_state_of_a_lane_stands_out_in_a_list() -> None:
+    assert set(lane_state.enums) <= STYLES.keys()
+
+
+def test_a_delayed_lane_says_what_it_waits_for(engine: Engine, dsn: str, queue: Run) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    for task in ("first", "second", "third"):
+        engine.defer(task, "lane")
+    claimed = engine.claim()
+    with psycopg.connect(dsn, options="-c search_path=inturn") as user:
+        user.execute("SELECT FROM jobs WHERE task = 'second' FOR UPDATE")
+        engine.fail(claimed, None, "no")
+        listed = queue("lanes", "list").stdout
+        assert "an open transaction has job 2 locked" in queue("lanes", "explain", "lane").stdout
+    assert "delayed" in listed
+    assert queue("lanes", "explain", "lane").stdout.splitlines() == [
+        "lane  delayed   2 waiting, oldest 0s",
+        "  head 2 second  not tried yet",
+        "  └─ an open transaction had its next job locked; workers look again at 14:00:00Z (in 0s)",
+        "  behind it: 3 third",
     ]
 
 
@@ -173,7 +199,7 @@ def test_a_list_says_how_much_it_leaves_out(engine: Engine, queue: Run) -> None:
 
 def test_nothing_to_list(engine: Engine, queue: Run) -> None:
     ended = queue("lanes", "list")
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "No lane is held, retrying or stopped.\n")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "No lane is held, retrying, delayed or stopped.\n")
     assert queue("lanes", "list", "--json").stdout == "[]\n"
 
 

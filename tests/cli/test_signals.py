@@ -18,6 +18,7 @@ from tests.cli.conftest import Start, Until, clean, next_instant
 MORE_TASKS = """
 import asyncio, multiprocessing, os, signal, threading, time
 from pathlib import Path
+import anyio
 from tasks import app
 
 
@@ -43,6 +44,17 @@ def hang() -> None:
 async def leave_a_thread() -> None:
     Path("working").touch()
     await asyncio.to_thread(time.sleep, 3600)
+
+
+@app.task
+async def occupy_all_threads() -> None:
+    async with anyio.create_task_group() as group:
+        limiter = anyio.to_thread.current_default_thread_limiter()
+        for _ in range(int(limiter.total_tokens)):
+            group.start_soon(anyio.to_thread.run_sync, time.sleep, 3600)
+        while limiter.available_tokens:
+            await anyio.sleep(0.01)
+        Path("working").touch()
 
 
 @app.task
@@ -169,6 +181,18 @@ def test_the_second_signal_ends_the_process_whatever_a_task_does(
     assert worker.wait(60) == 143
     if task.startswith("block"):  # the worker can do nothing about that itself
         assert "process.killed: still here 4 s after the second signal (SIGTERM)" in log().splitlines()[-1]
+
+
+def test_a_worker_gives_its_jobs_back_though_tasks_occupy_every_thread_that_others_share(
+    begin: Begin, dsn: str, log: Callable[[], str]
+) -> None:
+    worker = begin("occupy_all_threads")
+    worker.send_signal(signal.SIGTERM)
+    next_instant()
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(60) == 143
+    assert "1 jobs given back" in log()
+    assert statuses(dsn) == ["todo"]
 
 
 def test_that_takes_less_than_five_seconds() -> None:

@@ -74,5 +74,5 @@ class Broken(logging.Filter):
 
 
 @app.task
-def break_the_log() -> None:
-    logging.getLogger("inturn.jobs").addFilter(Broken())
+def break_the_log(name: str = "inturn.jobs") -> None:
+    logging.getLogger(name).addFilter(Broken())

@@ -123,6 +123,42 @@ def test_a_worker_that_loses_its_database_for_longer_than_its_grace_ends_with_69
     assert "db_grace" in stderr.splitlines()[-1]
 
 
+def test_a_worker_that_starts_in_an_outage_waits_for_its_grace(worker: Start, dsn: str, query: Query) -> None:
+    with outage(dsn):
+        process = worker("--db-grace", "60", "--one-shot")
+        said = ""
+        assert process.stderr is not None
+        while said.count("database.away") < 3:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    assert "worker.stopped" in stderr
+
+
+@pytest.mark.parametrize(("words", "text"), [([], "cannot be reached"), (["--db-grace", "0.5"], "db_grace")])
+def test_a_worker_that_starts_in_an_outage_ends_with_69_at_once_or_after_its_grace(
+    worker: Start, dsn: str, words: list[str], text: str
+) -> None:
+    with outage(dsn):
+        process = worker(*words)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 69, stderr
+    assert text in stderr.splitlines()[-1]
+    assert ("database.away" in stderr) == bool(words)
+
+
+def test_a_worker_that_waits_for_its_database_at_the_start_can_be_ended(worker: Start, dsn: str) -> None:
+    with outage(dsn):
+        process = worker("--db-grace", "3600")
+        assert process.stderr is not None
+        assert "database.away" in process.stderr.readline()
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == 143
+
+
 async def test_the_first_job_after_a_long_outage_starts_as_soon_as_after_a_short_one(
     app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -39,6 +39,20 @@ def test_a_dead_loop_ends_its_process_though_a_thread_runs_on_and_its_job_is_cha
     assert [error["lost"] is error["crashed"] is True for (error,) in errors] == [True, True]
 
 
+def test_a_dead_loop_ends_its_process_though_its_last_words_fail(
+    run_python: Start, app: App, query: Query, wait_for: Wait, said: Said
+) -> None:
+    process = run_python("-c", SCRIPT)
+    app.configure_task(task("stay")).defer(seconds=60)
+    wait_for(lambda: "stay" in said())
+    app.configure_task(task("break_the_log")).defer(name="inturn.worker.worker")
+    wait_for(lambda: query("SELECT FROM finished_jobs"))
+    app.configure_task(task("close_files"), lock="lane").defer()
+    process.communicate(timeout=40)
+    assert process.returncode == 1
+    assert query("SELECT count(*) FROM jobs WHERE (errors -> 0 -> 'crashed')::boolean") == [(2,)]
+
+
 def test_a_job_that_ends_one_loop_after_the_other_fails_in_the_end(worker: Start, app: App, query: Query) -> None:
     app.configure_task(task("close_files"), lock="lane").defer()
     app.configure_task(task("say"), lock="lane").defer(word="hello")

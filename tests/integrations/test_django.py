@@ -4,7 +4,8 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -368,13 +369,17 @@ def test_migrate_zero_takes_the_queue_away_and_migrate_brings_it_back(app: App, 
 # ---------------------------------------------------------------- the command
 
 
-def manage(dsn: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def environment_of_manage(dsn: str) -> dict[str, str]:
     environment = os.environ | {"INTURN_DSN": dsn, "PYTHONPATH": str(ROOT / "queue")}
     environment.pop("DJANGO_SETTINGS_MODULE", None)
+    return environment
+
+
+def manage(dsn: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "manage.py", *arguments],
         cwd=STORE,
-        env=environment,
+        env=environment_of_manage(dsn),
         capture_output=True,
         text=True,
         check=False,
@@ -393,6 +398,41 @@ def test_manage_py_queue_is_the_command_line_with_the_projects_app(app: App, shi
     wrong = manage(store_dsn, "queue", "worker", "--no-such-option")
     assert wrong.returncode == 2
     assert "manage.py queue worker" in wrong.stderr
+
+
+def test_manage_py_queue_worker_starts_as_many_processes_as_it_is_told(
+    app: App, ship: Any, store_dsn: str, tmp_path: Path
+) -> None:
+    from store.models import Order
+    from store.orders import buy
+
+    buy("ann")
+    words = [sys.executable, str(STORE / "manage.py"), "queue", "worker", "-n", "ann", "--processes", "2"]
+    crew = subprocess.Popen(
+        words, cwd=tmp_path, env=environment_of_manage(store_dsn), text=True, stderr=subprocess.PIPE
+    )
+    try:
+        until(lambda: serving(store_dsn) == ["ann-1", "ann-2"] and Order.objects.get().shipped, crew)
+        crew.terminate()
+        _, log = crew.communicate(timeout=60)
+        assert crew.returncode == 0, log
+    finally:
+        crew.kill()  # its workers notice, and end
+        crew.wait()
+
+
+def until(condition: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
+    deadline = time.monotonic() + 60  # only keeps a failing test from hanging
+    while not condition():
+        if time.monotonic() > deadline:
+            process.terminate()
+            pytest.fail(process.communicate()[1])
+        time.sleep(0.05)
+
+
+def serving(dsn: str) -> list[str]:
+    with psycopg.connect(dsn) as connection:
+        return [name for (name,) in connection.execute("SELECT name FROM inturn.workers ORDER BY name")]
 
 
 def test_call_command_works_too(app: App, django: Any, capsys: pytest.CaptureFixture[str]) -> None:

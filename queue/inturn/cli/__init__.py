@@ -14,7 +14,7 @@ from types import FrameType
 import click
 
 from inturn.cli.exit_status import end, leave_threads_behind
-from inturn.cli.settings import Settings, app_option, verbose_option
+from inturn.cli.settings import ENTRY, Settings, app_option, verbose_option
 
 # Modules of the folder commands.
 COMMANDS = (
@@ -63,11 +63,21 @@ def queue() -> None:
     """Jobs on PostgreSQL: those that share a lock run in turn, all others in parallel."""
 
 
-def main(arguments: Sequence[str] | None = None, *, name: str = "queue", app: str | None = None) -> None:
-    """The console script, or another program's command of this name, with an app that need not be said."""
+def main(
+    arguments: Sequence[str] | None = None,
+    *,
+    name: str = "queue",
+    app: str | None = None,
+    entry: Sequence[str] = ENTRY,
+) -> None:
+    """The console script, or another program's command of this name, with an app that need not be said.
+
+    `entry`: what the interpreter is told to get here again, in a process of its own.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a script that starts us with & has it ignored
     signal.signal(signal.SIGTERM, _terminated)
-    settings = Settings(app)
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    settings = Settings(app, call=(*entry, *([] if app is None else ["-a", app]), *arguments))
     try:
         code = queue.main(arguments, prog_name=name, standalone_mode=False, obj=settings)
     except BaseException as error:

@@ -8,14 +8,15 @@ from inturn.model import Reason
 from inturn.operations.lanes import Head, Report
 from inturn.operations.views import Entry
 
-# What the picture says in words of its own; the other reasons are about workers.
+# What the picture says in words of its own; the other reasons are about workers and open transactions.
 SAID = ("running", "scheduled", "retry wait", "finished", "unknown", "ready")
+DELAYED = "lane delayed"  # of the reasons in the lane the one that nothing else says
 UNBLOCK_AT = 49  # column
 
 
 def picture(report: Report, reasons: Sequence[Reason], now: datetime) -> list[str]:
     lines = [f"{visible(report.lock)}  {_state(report)}   {_waiting(report, now)}", *_job(report, now)]
-    steps = [*_steps(report, now), *_of_workers(report, reasons, now)] or [("the next free worker takes it", None)]
+    steps = [*_steps(report, now), *_of_others(reasons, now)] or [("the next free worker takes it", None)]
     lines += [_step(text, unblock) for text, unblock in steps]
     behind = [f"{job.id} {visible(job.task)}" for job in report.next]
     if report.failed and report.head:
@@ -105,9 +106,9 @@ def _stop(report: Report, now: datetime) -> str:
     return f"{report.stopped} {relative(report.stopped_at, now)} by {visible(report.stopped_by or '')}{end}{reason}"
 
 
-def _of_workers(report: Report, reasons: Sequence[Reason], now: datetime) -> Iterator[tuple[str, str | None]]:
+def _of_others(reasons: Sequence[Reason], now: datetime) -> Iterator[tuple[str, str | None]]:
     for each in reasons:
-        if each.reason not in SAID and not each.reason.startswith("lane "):
+        if each.reason == DELAYED or (each.reason not in SAID and not each.reason.startswith("lane ")):
             yield visible(with_times(each.detail, now)), each.unblock
 
 

@@ -25,7 +25,7 @@ Columns = Mapping[str, Callable[[Any], str]]
 UNLIMITED = 100_000  # characters: what is piped on is not cut
 STYLES = {
     **dict.fromkeys(("halted", "failed", "late", "fail"), "red"),
-    **dict.fromkeys(("paused", "retrying", "warn"), "yellow"),
+    **dict.fromkeys(("paused", "retrying", "delayed", "warn"), "yellow"),
     **dict.fromkeys(("held", "doing", "live", "ok"), "green"),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,12 +20,19 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+ENTRY = ("-m", "inturn.cli")
+
+
 @dataclass
 class Settings:
-    """`app` was said on the command line, before or after the command; later wins."""
+    """`app` was said on the command line, before or after the command; later wins.
+
+    `call`: what the interpreter is told to do the same in a process of its own.
+    """
 
     app: str | None = None
     verbose: bool = False
+    call: Sequence[str] = ENTRY
 
     def app_path(self) -> str | None:
         """The command line, else INTURN_APP, else `[tool.inturn] app` of ./pyproject.toml."""

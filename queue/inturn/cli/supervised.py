@@ -7,12 +7,15 @@ end that the crew is gone, by whatever death.
 import logging
 import os
 import socket
+import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 logger = logging.getLogger("inturn.crew")
 
-SOCKET, DSN = "INTURN_CREW_SOCKET", "INTURN_CREW_DSN"  # in the environment
+SOCKET, DSN, OWN_PATH = "INTURN_CREW_SOCKET", "INTURN_CREW_DSN", "INTURN_CREW_PYTHONPATH"  # in the environment
+PATH = "PYTHONPATH"
 SERVING = b"serving\n"
 
 
@@ -38,15 +41,31 @@ class Member:
         signals.drain()
 
 
+def environment(dsn: str | None) -> dict[str, str]:
+    """For members, which import from where their crew does: a script's folder, say, or what it has added to the path."""
+    told = dict(os.environ)
+    if dsn is not None:
+        told[DSN] = dsn
+    if PATH in told:
+        told[OWN_PATH] = told[PATH]
+    told[PATH] = os.pathsep.join(folder or str(Path.cwd()) for folder in sys.path)
+    return told
+
+
 def join(dsn: str | None) -> tuple[Member | None, str | None]:
     """Us as a member, if there is a crew, and the address of the database.
 
-    What the environment says is taken out of it: a process that a task starts is no member, and needs no password.
+    What the crew has put into the environment is taken out of it: a process that a task starts is not a member, and needs
+    no password.
     """
     number = os.environ.pop(SOCKET, None)
     if number is None:
         return None, dsn
     dsn = os.environ.pop(DSN, None)
+    path = os.environ.pop(OWN_PATH, None)
+    os.environ.pop(PATH, None)
+    if path is not None:
+        os.environ[PATH] = path
     ours = socket.socket(fileno=int(number))
     ours.set_inheritable(False)
     return Member(ours), dsn

@@ -5,7 +5,6 @@ If the crew dies, its workers drain: see `member`.
 """
 
 import logging
-import os
 import signal
 import socket
 import sys
@@ -28,12 +27,11 @@ WELL_AFTER = 60.0  # seconds: one that lived so long was well
 PATIENCE = signals.PATIENCE + signals.LAST_WORDS  # workers use up theirs first
 
 
-def run(arguments: Sequence[str], name: str, count: int, dsn: str | None) -> int:
-    """Until all have ended; their exit status. `arguments` are those of one worker, whose name gets a number."""
-    command = [sys.executable, "-m", "inturn.cli", *supervised.without_dsn(list(arguments)), "--processes", "1"]
-    environment = os.environ if dsn is None else {**os.environ, supervised.DSN: dsn}
+def run(call: Sequence[str], name: str, count: int, dsn: str | None) -> int:
+    """Until all have ended; their exit status. `call` is what the interpreter is told for one worker, whose name gets a number."""
+    command = [sys.executable, *supervised.without_dsn(list(call)), "--processes", "1"]
     signals.dedicate()
-    return anyio.run(Crew(command, environment, name, count).run)
+    return anyio.run(Crew(command, supervised.environment(dsn), name, count).run)
 
 
 class Crew:

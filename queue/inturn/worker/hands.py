@@ -1,7 +1,7 @@
 """What a worker has in hand: attempts that run or wait for a slot, and what has ended and is not reported yet."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -110,9 +110,10 @@ class Hands:
         if self._keeper is not None:
             await self._keeper.close()
 
-    def knows(self, job_id: int, claim_id: str) -> bool:
-        """Whether this claim of a job is in hand, or has ended and waits to be reported."""
-        return (job_id, claim_id) in self._attempts or (job_id, claim_id) in self.reports
+    def unknown(self, claims: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
+        """Those that are not in hand, and have not ended and wait to be reported either."""
+        others = set(claims) - self._attempts.keys()
+        return others - self.reports.claims() if others else others
 
     def watch_deadlines(self, blocked: float) -> None:
         """Ask runs to end whose time is over, and say it of those that go on. `blocked`: for how many

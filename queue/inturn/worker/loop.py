@@ -18,11 +18,11 @@ from inturn.worker.hands import Hands
 from inturn.worker.link import Link
 from inturn.worker.options import Options
 from inturn.worker.pace import Pace
+from inturn.worker.start import OUTAGE_PAUSES, grace_is_over
 from inturn.worker.trail import Trail
 from inturn.worker.vigil import Vigil
 
 logger = logging.getLogger("inturn.worker.worker")
-OUTAGE_PAUSES = 0.1, 1.0  # seconds before the next try: at first, and at most, however long the database is away
 BUSY_PAUSES = 0.02, 1.0
 DUE_SECONDS = 1.0  # at most, without a look at what is due
 
@@ -273,10 +273,14 @@ class Loop:
 
     async def _look_over_jobs(self) -> None:
         """Also jobs that we know nothing of: a call whose reply was lost may have gone on for long, and only now committed."""
-        self._look_due = False
-        if self._hands:
-            self._hands.abort(await self._link.run(work.abort_requests(self.id)))
-        await self._give_back_unknown()
+        self._look_due = False  # now, so that a request that comes meanwhile has us look again
+        try:
+            if self._hands:
+                self._hands.abort(await self._link.run(work.abort_requests(self.id)))
+            await self._give_back_unknown()
+        except BaseException:
+            self._look_due = True
+            raise
 
     async def _give_back_unknown(self) -> None:
         """Put back what is ours and not in hand: the reply to its claim was lost.
@@ -287,10 +291,11 @@ class Loop:
         if self.aborting:
             return  # what we have given up is ours until we leave
         claims = await self._link.run(work.owned_claims(self.id))
-        if all(self._hands.knows(*claim) for claim in claims):
+        if not self._hands.unknown(claims):
             return
         jobs = await self._link.run(work.owned(self.id))
-        unknown = [job for job in jobs if not self._hands.knows(job.id, job.claim_id)]
+        lost = self._hands.unknown((job.id, job.claim_id) for job in jobs)
+        unknown = [job for job in jobs if (job.id, job.claim_id) in lost]
         busy = await self._link.run(work.put_back(unknown))
         for job in unknown:
             if job.id not in busy:
@@ -323,9 +328,7 @@ class Loop:
             self._away_since = now
         grace = self._options.db_grace
         if grace is not None and now - self._away_since >= grace:
-            raise DatabaseUnavailable(
-                f"The database was away for longer than db_grace ({grace:g} s): {error}"
-            ) from error
+            raise grace_is_over(grace, error) from error
         pause = self._outages.next()
         logger.warning("database.lost: %s; next try in %.1f s", error, pause)
         await anyio.sleep(pause)

@@ -36,8 +36,8 @@ class Options:
     install_signal_handlers: whether SIGINT, SIGTERM and SIGHUP stop it. The second ends the process within five seconds.
     update_heartbeat_interval, stalled_worker_timeout: how often it says that it lives, and after how long without a word a worker
     is taken for dead.
-    db_grace: how long it tries to reach a database that is away before it ends with DatabaseUnavailable (`queue worker`: with
-    status 69); None: for as long as that takes.
+    db_grace: how long it tries to reach a database that is away, also at its start, before it ends with DatabaseUnavailable
+    (`queue worker`: with status 69); None: for as long as that takes, but not at its start, where the address may be wrong.
     max_result_size: bytes of JSON that a task may return to be stored; what is larger is not.
     delete_jobs: "never", "successful" or "always": jobs that end so leave no trace in the history, which is cheaper; their
     results cannot be read (one that halts its lane stays in any case).

@@ -25,8 +25,8 @@ class Reports:
     def __len__(self) -> int:
         return len(self._new) + len(self._held)
 
-    def __contains__(self, claim: tuple[int, str]) -> bool:
-        return any((each.job.id, each.job.claim_id) == claim for each in (*self._new, *self._held))
+    def claims(self) -> set[tuple[int, str]]:
+        return {(each.job.id, each.job.claim_id) for each in (*self._new, *self._held)}
 
     @property
     def is_due(self) -> bool:

@@ -19,13 +19,11 @@ from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import InturnError
 from inturn.operations import upkeep
+from inturn.worker.chores import Chores
 from inturn.worker.options import Options
 from inturn.worker.witness import Witness
 
 logger = logging.getLogger(__name__)
-HOUR, MINUTE = 3600.0, 60.0
-DAYS_AHEAD = 3
-LANES_A_ROUND = 500  # the reconciler goes round little by little; it is only the net
 STOP_SECONDS = 1.0  # for a call that is under way; the thread ends with the process
 LONGEST_PAUSE = 1.0  # seconds until the next try to reach the database
 
@@ -46,13 +44,12 @@ class Upkeep:
         self._interval = options.update_heartbeat_interval
         self._patience = options.stalled_worker_timeout
         self._witness = Witness(self._patience, 2 * self._interval)
-        self._keep = options.history
-        self._max_lost = options.max_lost_attempts
+        self._chores = Chores(connector, options)
+        self._judging_until = 0.0  # the chores can wait until then
         self._noticed = noticed
+        self._must_notice = False
         self._end = Event()
         self._has_looked = Event()
-        self._history_at = 0.0
-        self._reconciled = ""  # the last lane that was looked at
         self._thread = Thread(target=self._run, name="inturn upkeep", daemon=True)
 
     def start(self) -> None:
@@ -71,8 +68,7 @@ class Upkeep:
             try:
                 with contextlib.closing(self._connector.connect("upkeep")) as connection:
                     while not self._end.is_set():
-                        self._look(connection)
-                        self._end.wait(self._interval)
+                        self._end.wait(self._round(connection))
             except (InturnError, psycopg.Error) as error:
                 pause = min(LONGEST_PAUSE, self._interval) * random.uniform(0.5, 1.0)  # noqa: S311 (not all at once)
                 logger.warning("upkeep.failed: %s; next try in %.1f s", error, pause)
@@ -80,21 +76,34 @@ class Upkeep:
                 self._has_looked.set()
                 self._end.wait(pause)
 
-    def _look(self, connection: psycopg.Connection) -> None:
-        suspected, self.suspects = self.suspects, self._judge(connection)
-        self._rescue(connection)
-        self._has_looked.set()
-        if suspected and not self.suspects:
-            self._noticed()
-        schema = self._connector.schema
-        self._reconciled = drive.run(upkeep.reconcile(self._reconciled, LANES_A_ROUND), connection, schema)
-        if time.monotonic() >= self._history_at:
-            is_prepared = drive.run(upkeep.prepare_history(DAYS_AHEAD), connection, schema) is not None
-            is_pruned = self._keep is None or self._prune(self._keep, connection)
-            self._history_at = time.monotonic() + (HOUR if is_prepared and is_pruned else MINUTE)
+    def _round(self, connection: psycopg.Connection) -> float:
+        """Return for how long to wait until the next."""
+        due_at = time.monotonic() + self._interval
+        if self._judge(connection):
+            self._chores.rescue_now()
+        elif self.suspects and time.monotonic() < self._judging_until:
+            return max(0.0, due_at - time.monotonic())
+        self._do_chores(connection)
+        return max(0.0, min(due_at - time.monotonic(), self._chores.until_retry()))
+
+    def _do_chores(self, connection: psycopg.Connection) -> None:
+        """After long ones none is begun until it is known who is dead: judging needs looks that soon follow each other."""
+        began = time.monotonic()
+        try:
+            self._chores.rescue.do(connection)
+            self._has_looked.set()
+            if self._must_notice and not self.suspects:
+                self._must_notice = False
+                self._noticed()
+            self._chores.do_others(connection)
+        finally:
+            now = time.monotonic()
+            if now - began > self._interval:
+                self._judging_until = now + self._patience + 2 * self._interval
 
     def _judge(self, connection: psycopg.Connection) -> bool:
-        """Declare dead who has fallen silent; return whether somebody is late of whom that is not known yet."""
+        """Declare dead who has fallen silent; return whether there was anybody. Note whether somebody is late of whom
+        that is not known yet."""
         schema = self._connector.schema
         everybody = drive.run(upkeep.last_heartbeats(timedelta(seconds=self._patience)), connection, schema)
         heard = {each.worker_id: each.heartbeat_at for each in everybody if not each.locked}
@@ -102,22 +111,6 @@ class Upkeep:
         dead = drive.run(upkeep.declare_dead(silent), connection, schema) if silent else set()
         for worker_id in silent.keys() - dead:
             self._witness.forget(worker_id)  # somebody has its row locked, and so it may be unable to be heard of
-        return any(each.late and each.worker_id not in dead for each in everybody)
-
-    def _rescue(self, connection: psycopg.Connection) -> None:
-        for job_id, worker_id, failed in drive.run(upkeep.rescue(self._max_lost), connection, self._connector.schema):
-            if failed:
-                logger.error(
-                    "job.failed: job %s of worker %s, which is gone: more than %s of its workers died",
-                    job_id, worker_id, self._max_lost,
-                )  # fmt: skip
-            else:
-                logger.warning(
-                    "job.rescued: job %s of worker %s, which is gone, waits for its next attempt", job_id, worker_id
-                )
-
-    def _prune(self, keep: timedelta, connection: psycopg.Connection) -> bool:
-        """A few days at a time, so that whoever finishes jobs gets a turn in between. False: somebody is reading."""
-        while dropped := drive.run(upkeep.prune_history(keep), connection, self._connector.schema):
-            logger.info("history.pruned: %d days", dropped)
-        return dropped is not None
+        self.suspects = any(each.late and each.worker_id not in dead for each in everybody)
+        self._must_notice |= self.suspects
+        return bool(dead)

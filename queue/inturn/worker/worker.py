@@ -34,6 +34,7 @@ from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.options import Options, options
 from inturn.worker.pace import Pace
 from inturn.worker.schedule import Scheduler
+from inturn.worker.start import patiently
 from inturn.worker.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
@@ -43,8 +44,16 @@ ABORT_SECONDS = 2.0  # that aborted jobs have to end before they are given up
 
 
 async def run(app: Blueprint, connector: PsycopgConnector, given: Mapping[str, Any]) -> str | None:
-    """Until it has stopped; what made it abort jobs, if anything did."""
-    return await Worker(app, connector, options(given)).run()
+    """Until it has stopped; what made it abort jobs, if anything did. The connector is open meanwhile."""
+    settings = options(given)
+    opens = not connector.is_open_async
+    if opens:
+        await patiently(connector.open_async, settings.db_grace)
+    try:
+        return await Worker(app, connector, settings).run()
+    finally:
+        if opens:
+            await connector.close_async()
 
 
 class Worker:
@@ -74,6 +83,7 @@ class Worker:
         self._upkeep = Upkeep(connector, options, lambda: self._loop.id, partial(self._in_loop, self._appetite.wake))
         self._heartbeat = self._make_heartbeat()
         self._helpers: TaskGroup | None = None
+        self._limiter = anyio.CapacityLimiter(1)  # tasks may have taken all threads of the common one, and keep them
         self._failure: Exception | None = None
         self._has_left = False
         self._owns_process = False
@@ -82,12 +92,13 @@ class Worker:
     async def run(self) -> str | None:
         """Until it has stopped; what made it abort jobs, if anything did."""
         try:
-            await self._link.run(upkeep.check_schema(self._connector.schema))
+            grace = self._options.db_grace
+            await patiently(lambda: self._link.run(upkeep.check_schema(self._connector.schema)), grace)
             # Before others can see us: whoever does may end us in order.
             with signals.caught() if self._options.install_signal_handlers else nullcontext() as caught:
                 # Threads that run on would do so beside the next attempts at their jobs, unless they end with the process.
                 self._owns_process = self._loop.may_abandon = caught is not None
-                await self._loop.register()
+                await patiently(self._loop.register, grace, lambda: caught is not None and not caught.counted.empty())
                 await self._serve(caught)
             return self._loop.aborting
         finally:
@@ -137,7 +148,7 @@ class Worker:
                     self._helpers.start_soon(self._keep, signals.obey, caught, self.stop, self.abort)
                 if not self._options.wait:  # it does what is due, and then ends
                     for wait in (self._scheduler.wait_for_first_look, self._upkeep.wait_for_first_look):
-                        await anyio.to_thread.run_sync(wait, abandon_on_cancel=True)
+                        await anyio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=self._limiter)
                 await self._hands.slots.run(self._work)
                 self._helpers.cancel_scope.cancel()
         finally:
@@ -197,7 +208,7 @@ class Worker:
         self._has_left = True
         with anyio.move_on_after(LEAVE_SECONDS, shield=True):
             for thread in (self._scheduler, self._heartbeat, self._upkeep):
-                await anyio.to_thread.run_sync(thread.stop)
+                await anyio.to_thread.run_sync(thread.stop, limiter=self._limiter)
             with suppress(InturnError):  # what has ended need not run again only because the worker has failed
                 await self._loop.report_last()
             try:
@@ -242,15 +253,24 @@ class Worker:
         return not self._upkeep.suspects
 
     def _end_with_dead_loop(self) -> None:
-        """In the heart's thread, which is all that is left. A job may have done it: whatever was in hand is charged."""
-        logger.critical(
-            "loop.dead: the event loop of %s will never run again; did a task close its file descriptors?",
-            self._options.name,
-        )
-        with suppress(InturnError), closing(self._connector.connect("worker")) as connection:
+        """In the heart's thread, which is all that is left. Whatever goes wrong here, a process of our own ends."""
+        try:
+            with suppress(Exception):  # it may be the log that is broken
+                logger.critical(
+                    "loop.dead: the event loop of %s will never run again; did a task close its file descriptors?",
+                    self._options.name,
+                )
+            with suppress(Exception):
+                self._leave_charged()
+            if self._owns_process:
+                logging.shutdown()
+        finally:
+            if self._owns_process:
+                os._exit(1)
+
+    def _leave_charged(self) -> None:
+        """A job may have done it: whatever was in hand is charged."""
+        with closing(self._connector.connect("worker")) as connection:
             error = "the event loop of its worker died while it had this job in hand"
             leave = upkeep.leave(self._loop.id, error, self._options.max_lost_attempts)
             drive.run(leave, connection, self._connector.schema)
-        if self._owns_process:
-            logging.shutdown()
-            os._exit(1)

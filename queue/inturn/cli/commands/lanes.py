@@ -29,7 +29,7 @@ def command() -> None:
 @output_options
 @with_database
 def list_lanes(database: Database, limit: int, form: str) -> None:
-    """List lanes that are held, retrying or stopped.
+    """List lanes that are held, retrying, delayed or stopped.
 
     Stopped ones first, then those that have been so for longest.
     """
@@ -46,7 +46,7 @@ def list_lanes(database: Database, limit: int, form: str) -> None:
         "WORKER": lambda lane: lane.worker or "",
         "WHY": lambda lane: lane.stop_reason or last_line(lane.last_error),
     }
-    Output(form).records(found, columns, "No lane is held, retrying or stopped.")
+    Output(form).records(found, columns, "No lane is held, retrying, delayed or stopped.")
     if len(found) == limit:
         more(database.run(lanes.counted(COUNTED)) - limit, COUNTED - limit)
 

@@ -1,7 +1,6 @@
 """Run a worker until it is told to stop."""
 
 import signal
-import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -57,7 +56,10 @@ Examples:
     metavar="SECONDS",
     help="Take over the jobs of workers silent for this long.  [default: 30]",
 )
-@seconds("--db-grace", help="End, with status 69, when the database was away for so long.  [default: never]")
+@seconds(
+    "--db-grace",
+    help="End, with status 69, when the database was away for so long.  [default: never, but at once at the start]",
+)
 @click.option(
     "--max-lost-attempts",
     type=click.IntRange(1, 9),
@@ -77,7 +79,7 @@ def command(settings: Settings, /, dsn: str | None, processes: int, **given: Any
     if processes > 1:
         from inturn.cli import supervisor
 
-        raise SystemExit(supervisor.run(sys.argv[1:], given["name"] or "worker", processes, dsn))
+        raise SystemExit(supervisor.run(settings.call, given["name"] or "worker", processes, dsn))
     dsn = _prepare(dsn)
     path = settings.app_path()
     if path is None:

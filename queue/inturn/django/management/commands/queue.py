@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from inturn.cli import main
 
 APP = "inturn.django:app"
+ENTRY = ("-m", "django", "queue")  # sets Django up, with the settings that the environment names
 
 
 class Command(BaseCommand):
@@ -16,11 +17,11 @@ class Command(BaseCommand):
 
     def run_from_argv(self, argv: list[str]) -> None:
         """As typed: Django's parser would take options that are ours."""
-        main(argv[2:], name=f"{argv[0]} {argv[1]}", app=APP)
+        main(argv[2:], name=f"{argv[0]} {argv[1]}", app=APP, entry=ENTRY)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("arguments", nargs=REMAINDER)
 
     def handle(self, *_: Any, arguments: list[str], **__: Any) -> None:
         """For call_command("queue", "worker", "--one-shot")."""
-        main(arguments, name="queue", app=APP)
+        main(arguments, name="queue", app=APP, entry=ENTRY)

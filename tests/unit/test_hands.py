@@ -1,0 +1,40 @@
+"""What a worker knows of its claims."""
+
+from typing import Any
+
+from inturn import App
+from inturn.model import Ended, Job, Status
+from inturn.tasks.middleware import Around
+from inturn.worker.hands import Hands
+from inturn.worker.options import Options
+
+COUNT = 1000  # as many as may be at hand
+
+
+class Claim(str):
+    """Counts how often one is compared."""
+
+    compared = 0
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Claim.compared += 1
+        return str.__eq__(self, other)
+
+
+def job(claim: str) -> Job:
+    return Job(1, Claim(claim), 1, "task", "default", None, 0, 0, None, {})
+
+
+def test_what_is_unknown_among_many_claims_is_found_in_as_many_comparisons_as_there_are_claims() -> None:
+    nobody: Any = None
+    app = App("postgresql://nowhere.invalid/")
+    hands = Hands(app, app.connector, Options(), lambda: None, Around(nobody, None, None))
+    for number in range(COUNT):
+        hands.reports.add(Ended(job(f"{number}"), Status.SUCCEEDED))
+    assert hands.unknown((1, f"{number}") for number in range(COUNT)) == set()
+    assert Claim.compared <= 2 * COUNT
+    assert hands.unknown([(1, "7"), (1, "new"), (2, "7")]) == {(1, "new"), (2, "7")}
+    hands.take_ended()
+    assert hands.unknown([(1, "7")]) == {(1, "7")}
