@@ -1,4 +1,4 @@
-"""A shop that reports its sales every five seconds. Run it with `queue dev report:app`."""
+"""A shop that reports its sales every five seconds: queue dev report:app"""
 
 from datetime import UTC, datetime, timedelta
 
