@@ -1,7 +1,8 @@
-"""A web shop: python examples/fastapi_shop.py starts a PostgreSQL of its own, buys a few things and ships them.
+"""A web shop. `python examples/fastapi_shop.py` starts a PostgreSQL and ships a few orders.
 
-An order and its job are written in one transaction of SQLAlchemy's. With a database of yours: uvicorn fastapi_shop:web,
-and `queue -a fastapi_shop:app worker` instead of the worker in the process.
+An order and its job are written in one SQLAlchemy transaction. With a database of your own, run
+`uvicorn fastapi_shop:web`, and `queue -a fastapi_shop:app worker` instead of the worker in the
+web process.
 """
 
 import asyncio
@@ -42,7 +43,7 @@ def engine():
 
 
 async def transaction() -> AsyncIterator[AsyncSession]:
-    """One for each request; rolled back if it fails."""
+    """Give each request a transaction of its own, which is rolled back if the request fails."""
     async with AsyncSession(engine()) as session, session.begin():
         yield session
 
@@ -63,7 +64,8 @@ async def buy(customer: str, session: Session, in_stock: bool = True) -> int:
     order = Order(customer=customer)
     session.add(order)
     await session.flush()
-    await ship.configure(lock=f"customer:{customer}", connection=session).defer_async(order=order.id)
+    deferrer = ship.configure(lock=f"customer:{customer}", connection=session)
+    await deferrer.defer_async(order=order.id)
     if not in_stock:
         raise HTTPException(409, "sold out")  # order and job are rolled back together
     return order.id
@@ -79,14 +81,15 @@ async def main() -> None:
         await connection.run_sync(Base.metadata.create_all)
     transport = httpx.ASGITransport(app=web)
     async with (
-        web.router.lifespan_context(web),  # what a web server does
+        web.router.lifespan_context(web),  # a web server does this for you
         httpx.AsyncClient(transport=transport, base_url="http://shop") as browser,
     ):
         for customer in ("ann", "bob", "ann"):
             last = (await browser.post("/orders", params={"customer": customer})).json()
         refused = await browser.post("/orders", params={"customer": "eve", "in_stock": False})
         print(f"eve: {refused.json()['detail']}")
-        while (await browser.get(f"/orders/{last}")).json() != "shipped":  # noqa: ASYNC110 (as a browser has to)
+        # A browser has no event to wait for, so it asks again.
+        while (await browser.get(f"/orders/{last}")).json() != "shipped":  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 

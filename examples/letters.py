@@ -1,4 +1,4 @@
-"""The alphabet, in order: `python letters.py` defers it, `queue -a letters:app worker` writes it."""
+"""The alphabet in order: `python letters.py` defers it; `queue -a letters:app worker` writes it."""
 
 from inturn import App
 

@@ -1,4 +1,4 @@
-"""A shop, and every five seconds a report of what it sold: queue dev report:app"""
+"""A shop that reports its sales every five seconds: queue dev report:app"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -10,18 +10,19 @@ app = App()
 
 SOLD = """
 SELECT count(*) FROM inturn.finished_jobs
-WHERE task = 'report.sell' AND (args ->> 'timestamp')::bigint >= %s AND (args ->> 'timestamp')::bigint < %s
+WHERE task = 'report.sell'
+  AND (args ->> 'timestamp')::bigint >= %s AND (args ->> 'timestamp')::bigint < %s
 """
 
 
-# A customer comes every second: the sixth field.
+# A customer comes every second: the sixth field of the expression is the second.
 @app.periodic(cron="* * * * * *", catch_up="all")
 @app.task(lock="shop")
 def sell(timestamp: int) -> None: ...
 
 
-# It has the lock of the sales, so all that was sold before it is done when it starts. And it reports on the time until its
-# instant, not until now: however late it runs, it says the same.
+# It shares the lock of the sales, so all earlier sales are done when it starts. It reports on the
+# time before its own instant, not before now, so it says the same however late it runs.
 @app.periodic(cron="* * * * * */5", catch_up="all")
 @app.task(lock="shop")
 def report(timestamp: int) -> None:

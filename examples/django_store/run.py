@@ -1,4 +1,4 @@
-"""A Django store on a PostgreSQL of its own: python examples/django_store/run.py"""
+"""A Django store with its own PostgreSQL. Run it with `python examples/django_store/run.py`."""
 
 import contextlib
 import os
@@ -29,9 +29,10 @@ def main() -> None:
         for customer in ("ann", "bob", "ann"):
             buy(customer)
         with contextlib.suppress(SoldOut):
-            buy("eve", in_stock=False)  # rolled back, and its job with it
+            buy("eve", in_stock=False)  # rolled back together with its job
         manage("queue", "worker", "--one-shot")
-        print(f"{Order.objects.filter(shipped=True).count()} of {Order.objects.count()} orders are shipped")
+        shipped = Order.objects.filter(shipped=True).count()
+        print(f"{shipped} of {Order.objects.count()} orders are shipped")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,10 @@ class SoldOut(Exception):
 
 
 def buy(customer: str, *, in_stock: bool = True) -> Order:
-    """The order and its job come into being together, or neither does. A customer's parcels leave in the order of the orders."""
+    """Create an order and its job in one transaction, so that neither exists without the other.
+
+    A customer's parcels leave in the order in which they were bought.
+    """
     with transaction.atomic():
         order = Order.objects.create(customer=customer)
         ship.configure(lock=f"customer:{customer}").defer(order=order.pk)
