@@ -22,11 +22,21 @@ QUICK_PEERS = (registry.OURS, registry.BASE, "graphile-worker", "pgqueuer", regi
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, help="how often each peer does each row [3, quick: 1]")
-    parser.add_argument("--only", "--rows", default="", metavar="A,B", help=f"rows: {', '.join(rows.ROWS)}")
-    parser.add_argument("--peers", default="", metavar="A,B", help="which queues, by the beginning of their names")
+    parser.add_argument(
+        "--rounds", type=int, help="how often each peer does each row [3, quick: 1]"
+    )
+    parser.add_argument(
+        "--only", "--rows", default="", metavar="A,B", help=f"rows: {', '.join(rows.ROWS)}"
+    )
+    parser.add_argument(
+        "--peers", default="", metavar="A,B", help="which queues, by the beginning of their names"
+    )
     parser.add_argument("--share", type=float, help="of the full number of jobs [1, quick: 0.2]")
-    parser.add_argument("--quick", action="store_true", help="a few rows and peers, few jobs: to try, not to conclude")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a few rows and peers, few jobs: to try, not to conclude",
+    )
     return parser.parse_args()
 
 
@@ -40,7 +50,9 @@ def chosen_scenes(only: str, quick: bool) -> list[Scene]:
 
 def chosen_peers(given: str, quick: bool) -> list[Peer]:
     wanted = [name for name in given.split(",") if name] or (list(QUICK_PEERS) if quick else [""])
-    return [peer for peer in registry.all_peers() if any(peer.name.startswith(name) for name in wanted)]
+    return [
+        peer for peer in registry.all_peers() if any(peer.name.startswith(name) for name in wanted)
+    ]
 
 
 def main() -> None:
@@ -62,12 +74,18 @@ def main() -> None:
         about = report.about(server.version, rounds, scale.share, contestants, absent)
         results = run.measure(server, contestants, scenes, rounds, scale, tell)
     _show(
-        about, results, [row for scene in scenes for row in scene.rows], "quick" if given.quick else "latest", console
+        about,
+        results,
+        [row for scene in scenes for row in scene.rows],
+        "quick" if given.quick else "latest",
+        console,
     )
     console.print(f"{time.monotonic() - began:.0f} s", highlight=False)
 
 
-def _show(about: report.About, results: list[run.Measured], chosen: list[Row], name: str, console: Console) -> None:
+def _show(
+    about: report.About, results: list[run.Measured], chosen: list[Row], name: str, console: Console
+) -> None:
     found = summary.cells(results)
     lines = summary.lines(chosen, found)
     table.show(lines, list(about.peers), console)
@@ -77,11 +95,17 @@ def _show(about: report.About, results: list[run.Measured], chosen: list[Row], n
     chart.draw(chosen, found, list(about.peers), report.RESULTS / f"{name}.svg", str(about))
     for peer, why in about.absent.items():
         console.print(f"missing: {peer} ({why})")
-    console.print(f"{about}; chart and readings in bench/results/{name}.*", highlight=False, soft_wrap=True)
+    console.print(
+        f"{about}; chart and readings in bench/results/{name}.*", highlight=False, soft_wrap=True
+    )
 
 
 def _told(measured: run.Measured) -> str:
-    said = measured.why if measured.reading is None else f"{measured.reading.value:,.2f} {measured.reading.note}"
+    said = (
+        measured.why
+        if measured.reading is None
+        else f"{measured.reading.value:,.2f} {measured.reading.note}"
+    )
     return f"{measured.round + 1}  {measured.row:<14} {measured.peer:<16} {said}"
 
 

@@ -71,8 +71,12 @@ class Arena:
         self._bed.create(self._database, self._template)
         try:
             with contextlib.ExitStack() as self._running:
-                self._observer = self._running.enter_context(contextlib.closing(self._bed.observe(self._database)))
-                self.producer = self._start(ProducerProcess(self.peer, self._bed.dsn(self._database)))
+                self._observer = self._running.enter_context(
+                    contextlib.closing(self._bed.observe(self._database))
+                )
+                self.producer = self._start(
+                    ProducerProcess(self.peer, self._bed.dsn(self._database))
+                )
                 yield self
         finally:
             self._bed.drop(self._database)
@@ -98,12 +102,16 @@ class Arena:
     def counters(self) -> Counters:
         return self._bed.counters(self._database)
 
-    def workers(self, count: int, *, lanes: int = 0, warm_lanes: int | None = None) -> list[WorkerProcess]:
+    def workers(
+        self, count: int, *, lanes: int = 0, warm_lanes: int | None = None
+    ) -> list[WorkerProcess]:
         """So many, warm, idle and paused. What they warm up with is of as many lanes as will come, unless said otherwise."""
         workers = []
         for index in range(count):
             worker = self._start(WorkerProcess(self.peer, self._bed.dsn(self._database), lanes))
-            self._warm(worker, WARM + index * WARM_JOBS, lanes if warm_lanes is None else warm_lanes)
+            self._warm(
+                worker, WARM + index * WARM_JOBS, lanes if warm_lanes is None else warm_lanes
+            )
             self._pause(worker)
             workers.append(worker)
         return workers
@@ -113,7 +121,9 @@ class Arena:
         self.producer.bulk(count, first=first, lanes=lanes)
         _until(lambda: worker.ran >= count or not worker.alive, WARM_SECONDS)
         if worker.ran < count:
-            raise worker.failed(f"ran {worker.ran} of {count} jobs in {WARM_SECONDS:g} s of warming up")
+            raise worker.failed(
+                f"ran {worker.ran} of {count} jobs in {WARM_SECONDS:g} s of warming up"
+            )
         worker.warmed = count
         self.settle()
 
@@ -127,14 +137,19 @@ class Arena:
             time.sleep(LOOK_SECONDS)
         raise worker.failed("is always within a transaction")
 
-    def drain(self, workers: list[WorkerProcess], count: int, limit: float, *, settle: bool = True) -> Drained:
+    def drain(
+        self, workers: list[WorkerProcess], count: int, limit: float, *, settle: bool = True
+    ) -> Drained:
         """Tell them to go and wait until `count` jobs have run (and are known to have ended, if it is to `settle`)."""
         before = sum(worker.warmed for worker in workers)
         cpu = sum(worker.cpu_seconds for worker in workers)
         began = time.monotonic()
         for worker in workers:
             worker.resume()
-        _until(lambda: sum(worker.ran for worker in workers) - before >= count or not _alive(workers), limit)
+        _until(
+            lambda: sum(worker.ran for worker in workers) - before >= count or not _alive(workers),
+            limit,
+        )
         waited = time.monotonic() - began
         cpu = sum(worker.cpu_seconds for worker in workers) - cpu
         done = sum(worker.ran for worker in workers) - before >= count

@@ -22,10 +22,14 @@ def draw(rows: Sequence[Row], found: Cells, peers: Sequence[str], file: Path, ca
     if not shown:
         return
     height = -(-len(shown) // COLUMNS)
-    figure = Figure(figsize=(5.2 * COLUMNS, (0.7 + 0.26 * len(peers)) * height + 0.6), layout="constrained")
+    figure = Figure(
+        figsize=(5.2 * COLUMNS, (0.7 + 0.26 * len(peers)) * height + 0.6), layout="constrained"
+    )
     panels = figure.subplots(height, COLUMNS, squeeze=False).flat
     for axes, row in zip(panels, shown, strict=False):
-        _panel(axes, row, {peer: found[row.name][peer] for peer in peers if peer in found[row.name]})
+        _panel(
+            axes, row, {peer: found[row.name][peer] for peer in peers if peer in found[row.name]}
+        )
     for axes in list(figure.axes)[len(shown) :]:
         axes.remove()
     figure.suptitle(caption, fontsize=9, color=INK)
@@ -36,12 +40,18 @@ def draw(rows: Sequence[Row], found: Cells, peers: Sequence[str], file: Path, ca
 def _panel(axes: Axes, row: Row, shown: dict[str, Cell]) -> None:
     names = list(shown)
     values = [median(shown[name].values) if shown[name].values else 0.0 for name in names]
-    bars = axes.barh(names, values, color=[_colour(name) for name in names], edgecolor=INK, linewidth=0.3)
+    bars = axes.barh(
+        names, values, color=[_colour(name) for name in names], edgecolor=INK, linewidth=0.3
+    )
     for name, bar in zip(names, bars, strict=True):
         if not shown[name].competes:
             bar.set_hatch("////")
-    axes.bar_label(bars, [shown[name].short(row) for name in names], padding=3, fontsize=7, color=INK)
-    axes.set_title(f"{row.title} ({row.unit}{'' if row.more else ', less is better'})", fontsize=8, loc="left")
+    axes.bar_label(
+        bars, [shown[name].short(row) for name in names], padding=3, fontsize=7, color=INK
+    )
+    axes.set_title(
+        f"{row.title} ({row.unit}{'' if row.more else ', less is better'})", fontsize=8, loc="left"
+    )
     axes.invert_yaxis()
     axes.margins(x=0.25)
     axes.tick_params(axis="y", labelsize=7, length=0)

@@ -28,7 +28,10 @@ def main() -> None:
         for number in range(ROUNDS):
             apart, handed = _seconds(server, want=0), _seconds(server, want=1)
             ratios.append(apart / handed)
-            print(f"{number + 1}: handed over, a job takes 1/{apart / handed:.2f} of a claim and a finish", flush=True)
+            print(
+                f"{number + 1}: handed over, a job takes 1/{apart / handed:.2f} of a claim and a finish",
+                flush=True,
+            )
         print(f"median {median(ratios):.2f}")
 
 

@@ -36,7 +36,9 @@ from inturn.locks import (
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.locks.redis_server import binaries, server
 
-Group = dict[str, Callable[[int], object]]  # by name, what takes a lock so often; the first is the reference
+Group = dict[
+    str, Callable[[int], object]
+]  # by name, what takes a lock so often; the first is the reference
 
 
 def main(seconds: float, row: int) -> None:
@@ -81,7 +83,9 @@ def on_asyncio(runner: "asyncio.Runner", socket: str) -> Group:
 def on_files(folder: Path) -> Group:
     def bare(row: int) -> None:
         for _ in range(row):
-            fd = os.open(folder / "bare.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fd = os.open(
+                folder / "bare.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+            )
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.close(fd)
 
@@ -119,7 +123,9 @@ def report(where: str, rounds: dict[str, list[float]]) -> None:
     print(f"{where}: {len(rounds[reference])} rounds")
     for name, costs in rounds.items():
         ratio = median(mine / least for mine, least in zip(costs, rounds[reference], strict=True))
-        print(f"  {name:20} {median(costs) * 1e6:7.0f} us  (best {min(costs) * 1e6:.0f})  {ratio:5.2f} x {reference}")
+        print(
+            f"  {name:20} {median(costs) * 1e6:7.0f} us  (best {min(costs) * 1e6:.0f})  {ratio:5.2f} x {reference}"
+        )
 
 
 if __name__ == "__main__":

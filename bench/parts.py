@@ -64,7 +64,9 @@ def part_of(frame: FrameType | None) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.parts", description=__doc__)
     parser.add_argument("--jobs", type=int, default=40_000)
-    parser.add_argument("--lanes", type=int, default=1_000, help="of the second run; the first is of free jobs")
+    parser.add_argument(
+        "--lanes", type=int, default=1_000, help="of the second run; the first is of free jobs"
+    )
     given = parser.parse_args()
     with bed() as server:
         for lanes in (0, given.lanes):
@@ -89,7 +91,14 @@ def _measure(server: Bed, count: int, lanes: int) -> None:
         observer.execute("CREATE EXTENSION pg_stat_statements")
         observer.execute("SELECT pg_stat_statements_reset()")
         samples, cpu, seconds = _sampled(app)
-        _show(f"{count:,} jobs, {lanes or 'no'} lanes", samples, cpu / count * 1e6, seconds, count, observer)
+        _show(
+            f"{count:,} jobs, {lanes or 'no'} lanes",
+            samples,
+            cpu / count * 1e6,
+            seconds,
+            count,
+            observer,
+        )
     server.drop(DATABASE)
 
 
@@ -113,10 +122,17 @@ def _sampled(app: Any) -> tuple[Counter[str], float, float]:
 
 
 def _show(
-    title: str, samples: Counter[str], cpu: float, seconds: float, count: int, observer: psycopg.Connection[Any]
+    title: str,
+    samples: Counter[str],
+    cpu: float,
+    seconds: float,
+    count: int,
+    observer: psycopg.Connection[Any],
 ) -> None:
     table = Table(
-        title=title, caption=f"µs per job; {count / seconds:,.0f} jobs/s with the profiler on", title_justify="left"
+        title=title,
+        caption=f"µs per job; {count / seconds:,.0f} jobs/s with the profiler on",
+        title_justify="left",
     )
     for name in ("where", "part", "µs", "calls"):
         table.add_column(name, justify="right" if name in ("µs", "calls") else "left")

@@ -30,7 +30,12 @@ class PeerFailed(Exception):
 
 class Process:
     def __init__(self, peer: Peer, *arguments: str) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "", **dict(peer.environment)}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONUNBUFFERED": "",
+            **dict(peer.environment),
+        }
         self._popen = subprocess.Popen(
             [*peer.command, *arguments],
             stdin=subprocess.PIPE,
@@ -84,7 +89,9 @@ class Process:
         return answer
 
     def failed(self, what: str) -> PeerFailed:
-        return PeerFailed(f"{self.name} {what}: {''.join(self._errors[-8:]).strip() or 'it said nothing'}")
+        return PeerFailed(
+            f"{self.name} {what}: {''.join(self._errors[-8:]).strip() or 'it said nothing'}"
+        )
 
     @property
     def alive(self) -> bool:

@@ -40,9 +40,13 @@ class About:
         )
 
 
-def about(postgres: str, rounds: int, share: float, peers: Sequence[Peer], absent: Sequence[Peer]) -> About:
+def about(
+    postgres: str, rounds: int, share: float, peers: Sequence[Peer], absent: Sequence[Peer]
+) -> About:
     versions = {peer.name: f"{peer.version()} ({peer.settings})" for peer in peers}
-    return About(postgres, rounds, share, versions, {peer.name: peer.missing() or "" for peer in absent})
+    return About(
+        postgres, rounds, share, versions, {peer.name: peer.missing() or "" for peer in absent}
+    )
 
 
 def write(name: str, about: About, results: Sequence[Measured], lines: Sequence[Line]) -> None:
@@ -57,7 +61,9 @@ def _markdown(about: About, lines: Sequence[Line]) -> str:
     rows = [head, ["---", *["---:"] * (len(head) - 1)]]
     for line in lines:
         texts = [line.texts.get(peer, "–") for peer in peers]
-        rows.append([f"{line.row.title}, {line.row.unit}", *texts, against(line), times(line.to_floor)])
+        rows.append(
+            [f"{line.row.title}, {line.row.unit}", *texts, against(line), times(line.to_floor)]
+        )
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     versions = "\n".join(f"* {name} {version}" for name, version in about.peers.items())
     absent = "".join(f"\n* missing: {name}, {why}" for name, why in about.absent.items())
@@ -67,10 +73,21 @@ def _markdown(about: About, lines: Sequence[Line]) -> str:
 
 def _json(about: About, results: Sequence[Measured]) -> str:
     readings = [
-        {"round": r.round, "row": r.row, "peer": r.peer, "value": r.reading and r.reading.value, "note": _note(r)}
+        {
+            "round": r.round,
+            "row": r.row,
+            "peer": r.peer,
+            "value": r.reading and r.reading.value,
+            "note": _note(r),
+        }
         for r in results
     ]
-    head = {"machine": about.machine, "postgres": about.postgres, "rounds": about.rounds, "share": about.share}
+    head = {
+        "machine": about.machine,
+        "postgres": about.postgres,
+        "rounds": about.rounds,
+        "share": about.share,
+    }
     lines = ",\n  ".join(json.dumps(reading) for reading in readings)
     return f'{{"about": {json.dumps({**head, "peers": about.peers})},\n "readings": [\n  {lines}\n]}}\n'
 

@@ -50,4 +50,8 @@ def _play(scene: Scene, arena: Arena, scale: Scale, number: int) -> list[Measure
             readings = scene.run(fresh, scale)
     except PeerFailed as error:
         return [Measured(number, row.name, name, None, f"failed: {error}") for row in scene.rows]
-    return [Measured(number, row.name, name, readings[row.name]) for row in scene.rows if row.name in readings]
+    return [
+        Measured(number, row.name, name, readings[row.name])
+        for row in scene.rows
+        if row.name in readings
+    ]

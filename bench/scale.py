@@ -48,7 +48,9 @@ def main() -> None:
         for number in range(given.rounds):
             for point in _round(Arena(server, peer), given.share):
                 points.append(point)
-                log.print(f"{number + 1} {point.title:<28} {point.workers} workers {point.rate:>10,.0f} {point.wrong}")
+                log.print(
+                    f"{number + 1} {point.title:<28} {point.workers} workers {point.rate:>10,.0f} {point.wrong}"
+                )
     _show(points)
 
 
@@ -58,7 +60,9 @@ def _round(arena: Arena, share: float) -> Iterator[Point]:
     for workers in WORKERS:
         yield _drain(arena, "1,000 lanes, no work", workers, 1_000, round(10_000 * share), 0)
     for lanes in LANES:
-        yield _drain(arena, f"{lanes} lanes, {WAIT_MS} ms", 2, lanes, round(lanes * 400 * share), WAIT_MS)
+        yield _drain(
+            arena, f"{lanes} lanes, {WAIT_MS} ms", 2, lanes, round(lanes * 400 * share), WAIT_MS
+        )
 
 
 def _drain(arena: Arena, title: str, workers: int, lanes: int, count: int, ms: float) -> Point:
@@ -66,18 +70,29 @@ def _drain(arena: Arena, title: str, workers: int, lanes: int, count: int, ms: f
         processes = fresh.workers(workers, lanes=lanes)
         fresh.producer.bulk(count, lanes=lanes, calls=10 if lanes else 1, ms=ms)
         drained = fresh.drain(processes, count, LIMIT)
-    return Point(title, workers, lanes if ms else 0, drained.rate, drained.cpu_seconds / drained.seconds, drained.note)
+    return Point(
+        title,
+        workers,
+        lanes if ms else 0,
+        drained.rate,
+        drained.cpu_seconds / drained.seconds,
+        drained.note,
+    )
 
 
 def _show(points: list[Point]) -> None:
-    table = Table(caption="medians; × against the first line of its kind; ceiling: what the lanes' own work allows")
+    table = Table(
+        caption="medians; × against the first line of its kind; ceiling: what the lanes' own work allows"
+    )
     for name in ("", "workers", "jobs/s", "×", "of the ceiling", "cores busy with workers"):
         table.add_column(name, justify="left" if not name else "right")
     first: dict[str, float] = {}
     for title, workers in dict.fromkeys((point.title, point.workers) for point in points):
         mine = [point for point in points if (point.title, point.workers) == (title, workers)]
         rate = median(point.rate for point in mine)
-        base = first.setdefault((title.partition("lanes")[1] and title.rpartition(",")[2]) or title, rate)
+        base = first.setdefault(
+            (title.partition("lanes")[1] and title.rpartition(",")[2]) or title, rate
+        )
         ceiling = mine[0].ceiling
         table.add_row(
             title + "".join(sorted({f" {point.wrong}" for point in mine if point.wrong})),

@@ -71,10 +71,14 @@ class Bed:
         return psycopg.connect(dsn, autocommit=True)
 
     def create(self, database: str, template: str = "template1") -> None:
-        self._control.execute(SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(database), Identifier(template)))
+        self._control.execute(
+            SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(database), Identifier(template))
+        )
 
     def drop(self, database: str) -> None:
-        self._control.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(database)))
+        self._control.execute(
+            SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(database))
+        )
 
     def counters(self, database: str) -> Counters:
         row = self._control.execute(COUNTERS, [OBSERVER, database]).fetchone()

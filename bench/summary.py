@@ -60,7 +60,9 @@ def ratio(row: Row, ours: Cell, theirs: Cell) -> float | None:
 
 def best_peer(row: Row, found: dict[str, Cell]) -> str | None:
     """The best of those that did it right; neither we nor bare SQL is a peer."""
-    rivals = [p for p, cell in found.items() if cell.competes and p != FLOOR and not p.startswith(OURS)]
+    rivals = [
+        p for p, cell in found.items() if cell.competes and p != FLOOR and not p.startswith(OURS)
+    ]
     if not rivals:
         return None
     best = max if row.more else min
@@ -90,6 +92,11 @@ def _line(row: Row, found: dict[str, Cell]) -> Line:
     to_best = ratio(row, ours, found[best]) if best else None
     to_floor = ratio(row, ours, found[FLOOR]) if FLOOR in found else None
     to_base = ratio(row, ours, found[BASE]) if BASE in found else None
-    notes = [f"{row.name}, {peer}: {note}" for peer, cell in found.items() for note in cell.notes if note != NO_LANES]
+    notes = [
+        f"{row.name}, {peer}: {note}"
+        for peer, cell in found.items()
+        for note in cell.notes
+        if note != NO_LANES
+    ]
     texts = {peer: cell.short(row) for peer, cell in found.items()}
     return Line(row, texts, best, to_best, to_floor, to_base, notes)

@@ -22,7 +22,9 @@ def show(lines: Sequence[Line], peers: Sequence[str], console: Console) -> None:
     for line in lines:
         texts = [line.texts.get(peer, "–") for peer in peers]
         base = [times(line.to_base)] if len(table.columns) == len(peers) + 4 else []
-        table.add_row(f"{line.row.title}, {line.row.unit}", *texts, against(line), times(line.to_floor), *base)
+        table.add_row(
+            f"{line.row.title}, {line.row.unit}", *texts, against(line), times(line.to_floor), *base
+        )
     console.print(table)
 
 

@@ -56,7 +56,9 @@ class Proxy(ABC):
             self._start(self._pump, near, far, False, doomed)
             self._start(self._pump, far, near, True, doomed)
 
-    def _pump(self, source: socket.socket, sink: socket.socket, is_reply: bool, doomed: threading.Event) -> None:
+    def _pump(
+        self, source: socket.socket, sink: socket.socket, is_reply: bool, doomed: threading.Event
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 if not self.passes(data, is_reply=is_reply, doomed=doomed):

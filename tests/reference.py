@@ -82,7 +82,9 @@ CHAPTERS: dict[str, dict[str, object]] = {
 }
 # Bases whose methods are told with a class of users'.
 WITHOUT_ENTRY = {"Blueprint": (Periodics,), "app.job_manager": (JobLists,)}
-OTHER_NAMES = {inturn.BaseConnector: "`BaseConnector` is the same class, under a name for annotations."}
+OTHER_NAMES = {
+    inturn.BaseConnector: "`BaseConnector` is the same class, under a name for annotations."
+}
 LOOKED_AT = (inturn.JobContext, inturn.StoredJob, Lane, Reason, testing.Seen)
 ABOUT = r"^([a-z_]+(?:, [a-z_]+)*):(?= )"
 LINE = 90  # of a heading
@@ -113,9 +115,20 @@ def members(entry: Named) -> list[Named]:
     """The public methods and properties of a class, those of a base that has no entry of its own as well."""
     if not inspect.isclass(entry.value) or issubclass(entry.value, StrEnum):
         return []
-    others = {base for other in entries() if inspect.isclass(other.value) for base in other.value.__mro__[:-1]}
-    mine = [base for base in entry.value.__mro__ if base is entry.value or base in WITHOUT_ENTRY.get(entry.name, ())]
-    told_there = {name for base in entry.value.__mro__ if base in others - set(mine) for name in vars(base)}
+    others = {
+        base
+        for other in entries()
+        if inspect.isclass(other.value)
+        for base in other.value.__mro__[:-1]
+    }
+    mine = [
+        base
+        for base in entry.value.__mro__
+        if base is entry.value or base in WITHOUT_ENTRY.get(entry.name, ())
+    ]
+    told_there = {
+        name for base in entry.value.__mro__ if base in others - set(mine) for name in vars(base)
+    }
     found: dict[str, Any] = {}
     for base in mine:
         for name, value in vars(base).items():
@@ -162,8 +175,14 @@ def signature(named: Named) -> str:
         bare = inspect.signature(named.value)
     except (TypeError, ValueError):
         return named.name
-    parameters = [p.replace(annotation=p.empty) for p in bare.parameters.values() if p.name not in ("self", "cls")]
-    text = named.name.rpartition(".")[2] + str(bare.replace(parameters=parameters, return_annotation=bare.empty))
+    parameters = [
+        p.replace(annotation=p.empty)
+        for p in bare.parameters.values()
+        if p.name not in ("self", "cls")
+    ]
+    text = named.name.rpartition(".")[2] + str(
+        bare.replace(parameters=parameters, return_annotation=bare.empty)
+    )
     text = text.replace("=Ellipsis", "=...")
     return f"{text} -> {returned(named.value)}" if inspect.isfunction(named.value) else text
 
@@ -185,12 +204,15 @@ def as_list(text: str) -> str:
     if not re.match(ABOUT, text):
         return text
     return "\n".join(
-        re.sub(ABOUT, r"* `\1`:", line) if re.match(ABOUT, line) else f"  {line}" for line in text.split("\n")
+        re.sub(ABOUT, r"* `\1`:", line) if re.match(ABOUT, line) else f"  {line}"
+        for line in text.split("\n")
     )
 
 
 def broken(text: str) -> str:
-    lines = textwrap.wrap(text, 120, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(
+        text, 120, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
     return "\n".join(["```python", *lines, "```"])
 
 
@@ -212,7 +234,11 @@ def told(entry: Named) -> Iterator[str]:
     yield f"### `{entry.name}`"
     if names := fields(entry.value):
         yield ", ".join(f"`{name}`" for name in names)
-    elif callable(entry.value) and entry.value not in MADE_BY_US and "(" in (text := signature(entry)):
+    elif (
+        callable(entry.value)
+        and entry.value not in MADE_BY_US
+        and "(" in (text := signature(entry))
+    ):
         yield broken(text)
     yield from written(entry.doc)
     if inspect.isclass(entry.value) and entry.value in OTHER_NAMES:
@@ -237,7 +263,11 @@ def first_sentence(value: Any) -> str:
 
 
 def all_errors() -> list[type[BaseException]]:
-    classes = [value for value in vars(errors).values() if inspect.isclass(value) and issubclass(value, BaseException)]
+    classes = [
+        value
+        for value in vars(errors).values()
+        if inspect.isclass(value) and issubclass(value, BaseException)
+    ]
     return sorted(classes, key=lambda error: error.__name__)
 
 

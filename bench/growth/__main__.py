@@ -28,7 +28,9 @@ DATABASE = "growth"
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.growth", description=__doc__)
-    parser.add_argument("--only", default="", metavar="A,B", help=f"shapes: {', '.join(s.name for s in SHAPES)}")
+    parser.add_argument(
+        "--only", default="", metavar="A,B", help=f"shapes: {', '.join(s.name for s in SHAPES)}"
+    )
     parser.add_argument("--quick", action="store_true", help="up to ten thousand")
     parser.add_argument("--full", action="store_true", help="up to ten million finished jobs")
     return parser.parse_args()
@@ -45,9 +47,7 @@ def main() -> None:
             for point in _grow(server, shape, [size for size in SIZES if size <= limit]):
                 points.append(point)
                 log.print(f"{point.size:>10,} {shape.title}", highlight=False)
-        caption = (
-            f"What a job costs in calls of {costs.BATCH}, against how much lies there; PostgreSQL {server.version}"
-        )
+        caption = f"What a job costs in calls of {costs.BATCH}, against how much lies there; PostgreSQL {server.version}"
     _show(points, Console(width=160))
     name = "growth-quick" if given.quick else "growth"
     picture.draw(points, RESULTS / f"{name}.svg", caption)
@@ -70,8 +70,12 @@ def _grow(server: Bed, shape: Shape, sizes: list[int]) -> Iterator[Point]:
 
 
 def _point(shape: Shape, size: int, queue: Queue) -> Point:
-    measured = costs.measure(lambda: queue.cycle_further() if shape.further else queue.cycle(shape.locks))
-    return Point(shape.name, size, {call: measured.median(call) for call in CALLS if call in measured.calls})
+    measured = costs.measure(
+        lambda: queue.cycle_further() if shape.further else queue.cycle(shape.locks)
+    )
+    return Point(
+        shape.name, size, {call: measured.median(call) for call in CALLS if call in measured.calls}
+    )
 
 
 @contextlib.contextmanager
@@ -101,7 +105,11 @@ def _show(points: list[Point], console: Console) -> None:
         start = first.setdefault(point.shape, point)
         if start is point:
             table.add_section()
-        table.add_row(point.shape, f"{point.size:,}", *(text for call in CALLS for text in _texts(point, start, call)))
+        table.add_row(
+            point.shape,
+            f"{point.size:,}",
+            *(text for call in CALLS for text in _texts(point, start, call)),
+        )
     console.print(table)
 
 
@@ -109,12 +117,21 @@ def _texts(point: Point, start: Point, call: str) -> tuple[str, str, str, str]:
     if call not in point.costs or call not in start.costs:
         return "–", "–", "–", "–"
     cost, base = point.costs[call], start.costs[call]
-    return f"{cost.pages:.1f}", f"{cost.pages / base.pages:.2f}", f"{cost.wal:,.0f}", f"{cost.ms * 1000:,.0f}"
+    return (
+        f"{cost.pages:.1f}",
+        f"{cost.pages / base.pages:.2f}",
+        f"{cost.wal:,.0f}",
+        f"{cost.ms * 1000:,.0f}",
+    )
 
 
 def _write(points: list[Point], file: Path) -> None:
     found = [
-        {"shape": point.shape, "size": point.size, **{call: cost._asdict() for call, cost in point.costs.items()}}
+        {
+            "shape": point.shape,
+            "size": point.size,
+            **{call: cost._asdict() for call, cost in point.costs.items()},
+        }
         for point in points
     ]
     file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

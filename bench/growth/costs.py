@@ -72,10 +72,14 @@ class Queue:
         worker: UUID = row[0]
         return worker
 
-    def load(self, count: int, locks: str = FREE, at: str | None = None, at_once: int = 50_000) -> None:
+    def load(
+        self, count: int, locks: str = FREE, at: str | None = None, at_once: int = 50_000
+    ) -> None:
         for done in range(0, count, at_once):
             self.connection.execute(
-                DEFER.format(locks=locks).encode(), {"count": min(at_once, count - done), "at": at}, prepare=False
+                DEFER.format(locks=locks).encode(),
+                {"count": min(at_once, count - done), "at": at},
+                prepare=False,
             )
 
     def cycle(self, locks: str = FREE, batch: int = BATCH) -> Iterator[tuple[str, Cost]]:

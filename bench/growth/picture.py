@@ -21,7 +21,10 @@ def draw(points: Sequence[Point], file: Path, caption: str) -> None:
             for shape in shapes:
                 mine = [point for point in points if point.shape == shape and call in point.costs]
                 axes.plot(
-                    [p.size for p in mine], [getattr(p.costs[call], measure) for p in mine], marker="o", label=shape
+                    [p.size for p in mine],
+                    [getattr(p.costs[call], measure) for p in mine],
+                    marker="o",
+                    label=shape,
                 )
             axes.set_xscale("symlog", linthresh=1000)  # with the fresh table at 0
             axes.set_ylim(bottom=0)

@@ -64,8 +64,18 @@ def _churn(queue: Queue, count: int) -> None:
 
 SHAPES = [
     Shape("waiting", "free jobs wait", lambda queue, count: queue.load(count)),
-    Shape("busy", "jobs of one busy lane wait", lambda queue, count: queue.load(count, ONE_LANE), begin=_busy_lane),
-    Shape("lanes", "lanes wait, a job each", lambda queue, count: queue.load(count, OWN_LANES), locks=OWN_LANES),
+    Shape(
+        "busy",
+        "jobs of one busy lane wait",
+        lambda queue, count: queue.load(count, ONE_LANE),
+        begin=_busy_lane,
+    ),
+    Shape(
+        "lanes",
+        "lanes wait, a job each",
+        lambda queue, count: queue.load(count, OWN_LANES),
+        locks=OWN_LANES,
+    ),
     Shape("scheduled", "jobs are scheduled", lambda queue, count: queue.load(count, at=NEXT_YEAR)),
     Shape(
         "finished",
@@ -74,5 +84,13 @@ SHAPES = [
         begin=_one_finished,
         full_limit=10**7,
     ),
-    Shape("pinned", "jobs ran under an old snapshot", _churn, begin=_pin, limit=10**5, vacuum=False, further=True),
+    Shape(
+        "pinned",
+        "jobs ran under an old snapshot",
+        _churn,
+        begin=_pin,
+        limit=10**5,
+        vacuum=False,
+        further=True,
+    ),
 ]

@@ -43,7 +43,9 @@ class Peer:
     environment: tuple[tuple[str, str], ...] = ()
     missing: Callable[[], str | None] = lambda: None
     version: Callable[[], str] = lambda: ""
-    import_time: tuple[str, ...] = ()  # the command that prints the milliseconds that importing it takes
+    import_time: tuple[
+        str, ...
+    ] = ()  # the command that prints the milliseconds that importing it takes
 
 
 class Producer(Protocol):
@@ -72,7 +74,9 @@ class Adapter(Protocol):
         """Run the peer's worker for ever; it awaits `run` for each job. `lanes`: how many there will be."""
 
 
-def python_peer(name: str, package: str, unfinished: str, *, module: str, entry: str, **more: Any) -> Peer:
+def python_peer(
+    name: str, package: str, unfinished: str, *, module: str, entry: str, **more: Any
+) -> Peer:
     """`entry` is the import statement that its users begin with."""
     return Peer(
         name,

@@ -64,7 +64,13 @@ async def _install(dsn: str) -> None:
     async with _chancy(dsn) as chancy:
         await chancy.migrate()
         await chancy.declare(
-            Queue("default", concurrency=SLOTS, executor=Chancy.Executor.Async, polling_interval=1, eager_polling=True)
+            Queue(
+                "default",
+                concurrency=SLOTS,
+                executor=Chancy.Executor.Async,
+                polling_interval=1,
+                eager_polling=True,
+            )
         )
 
 

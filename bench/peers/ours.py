@@ -25,7 +25,8 @@ def peer(name: str, source: Path, *, pooled: bool = False) -> Peer:
         "inturn",
         UNFINISHED,
         command=(sys.executable, "-m", "bench.peers.ours", *(["--pooled"] if pooled else [])),
-        settings=f"concurrency {SLOTS}" + (", through PgBouncer in transaction mode" if pooled else ""),
+        settings=f"concurrency {SLOTS}"
+        + (", through PgBouncer in transaction mode" if pooled else ""),
         missing=pooler.missing if pooled else lambda: None,
         environment=(("PYTHONPATH", f"{source / 'queue'}{os.pathsep}{ROOT}"),),
         version=lambda: _revision(source),
@@ -38,7 +39,10 @@ def _revision(source: Path) -> str:
     if git is None:
         return "checkout"
     command = [git, "-C", source, "describe", "--always", "--dirty"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "checkout"
+    return (
+        subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        or "checkout"
+    )
 
 
 class Producer:
@@ -94,7 +98,11 @@ class Adapter:
         from inturn import App, PsycopgConnector
 
         if self._pooled:
-            app = App(connector=PsycopgConnector(pooler.through(dsn), listen_dsn=dsn, prepare_threshold=None))
+            app = App(
+                connector=PsycopgConnector(
+                    pooler.through(dsn), listen_dsn=dsn, prepare_threshold=None
+                )
+            )
         else:
             app = App(dsn)
 

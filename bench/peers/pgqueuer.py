@@ -30,7 +30,11 @@ class Producer:
         return await self._queries.enqueue(job.lane or FREE, _payload(job))
 
     def prepare(self, batch: list[Job]) -> Any:
-        return [job.lane or FREE for job in batch], [_payload(job) for job in batch], [0] * len(batch)
+        return (
+            [job.lane or FREE for job in batch],
+            [_payload(job) for job in batch],
+            [0] * len(batch),
+        )
 
     async def bulk(self, prepared: Any) -> object:
         return await self._queries.enqueue(*prepared)

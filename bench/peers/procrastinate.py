@@ -57,7 +57,9 @@ async def _work(dsn: str, concurrency: int, run: Run) -> None:
     from procrastinate import PsycopgConnector
 
     logging.disable(logging.WARNING)
-    app, _ = _app(PsycopgConnector(conninfo=dsn, min_size=CONCURRENCY + 2, max_size=CONCURRENCY + 2), run)
+    app, _ = _app(
+        PsycopgConnector(conninfo=dsn, min_size=CONCURRENCY + 2, max_size=CONCURRENCY + 2), run
+    )
     async with app.open_async():
         await app.run_worker_async(concurrency=concurrency)
 

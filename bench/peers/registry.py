@@ -18,4 +18,12 @@ def all_peers() -> list[Peer]:
     if os.environ.get("BASE"):
         peers.append(ours.peer(BASE, Path(os.environ["BASE"])))
     peers.append(ours.peer(POOLED, ROOT, pooled=True))
-    return [*peers, procrastinate.PEER, pgqueuer.PEER, chancy.PEER, graphile.PEER, pgboss.PEER, floor.PEER]
+    return [
+        *peers,
+        procrastinate.PEER,
+        pgqueuer.PEER,
+        chancy.PEER,
+        graphile.PEER,
+        pgboss.PEER,
+        floor.PEER,
+    ]

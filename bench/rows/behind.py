@@ -17,7 +17,11 @@ IN_ONE_CALL = 20_000
 
 def row(waiting: int) -> Row:
     return Row(
-        f"behind_{waiting // 1000}k", f"500 free jobs behind {waiting:,} of a busy lane", "s", more=False, digits=2
+        f"behind_{waiting // 1000}k",
+        f"500 free jobs behind {waiting:,} of a busy lane",
+        "s",
+        more=False,
+        digits=2,
     )
 
 
@@ -30,13 +34,19 @@ def behind(waiting: int, arena: Arena, scale: Scale) -> dict[str, Reading]:
     arena.producer.bulk(FREE, first=count + 1)
     drained = arena.drain(workers, FREE, scale.limit, settle=False)
     free = [ran for ran in drained.trace if not ran.lane]
-    seconds = max(ran.end for ran in free) - drained.began if drained.done and free else drained.seconds
+    seconds = (
+        max(ran.end for ran in free) - drained.began if drained.done and free else drained.seconds
+    )
     return {row(waiting).name: Reading(seconds, _note(drained.trace, free))}
 
 
 def _note(trace: list[Ran], free: list[Ran]) -> str:
     missing = [] if len(free) == FREE else [f"only {len(free)}"]
-    return ", ".join(missing + ([] if len(free) == len(trace) else ["WRONG: the busy lane overlapped"]))
+    return ", ".join(
+        missing + ([] if len(free) == len(trace) else ["WRONG: the busy lane overlapped"])
+    )
 
 
-SCENES = [Scene((row(waiting),), partial(behind, waiting), lanes=MANY) for waiting in (0, 20_000, 100_000)]
+SCENES = [
+    Scene((row(waiting),), partial(behind, waiting), lanes=MANY) for waiting in (0, 20_000, 100_000)
+]

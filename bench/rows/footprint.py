@@ -24,7 +24,10 @@ def memory(arena: Arena, scale: Scale) -> dict[str, Reading]:
 
 def importing(arena: Arena, scale: Scale) -> dict[str, Reading]:
     environment = {**os.environ, **dict(arena.peer.environment)}
-    times = [float(subprocess.check_output(arena.peer.import_time, env=environment, cwd=BENCH)) for _ in range(IMPORTS)]
+    times = [
+        float(subprocess.check_output(arena.peer.import_time, env=environment, cwd=BENCH))
+        for _ in range(IMPORTS)
+    ]
     return {IMPORT.name: Reading(median(times))}
 
 

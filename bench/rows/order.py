@@ -6,7 +6,12 @@ from bench.rows.row import Reading, Row, Scale, Scene
 
 JOBS, LANES, MS = 1_000, 10, 2
 
-OUT_OF_ORDER = Row("out_of_order", "1,000 jobs of 10 lanes in one call, 2 workers: out of order", "jobs", more=False)
+OUT_OF_ORDER = Row(
+    "out_of_order",
+    "1,000 jobs of 10 lanes in one call, 2 workers: out of order",
+    "jobs",
+    more=False,
+)
 OVERLAPPING = Row("overlapping", "the same: overlapping", "jobs", more=False)
 
 

@@ -100,7 +100,9 @@ class App(Blueprint):
         """
         module_name, _, attribute = dotted_path.rpartition(":" if ":" in dotted_path else ".")
         if not module_name or not attribute:
-            raise LoadFromPathError(f"{dotted_path!r} is no path of an app. Write package.module:app")
+            raise LoadFromPathError(
+                f"{dotted_path!r} is no path of an app. Write package.module:app"
+            )
         try:
             module = importlib.import_module(module_name)
         except ModuleNotFoundError as error:
@@ -138,15 +140,21 @@ class App(Blueprint):
         changes: dict[str, Any] = {**options}
         connection = changes.pop("connection", None)
         task_options = Options().changed(**changes)
-        return Deferrer(self, arguments.check_task_name(name), None, task_options, task_kwargs, connection)
+        return Deferrer(
+            self, arguments.check_task_name(name), None, task_options, task_kwargs, connection
+        )
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
         """What `defer` does with the jobs that it has made; `job_manager.batch_defer_jobs` is the name for users."""
         return self._connector.run(enqueue.defer_jobs(jobs, self.job_manager.deferred), connection)
 
-    async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+    async def enqueue_async(
+        self, jobs: Sequence[NewJob], connection: object = None
+    ) -> list[DeferredJob]:
         """Like `enqueue`, in an event loop."""
-        return await self._connector.run_async(enqueue.defer_jobs(jobs, self.job_manager.deferred), connection)
+        return await self._connector.run_async(
+            enqueue.defer_jobs(jobs, self.job_manager.deferred), connection
+        )
 
     def open(self, pool: Pool | None = None) -> Self:
         """Open the connections; in `with app.open():` they close at its end. A `pool` of yours is used and left open."""
@@ -156,7 +164,12 @@ class App(Blueprint):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:

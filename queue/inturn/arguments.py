@@ -45,8 +45,14 @@ def decode(text: str) -> dict[str, Any]:
     try:
         kwargs = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return Unreadable(f"Python cannot read the arguments, {len(text):,} characters of JSON: {error}")
-    return kwargs if isinstance(kwargs, dict) else Unreadable(f"the arguments are not a JSON object: {text[:80]}")
+        return Unreadable(
+            f"Python cannot read the arguments, {len(text):,} characters of JSON: {error}"
+        )
+    return (
+        kwargs
+        if isinstance(kwargs, dict)
+        else Unreadable(f"the arguments are not a JSON object: {text[:80]}")
+    )
 
 
 def check_signature(name: str, signature: Signature) -> None:
@@ -65,7 +71,9 @@ def names(signature: Signature) -> frozenset[str] | None:
     return frozenset(signature.parameters)
 
 
-def bind(name: str, signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def bind(
+    name: str, signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
     """The call as names and values; defaults are left to the run."""
     try:
         bound = signature.bind(*args, **kwargs)
@@ -83,7 +91,9 @@ def bind(name: str, signature: Signature, args: tuple[Any, ...], kwargs: Mapping
 def check_mapping(kwargs: object) -> Mapping[str, Any]:
     if isinstance(kwargs, Mapping):
         return kwargs
-    raise BadArgument("arguments", f"are a {type(kwargs).__name__}; give a mapping of names to values")
+    raise BadArgument(
+        "arguments", f"are a {type(kwargs).__name__}; give a mapping of names to values"
+    )
 
 
 def encode(kwargs: Mapping[str, Any]) -> str:
@@ -106,7 +116,9 @@ def _encode(name: str, value: object, max_bytes: int) -> str:
     text = _json(value)
     size = len(text.encode())
     if size > max_bytes:
-        raise BadArgument(name, f"{size:,} bytes of JSON, at most {max_bytes:,}; store the data, pass a reference")
+        raise BadArgument(
+            name, f"{size:,} bytes of JSON, at most {max_bytes:,}; store the data, pass a reference"
+        )
     return text
 
 
@@ -125,17 +137,23 @@ def _check_value(path: str, value: object, depth: int) -> None:
         if value.bit_length() > MAX_INTEGER_BITS:
             raise BadArgument(path, "an integer of more than 4,200 digits; pass text")
     elif value is not None:
-        raise BadArgument(path, f"JSON cannot carry a {type(value).__name__}; pass text, numbers, lists or dicts")
+        raise BadArgument(
+            path, f"JSON cannot carry a {type(value).__name__}; pass text, numbers, lists or dicts"
+        )
 
 
-def _items(path: str, value: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+def _items(
+    path: str, value: dict[Any, Any] | list[Any] | tuple[Any, ...]
+) -> Iterator[tuple[str, Any]]:
     if not isinstance(value, dict):
         for index, item in enumerate(value):
             yield f"{path}[{index}]", item
         return
     for key, item in value.items():
         if not isinstance(key, str):
-            raise BadArgument(path, f"the key {key!r} is no text and would come back as {str(key)!r}")
+            raise BadArgument(
+                path, f"the key {key!r} is no text and would come back as {str(key)!r}"
+            )
         _check_text(f"{path}.{key}", key)
         yield f"{path}.{key}", item
 
@@ -143,12 +161,15 @@ def _items(path: str, value: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> It
 def _check_text(path: str, text: str) -> None:
     if "\0" in text:
         raise BadArgument(
-            path.replace("\0", "\\0"), "contains the character NUL (\\u0000), which PostgreSQL cannot store"
+            path.replace("\0", "\\0"),
+            "contains the character NUL (\\u0000), which PostgreSQL cannot store",
         )
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise BadArgument(ascii(path), "contains half a surrogate pair, which is no character") from None
+        raise BadArgument(
+            ascii(path), "contains half a surrogate pair, which is no character"
+        ) from None
 
 
 def check_lock(lock: object, name: str = "lock") -> str | None:
@@ -162,13 +183,17 @@ def check_lock(lock: object, name: str = "lock") -> str | None:
     if not size:
         raise BadArgument(name, f"is empty; leave it out for a job without a {name}")
     if size > MAX_LOCK_BYTES:
-        raise BadArgument(name, f"{size:,} bytes, at most {MAX_LOCK_BYTES:,}; hash what makes it long")
+        raise BadArgument(
+            name, f"{size:,} bytes, at most {MAX_LOCK_BYTES:,}; hash what makes it long"
+        )
     return lock
 
 
 def check_queue(queue: object) -> str:
     if not isinstance(queue, str) or not QUEUE.fullmatch(queue):
-        raise BadArgument("queue", f"{queue!r} is no queue name: 1 to 63 letters, digits, and _ . : -")
+        raise BadArgument(
+            "queue", f"{queue!r} is no queue name: 1 to 63 letters, digits, and _ . : -"
+        )
     return queue
 
 
@@ -186,8 +211,14 @@ def check_aliases(aliases: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def check_priority(priority: object) -> int:
-    if isinstance(priority, bool) or not isinstance(priority, int) or not -(2**31) <= priority < 2**31:
-        raise BadArgument("priority", f"{priority!r} is no whole number from -2147483648 to 2147483647")
+    if (
+        isinstance(priority, bool)
+        or not isinstance(priority, int)
+        or not -(2**31) <= priority < 2**31
+    ):
+        raise BadArgument(
+            "priority", f"{priority!r} is no whole number from -2147483648 to 2147483647"
+        )
     return priority
 
 
@@ -197,9 +228,13 @@ def check_timeout(timeout: object) -> timedelta:
     try:
         span = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
     except (ValueError, OverflowError) as error:  # NaN, infinity
-        raise BadArgument("timeout", f"{timeout}: {error}; leave it out for a run without a limit") from None
+        raise BadArgument(
+            "timeout", f"{timeout}: {error}; leave it out for a run without a limit"
+        ) from None
     if not timedelta(milliseconds=1) <= span <= LONGEST_TIMEOUT:
-        raise BadArgument("timeout", f"{span} is not between a millisecond and a year; leave it out for no limit")
+        raise BadArgument(
+            "timeout", f"{span} is not between a millisecond and a year; leave it out for no limit"
+        )
     return span
 
 
@@ -213,7 +248,9 @@ def check_choice(name: str, choices: type[Choice], value: str) -> Choice:
     try:
         return choices(value)
     except ValueError:
-        raise BadArgument(name, f"{value!r} is none of {', '.join(repr(choice.value) for choice in choices)}") from None
+        raise BadArgument(
+            name, f"{value!r} is none of {', '.join(repr(choice.value) for choice in choices)}"
+        ) from None
 
 
 def check_times(
@@ -252,9 +289,13 @@ def check_wait(name: str, delay: timedelta | Mapping[str, float]) -> timedelta:
     try:
         span = timedelta(**delay) if isinstance(delay, Mapping) else delay
     except (TypeError, ValueError, OverflowError) as error:
-        raise BadArgument(name, f"{delay!r}: {error}; give a timedelta or e.g. {{'hours': 1}}") from None
+        raise BadArgument(
+            name, f"{delay!r}: {error}; give a timedelta or e.g. {{'hours': 1}}"
+        ) from None
     if not isinstance(span, timedelta):
-        raise BadArgument(name, f"is a {type(span).__name__}; give a timedelta or e.g. {{'hours': 1}}")
+        raise BadArgument(
+            name, f"is a {type(span).__name__}; give a timedelta or e.g. {{'hours': 1}}"
+        )
     if span > timedelta(days=365 * 1000):
         raise BadArgument(name, f"{span} is not between now and a thousand years from now")
     return span

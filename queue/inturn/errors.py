@@ -14,7 +14,11 @@ class AlreadyEnqueued(InturnError):
     """
 
     def __init__(self, queueing_lock: str, job_id: int | None) -> None:
-        other = "Another job of the same batch" if job_id is None else f"Job {job_id}, which waits already,"
+        other = (
+            "Another job of the same batch"
+            if job_id is None
+            else f"Job {job_id}, which waits already,"
+        )
         super().__init__(
             f"{other} has the queueing_lock {queueing_lock!r}. "
             "Catch AlreadyEnqueued, or choose on_conflict='skip' or 'replace'."
@@ -49,7 +53,9 @@ class DatabaseUnavailable(ConnectorException):
     `connection_lost`: the connection is of no further use. `outcome_unknown`: the statement may have taken effect.
     """
 
-    def __init__(self, problem: str, *, connection_lost: bool = True, outcome_unknown: bool = True) -> None:
+    def __init__(
+        self, problem: str, *, connection_lost: bool = True, outcome_unknown: bool = True
+    ) -> None:
         super().__init__(problem)
         self.connection_lost = connection_lost
         self.outcome_unknown = outcome_unknown
@@ -71,7 +77,9 @@ class JobCancelled(InturnError):
     """The job whose result is wanted has ended as `status`: cancelled or aborted."""
 
     def __init__(self, job_id: int, status: str, error: str | None) -> None:
-        super().__init__(f"Job {job_id} was {status}, so it has no result" + (f":\n{error}" if error else "."))
+        super().__init__(
+            f"Job {job_id} was {status}, so it has no result" + (f":\n{error}" if error else ".")
+        )
         self.job_id = job_id
         self.status = status
         self.error = error
@@ -81,7 +89,9 @@ class JobFailed(InturnError):
     """The job whose result is wanted has failed for good. `error`: the traceback of its last attempt, as text."""
 
     def __init__(self, job_id: int, error: str | None) -> None:
-        super().__init__(f"Job {job_id} has failed, so it has no result:\n{error or 'no error was stored'}")
+        super().__init__(
+            f"Job {job_id} has failed, so it has no result:\n{error or 'no error was stored'}"
+        )
         self.job_id = job_id
         self.error = error
 

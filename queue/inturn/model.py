@@ -70,7 +70,9 @@ class NewJob(NamedTuple):
     timeout: timedelta | None = None  # of a single run
 
 
-class Job(NamedTuple):  # and not a dataclass: a worker makes one for each row, and this is several times cheaper
+class Job(
+    NamedTuple
+):  # and not a dataclass: a worker makes one for each row, and this is several times cheaper
     """A job that a worker has claimed. `attempts` counts the earlier ones: the first run sees 0.
 
     @app.task(retry=3, pass_context=True)

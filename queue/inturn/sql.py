@@ -52,7 +52,11 @@ def named(text: LiteralString, schema: str) -> bytes:
     return SQL(text).format(schema=Identifier(schema)).as_bytes(None)
 
 
-def grants(schema: str = SCHEMA, prefix: str | None = None, members: Mapping[str, Sequence[str]] | None = None) -> str:
+def grants(
+    schema: str = SCHEMA,
+    prefix: str | None = None,
+    members: Mapping[str, Sequence[str]] | None = None,
+) -> str:
     """What gives each role its rights: `prefix` (the schema's name) + `_owner` and so on. `members` of OWNER and KINDS."""
     names = {kind: f"{prefix or schema}_{kind}" for kind in (OWNER, *KINDS)}
     pairs = [(names[kind], member) for kind, each in (members or {}).items() for member in each]
@@ -71,7 +75,9 @@ def grants(schema: str = SCHEMA, prefix: str | None = None, members: Mapping[str
 def script(schema: str = SCHEMA) -> str:
     """What creates everything in a database that has none of it."""
     revisions = sorted((shipped("migrations") / "versions").glob("[0-9]*.up.sql"))
-    applied = SQL("INSERT INTO schema_version VALUES ({});\nINSERT INTO applied_code VALUES ({}, now());")
+    applied = SQL(
+        "INSERT INTO schema_version VALUES ({});\nINSERT INTO applied_code VALUES ({}, now());"
+    )
     name = Identifier(schema).as_string()
     return "\n".join(
         [

@@ -14,11 +14,15 @@ from tests.chaos.report import report
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="Faults of every kind, and a judge.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.chaos", description="Faults of every kind, and a judge."
+    )
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", default="")
     parser.add_argument("--only", action="append", default=[], metavar="KIND")
-    parser.add_argument("--folder", type=Path, help="where to write the history  [default: a new one]")
+    parser.add_argument(
+        "--folder", type=Path, help="where to write the history  [default: a new one]"
+    )
     parser.add_argument("--pg-bin", type=Path, help="the folder of another server's programs")
     parser.add_argument("--list", action="store_true", help="list the kinds of faults")
     given = parser.parse_args()
@@ -29,7 +33,9 @@ def main() -> int:
     folder = given.folder or Path(tempfile.mkdtemp(prefix="inturn-chaos-history-"))
     folder.mkdir(exist_ok=True)
     print(f"seed {seed}, history in {folder}", flush=True)
-    setup = Setup(bin_dir=given.pg_bin, pooled=BINARY is not None, required=() if given.only else ALWAYS)
+    setup = Setup(
+        bin_dir=given.pg_bin, pooled=BINARY is not None, required=() if given.only else ALWAYS
+    )
     perform(folder, seed, chosen(given.only) if given.only else ALL, given.seconds, setup)
     verdict = check(folder)
     print(report(verdict))

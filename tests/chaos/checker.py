@@ -32,9 +32,14 @@ class Verdict(NamedTuple):
 
 def judge(events: Sequence[Event], gaps: Sequence[str] = ()) -> Verdict:
     evidence = collect(events)
-    violations = sorted((found for rule in RULES for found in rule(evidence)), key=lambda found: found.start)
+    violations = sorted(
+        (found for rule in RULES for found in rule(evidence)), key=lambda found: found.start
+    )
     counts = counted(evidence)
-    required = {*evidence.settings.get("required", []), *(show for fault in evidence.faults for show in fault.shows)}
+    required = {
+        *evidence.settings.get("required", []),
+        *(show for fault in evidence.faults for show in fault.shows),
+    }
     missing = sorted(name for name in required if not counts.get(name))
     word = "unknown" if gaps else "invalid" if violations else "valid"
     return Verdict(word, violations, list(gaps), missing, evidence)
@@ -61,11 +66,21 @@ def told(verdict: Verdict) -> str:
 
 def _window(evidence: Evidence, found: Violation) -> list[str]:
     start = evidence.events[0].at if evidence.events else 0
-    inside = [event for event in evidence.events if found.start <= event.at <= found.end and _belongs(event, found)]
-    faults = [fault for fault in evidence.faults if fault.start <= found.end and fault.end >= found.start]
-    last = [f"  last fault: {fault.kind} at {(fault.start - start) / SECOND:.2f} s" for fault in faults[-3:]]
+    inside = [
+        event
+        for event in evidence.events
+        if found.start <= event.at <= found.end and _belongs(event, found)
+    ]
+    faults = [
+        fault for fault in evidence.faults if fault.start <= found.end and fault.end >= found.start
+    ]
+    last = [
+        f"  last fault: {fault.kind} at {(fault.start - start) / SECOND:.2f} s"
+        for fault in faults[-3:]
+    ]
     return last + [
-        f"  {(event.at - start) / SECOND:9.3f} {event.who:14} {event.name} {event.facts}" for event in inside[-WINDOW:]
+        f"  {(event.at - start) / SECOND:9.3f} {event.who:14} {event.name} {event.facts}"
+        for event in inside[-WINDOW:]
     ]
 
 

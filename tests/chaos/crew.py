@@ -30,8 +30,16 @@ class Member:
 
 
 class Crew:
-    def __init__(self, folder: Path, run: str, history: History, server: Server, network: Network) -> None:
-        self.folder, self.run, self.history, self.server, self.network = folder, run, history, server, network
+    def __init__(
+        self, folder: Path, run: str, history: History, server: Server, network: Network
+    ) -> None:
+        self.folder, self.run, self.history, self.server, self.network = (
+            folder,
+            run,
+            history,
+            server,
+            network,
+        )
         self.members: dict[str, Member] = {}
         self._births = 0
         self._commands: dict[str, list[str]] = {}
@@ -48,7 +56,9 @@ class Crew:
         self._start(slot)
 
     def routes(self, member: Member) -> list[str]:
-        return [name for name in self.network.routes if name.partition("-listens")[0] == member.slot]
+        return [
+            name for name in self.network.routes if name.partition("-listens")[0] == member.slot
+        ]
 
     def workers(self) -> list[Member]:
         return [member for member in self.members.values() if member.slot.startswith("worker")]
@@ -82,7 +92,9 @@ class Crew:
         self.silent(member, since, how)
 
     def silent(self, member: Member, since: int, how: str) -> None:
-        self.history.write("silent", victim=member.who, start=since, end=self.history.write("woken"), how=how)
+        self.history.write(
+            "silent", victim=member.who, start=since, end=self.history.write("woken"), how=how
+        )
 
     def restart(self, member: Member, *signals: signal.Signals) -> None:
         """As a deployment does: let it end in order, then start another one. Signals in one instant are one."""
@@ -139,7 +151,9 @@ class Crew:
             member.process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             self.history.write(
-                "problem", rule="does not end", text=f"{member.who} still runs {LIMIT:g} s after SIGTERM"
+                "problem",
+                rule="does not end",
+                text=f"{member.who} still runs {LIMIT:g} s after SIGTERM",
             )
             member.process.kill()
             member.process.wait()
@@ -150,7 +164,11 @@ class Crew:
         lines = (self.folder / f"{member.who}.log").read_text(errors="replace").strip().splitlines()
         status = member.process.returncode
         self.history.write(
-            "exited", victim=member.who, status=status, asked=asked, last=lines[-1][:300] if lines else ""
+            "exited",
+            victim=member.who,
+            status=status,
+            asked=asked,
+            last=lines[-1][:300] if lines else "",
         )
 
     def _start(self, slot: str) -> None:

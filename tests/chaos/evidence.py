@@ -8,7 +8,9 @@ from typing import Any
 from tests.chaos.history import Event
 
 SECOND = 1_000_000_000
-LEARNING = 3 * SECOND  # after which a process that was silenced has learned that its jobs are not its own any more
+LEARNING = (
+    3 * SECOND
+)  # after which a process that was silenced has learned that its jobs are not its own any more
 
 Key = tuple[str, int]  # a call, and the place of the job in it
 
@@ -73,7 +75,9 @@ class Evidence:
     effects: list[Event] = field(default_factory=list)
     problems: list[Event] = field(default_factory=list)  # what the conductor itself found wrong
     logged: list[Event] = field(default_factory=list)
-    seen: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # rare events that somebody counted
+    seen: dict[str, int] = field(
+        default_factory=lambda: defaultdict(int)
+    )  # rare events that somebody counted
     _calls: dict[str, list[Job]] = field(default_factory=dict)
     _open: dict[tuple[str, int], Run] = field(default_factory=dict)
 
@@ -85,12 +89,18 @@ class Evidence:
         """When the process ended in the middle of things: it was killed, or it ended by itself."""
         if who in self.killed:
             return self.killed[who]
-        return self.exits[who].at if who in self.exits and not self.exits[who].facts["asked"] else None
+        return (
+            self.exits[who].at if who in self.exits and not self.exits[who].facts["asked"] else None
+        )
 
     def could_not_start(self, who: str) -> bool:
         """It ended unasked, in a fault, and had not yet run or said anything."""
         event = self.exits[who]
-        if event.facts["asked"] or any(run.who == who for run in self.runs) or any(e.who == who for e in self.logged):
+        if (
+            event.facts["asked"]
+            or any(run.who == who for run in self.runs)
+            or any(e.who == who for e in self.logged)
+        ):
             return False
         return any(fault.start <= event.at <= fault.end for fault in self.faults)
 
@@ -106,7 +116,11 @@ class Evidence:
                 whole = Silence(whole.start, max(whole.end, part.end), part.how)
             else:
                 whole = part
-            if whole.start < other and run.begin < whole.end + LEARNING and whole.end - whole.start >= enough:
+            if (
+                whole.start < other
+                and run.begin < whole.end + LEARNING
+                and whole.end - whole.start >= enough
+            ):
                 return True
         return False
 
@@ -120,13 +134,22 @@ class Evidence:
     def _call(self, event: Event) -> None:
         op, lane = event.facts["op"], event.facts["lane"]
         self._calls[op] = [
-            Job((op, index), lane, event.at, spec.get("fails", 0), spec.get("odd", False), spec.get("later", False))
+            Job(
+                (op, index),
+                lane,
+                event.at,
+                spec.get("fails", 0),
+                spec.get("odd", False),
+                spec.get("later", False),
+            )
             for index, spec in enumerate(event.facts["jobs"])
         ]
         self.jobs |= {job.key: job for job in self._calls[op]}
 
     def _inserted(self, event: Event) -> None:
-        for job, id in zip(self._calls.get(event.facts["op"], []), event.facts["ids"], strict=False):
+        for job, id in zip(
+            self._calls.get(event.facts["op"], []), event.facts["ids"], strict=False
+        ):
             job.id, job.inserted = id, event.at
 
     def _ok(self, event: Event) -> None:

@@ -3,7 +3,12 @@
 from tests.chaos import process_faults, server_faults, user_faults, wire_faults
 from tests.chaos.play import Fault
 
-ALL: list[Fault] = [*process_faults.FAULTS, *server_faults.FAULTS, *wire_faults.FAULTS, *user_faults.FAULTS]
+ALL: list[Fault] = [
+    *process_faults.FAULTS,
+    *server_faults.FAULTS,
+    *wire_faults.FAULTS,
+    *user_faults.FAULTS,
+]
 BY_KIND = {fault.kind: fault for fault in ALL}
 SHORT = [  # some seconds each, for the suite: one of each family, and what each defect of the past needs
     "a worker is killed",

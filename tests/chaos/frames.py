@@ -57,7 +57,11 @@ class Cutter:
         size = head + struct.unpack_from("!I", rest, head)[0]
         if len(rest) < size:
             return None
-        if self._starting and size >= 8 and struct.unpack_from("!I", rest, 4)[0] not in (SSL_REQUEST, GSS_REQUEST):
+        if (
+            self._starting
+            and size >= 8
+            and struct.unpack_from("!I", rest, 4)[0] not in (SSL_REQUEST, GSS_REQUEST)
+        ):
             self._starting = False
         return Frame(rest[:head], rest[:size])
 

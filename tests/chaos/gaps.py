@@ -22,9 +22,13 @@ def longest(evidence: Evidence) -> Iterator[tuple[Fault, int, int]]:
     idle = list(_idle(evidence))
     for fault, until in spans(evidence):
         inside = [
-            (max(start, fault.start), min(end, until)) for start, end in idle if start < until and end > fault.start
+            (max(start, fault.start), min(end, until))
+            for start, end in idle
+            if start < until and end > fault.start
         ]
-        start, end = max(inside, key=lambda gap: gap[1] - gap[0], default=(fault.start, fault.start))
+        start, end = max(
+            inside, key=lambda gap: gap[1] - gap[0], default=(fault.start, fault.start)
+        )
         yield fault, start, end
 
 

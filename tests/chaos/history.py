@@ -27,7 +27,9 @@ class History:
         self._run = run
         self._pid = os.getpid()
         self._file = os.open(folder / f"{who}.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self._lock = threading.Lock()  # tasks write from many threads, and `n` must rise in the file as well
+        self._lock = (
+            threading.Lock()
+        )  # tasks write from many threads, and `n` must rise in the file as well
         self._n = 0
         self.write("boot")
 
@@ -35,8 +37,17 @@ class History:
         """Append an event and return its time."""
         with self._lock:
             at = time.monotonic_ns()
-            event = {"run": self._run, "who": self.who, "pid": self._pid, "n": self._n, "at": at, "ev": name}
-            os.write(self._file, (json.dumps(event | facts) + "\n").encode())  # one write: only death can cut it short
+            event = {
+                "run": self._run,
+                "who": self.who,
+                "pid": self._pid,
+                "n": self._n,
+                "at": at,
+                "ev": name,
+            }
+            os.write(
+                self._file, (json.dumps(event | facts) + "\n").encode()
+            )  # one write: only death can cut it short
             self._n += 1
             return at
 
@@ -57,7 +68,11 @@ def read(folder: Path) -> tuple[list[Event], list[str]]:
         if torn > 1 or not own or own[-1].name != "bye":
             unfinished.append(path.stem)
     gone = {event.facts["victim"] for event in events if event.name in ("killed", "exited")}
-    gaps += [f"{who}: its history has no end, and nobody saw it die" for who in unfinished if who not in gone]
+    gaps += [
+        f"{who}: its history has no end, and nobody saw it die"
+        for who in unfinished
+        if who not in gone
+    ]
     written = {event.who for event in events}
     spawned = {event.facts["victim"] for event in events if event.name == "spawned"}
     gaps += [f"{who}: it wrote nothing, and nobody saw it die" for who in spawned - written - gone]
@@ -73,7 +88,9 @@ def _lines(path: Path) -> tuple[list[Event], int]:
             torn += 1
             continue
         del facts["run"], facts["pid"]
-        events.append(Event(facts.pop("who"), facts.pop("n"), facts.pop("at"), facts.pop("ev"), facts))
+        events.append(
+            Event(facts.pop("who"), facts.pop("n"), facts.pop("at"), facts.pop("ev"), facts)
+        )
     return events, torn
 
 

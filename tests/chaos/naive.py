@@ -59,8 +59,12 @@ class Naive:
                     self.run(*claimed)
                     connection.execute(finish, [claimed[0]])
 
-    def run(self, id: int, fence: int, lock: str | None, attempts: int, args: dict[str, Any]) -> None:
-        context = SimpleNamespace(job=SimpleNamespace(fence=fence, lock=lock, attempts=attempts - 1))
+    def run(
+        self, id: int, fence: int, lock: str | None, attempts: int, args: dict[str, Any]
+    ) -> None:
+        context = SimpleNamespace(
+            job=SimpleNamespace(fence=fence, lock=lock, attempts=attempts - 1)
+        )
         with Attempt(context, args["op"], args["index"]):  # type: ignore[arg-type]
             time.sleep(min(args["seconds"], 0.05))
 

@@ -44,7 +44,11 @@ ALWAYS = (
 
 
 FAMILY = 20  # more kinds of faults than these come of a run of all
-LONG_RUN = ["a lane was halted", "the end of a stale attempt was refused", "runs of an attempt that was taken over"]
+LONG_RUN = [
+    "a lane was halted",
+    "the end of a stale attempt was refused",
+    "runs of an attempt that was taken over",
+]
 
 
 class Fault(NamedTuple):
@@ -59,9 +63,21 @@ class Play:
     """What faults may use: the server, the network, the crew, dice, and `hold`, which lets the play go on meanwhile."""
 
     def __init__(
-        self, server: Server, network: Network, crew: Crew, history: History, seed: str, stalled: float
+        self,
+        server: Server,
+        network: Network,
+        crew: Crew,
+        history: History,
+        seed: str,
+        stalled: float,
     ) -> None:
-        self.server, self.network, self.crew, self.history, self.stalled = server, network, crew, history, stalled
+        self.server, self.network, self.crew, self.history, self.stalled = (
+            server,
+            network,
+            crew,
+            history,
+            stalled,
+        )
         self.dice = random.Random(seed)
         self.calls = 0
         self.pooler: Pooler | None = None
@@ -77,7 +93,10 @@ class Play:
     def await_jobs(self, count: int) -> None:
         """Go on when so many have ended."""
         deadline = time.monotonic() + DRAINED_WITHIN
-        while self.query("SELECT count(*) FROM finished_jobs")[0][0] < count and time.monotonic() < deadline:
+        while (
+            self.query("SELECT count(*) FROM finished_jobs")[0][0] < count
+            and time.monotonic() < deadline
+        ):
             self.hold(0.1)
 
     def query(self, statement: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
@@ -92,12 +111,16 @@ class Play:
         self.calls += 1
         return f"conductor/{self.calls}"
 
-    def defer(self, seconds: float, lane: str | None = None, queueing_lock: str | None = None) -> int:
+    def defer(
+        self, seconds: float, lane: str | None = None, queueing_lock: str | None = None
+    ) -> int:
         """A job that somebody defers beside the producers; its id. Lanes of the producers are theirs alone."""
         op = self.op()
         self.history.write("call", op=op, lane=lane, jobs=[{}])
         args = Jsonb({"op": op, "index": 0, "seconds": seconds, "fails": 0})
-        [(id,)] = self.query("SELECT defer('step', %s, lock => %s, queueing_lock => %s)", args, lane, queueing_lock)
+        [(id,)] = self.query(
+            "SELECT defer('step', %s, lock => %s, queueing_lock => %s)", args, lane, queueing_lock
+        )
         self.history.write("inserted", op=op, ids=[id])
         self.history.write("ok", op=op)
         return int(id)
@@ -110,7 +133,9 @@ class Play:
         try:
             with self.server.connect() as connection:
                 connection.execute("SET lock_timeout = '200ms'")
-                lanes = connection.execute("SELECT lock FROM lanes WHERE stopped = 'halted'").fetchall()
+                lanes = connection.execute(
+                    "SELECT lock FROM lanes WHERE stopped = 'halted'"
+                ).fetchall()
                 for (lock,) in lanes:
                     connection.execute("SELECT resume_lane(%s)", [lock])
                     self.seen("a lane was halted")
@@ -127,7 +152,9 @@ class Play:
         end = time.monotonic_ns()
         self.probe(fault.kind)
         bound = fault.away + MOVING_WITHIN
-        self.history.write("fault", kind=fault.kind, start=start, end=end, bound=bound, shows=fault.shows)
+        self.history.write(
+            "fault", kind=fault.kind, start=start, end=end, bound=bound, shows=fault.shows
+        )
 
     def probe(self, kind: str) -> None:
         """The fault is over, by every way to the server; else it would colour the next ones."""
@@ -136,7 +163,9 @@ class Play:
             while not self._is_open(slot):
                 if time.monotonic() > deadline:
                     self.history.write(
-                        "problem", rule="the harness", text=f"{slot} has no way to the server after: {kind}"
+                        "problem",
+                        rule="the harness",
+                        text=f"{slot} has no way to the server after: {kind}",
                     )
                     return
                 time.sleep(0.05)
@@ -162,10 +191,20 @@ class Play:
         self._rows("left", LEFT)
         self.crew.dismiss(self.crew.workers())
         self._rows("final", FINAL)
-        for lock, reason in self.query("SELECT lock, reason FROM lane_audit WHERE operation = 'reconcile'"):
-            self.history.write("problem", rule="repaired", text=f"lane {lock} slept until the net found it: {reason}")
+        for lock, reason in self.query(
+            "SELECT lock, reason FROM lane_audit WHERE operation = 'reconcile'"
+        ):
+            self.history.write(
+                "problem",
+                rule="repaired",
+                text=f"lane {lock} slept until the net found it: {reason}",
+            )
         for lock, state in self.query("SELECT lock, state::text FROM lanes"):
-            self.history.write("problem", rule="stuck", text=f"lane {lock} is {state} in the end, and there is no job")
+            self.history.write(
+                "problem",
+                rule="stuck",
+                text=f"lane {lock} is {state} in the end, and there is no job",
+            )
 
     def _rows(self, event: str, statement: LiteralString) -> None:
         with self.server.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
@@ -194,7 +233,13 @@ class Setup:
     def command(self) -> list[str]:
         if self.worker != WORKER:
             return list(self.worker)
-        return [*self.worker, "--heartbeat", str(self.heartbeat), "--stalled-after", str(self.stalled)]
+        return [
+            *self.worker,
+            "--heartbeat",
+            str(self.heartbeat),
+            "--stalled-after",
+            str(self.stalled),
+        ]
 
     @property
     def excuse(self) -> float:
@@ -203,20 +248,28 @@ class Setup:
 
 
 def perform(
-    folder: Path, seed: str, faults: Sequence[Fault], seconds: float | None = None, setup: Setup | None = None
+    folder: Path,
+    seed: str,
+    faults: Sequence[Fault],
+    seconds: float | None = None,
+    setup: Setup | None = None,
 ) -> None:
     """Inflict the faults in their order, or in one by chance until the seconds are over. What happened stands in `folder`."""
     setup = setup or Setup()
     history = History(folder, seed, "conductor")
     required = [*setup.required]
-    if seconds is not None and seconds >= sum(fault.seconds + 3 * setup.pause for fault in faults):  # enough for each
+    if seconds is not None and seconds >= sum(
+        fault.seconds + 3 * setup.pause for fault in faults
+    ):  # enough for each
         required += [*(fault.kind for fault in faults), *(LONG_RUN if len(faults) > FAMILY else ())]
     history.write("settings", excuse=setup.excuse, max_lost=MAX_LOST, required=required, seed=seed)
     with ExitStack() as stack:
         server = stack.enter_context(Server(bin_dir=setup.bin_dir, settings=setup.settings))
         migrate(server.dsn)
         setup.prepare(server)
-        network = stack.enter_context(Network(lambda: server.port, lambda what: history.write("seen", what=what)))
+        network = stack.enter_context(
+            Network(lambda: server.port, lambda what: history.write("seen", what=what))
+        )
         crew = Crew(folder, seed, history, server, network)
         stack.callback(crew.close)
         play = Play(server, network, crew, history, seed, setup.stalled)

@@ -39,14 +39,18 @@ class Pooler:
         self._folder = Path(tempfile.mkdtemp(prefix="inturn-chaos-pooler-"))
         self._folder.chmod(0o777)  # it refuses to run as root, and writes its files there
         self._config = self._folder / "config"
-        self._config.write_text(SETTINGS.format(server=server.port, own=self.port, folder=self._folder))
+        self._config.write_text(
+            SETTINGS.format(server=server.port, own=self.port, folder=self._folder)
+        )
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         """As docs/outages.md tells whoever has a pooler: its role has the isolation level that workers need."""
         with self._server.connect() as connection:
             connection.execute("CREATE ROLE pooled SUPERUSER LOGIN")
-            connection.execute("ALTER ROLE pooled SET default_transaction_isolation = 'read committed'")
+            connection.execute(
+                "ALTER ROLE pooled SET default_transaction_isolation = 'read committed'"
+            )
         self.start()
         return self
 

@@ -43,7 +43,9 @@ def _stop(play: Play, seconds: float) -> None:
 
 
 def deploy(play: Play) -> None:
-    signals = play.dice.choice([(signal.SIGTERM,), (signal.SIGHUP,), (signal.SIGTERM, signal.SIGTERM)])
+    signals = play.dice.choice(
+        [(signal.SIGTERM,), (signal.SIGHUP,), (signal.SIGTERM, signal.SIGTERM)]
+    )
     play.crew.restart(play.dice.choice(play.crew.workers()), *signals)
     play.hold(1)
 

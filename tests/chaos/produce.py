@@ -20,7 +20,11 @@ from tests.chaos.work import app, history, step, stroll
 
 BACKLOG = 60  # so many jobs may wait before the producer slows down
 RESERVE = 48  # so many of low priority wait always: a worker that does nothing has a reason to give
-SLOW, LONG, IDLE = 0.4, 7.0, 0.3  # seconds of a few jobs; a long one outlives an outage and a heartbeat
+SLOW, LONG, IDLE = (
+    0.4,
+    7.0,
+    0.3,
+)  # seconds of a few jobs; a long one outlives an outage and a heartbeat
 WAITING = """
 SELECT count(*) FILTER (WHERE priority = 0), count(*) FILTER (WHERE priority < 0) FROM inturn.jobs WHERE status <> 'scheduled'
 """
@@ -54,7 +58,9 @@ class Producer:
 
     def lane(self) -> str | None:
         hot = self.lanes[:2]
-        return self.dice.choice([None, None, self.dice.choice(hot), *self.dice.sample(self.lanes, 3)])
+        return self.dice.choice(
+            [None, None, self.dice.choice(hot), *self.dice.sample(self.lanes, 3)]
+        )
 
     def specs(self, lane: str | None) -> list[Spec]:
         """What jobs a call defers: most are quick and succeed."""
@@ -98,7 +104,9 @@ class Producer:
         try:
             connection = self.connected()
             connection.execute("BEGIN")
-            ids = step.configure(lock=lane, connection=connection).batch_defer(*arguments(op, specs))
+            ids = step.configure(lock=lane, connection=connection).batch_defer(
+                *arguments(op, specs)
+            )
             history().write("inserted", op=op, ids=[int(id) for id in ids])
             if self.dice.random() < 0.2:
                 time.sleep(self.dice.random() * 0.15)
@@ -136,7 +144,9 @@ class Producer:
         specs: list[Spec] = [{"seconds": IDLE, "fails": 0}] * RESERVE
         self.call(op, None, specs)
         try:
-            ids = step.configure(priority=-1, connection=self.connected()).batch_defer(*arguments(op, specs))
+            ids = step.configure(priority=-1, connection=self.connected()).batch_defer(
+                *arguments(op, specs)
+            )
         except TROUBLE as error:
             self.drop()
             self.unclear(op, error)
@@ -154,7 +164,13 @@ class Producer:
         cause = error.__cause__ if isinstance(error.__cause__, psycopg.Error) else error
         state = getattr(cause, "sqlstate", None)
         took = time.monotonic() - self.tired
-        history().write(answer, op=op, took=round(took, 2), state=state, why=f"{type(error).__name__}: {error}"[:200])
+        history().write(
+            answer,
+            op=op,
+            took=round(took, 2),
+            state=state,
+            why=f"{type(error).__name__}: {error}"[:200],
+        )
         if state == "25006":
             history().write("seen", what="a session was read-only")
         time.sleep(0.1)
@@ -175,7 +191,9 @@ class Producer:
         try:
             while not self.stopping:
                 row = (
-                    self.connected().execute("SELECT count(*) FROM inturn.jobs WHERE status <> 'scheduled'").fetchone()
+                    self.connected()
+                    .execute("SELECT count(*) FROM inturn.jobs WHERE status <> 'scheduled'")
+                    .fetchone()
                 )
                 if row is None or row[0] < BACKLOG:
                     return
@@ -186,7 +204,10 @@ class Producer:
 
 
 def arguments(op: str, specs: list[Spec]) -> list[dict[str, Any]]:
-    return [{"op": op, "index": n, "seconds": spec["seconds"], "fails": spec["fails"]} for n, spec in enumerate(specs)]
+    return [
+        {"op": op, "index": n, "seconds": spec["seconds"], "fails": spec["fails"]}
+        for n, spec in enumerate(specs)
+    ]
 
 
 @contextlib.contextmanager

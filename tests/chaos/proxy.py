@@ -121,7 +121,9 @@ class Route:
         self._links.add(link)
         cutters = Cutter(is_client=True), Cutter(is_client=False)
         pumps = [asyncio.create_task(self._pump(link, cutters, up)) for up in (True, False)]
-        await asyncio.wait([*pumps, asyncio.create_task(link.ended.wait())], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            [*pumps, asyncio.create_task(link.ended.wait())], return_when=asyncio.FIRST_COMPLETED
+        )
         if link.is_deaf:
             await link.ended.wait()
         link.reset()
@@ -135,7 +137,10 @@ class Route:
                 if self.weather.delay:
                     await asyncio.sleep(self.weather.delay)
                 await self._thaw.wait()
-                out = [self._up(link, cutters, f) if up else self._down(link, f) for f in cutters[not up].feed(data)]
+                out = [
+                    self._up(link, cutters, f) if up else self._down(link, f)
+                    for f in cutters[not up].feed(data)
+                ]
                 if link.is_deaf:
                     self._note_swallowed(link)
                 elif any(out):
@@ -175,7 +180,9 @@ class Route:
             return self._cut(link, frame)
         purpose = link.talk.answered
         link.talk.replies(frame)
-        if purpose is None or not any(trap.purpose == purpose and trap.lost == "reply" for trap in self.weather.traps):
+        if purpose is None or not any(
+            trap.purpose == purpose and trap.lost == "reply" for trap in self.weather.traps
+        ):
             return b"" if link.ended.is_set() else frame.raw
         if frame.kind == b"Z":  # only now it has surely committed
             trap = self._sprung(purpose, "reply")
@@ -190,7 +197,9 @@ class Route:
         self.weather.cuts_a_frame = False
         self._note("a connection was reset in the middle of a message")
         link.near[1].write(frame.raw[: len(frame.raw) // 2])
-        asyncio.get_running_loop().call_later(0.05, link.reset)  # what was written is on its way by then
+        asyncio.get_running_loop().call_later(
+            0.05, link.reset
+        )  # what was written is on its way by then
         link.is_deaf = link.has_swallowed = True  # and that is no half-open connection
         return b""
 

@@ -22,7 +22,9 @@ def counted(evidence: Evidence) -> dict[str, int]:
         died = evidence.killed.get(run.who)
         counts["a worker was killed in the middle of a job"] += died is not None and run.end is None
         job = evidence.jobs.get(run.key)
-        counts["a job was tried again after it raised"] += run.attempt > 1 and job is not None and job.fails > 0
+        counts["a job was tried again after it raised"] += (
+            run.attempt > 1 and job is not None and job.fails > 0
+        )
     enough = evidence.settings["excuse"] * SECOND
     for silences in evidence.silences.values():
         for silence in silences:
@@ -33,10 +35,16 @@ def counted(evidence: Evidence) -> dict[str, int]:
     counts["a call had no clear answer"] = len(
         {job.key[0] for job in evidence.jobs.values() if job.answer == "unknown"}
     )
-    counts["a call was rolled back"] = len({job.key[0] for job in evidence.jobs.values() if job.answer == "fail"})
-    counts["an odd row was ended"] = sum(job.odd and bool(evidence.finals[job.key]) for job in evidence.jobs.values())
+    counts["a call was rolled back"] = len(
+        {job.key[0] for job in evidence.jobs.values() if job.answer == "fail"}
+    )
+    counts["an odd row was ended"] = sum(
+        job.odd and bool(evidence.finals[job.key]) for job in evidence.jobs.values()
+    )
     counts["runs of an attempt that was taken over"] = _zombies(evidence)
-    counts["a worker could not start in a fault"] = sum(map(evidence.could_not_start, evidence.exits))
+    counts["a worker could not start in a fault"] = sum(
+        map(evidence.could_not_start, evidence.exits)
+    )
     for fault in evidence.faults:
         counts[fault.kind] += 1
     return dict(counts)
@@ -44,7 +52,9 @@ def counted(evidence: Evidence) -> dict[str, int]:
 
 def _late_commits(evidence: Evidence) -> int:
     """A job that was inserted first and committed last: the lane had gone on with a higher id."""
-    started: dict[str, tuple[int, int]] = {}  # the highest id that was started in each lane, and when
+    started: dict[
+        str, tuple[int, int]
+    ] = {}  # the highest id that was started in each lane, and when
     late = 0
     runs = sorted(evidence.runs, key=lambda run: run.begin)
     for run in runs:
@@ -59,4 +69,6 @@ def _late_commits(evidence: Evidence) -> int:
 
 def _zombies(evidence: Evidence) -> int:
     last: dict[tuple[str, int], Run] = {run.key: run for run in evidence.runs}
-    return sum(run is not last[run.key] and (run.end or 0) > last[run.key].begin for run in evidence.runs)
+    return sum(
+        run is not last[run.key] and (run.end or 0) > last[run.key].begin for run in evidence.runs
+    )

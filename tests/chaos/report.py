@@ -18,7 +18,9 @@ def report(verdict: Verdict) -> str:
     for fault, until in spans(evidence):
         row = rows[fault.kind]
         row[0] += 1
-        row[1] += bisect.bisect_left(operations, until) - bisect.bisect_left(operations, fault.start)
+        row[1] += bisect.bisect_left(operations, until) - bisect.bisect_left(
+            operations, fault.start
+        )
         row[2] += sum(fault.start <= found.start < until for found in verdict.violations)
     for fault, start, end in longest(evidence):
         rows[fault.kind][3] = max(rows[fault.kind][3], end - start)
@@ -34,7 +36,11 @@ def report(verdict: Verdict) -> str:
     said = f"jobs {len(evidence.jobs)}, runs {len(evidence.runs)}, violations {len(verdict.violations)}"
     lines += ["", f"{said}, verdict {verdict.word}", "", "sometimes:"]
     kinds = {fault.kind for fault in evidence.faults}
-    lines += [f"  {count:7} {name}" for name, count in sorted(counted(evidence).items()) if name not in kinds]
+    lines += [
+        f"  {count:7} {name}"
+        for name, count in sorted(counted(evidence).items())
+        if name not in kinds
+    ]
     drained = [event.facts["seconds"] for event in evidence.events if event.name == "drained"]
     lines += [f"drained {drained[0]} s after the last fault"] if drained else []
     return "\n".join(lines)

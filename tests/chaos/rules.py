@@ -9,7 +9,9 @@ from tests.chaos.evidence import SECOND, Evidence, Job, Key, Run
 from tests.chaos.gaps import longest
 
 FOR_EVER = 2**63
-REPORTING = 15 * SECOND  # generous: how long the end of a task may wait to be reported, through an outage
+REPORTING = (
+    15 * SECOND
+)  # generous: how long the end of a task may wait to be reported, through an outage
 
 
 class Violation(NamedTuple):
@@ -22,7 +24,11 @@ class Violation(NamedTuple):
 
 
 def _at_job(evidence: Evidence, rule: str, key: Key, text: str) -> Violation:
-    times = [event.at for event in evidence.events if (event.facts.get("op"), event.facts.get("index", key[1])) == key]
+    times = [
+        event.at
+        for event in evidence.events
+        if (event.facts.get("op"), event.facts.get("index", key[1])) == key
+    ]
     job = evidence.jobs.get(key)
     return Violation(rule, f"job {_name(job, key)} {text}", min(times, default=0), max(times, default=0),
                      job.lane if job else None, (key,))  # fmt: skip
@@ -59,7 +65,12 @@ def lost(evidence: Evidence) -> Iterator[Violation]:
     left = {(row["op"], row["index"]) for row in evidence.left}
     for job in evidence.jobs.values():
         if job.answer == "ok" and job.key not in evidence.finals and job.key not in left:
-            yield _at_job(evidence, "lost", job.key, "was acknowledged, and there is no trace of it in the end")
+            yield _at_job(
+                evidence,
+                "lost",
+                job.key,
+                "was acknowledged, and there is no trace of it in the end",
+            )
 
 
 def ghosts(evidence: Evidence) -> Iterator[Violation]:
@@ -75,7 +86,9 @@ def ghosts(evidence: Evidence) -> Iterator[Violation]:
     whole = {key[0] for key in there}
     for job in evidence.jobs.values():
         if job.answer == "unknown" and job.key[0] in whole and job.key not in there:
-            yield _at_job(evidence, "half a call", job.key, "is missing, and other jobs of its call are there")
+            yield _at_job(
+                evidence, "half a call", job.key, "is missing, and other jobs of its call are there"
+            )
 
 
 # ---------------------------------------------------------------- one at a time, and in order
@@ -88,7 +101,12 @@ def overlaps(evidence: Evidence) -> Iterator[Violation]:
         for run in runs:
             for before, end in under_way:
                 if end > run.begin and not evidence.silenced(before, run.begin):
-                    yield _between("overlap", f"lane {lane}: {_run(run)} began while {_run(before)} ran", before, run)
+                    yield _between(
+                        "overlap",
+                        f"lane {lane}: {_run(run)} began while {_run(before)} ran",
+                        before,
+                        run,
+                    )
             ends = [(before, end) for before, end in under_way if end > run.begin]
             under_way = [*ends, (run, _over(evidence, run))]
 
@@ -115,7 +133,9 @@ def disorder(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _disorder(lane: str, ordered: list[tuple[Job, Run]]) -> Iterator[Violation]:
-    earliest: tuple[int, Job, Run] | None = None  # of those that started later: the one that was committed first
+    earliest: tuple[int, Job, Run] | None = (
+        None  # of those that started later: the one that was committed first
+    )
     siblings: dict[str, int] = {}  # of those that started later: the first place in each call
     for job, run in reversed(ordered):
         if earliest is not None and earliest[0] < job.called:
@@ -124,7 +144,10 @@ def _disorder(lane: str, ordered: list[tuple[Job, Run]]) -> Iterator[Violation]:
         op, place = job.key
         if siblings.get(op, place) < place:
             yield _between(
-                "order", f"lane {lane}: {_run(run)} started before an earlier job of the same call", run, run
+                "order",
+                f"lane {lane}: {_run(run)} started before an earlier job of the same call",
+                run,
+                run,
             )
         siblings[op] = min(siblings.get(op, place), place)
         committed = job.committed if job.committed is not None else FOR_EVER
@@ -140,7 +163,10 @@ def overtaken(evidence: Evidence) -> Iterator[Violation]:
             begun.add(before.key)
             if run.key in begun and run.key != before.key:
                 yield _between(
-                    "overtaken", f"lane {lane}: {_run(before)} started between attempts of {_run(run)}", before, run
+                    "overtaken",
+                    f"lane {lane}: {_run(before)} started between attempts of {_run(run)}",
+                    before,
+                    run,
                 )
 
 
@@ -155,7 +181,9 @@ def fences(evidence: Evidence) -> Iterator[Violation]:
             if latest is None or run.fence > latest.fence:
                 latest = run
             elif not evidence.silenced(run, latest.begin):
-                yield _between("fence", f"lane {lane}: {_run(run)} began after {_run(latest)}", latest, run)
+                yield _between(
+                    "fence", f"lane {lane}: {_run(run)} began after {_run(latest)}", latest, run
+                )
     for runs in _runs_of_jobs(evidence).values():
         for before, run in itertools.pairwise(runs):
             if before.attempt >= run.attempt:
@@ -177,7 +205,11 @@ def _excused(evidence: Evidence, before: Run, run: Run) -> bool:
     if before.how == "raised":
         return True
     died = evidence.died(before.who)
-    if died is not None and died < run.begin and (before.end is None or died < before.end + REPORTING):
+    if (
+        died is not None
+        and died < run.begin
+        and (before.end is None or died < before.end + REPORTING)
+    ):
         return True  # it may have been killed after the end of the task, and before it could report
     return evidence.silenced(before, run.begin)
 
@@ -186,12 +218,19 @@ def ended_wrongly(evidence: Evidence) -> Iterator[Violation]:
     runs = _runs_of_jobs(evidence)
     for key, ends in evidence.finals.items():
         if len(ends) > 1:
-            yield _at_job(evidence, "ended twice", key, f"ended {len(ends)} times: {[end['status'] for end in ends]}")
+            yield _at_job(
+                evidence,
+                "ended twice",
+                key,
+                f"ended {len(ends)} times: {[end['status'] for end in ends]}",
+            )
         for problem in _wrong_ends(evidence, key, ends, runs.get(key, [])):
             yield _at_job(evidence, "wrong end", key, problem)
 
 
-def _wrong_ends(evidence: Evidence, key: Key, ends: list[dict[str, object]], runs: list[Run]) -> Iterator[str]:
+def _wrong_ends(
+    evidence: Evidence, key: Key, ends: list[dict[str, object]], runs: list[Run]
+) -> Iterator[str]:
     job = evidence.jobs.get(key)
     for end in ends:
         status, fence = end["status"], end["fence"]
@@ -220,7 +259,11 @@ def _not_succeeded(runs: list[Run], fence: object) -> Iterator[str]:
 
 def _may_fail(evidence: Evidence, job: Job, runs: list[Run]) -> bool:
     """It was told to, or so many of its processes really were lost."""
-    bad = [run for run in runs if run.how == "raised" or evidence.died(run.who) or evidence.silences[run.who]]
+    bad = [
+        run
+        for run in runs
+        if run.how == "raised" or evidence.died(run.who) or evidence.silences[run.who]
+    ]
     return job.fails > 0 or len(bad) >= evidence.settings["max_lost"]
 
 
@@ -228,13 +271,19 @@ def effects(evidence: Evidence) -> Iterator[Violation]:
     """What a fenced store accepted rises by fence; and a job that succeeded has had its effect."""
     accepted: set[int] = set()
     latest: dict[str, int] = {}
-    for event in sorted(evidence.effects, key=lambda event: (str(event.facts["lane"]), event.facts["place"])):
+    for event in sorted(
+        evidence.effects, key=lambda event: (str(event.facts["lane"]), event.facts["place"])
+    ):
         lane, fence = event.facts["lane"], event.facts["fence"]
         if not event.facts["accepted"]:
             continue
         if fence < latest.get(lane, 0):
             yield Violation(
-                "effect", f"lane {lane}: fence {fence} was accepted after {latest[lane]}", event.at, event.at, lane
+                "effect",
+                f"lane {lane}: fence {fence} was accepted after {latest[lane]}",
+                event.at,
+                event.at,
+                lane,
             )
         latest[lane] = fence
         accepted.add(fence)
@@ -242,8 +291,18 @@ def effects(evidence: Evidence) -> Iterator[Violation]:
     for key, ends in evidence.finals.items():
         job = evidence.jobs.get(key)
         for end in ends:
-            if job and job.lane in lanes_with_effects and end["status"] == "succeeded" and end["fence"] not in accepted:
-                yield _at_job(evidence, "effect", key, f"succeeded by fence {end['fence']}, whose effect was refused")
+            if (
+                job
+                and job.lane in lanes_with_effects
+                and end["status"] == "succeeded"
+                and end["fence"] not in accepted
+            ):
+                yield _at_job(
+                    evidence,
+                    "effect",
+                    key,
+                    f"succeeded by fence {end['fence']}, whose effect was refused",
+                )
 
 
 # ---------------------------------------------------------------- nobody ends by himself, nothing stands still
@@ -252,19 +311,25 @@ def effects(evidence: Evidence) -> Iterator[Violation]:
 def processes(evidence: Evidence) -> Iterator[Violation]:
     """Nobody ends unasked, but for one that could not even start in the middle of a fault: whoever started it sees that."""
     for who, event in evidence.exits.items():
-        if (event.facts["status"] != 0 or not event.facts["asked"]) and not evidence.could_not_start(who):
+        if (
+            event.facts["status"] != 0 or not event.facts["asked"]
+        ) and not evidence.could_not_start(who):
             text = f"{who} ended with status {event.facts['status']}: {event.facts.get('last', '')}"
             yield Violation("a process ended", text, event.at, event.at)
     for run in evidence.runs:
         if run.end is None and evidence.died(run.who) is None:
-            yield _between("never ended", f"{_run(run)} neither ended nor did its process", run, run)
+            yield _between(
+                "never ended", f"{_run(run)} neither ended nor did its process", run, run
+            )
 
 
 def liveness(evidence: Evidence) -> Iterator[Violation]:
     for event in evidence.problems:
         yield Violation(event.facts["rule"], event.facts["text"], event.at, event.at)
     for row in evidence.left:
-        yield _at_job(evidence, "stuck", (row["op"], row["index"]), f"is left in the end: {row['state']}")
+        yield _at_job(
+            evidence, "stuck", (row["op"], row["index"]), f"is left in the end: {row['state']}"
+        )
 
 
 def standstill(evidence: Evidence) -> Iterator[Violation]:

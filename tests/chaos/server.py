@@ -46,7 +46,9 @@ def free_port() -> int:
 
 
 class Server:
-    def __init__(self, *, bin_dir: Path | None = None, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, bin_dir: Path | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
         self.port = free_port()
         self._settings = {**SETTINGS, **(settings or {})}
         self._account = server_account()
@@ -57,7 +59,13 @@ class Server:
 
     def __enter__(self) -> Self:
         self._account.take(self._folder)
-        options = ["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--username=postgres"]
+        options = [
+            "--no-sync",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--username=postgres",
+        ]
         self._account.run([self._binaries / "initdb", *options, "-D", self._folder / "data"])
         self.start()
         return self
@@ -97,7 +105,11 @@ class Server:
             self._process = None
 
     def _launched(self) -> subprocess.Popen[bytes]:
-        place = {"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": ""}
+        place = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+        }
         options = [f"--{name}={value}" for name, value in {**self._settings, **place}.items()]
         return subprocess.Popen(
             [self._binaries / "postgres", "-D", self._folder / "data", *options],

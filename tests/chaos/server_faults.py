@@ -55,7 +55,9 @@ def terminate_backends(play: Play) -> None:
 
 def crash_a_backend(play: Play) -> None:
     """The server ends all others and recovers."""
-    [(pid,)] = play.query("SELECT pid FROM pg_stat_activity WHERE application_name = 'inturn worker' LIMIT 1")
+    [(pid,)] = play.query(
+        "SELECT pid FROM pg_stat_activity WHERE application_name = 'inturn worker' LIMIT 1"
+    )
     os.kill(pid, signal.SIGKILL)
     play.hold(1)
     play.server.start()
@@ -90,11 +92,29 @@ def with_setting(play: Play, setting: str, seconds: float) -> None:
 
 
 FAULTS = [
-    Fault("the server restarts, fast", restart("fast"), 3, ("the server was restarted: fast", OUTAGE)),
-    Fault("the server restarts, immediate", restart("immediate"), 3, ("the server was restarted: immediate", OUTAGE)),
-    Fault("the server is killed and restarts", restart("kill"), 3, ("the server was restarted: kill", OUTAGE)),
+    Fault(
+        "the server restarts, fast", restart("fast"), 3, ("the server was restarted: fast", OUTAGE)
+    ),
+    Fault(
+        "the server restarts, immediate",
+        restart("immediate"),
+        3,
+        ("the server was restarted: immediate", OUTAGE),
+    ),
+    Fault(
+        "the server is killed and restarts",
+        restart("kill"),
+        3,
+        ("the server was restarted: kill", OUTAGE),
+    ),
     Fault("the server is away for 3 s", outage, 7, (OUTAGE,), 3),
-    Fault("the server is away for longer than a heartbeat", long_outage, STALLED + 8, (OUTAGE,), STALLED + 3),
+    Fault(
+        "the server is away for longer than a heartbeat",
+        long_outage,
+        STALLED + 8,
+        (OUTAGE,),
+        STALLED + 3,
+    ),
     Fault("three outages in a row", outages_in_a_row, 8, (OUTAGE,), 6),
     Fault("all sessions are ended", terminate_backends, 3, (OUTAGE,)),
     Fault("a backend crashes", crash_a_backend, 4, (OUTAGE,)),

@@ -10,7 +10,10 @@ from tests.chaos.play import Setup, perform
 from tests.chaos.report import report
 
 SEED = "short"
-HEARTBEAT, STALLED = 0.7, 4.0  # seconds; shorter ones would find a machine that is busy, and not a defect
+HEARTBEAT, STALLED = (
+    0.7,
+    4.0,
+)  # seconds; shorter ones would find a machine that is busy, and not a defect
 
 
 def test_nothing_is_lost_repeated_or_out_of_order_whatever_fails(

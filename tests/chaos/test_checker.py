@@ -30,7 +30,13 @@ class Story:
         return self
 
     def defer(
-        self, at: float, op: str, answer: str = "ok", lane: str | None = "L", ids: tuple[int, ...] = (1,), **spec: Any
+        self,
+        at: float,
+        op: str,
+        answer: str = "ok",
+        lane: str | None = "L",
+        ids: tuple[int, ...] = (1,),
+        **spec: Any,
     ) -> Self:
         self.tell(at, "p", "call", op=op, lane=lane, jobs=[spec] * len(ids))
         self.tell(at + 0.01, "p", "inserted", op=op, ids=list(ids))
@@ -42,7 +48,15 @@ class Story:
     ) -> Self:  # fmt: skip
         self.tell(start, who, "begin", op=op, index=index, lane=lane, attempt=attempt, fence=fence)
         if end is not None:
-            self.tell(end - 0.001, who, "effect", lane=lane, fence=fence, accepted=accepted, place=int(end * 1000))
+            self.tell(
+                end - 0.001,
+                who,
+                "effect",
+                lane=lane,
+                fence=fence,
+                accepted=accepted,
+                place=int(end * 1000),
+            )
             self.tell(end, who, "end", op=op, index=index, lane=lane, fence=fence, how=how)
         return self
 
@@ -71,7 +85,13 @@ def sound() -> Story:
 
 def second_attempt(how: str = "ok") -> Story:
     """One job that runs twice."""
-    return Story().defer(1, "one").run(3, 4, "one", 11, how=how).run(6, 7, "one", 12, "b", attempt=2).final("one", 12)
+    return (
+        Story()
+        .defer(1, "one")
+        .run(3, 4, "one", 11, how=how)
+        .run(6, 7, "one", 12, "b", attempt=2)
+        .final("one", 12)
+    )
 
 
 def idle(bound: float = 10) -> Story:
@@ -203,11 +223,18 @@ def test_a_sound_history_is_valid(story: Story) -> None:
 @pytest.mark.parametrize(("story", "rule"), FORGED.values(), ids=list(FORGED))
 def test_a_forged_history_is_invalid_by_its_rule(story: Story, rule: str) -> None:
     verdict = story.verdict()
-    assert (verdict.word, rule in {found.rule for found in verdict.violations}) == ("invalid", True), told(verdict)
+    assert (verdict.word, rule in {found.rule for found in verdict.violations}) == (
+        "invalid",
+        True,
+    ), told(verdict)
 
 
 def test_each_rule_is_broken_by_a_forged_history() -> None:
-    silent = [rule.__name__ for rule in RULES if not any(_flags(rule, story) for story, _ in FORGED.values())]
+    silent = [
+        rule.__name__
+        for rule in RULES
+        if not any(_flags(rule, story) for story, _ in FORGED.values())
+    ]
     assert silent == []
 
 
@@ -225,12 +252,18 @@ def test_a_run_in_which_a_listed_event_never_occurred_does_not_pass() -> None:
     story = sound()
     story.events[0].facts["required"] = ["a worker was killed in the middle of a job"]
     verdict = story.verdict()
-    assert (verdict.word, verdict.missing, verdict.passes) == ("valid", story.events[0].facts["required"], False)
+    assert (verdict.word, verdict.missing, verdict.passes) == (
+        "valid",
+        story.events[0].facts["required"],
+        False,
+    )
 
 
 def test_so_does_a_run_with_a_fault_that_never_showed() -> None:
     facts = {"kind": "an odd row", "start": 0, "end": SECOND, "shows": ["an odd row was ended"]}
-    assert sound().tell(1, "conductor", "fault", **facts).verdict().missing == ["an odd row was ended"]
+    assert sound().tell(1, "conductor", "fault", **facts).verdict().missing == [
+        "an odd row was ended"
+    ]
 
 
 # ---------------------------------------------------------------- histories with gaps
@@ -305,7 +338,11 @@ def test_the_checker_imports_nothing_but_itself_and_the_standard_library() -> No
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
             own = {f"tests.chaos.{other}" for other in JUDGE}
-            foreign |= {n for n in names if n not in own and n.partition(".")[0] not in sys.stdlib_module_names}
+            foreign |= {
+                n
+                for n in names
+                if n not in own and n.partition(".")[0] not in sys.stdlib_module_names
+            }
     assert foreign == set()
 
 

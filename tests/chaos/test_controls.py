@@ -35,7 +35,9 @@ def test_workers_without_lanes_are_found_to_overlap(tmp_path: Path, bin_dir: Pat
     assert "overlap" in rules(judged(tmp_path, [], naive("lanes", bin_dir)))
 
 
-def test_a_worker_that_acknowledges_before_it_runs_is_found_to_lose(tmp_path: Path, bin_dir: Path | None) -> None:
+def test_a_worker_that_acknowledges_before_it_runs_is_found_to_lose(
+    tmp_path: Path, bin_dir: Path | None
+) -> None:
     faults = [Fault("a worker is killed", kill_at_once, 1, ())]
     assert "wrong end" in rules(judged(tmp_path, faults, naive("early", bin_dir, workers=1)))
 
@@ -46,15 +48,23 @@ def kill_at_once(play: Play) -> None:
     play.crew.kill(caught[0])
 
 
-def test_an_engine_whose_finish_is_not_fenced_is_found_out(tmp_path: Path, bin_dir: Path | None) -> None:
+def test_an_engine_whose_finish_is_not_fenced_is_found_out(
+    tmp_path: Path, bin_dir: Path | None
+) -> None:
     """A worker that was stopped reports the end of a job that is somebody else's by then, and that one's lane goes on."""
     faults = [Fault("a zombie reports", raise_a_zombie, 10, ())]
     verdict = judged(tmp_path, faults, fast(bin_dir, unfenced))
     assert "overlap" in rules(verdict), told(verdict)
 
 
-def test_the_same_story_on_the_engine_as_it_is_breaks_nothing(tmp_path: Path, bin_dir: Path | None) -> None:
-    verdict = judged(tmp_path, [Fault("a zombie reports", raise_a_zombie, 10, ())], fast(bin_dir, lambda server: None))
+def test_the_same_story_on_the_engine_as_it_is_breaks_nothing(
+    tmp_path: Path, bin_dir: Path | None
+) -> None:
+    verdict = judged(
+        tmp_path,
+        [Fault("a zombie reports", raise_a_zombie, 10, ())],
+        fast(bin_dir, lambda server: None),
+    )
     assert verdict.word == "valid", told(verdict)
     assert verdict.evidence.silences
 
@@ -102,9 +112,17 @@ def last_fence(play: Play) -> int:
     return int(play.query("SELECT coalesce(max(fence), 0) FROM jobs")[0][0])
 
 
-def test_a_server_that_answers_before_it_has_written_is_found_to_lose(tmp_path: Path, bin_dir: Path | None) -> None:
-    settings = {"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
-    setup = Setup(settings=settings, prepare=checkpoint, workers=2, producers=1, required=(), bin_dir=bin_dir)
+def test_a_server_that_answers_before_it_has_written_is_found_to_lose(
+    tmp_path: Path, bin_dir: Path | None
+) -> None:
+    settings = {
+        "synchronous_commit": "off",
+        "wal_writer_delay": "10s",
+        "wal_writer_flush_after": "1GB",
+    }
+    setup = Setup(
+        settings=settings, prepare=checkpoint, workers=2, producers=1, required=(), bin_dir=bin_dir
+    )
     assert "lost" in rules(judged(tmp_path, chosen(["the server is killed and restarts"]), setup))
 
 

@@ -4,7 +4,14 @@ import struct
 
 import pytest
 
-from tests.chaos.frames import SSL_REQUEST, Conversation, Cutter, Frame, asks_for_encryption, purpose
+from tests.chaos.frames import (
+    SSL_REQUEST,
+    Conversation,
+    Cutter,
+    Frame,
+    asks_for_encryption,
+    purpose,
+)
 
 
 def message(kind: bytes, body: bytes = b"") -> bytes:
@@ -20,7 +27,9 @@ SERVER = b"N" + message(b"R", b"\0\0\0\0") + message(b"Z", b"I")
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 def test_a_stream_is_cut_into_messages_however_it_was_chopped(size: int) -> None:
     cutter = Cutter(is_client=True)
-    found = [frame for n in range(0, len(CLIENT), size) for frame in cutter.feed(CLIENT[n : n + size])]
+    found = [
+        frame for n in range(0, len(CLIENT), size) for frame in cutter.feed(CLIENT[n : n + size])
+    ]
     assert [frame.kind for frame in found] == [b"", b"", b"Q", b"S", b"X"]
     assert b"".join(frame.raw for frame in found) == CLIENT
     assert [asks_for_encryption(frame) for frame in found] == [True, False, False, False, False]
@@ -30,8 +39,14 @@ def test_a_stream_is_cut_into_messages_however_it_was_chopped(size: int) -> None
 def test_the_answer_to_a_request_for_encryption_is_a_single_byte(size: int) -> None:
     cutter = Cutter(is_client=False)
     cutter.expect_single()
-    found = [frame for n in range(0, len(SERVER), size) for frame in cutter.feed(SERVER[n : n + size])]
-    assert [(frame.kind, frame.raw[:1]) for frame in found] == [(b"", b"N"), (b"R", b"R"), (b"Z", b"Z")]
+    found = [
+        frame for n in range(0, len(SERVER), size) for frame in cutter.feed(SERVER[n : n + size])
+    ]
+    assert [(frame.kind, frame.raw[:1]) for frame in found] == [
+        (b"", b"N"),
+        (b"R", b"R"),
+        (b"Z", b"Z"),
+    ]
 
 
 def asked(talk: Conversation, *messages: bytes) -> None:
@@ -54,7 +69,14 @@ def test_a_statement_that_was_prepared_is_known_when_it_is_bound_again() -> None
     talk = Conversation()
     asked(talk, PARSE, message(b"S"), message(b"P", b"\0SELECT 1\0\0\0"), message(b"S"))
     asked(talk, message(b"B", b"\0one\0" + b"\0" * 6), message(b"E", b"\0" * 5), message(b"S"))
-    assert answered(talk, b"Z", b"1", b"Z", b"D", b"C", b"Z") == ["claim", "other", "other", "claim", "claim", "claim"]
+    assert answered(talk, b"Z", b"1", b"Z", b"D", b"C", b"Z") == [
+        "claim",
+        "other",
+        "other",
+        "claim",
+        "claim",
+        "claim",
+    ]
 
 
 def test_statements_in_a_pipeline_are_answered_in_their_order() -> None:

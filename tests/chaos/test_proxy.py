@@ -32,7 +32,9 @@ def connect(network: Network, server: Server) -> Iterator[Callable[[], psycopg.C
 
         def connect() -> psycopg.Connection[Any]:
             dsn = server.dsn_at(network.routes["a"].port)
-            made = psycopg.connect(dsn, autocommit=True, connect_timeout=5, application_name="proxied")
+            made = psycopg.connect(
+                dsn, autocommit=True, connect_timeout=5, application_name="proxied"
+            )
             stack.callback(made.close)
             return made
 
@@ -90,7 +92,9 @@ def test_a_lost_request_of_a_commit_rolls_back(
     assert (table(), notes) == (0, ["the request of a commit was lost"])
 
 
-def test_a_reply_that_never_comes_leaves_the_client_waiting_until_it_heals(network: Network, connect: Connect) -> None:
+def test_a_reply_that_never_comes_leaves_the_client_waiting_until_it_heals(
+    network: Network, connect: Connect
+) -> None:
     connection = connect()
     network.each(lambda route: route.weather.traps.append(Trap("claim", "reply", mute=True)))
     raised = answer_of(lambda: connection.execute("SELECT 'claim('"))
@@ -101,7 +105,9 @@ def test_a_reply_that_never_comes_leaves_the_client_waiting_until_it_heals(netwo
     assert not raised.is_alive()
 
 
-def test_a_lost_notification_is_all_that_is_lost(network: Network, connect: Connect, notes: list[str]) -> None:
+def test_a_lost_notification_is_all_that_is_lost(
+    network: Network, connect: Connect, notes: list[str]
+) -> None:
     connection = connect()
     connection.execute("LISTEN bell")
     network.each(lambda route: setattr(route.weather, "swallows_notifications", True))
@@ -140,7 +146,9 @@ def test_a_frozen_connection_goes_on_where_it_was(network: Network, connect: Con
     assert connection.execute("SELECT 2").fetchone() == (2,)
 
 
-def test_a_connection_is_reset_in_the_middle_of_a_message(network: Network, connect: Connect, notes: list[str]) -> None:
+def test_a_connection_is_reset_in_the_middle_of_a_message(
+    network: Network, connect: Connect, notes: list[str]
+) -> None:
     connection = connect()
     network.each(lambda route: setattr(route.weather, "cuts_a_frame", True))
     with pytest.raises(psycopg.OperationalError):
@@ -154,7 +162,9 @@ def test_single_bytes_make_whole_messages(network: Network, connect: Connect) ->
 
 
 @pytest.mark.parametrize("how", ["refused", "reset"])
-def test_who_is_refused_or_reset_knows_at_once(network: Network, connect: Connect, how: str) -> None:
+def test_who_is_refused_or_reset_knows_at_once(
+    network: Network, connect: Connect, how: str
+) -> None:
     connection = connect()
 
     def refuse(route: Route) -> None:

@@ -49,7 +49,9 @@ class Simulation:
         while True:
             attempt += 1
             begin = at + 0.001 + self.dice.random() * 0.1
-            fate = self.dice.choice(["ok", "ok", "ok", "raised", "killed", "killed late", "stopped"])
+            fate = self.dice.choice(
+                ["ok", "ok", "ok", "raised", "killed", "killed late", "stopped"]
+            )
             fence, end, at = round(begin * 1_000_000), begin + self.dice.random(), 0.0
             run = {"op": op, "index": index, "lane": lane, "attempt": attempt, "fence": fence}
             self.names += 1
@@ -59,7 +61,9 @@ class Simulation:
                 self.end(end, who, run, fate)
                 at = end
             if fate == "ok":
-                self.tell(1000, "conductor", "final", op=op, index=index, fence=fence, status="succeeded")
+                self.tell(
+                    1000, "conductor", "final", op=op, index=index, fence=fence, status="succeeded"
+                )
                 return at
             if fate == "killed":
                 at = self.kill(end, who)
@@ -74,15 +78,29 @@ class Simulation:
         return at + 6
 
     def stop(self, begin: float, who: str, run: dict[str, Any]) -> float:
-        facts = {"victim": who, "start": round((begin + 0.0005) * SECOND), "end": round((begin + 9) * SECOND)}
+        facts = {
+            "victim": who,
+            "start": round((begin + 0.0005) * SECOND),
+            "end": round((begin + 9) * SECOND),
+        }
         self.tell(begin + 9, "conductor", "silent", how="stopped", **facts)
-        self.tell(begin + 9.01, who, "end", **run, how="ok")  # its effect was refused, which is nobody's business here
+        self.tell(
+            begin + 9.01, who, "end", **run, how="ok"
+        )  # its effect was refused, which is nobody's business here
         return begin + 6
 
     def end(self, at: float, who: str, run: dict[str, Any], how: str) -> None:
         if how == "ok":
             place = self.places[run["lane"]] = self.places.get(run["lane"], 0) + 1
-            self.tell(at - 0.0001, who, "effect", lane=run["lane"], fence=run["fence"], accepted=True, place=place)
+            self.tell(
+                at - 0.0001,
+                who,
+                "effect",
+                lane=run["lane"],
+                fence=run["fence"],
+                accepted=True,
+                place=place,
+            )
         self.tell(at, who, "end", **run, how=how)
 
     def verdict(self) -> Verdict:
@@ -90,7 +108,11 @@ class Simulation:
 
     def chosen(self, name: str, **facts: Any) -> int:
         """The place of an event by chance of this name."""
-        places = [n for n, e in enumerate(self.events) if e.name == name and facts.items() <= e.facts.items()]
+        places = [
+            n
+            for n, e in enumerate(self.events)
+            if e.name == name and facts.items() <= e.facts.items()
+        ]
         return self.dice.choice(places) if places else -1
 
 
@@ -109,7 +131,9 @@ def without_a_final(s: Simulation) -> bool:
 
 
 def answered(s: Simulation, op: str) -> str:
-    return next(e.name for e in s.events if e.name in ("ok", "fail", "unclear") and e.facts["op"] == op)
+    return next(
+        e.name for e in s.events if e.name in ("ok", "fail", "unclear") and e.facts["op"] == op
+    )
 
 
 def without_a_death(s: Simulation) -> bool:
@@ -128,7 +152,9 @@ def without_a_stop(s: Simulation) -> bool:
 
 def rolled_back_after_all(s: Simulation) -> bool:
     finals = {e.facts["op"] for e in s.events if e.name == "final"}
-    places = [n for n, e in enumerate(s.events) if e.name in ("ok", "unclear") and e.facts["op"] in finals]
+    places = [
+        n for n, e in enumerate(s.events) if e.name in ("ok", "unclear") and e.facts["op"] in finals
+    ]
     if places:
         place = s.dice.choice(places)
         s.events[place] = s.events[place]._replace(name="fail")
@@ -145,7 +171,9 @@ def ended_by_an_earlier_fence(s: Simulation) -> bool:
 
 def an_end_that_comes_late(s: Simulation) -> bool:
     """The run goes on while the next one of its lane has begun."""
-    begins = sorted((e for e in s.events if e.name == "begin"), key=lambda e: (e.facts["lane"], e.at))
+    begins = sorted(
+        (e for e in s.events if e.name == "begin"), key=lambda e: (e.facts["lane"], e.at)
+    )
     for before, after in itertools.pairwise(begins):
         ends = [n for n, e in enumerate(s.events) if e.name == "end" and e.who == before.who]
         if before.facts["lane"] == after.facts["lane"] and ends and s.events[ends[0]].at < after.at:

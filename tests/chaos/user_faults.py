@@ -49,7 +49,8 @@ def replace(play: Play) -> None:
         # What `replace` does, but for what it would do if the job had started meanwhile: defer another one.
         connection.execute("BEGIN")
         row = connection.execute(
-            "UPDATE jobs SET args = args WHERE id = %s AND status IN ('todo', 'blocked') RETURNING id", [id]
+            "UPDATE jobs SET args = args WHERE id = %s AND status IN ('todo', 'blocked') RETURNING id",
+            [id],
         ).fetchone()
         begun = _begun(play)
         play.hold(2.5)
@@ -64,7 +65,9 @@ def _begun(play: Play) -> int:
 
 def abort_a_job(play: Play) -> None:
     """A request to abort a running job, which stays uncommitted for a while."""
-    running = play.query("SELECT id, args->>'op', (args->>'index')::int FROM jobs WHERE status = 'doing' LIMIT 1")
+    running = play.query(
+        "SELECT id, args->>'op', (args->>'index')::int FROM jobs WHERE status = 'doing' LIMIT 1"
+    )
     if running:
         [(id, op, index)] = running
         play.history.write("cancel", key=[op, index])
@@ -134,7 +137,17 @@ FAULTS = [
     Fault("the table of jobs is locked for 1 s", leave_open(1, "LOCK TABLE jobs"), 2, (OPEN,)),
     Fault("the history is locked for 1 s", leave_open(1, "LOCK TABLE finished_jobs"), 2, (OPEN,)),
     Fault("the rows of workers are locked beyond a heartbeat", lock_workers, STALLED + 5, (OPEN,)),
-    Fault("the rows of lanes are locked for 2 s", leave_open(2, "SELECT FROM lanes FOR UPDATE"), 3, (OPEN,)),
-    Fault("columns are added and dropped", add_and_drop_a_column, 5, ("a column was added or dropped under load",)),
+    Fault(
+        "the rows of lanes are locked for 2 s",
+        leave_open(2, "SELECT FROM lanes FOR UPDATE"),
+        3,
+        (OPEN,),
+    ),
+    Fault(
+        "columns are added and dropped",
+        add_and_drop_a_column,
+        5,
+        ("a column was added or dropped under load",),
+    ),
     Fault("VACUUM FULL", vacuum_full, 3, ()),
 ]

@@ -37,7 +37,10 @@ def lose_notifications(play: Play) -> None:
     stopped = [(member, play.crew.stop(member)) for member in play.crew.producers()]
     try:
         until = time.monotonic() + 2 * PATIENCE
-        while play.query("SELECT FROM jobs WHERE status IN ('todo', 'blocked') LIMIT 1") and time.monotonic() < until:
+        while (
+            play.query("SELECT FROM jobs WHERE status IN ('todo', 'blocked') LIMIT 1")
+            and time.monotonic() < until
+        ):
             play.hold(0.1)
         play.network.each(lambda route: _change(route.weather, {"swallows_notifications": True}))
         for _ in range(4):
@@ -69,13 +72,19 @@ def freeze_everybody(play: Play) -> None:
     play.hold(3)
 
 
-def silence(seconds: float, change: Callable[[Route], object], *, everybody: bool = False) -> Callable[[Play], None]:
+def silence(
+    seconds: float, change: Callable[[Route], object], *, everybody: bool = False
+) -> Callable[[Play], None]:
     """Nothing that these workers say arrives."""
 
     def inflict(play: Play) -> None:
-        members: list[Member] = play.crew.workers() if everybody else [play.dice.choice(play.crew.workers())]
+        members: list[Member] = (
+            play.crew.workers() if everybody else [play.dice.choice(play.crew.workers())]
+        )
         since = time.monotonic_ns()
-        play.network.each(change, *(route for member in members for route in play.crew.routes(member)))
+        play.network.each(
+            change, *(route for member in members for route in play.crew.routes(member))
+        )
         play.hold(seconds)
         play.network.each(lambda route: route.heal())
         for member in members:

@@ -40,13 +40,25 @@ class Attempt:
     def __init__(self, context: JobContext, op: str, index: int) -> None:
         job = context.job
         self.fence, self.lane = job.fence, job.lock
-        self.same = {"op": op, "index": index, "lane": job.lock, "attempt": job.attempts + 1, "fence": job.fence}
+        self.same = {
+            "op": op,
+            "index": index,
+            "lane": job.lock,
+            "attempt": job.attempts + 1,
+            "fence": job.fence,
+        }
 
     def __enter__(self) -> None:
         history().write("begin", **self.same)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        how = "ok" if kind is None else "raised" if issubclass(kind, RuntimeError) else f"was ended by {kind.__name__}"
+        how = (
+            "ok"
+            if kind is None
+            else "raised"
+            if issubclass(kind, RuntimeError)
+            else f"was ended by {kind.__name__}"
+        )
         if kind is None and self.lane is not None:
             self.store()
         history().write("end", how=how, **self.same)
@@ -59,7 +71,9 @@ class Attempt:
             place, highest = map(int, (os.pread(file, 100, 0) or b"0 0").split())
             accepted = self.fence >= highest
             os.pwrite(file, f"{place + 1} {max(highest, self.fence)}\n".encode(), 0)
-            history().write("effect", lane=self.lane, fence=self.fence, accepted=accepted, place=place)
+            history().write(
+                "effect", lane=self.lane, fence=self.fence, accepted=accepted, place=place
+            )
         finally:
             os.close(file)
 
@@ -87,7 +101,9 @@ class Notes(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if not text.startswith(("job.failed", "job.retry_scheduled")):  # as told, mostly, and with a traceback
+        if not text.startswith(
+            ("job.failed", "job.retry_scheduled")
+        ):  # as told, mostly, and with a traceback
             history().write("log", what=text.partition(":")[0].partition(" ")[0], text=text[:300])
 
 

@@ -20,7 +20,9 @@ from tests.cli.engine import Engine
 
 SCRIPT = Path(sys.executable).with_name("queue")
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, lambda *_: None)  # what nohup has ignored would be ignored by what we start too
+    signal.signal(
+        signal.SIGHUP, lambda *_: None
+    )  # what nohup has ignored would be ignored by what we start too
 PATIENCE = 60  # seconds: only keeps a failing test from hanging
 
 TASKS = """
@@ -163,7 +165,9 @@ def start_script(folder: Path) -> Iterator[StartScript]:
     yield start
     for process in started:
         with suppress(psutil.NoSuchProcess):
-            for child in psutil.Process(process.pid).children(recursive=True):  # one that a task keeps would stay
+            for child in psutil.Process(process.pid).children(
+                recursive=True
+            ):  # one that a task keeps would stay
                 child.kill()
         process.kill()
         process.wait()
@@ -174,7 +178,9 @@ def until(folder: Path) -> Until:
     def wait(condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + PATIENCE
         while not condition():
-            assert time.monotonic() < deadline, {file.name: file.read_text() for file in folder.glob("log")}
+            assert time.monotonic() < deadline, {
+                file.name: file.read_text() for file in folder.glob("log")
+            }
             time.sleep(0.01)
 
     return wait
@@ -187,6 +193,19 @@ def next_instant() -> None:
 
 def clean(environment: dict[str, str]) -> dict[str, str]:
     """Ours without what would tell `queue` of an app, a database or a terminal."""
-    foreign = ("INTURN_", "DATABASE_URL", "PG", "NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "PYTHON")
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(foreign) or name == "PYTHONPATH"}
+    foreign = (
+        "INTURN_",
+        "DATABASE_URL",
+        "PG",
+        "NO_COLOR",
+        "FORCE_COLOR",
+        "TERM",
+        "COLUMNS",
+        "PYTHON",
+    )
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(foreign) or name == "PYTHONPATH"
+    }
     return {**ours, **environment}  # PYTHONPATH may be what says which inturn is tested

@@ -27,18 +27,30 @@ class Engine:
         self.query(f"ALTER DATABASE {self._connection.info.dbname} SET inturn.clock = '{time}'")
         self.query(f"SET inturn.clock = '{time}'")
 
-    def defer(self, task: str = "t", lock: str | None = None, queue: str = "default", **more: object) -> int:
+    def defer(
+        self, task: str = "t", lock: str | None = None, queue: str = "default", **more: object
+    ) -> int:
         given = {"at": None, "delay": None, "priority": 0, "on_failure": "continue"} | more
         ((id,),) = self.query(
             "SELECT id FROM defer_jobs(ARRAY[%s], ARRAY['{}'::jsonb], ARRAY[%s], ARRAY[%s::text], ARRAY[%s::int],"
             " ARRAY[%s::timestamptz], ARRAY[%s::interval], NULL, ARRAY[%s::failure_policy])",
-            *(task, queue, lock, given["priority"], given["at"], given["delay"], given["on_failure"]),
+            *(
+                task,
+                queue,
+                lock,
+                given["priority"],
+                given["at"],
+                given["delay"],
+                given["on_failure"],
+            ),
         )
         assert isinstance(id, int)
         return id
 
     def sign_on(self, tasks: list[str] | None = None) -> UUID:
-        ((self._worker,),) = self.query("SELECT register_worker('w', 'host', 7, '{default}', 1, %s)", tasks)
+        ((self._worker,),) = self.query(
+            "SELECT register_worker('w', 'host', 7, '{default}', 1, %s)", tasks
+        )
         assert isinstance(self._worker, UUID)
         return self._worker
 
@@ -68,4 +80,7 @@ class Engine:
             )
 
     def statuses(self) -> dict[int, str]:
-        return {int(id): str(status) for id, status in self.query("SELECT id, status::text FROM all_jobs ORDER BY id")}
+        return {
+            int(id): str(status)
+            for id, status in self.query("SELECT id, status::text FROM all_jobs ORDER BY id")
+        }

@@ -15,7 +15,9 @@ def test_it_measures_and_leaves_nothing_behind(run: Run, dsn: str) -> None:
     assert all(row["value"] > 0 for row in found.values())
     assert found["run jobs of one lock"]["unit"] == "jobs/s"
     with psycopg.connect(dsn) as connection:
-        schemas = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'inturn%'").fetchall()
+        schemas = connection.execute(
+            "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'inturn%'"
+        ).fetchall()
         jobs = connection.execute("SELECT count(*) FROM inturn.all_jobs").fetchone()
     assert (schemas, jobs) == ([("inturn",)], (0,))
 

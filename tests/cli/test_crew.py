@@ -42,12 +42,21 @@ def log(folder: Path) -> Callable[[], str]:
 
 def workers(dsn: str) -> dict[str, int]:
     with psycopg.connect(dsn) as connection:
-        return dict(connection.execute("SELECT name, pid FROM inturn.workers ORDER BY started_at").fetchall())
+        return dict(
+            connection.execute(
+                "SELECT name, pid FROM inturn.workers ORDER BY started_at"
+            ).fetchall()
+        )
 
 
 def statuses(dsn: str) -> list[str]:
     with psycopg.connect(dsn) as connection:
-        return [status for (status,) in connection.execute("SELECT status::text FROM inturn.all_jobs ORDER BY id")]
+        return [
+            status
+            for (status,) in connection.execute(
+                "SELECT status::text FROM inturn.all_jobs ORDER BY id"
+            )
+        ]
 
 
 def defer(dsn: str, task: str, **arguments: object) -> None:
@@ -239,6 +248,8 @@ def test_a_program_with_a_command_of_its_own_starts_workers_of_its_app_with_what
     until(lambda: set(workers(dsn)) == {"ann-1", "ann-2"})
     defer(dsn, "elsewhere.note")
     until(lambda: statuses(dsn) == ["succeeded"])
-    assert (folder / "seen").read_text() == repr(PYTHONPATH)  # not what the crew has told its workers
+    assert (folder / "seen").read_text() == repr(
+        PYTHONPATH
+    )  # not what the crew has told its workers
     crew.terminate()
     assert crew.wait(60) == 0

@@ -17,7 +17,9 @@ CONTEXT, PARAMETER = click.Context(command), command.params[0]
 
 def job(dsn: str, id: str) -> dict[str, Any]:
     with psycopg.connect(dsn) as connection:
-        row = connection.execute("SELECT to_jsonb(j) FROM inturn.jobs j WHERE id = %s", [int(id)]).fetchone()
+        row = connection.execute(
+            "SELECT to_jsonb(j) FROM inturn.jobs j WHERE id = %s", [int(id)]
+        ).fetchone()
     assert row is not None
     found = row[0]
     assert isinstance(found, dict)
@@ -26,12 +28,28 @@ def job(dsn: str, id: str) -> dict[str, Any]:
 
 def test_a_job_of_an_unknown_task_is_deferred_and_its_id_printed(run: Run, dsn: str) -> None:
     ended = run(
-        "defer", "far.away", "to=ann", "copies=2", "--lock", "ann", "--queue", "mail", "--priority", "7", "--dsn", dsn
+        "defer",
+        "far.away",
+        "to=ann",
+        "copies=2",
+        "--lock",
+        "ann",
+        "--queue",
+        "mail",
+        "--priority",
+        "7",
+        "--dsn",
+        dsn,
     )
     assert ended.returncode == 0, ended.stderr
     found = job(dsn, ended.stdout)
     assert found["args"] == {"to": "ann", "copies": 2}
-    assert [found[name] for name in ("task", "lock", "queue", "priority")] == ["far.away", "ann", "mail", 7]
+    assert [found[name] for name in ("task", "lock", "queue", "priority")] == [
+        "far.away",
+        "ann",
+        "mail",
+        7,
+    ]
 
 
 def test_a_job_can_wait_for_its_time(run: Run, dsn: str) -> None:
@@ -39,7 +57,9 @@ def test_a_job_can_wait_for_its_time(run: Run, dsn: str) -> None:
     assert job(dsn, at.stdout)["scheduled_at"].startswith("2100-01-01T00:00:00")
     later = run("defer", "far.away", "--in", "1h30m", "--dsn", dsn)
     found = job(dsn, later.stdout)
-    pause = datetime.fromisoformat(found["scheduled_at"]) - datetime.fromisoformat(found["created_at"])
+    pause = datetime.fromisoformat(found["scheduled_at"]) - datetime.fromisoformat(
+        found["created_at"]
+    )
     assert pause == timedelta(minutes=90)
 
 
@@ -48,7 +68,10 @@ def test_a_job_can_have_a_queueing_lock_and_a_timeout(run: Run, dsn: str) -> Non
         return run("defer", "far.away", *words, "--queueing-lock", "k", "--dsn", dsn)
 
     first = defer("n=1", "--timeout", "90s")
-    assert [job(dsn, first.stdout)[name] for name in ("queueing_lock", "timeout")] == ["k", "00:01:30"]
+    assert [job(dsn, first.stdout)[name] for name in ("queueing_lock", "timeout")] == [
+        "k",
+        "00:01:30",
+    ]
     refused = defer("n=2")
     assert refused.returncode != 0
     assert "Traceback" not in refused.stderr
@@ -59,11 +82,20 @@ def test_a_job_can_have_a_queueing_lock_and_a_timeout(run: Run, dsn: str) -> Non
 
 
 def test_both_times_are_refused(run: Run, dsn: str) -> None:
-    assert run("defer", "far.away", "--in", "1h", "--at", "2100-01-01T00:00:00Z", "--dsn", dsn).returncode == 2
+    assert (
+        run(
+            "defer", "far.away", "--in", "1h", "--at", "2100-01-01T00:00:00Z", "--dsn", dsn
+        ).returncode
+        == 2
+    )
 
 
 def test_with_an_app_the_task_and_its_arguments_are_checked(run: Run, dsn: str) -> None:
-    assert run("-a", "tasks:app", "defer", "tasks.touch", "name=x", INTURN_DSN=dsn).stdout.strip().isdecimal()
+    assert (
+        run("-a", "tasks:app", "defer", "tasks.touch", "name=x", INTURN_DSN=dsn)
+        .stdout.strip()
+        .isdecimal()
+    )
     wrong = run("defer", "-a", "tasks:app", "tasks.touch", "nam=x", INTURN_DSN=dsn)
     assert (wrong.returncode, "missing a required argument" in wrong.stderr) == (2, True)
     unknown = run("-a", "tasks:app", "defer", "tasks.tuch", "name=x", INTURN_DSN=dsn)
@@ -82,10 +114,15 @@ def test_a_database_without_the_schema_is_exit_11(run: Run, empty_dsn: str) -> N
         (['{"a": [1, {"b": null}]}'], {"a": [1, {"b": None}]}),
         (["a=1", "b=1.5", "c=true", "d=null"], {"a": 1, "b": 1.5, "c": True, "d": None}),
         (['e="1"', "f=[1]", "g="], {"e": "1", "f": [1], "g": ""}),
-        (["a=x=y", "b=01", "c=NaN", "d={not json"], {"a": "x=y", "b": "01", "c": "NaN", "d": "{not json"}),
+        (
+            ["a=x=y", "b=01", "c=NaN", "d={not json"],
+            {"a": "x=y", "b": "01", "c": "NaN", "d": "{not json"},
+        ),
     ],
 )
-def test_values_are_json_where_they_are_json_and_else_text(words: list[str], read: dict[str, Any]) -> None:
+def test_values_are_json_where_they_are_json_and_else_text(
+    words: list[str], read: dict[str, Any]
+) -> None:
     assert task_arguments(words) == read
 
 
@@ -111,7 +148,8 @@ def test_what_is_ambiguous_or_unreadable_is_refused(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90), ("90s", 90), ("1.5h", 5400), ("1h30m", 5400), ("2d", 172_800), ("1w", 604_800)]
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("1.5h", 5400), ("1h30m", 5400), ("2d", 172_800), ("1w", 604_800)],
 )
 def test_lengths_of_time(text: str, seconds: float) -> None:
     assert duration(CONTEXT, PARAMETER, text) == timedelta(seconds=seconds)
@@ -124,7 +162,9 @@ def test_what_is_no_length_of_time_is_refused(text: str) -> None:
 
 
 def test_times_need_a_zone() -> None:
-    assert moment(CONTEXT, PARAMETER, "2030-01-31T12:00:00Z") == datetime(2030, 1, 31, 12, tzinfo=UTC)
+    assert moment(CONTEXT, PARAMETER, "2030-01-31T12:00:00Z") == datetime(
+        2030, 1, 31, 12, tzinfo=UTC
+    )
     for text in ("2030-01-31T12:00:00", "2030-01-31", "tomorrow", ""):
         with pytest.raises(click.BadParameter):
             moment(CONTEXT, PARAMETER, text)

@@ -28,7 +28,9 @@ def test_without_a_terminal_it_is_plain_lines_and_exit_0(run: Run, folder: Path)
     assert ended.stderr == ""
     assert re.fullmatch(r"[ -~\n]*", ended.stdout), "plain text"
     free, locked = (line for line in ended.stdout.splitlines() if re.search(r" \d\.\d s$", line))
-    assert sorted(re.findall(r"\b[a-z]\b", free.partition(":")[2].partition("  out")[0])[:26]) == list(ascii_lowercase)
+    assert sorted(
+        re.findall(r"\b[a-z]\b", free.partition(":")[2].partition("  out")[0])[:26]
+    ) == list(ascii_lowercase)
     assert ALPHABET in locked
     assert "in order" in locked
     assert not list(folder.glob("inturn-*"))
@@ -60,7 +62,9 @@ def test_ctrl_c_ends_it_and_its_server(start: Start, folder: Path, until: Until)
 
 
 def test_a_reader_that_leaves_early_is_no_error_worth_words() -> None:
-    with subprocess.Popen([SCRIPT, "demo"], env=clean({}), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [SCRIPT, "demo"], env=clean({}), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
@@ -81,7 +85,9 @@ def test_a_second_alphabet_out_of_order_is_a_failure(monkeypatch: pytest.MonkeyP
 
 def test_a_first_alphabet_in_order_by_chance_is_called_that() -> None:
     pages = [Page(None, list(ascii_lowercase)), Page("alphabet", list(ascii_lowercase))]
-    assert demo_picture.conclusion(pages).startswith("By chance the first alphabet is in order too.")
+    assert demo_picture.conclusion(pages).startswith(
+        "By chance the first alphabet is in order too."
+    )
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -104,7 +110,11 @@ def bare(output: str) -> str:
 def on_a_terminal(**environment: str) -> tuple[int, str]:
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [SCRIPT, "demo"], env=clean({**environment, "COLUMNS": "80"}), stdin=theirs, stdout=theirs, stderr=theirs
+        [SCRIPT, "demo"],
+        env=clean({**environment, "COLUMNS": "80"}),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
     ) as process:
         os.close(theirs)
         output = b""

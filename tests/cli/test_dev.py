@@ -23,7 +23,9 @@ def test_it_prints_the_dsn_runs_the_worker_follows_changes_and_leaves_no_server(
     until((folder / "first").exists)
 
     tasks = folder / "tasks.py"
-    tasks.write_text(tasks.read_text() + "\n\n@app.task\ndef new() -> None:\n    Path('new').touch()\n")
+    tasks.write_text(
+        tasks.read_text() + "\n\n@app.task\ndef new() -> None:\n    Path('new').touch()\n"
+    )
     until(lambda: log("worker.started") == 2)
     assert run("defer", "tasks.new", INTURN_DSN=dsn).returncode == 0
     until((folder / "new").exists)
@@ -39,7 +41,9 @@ def test_it_prints_the_dsn_runs_the_worker_follows_changes_and_leaves_no_server(
     assert log("Traceback") == 0
 
 
-def test_without_an_app_it_is_a_server_whose_data_stays(start: Start, folder: Path, until: Until) -> None:
+def test_without_an_app_it_is_a_server_whose_data_stays(
+    start: Start, folder: Path, until: Until
+) -> None:
     for found in ([], [("kept",)]):
         dev = start("dev")
         until(lambda: (folder / "out").read_text().count("\n") == 2)
@@ -53,7 +57,9 @@ def test_without_an_app_it_is_a_server_whose_data_stays(start: Start, folder: Pa
     assert (folder / ".inturn" / ".gitignore").read_text() == "*\n"
 
 
-def test_the_worker_is_let_finish_before_the_server_goes(start: Start, run: Run, folder: Path, until: Until) -> None:
+def test_the_worker_is_let_finish_before_the_server_goes(
+    start: Start, run: Run, folder: Path, until: Until
+) -> None:
     dev = start("dev", "tasks:app")
     until(lambda: "worker.started" in (folder / "log").read_text())
     dsn = (folder / "out").read_text().splitlines()[0]

@@ -35,11 +35,19 @@ finally:
 def words_of_all() -> list[list[str]]:
     """Every command, and every command of a group of commands."""
     commands = {name: import_module(f"inturn.cli.commands.{name}").command for name in COMMANDS}
-    groups = {name: command for name, command in commands.items() if isinstance(command, click.Group)}
-    return [[], *([name] for name in commands), *([name, sub] for name in groups for sub in groups[name].commands)]
+    groups = {
+        name: command for name, command in commands.items() if isinstance(command, click.Group)
+    }
+    return [
+        [],
+        *([name] for name in commands),
+        *([name, sub] for name in groups for sub in groups[name].commands),
+    ]
 
 
-@pytest.mark.parametrize("words", [words for words in words_of_all() if words != ["schema", "upgrade"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [words for words in words_of_all() if words != ["schema", "upgrade"]], ids=" ".join
+)
 def test_every_command_has_help_with_an_example(words: list[str], run: Run) -> None:
     ended = run(*words, "--help")
     assert ended.returncode == 0, ended.stderr
@@ -48,10 +56,20 @@ def test_every_command_has_help_with_an_example(words: list[str], run: Run) -> N
 
 @pytest.mark.parametrize("words", ANSWERED_AT_ONCE)
 def test_what_is_answered_at_once_waits_for_nothing_heavy(words: list[str]) -> None:
-    done = subprocess.run([sys.executable, "-c", LIST_MODULES, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", LIST_MODULES, *words], capture_output=True, text=True, check=False
+    )
     loaded = set(done.stderr.splitlines()[-1].split())
     assert "click" in loaded
-    assert not loaded & {"psycopg", "sqlalchemy", "alembic", "rich", "anyio", "asyncio", "watchfiles"}
+    assert not loaded & {
+        "psycopg",
+        "sqlalchemy",
+        "alembic",
+        "rich",
+        "anyio",
+        "asyncio",
+        "watchfiles",
+    }
 
 
 def test_the_version_is_told(run: Run) -> None:

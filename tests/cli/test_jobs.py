@@ -41,10 +41,15 @@ def ids(told: str) -> list[int]:
         (["--queue", "paper", "--task", "send"], []),
     ],
 )
-def test_a_list_holds_what_was_asked_for(mixed: Engine, queue: Run, asked: list[str], found: list[int]) -> None:
+def test_a_list_holds_what_was_asked_for(
+    mixed: Engine, queue: Run, asked: list[str], found: list[int]
+) -> None:
     assert ids(queue("jobs", "list", "--json", *asked).stdout) == found
     assert queue("jobs", "count", *asked).stdout == f"{len(found)}\n"
-    assert json.loads(queue("jobs", "count", "--json", *asked).stdout) == {"count": len(found), "or_more": False}
+    assert json.loads(queue("jobs", "count", "--json", *asked).stdout) == {
+        "count": len(found),
+        "or_more": False,
+    }
 
 
 def test_a_list_for_people(mixed: Engine, queue: Run) -> None:
@@ -60,7 +65,17 @@ def test_a_list_for_people(mixed: Engine, queue: Run) -> None:
         "WHEN",
         "ERROR",
     ]
-    assert lines[1].split() == ["5", "scheduled", "print", "default", "0", "0s", "ago", "in", "1h00m"]
+    assert lines[1].split() == [
+        "5",
+        "scheduled",
+        "print",
+        "default",
+        "0",
+        "0s",
+        "ago",
+        "in",
+        "1h00m",
+    ]
     assert lines[5].endswith("KeyError: 'to [bold]'")
 
 
@@ -90,7 +105,10 @@ def test_counting_stops_at_ten_thousand(engine: Engine, queue: Run) -> None:
         "INSERT INTO jobs (created_at, status, task) SELECT clock(), 'todo', 't' FROM generate_series(1, 10100)"
     )
     assert queue("jobs", "count").stdout == "10,000 or more\n"
-    assert queue("jobs", "list", "--limit", "1").stderr == "… at least 9,999 more; --limit shows more\n"
+    assert (
+        queue("jobs", "list", "--limit", "1").stderr
+        == "… at least 9,999 more; --limit shows more\n"
+    )
 
 
 def test_a_job_is_shown(mixed: Engine, queue: Run) -> None:
@@ -148,14 +166,19 @@ def test_what_is_no_id_is_exit_2(queue: Run, wrong: str) -> None:
 
 def test_jobs_are_retried(mixed: Engine, queue: Run) -> None:
     ended = queue("jobs", "retry", "1", "5", "--json")
-    assert (ended.returncode, json.loads(ended.stdout)) == (0, [{"id": "1", "now": "todo"}, {"id": "5", "now": "todo"}])
+    assert (ended.returncode, json.loads(ended.stdout)) == (
+        0,
+        [{"id": "1", "now": "todo"}, {"id": "5", "now": "todo"}],
+    )
     assert [mixed.statuses()[id] for id in (1, 5)] == ["todo", "todo"]
     waiting = queue("jobs", "retry", "2")
     assert (waiting.returncode, waiting.stdout) == (4, "")
     assert "Job 2 is doing and needs no retry" in waiting.stderr
 
 
-def test_jobs_are_cancelled_only_if_somebody_confirms(mixed: Engine, queue: Run, answer: Answer) -> None:
+def test_jobs_are_cancelled_only_if_somebody_confirms(
+    mixed: Engine, queue: Run, answer: Answer
+) -> None:
     alone = queue("jobs", "cancel", "3", "4")
     assert alone.returncode == 2
     assert alone.stderr.endswith("If you mean it: queue jobs cancel --yes 3 4\n")

@@ -82,7 +82,10 @@ def test_an_explanation_as_json(retrying: Engine, queue: Run) -> None:
     told = json.loads(queue("lanes", "explain", "order:4711", "--json").stdout)
     assert told["lane"]["head"]["id"] == "9001"
     assert told["lane"]["head"]["at"] == "2026-01-31T14:32:10Z"
-    assert told["lane"]["next"] == [{"id": "9002", "task": "ship_order"}, {"id": "9003", "task": "send_receipt"}]
+    assert told["lane"]["next"] == [
+        {"id": "9002", "task": "ship_order"},
+        {"id": "9003", "task": "send_receipt"},
+    ]
     assert [reason["reason"] for reason in told["reasons"]] == ["retry wait"]
 
 
@@ -92,11 +95,17 @@ def test_a_held_lane_is_explained(engine: Engine, queue: Run) -> None:
     engine.claim()
     engine.at("2026-01-31 14:00:20+00")
     lines = queue("lanes", "explain", "a").stdout.splitlines()
-    assert lines[:2] == ["a  held   1 waiting, oldest 20s", f"  running {first} t  attempt 1 since 20s on worker w"]
+    assert lines[:2] == [
+        "a  held   1 waiting, oldest 20s",
+        f"  running {first} t  attempt 1 since 20s on worker w",
+    ]
     assert lines[2].endswith(f"unblock: queue jobs cancel --abort {first}")
     assert lines[3:] == [f"  behind it: {second} t"]
     engine.at("2026-01-31 14:01:00+00")
-    assert "worker w was last heard of at 14:00:00Z (1m00s ago)" in queue("lanes", "explain", "a").stdout
+    assert (
+        "worker w was last heard of at 14:00:00Z (1m00s ago)"
+        in queue("lanes", "explain", "a").stdout
+    )
 
 
 def test_a_halted_lane_is_explained_and_goes_on(engine: Engine, queue: Run) -> None:
@@ -135,7 +144,8 @@ def test_a_lane_whose_failed_job_was_deleted_can_only_go_on(engine: Engine, queu
 def test_a_lane_that_nobody_serves_is_explained(engine: Engine, queue: Run) -> None:
     id = engine.defer("t", "a", queue="mail")
     assert (
-        f"  head {id} t  not tried yet\n  └─ no live worker serves queue mail" in queue("lanes", "explain", "a").stdout
+        f"  head {id} t  not tried yet\n  └─ no live worker serves queue mail"
+        in queue("lanes", "explain", "a").stdout
     )
 
 
@@ -143,7 +153,9 @@ def test_a_pause_is_made_told_and_ended(engine: Engine, queue: Run) -> None:
     engine.at("2026-01-31 14:00:00+00")
     engine.defer("t", "a")
     paused = queue("lanes", "pause", "a", "--for", "10m", "--reason", "bank is down")
-    assert (paused.returncode, paused.stdout) == (0, "paused a until 14:10:00Z (in 10m00s)\n"), paused.stderr
+    assert (paused.returncode, paused.stdout) == (0, "paused a until 14:10:00Z (in 10m00s)\n"), (
+        paused.stderr
+    )
     told = queue("lanes", "explain", "a").stdout.splitlines()
     assert told[0] == "a  paused   1 waiting, oldest 0s"
     assert "until 14:10:00Z (in 10m00s): bank is down  unblock: queue lanes resume a" in told[2]
@@ -173,7 +185,9 @@ def test_a_pause_until_a_time(engine: Engine, queue: Run) -> None:
         ["--for", "1h", "--until", "2100-01-01T00:00:00Z"],
     ],
 )
-def test_a_pause_that_makes_no_sense_is_exit_2(engine: Engine, queue: Run, wrong: list[str]) -> None:
+def test_a_pause_that_makes_no_sense_is_exit_2(
+    engine: Engine, queue: Run, wrong: list[str]
+) -> None:
     assert queue("lanes", "pause", "a", *wrong).returncode == 2
     assert engine.query("SELECT FROM lanes") == []
 
@@ -181,11 +195,18 @@ def test_a_pause_that_makes_no_sense_is_exit_2(engine: Engine, queue: Run, wrong
 def test_lanes_are_listed_stopped_ones_first(retrying: Engine, queue: Run) -> None:
     retrying.query("SELECT pause_lane('z', 'why [bold]')")
     lines = queue("lanes", "list").stdout.splitlines()
-    assert [line.split()[:2] for line in lines] == [["LOCK", "STATE"], ["z", "paused"], ["order:4711", "retrying"]]
+    assert [line.split()[:2] for line in lines] == [
+        ["LOCK", "STATE"],
+        ["z", "paused"],
+        ["order:4711", "retrying"],
+    ]
     assert lines[1].rstrip().endswith("why [bold]")
     assert lines[2].split(maxsplit=5)[4:] == ["6", "9001 charge_card          CardTimeout"]
     rows = json.loads(queue("lanes", "list", "--json").stdout)
-    assert [(row["lock"], row["job_id"], row["waiting"]) for row in rows] == [("z", None, 0), ("order:4711", "9001", 6)]
+    assert [(row["lock"], row["job_id"], row["waiting"]) for row in rows] == [
+        ("z", None, 0),
+        ("order:4711", "9001", 6),
+    ]
 
 
 def test_a_list_says_how_much_it_leaves_out(engine: Engine, queue: Run) -> None:
@@ -199,7 +220,11 @@ def test_a_list_says_how_much_it_leaves_out(engine: Engine, queue: Run) -> None:
 
 def test_nothing_to_list(engine: Engine, queue: Run) -> None:
     ended = queue("lanes", "list")
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "No lane is held, retrying, delayed or stopped.\n")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        0,
+        "",
+        "No lane is held, retrying, delayed or stopped.\n",
+    )
     assert queue("lanes", "list", "--json").stdout == "[]\n"
 
 
@@ -216,13 +241,18 @@ def test_a_lane_is_shown_with_what_was_done_to_it(retrying: Engine, queue: Run) 
     ]
 
 
-def test_the_head_is_skipped_only_if_somebody_confirms(retrying: Engine, queue: Run, answer: Answer) -> None:
+def test_the_head_is_skipped_only_if_somebody_confirms(
+    retrying: Engine, queue: Run, answer: Answer
+) -> None:
     alone = queue("lanes", "skip-head", "order:4711")
     assert alone.returncode == 2
     assert alone.stderr.endswith("If you mean it: queue lanes skip-head --yes order:4711\n")
     declined = answer("", "lanes", "skip-head", "order:4711")
     assert (declined.returncode, declined.stdout) == (6, "")
-    assert "Cancel job 9001 (charge_card) of the lane order:4711, with 6 jobs behind it? [y/N]" in declined.stderr
+    assert (
+        "Cancel job 9001 (charge_card) of the lane order:4711, with 6 jobs behind it? [y/N]"
+        in declined.stderr
+    )
     assert declined.stderr.endswith("error: Nothing was changed.\n")
     assert retrying.statuses()[9001] == "scheduled"
     agreed = answer("y", "lanes", "skip-head", "order:4711")
@@ -238,7 +268,11 @@ def test_another_head_than_the_one_confirmed_is_not_skipped(engine: Engine, fold
         os.fdopen(person, "wb", buffering=0) as keyboard,
         os.fdopen(terminal) as stdin,
         subprocess.Popen(
-            [SCRIPT, "lanes", "skip-head", "a"], cwd=folder, env=environment, stdin=stdin, stderr=subprocess.PIPE
+            [SCRIPT, "lanes", "skip-head", "a"],
+            cwd=folder,
+            env=environment,
+            stdin=stdin,
+            stderr=subprocess.PIPE,
         ) as process,
     ):
         assert process.stderr is not None
@@ -294,7 +328,9 @@ def test_a_lane_that_is_not_there_is_exit_3(engine: Engine, queue: Run, change: 
 
 
 @pytest.mark.parametrize("lock", STRANGE)
-def test_a_strange_lock_is_shown_harmless_and_its_commands_can_be_copied(engine: Engine, queue: Run, lock: str) -> None:
+def test_a_strange_lock_is_shown_harmless_and_its_commands_can_be_copied(
+    engine: Engine, queue: Run, lock: str
+) -> None:
     queue("lanes", "pause", "--", lock)
     for told in (queue("lanes", "list").stdout, queue("lanes", "show", "--", lock).stdout):
         assert "\x1b" not in told
@@ -303,14 +339,21 @@ def test_a_strange_lock_is_shown_harmless_and_its_commands_can_be_copied(engine:
     assert json.loads(queue("lanes", "list", "--json").stdout)[0]["lock"] == lock
     _, _, advice = queue("lanes", "explain", "--", lock).stdout.partition("unblock: queue ")
     words = subprocess.run(
-        ["bash", "-c", f"printf '%s\\0' {advice.splitlines()[0]}"], capture_output=True, text=True, check=True
+        ["bash", "-c", f"printf '%s\\0' {advice.splitlines()[0]}"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert queue(*words.stdout.split("\0")[:-1]).returncode == 0
     assert engine.query("SELECT FROM lanes") == []
 
 
 def test_a_lock_in_a_command_stays_one_argument() -> None:
-    assert [argument(lock) for lock in ("order:4711", "a b", "-x")] == ["order:4711", "'a b'", "-- -x"]
+    assert [argument(lock) for lock in ("order:4711", "a b", "-x")] == [
+        "order:4711",
+        "'a b'",
+        "-- -x",
+    ]
 
 
 @pytest.mark.parametrize("lock", ["", "x" * 1025, "\udcff"])

@@ -39,7 +39,9 @@ def evil_again() -> None:
 """
 
 
-def test_nothing_that_a_job_brings_passes_for_a_line_of_the_log(run: Run, dsn: str, folder: Path) -> None:
+def test_nothing_that_a_job_brings_passes_for_a_line_of_the_log(
+    run: Run, dsn: str, folder: Path
+) -> None:
     (folder / "evil.py").write_text(TASKS)
     with psycopg.connect(dsn, options="-c search_path=inturn") as connection:
         for task in (EVIL, EVIL + "again", EVIL + "unknown"):
@@ -50,10 +52,18 @@ def test_nothing_that_a_job_brings_passes_for_a_line_of_the_log(run: Run, dsn: s
     assert lines.pop() == ""
     for line in lines:
         assert line.isprintable(), line
-        assert EVENT.match(line) or re.match(r"\S+Z [A-Z]+ +(says|oh no)", line) or line.startswith("    "), line
+        assert (
+            EVENT.match(line)
+            or re.match(r"\S+Z [A-Z]+ +(says|oh no)", line)
+            or line.startswith("    ")
+        ), line
         assert not line.startswith(FORGED), line
-    assert r"job.failed: 1 it\n2026-01-01T00:00:00Z ERROR" in ended.stderr  # what was escaped is there
-    assert any(line.startswith(f"    {FORGED}") for line in lines)  # in the traceback, as a line of that
+    assert (
+        r"job.failed: 1 it\n2026-01-01T00:00:00Z ERROR" in ended.stderr
+    )  # what was escaped is there
+    assert any(
+        line.startswith(f"    {FORGED}") for line in lines
+    )  # in the traceback, as a line of that
 
 
 def test_a_line_break_in_a_template_begins_what_is_indented() -> None:
@@ -62,7 +72,10 @@ def test_a_line_break_in_a_template_begins_what_is_indented() -> None:
         return LineFormatter().format(record).partition("ERROR   ")[2]
 
     assert formatted("a %s", "b\nc") == r"a b\nc"
-    assert formatted("100 %% of %s:\n%s and %d", "a\nb", "c\nd", 7) == "100 % of a\\nb:\n    c\n    d and 7"
+    assert (
+        formatted("100 %% of %s:\n%s and %d", "a\nb", "c\nd", 7)
+        == "100 % of a\\nb:\n    c\n    d and 7"
+    )
     assert formatted("a\n100 %") == "a\n    100 %"
     assert formatted("a %(b)s\nc", {"b": "x\ny"}) == r"a x\ny\nc"
     assert formatted(ValueError("a\nb")) == "a\n    b"

@@ -39,7 +39,9 @@ def test_workers_are_listed_late_ones_first(engine: Engine, queue: Run) -> None:
     ]
 
 
-def test_queues_are_listed_with_what_can_start_apart_from_what_cannot(engine: Engine, queue: Run) -> None:
+def test_queues_are_listed_with_what_can_start_apart_from_what_cannot(
+    engine: Engine, queue: Run
+) -> None:
     engine.at("2026-01-31 14:00:00+00")
     engine.sign_on()
     for lock in ("held", None, "held", "held", "free", "free", "stopped"):
@@ -64,7 +66,16 @@ def test_queues_are_listed_with_what_can_start_apart_from_what_cannot(engine: En
         "more": False,
     }
     assert (mail["runnable"], mail["workers"]) == (1, 0)
-    assert queue("queues", "list").stdout.splitlines()[2].split() == ["mail", "1", "2m00s", "ago", "0", "0", "0", "0"]
+    assert queue("queues", "list").stdout.splitlines()[2].split() == [
+        "mail",
+        "1",
+        "2m00s",
+        "ago",
+        "0",
+        "0",
+        "0",
+        "0",
+    ]
 
 
 def test_what_is_runnable_is_what_claims_take(engine: Engine, queue: Run) -> None:
@@ -75,7 +86,11 @@ def test_what_is_runnable_is_what_claims_take(engine: Engine, queue: Run) -> Non
     claimed = engine.query("SELECT id FROM claim((SELECT id FROM workers), '{default}', 100)")
     assert told["runnable"] == len(claimed)
     (told,) = json.loads(queue("queues", "list", "--json").stdout)
-    assert (told["runnable"], told["blocked"], told["doing"]) == (0, 12 - len(claimed), len(claimed))
+    assert (told["runnable"], told["blocked"], told["doing"]) == (
+        0,
+        12 - len(claimed),
+        len(claimed),
+    )
 
 
 def test_counts_of_queues_are_bounded(engine: Engine, queue: Run) -> None:
@@ -131,9 +146,9 @@ def test_the_doctor_finds_what_stands_still(engine: Engine, queue: Run) -> None:
     engine.defer("t")
     status, found = findings(queue)
     assert status == 10
-    assert {check: found[check]["state"] for check in ("queues", "tasks", "lanes")} == dict.fromkeys(
-        ("queues", "tasks", "lanes"), "fail"
-    )
+    assert {
+        check: found[check]["state"] for check in ("queues", "tasks", "lanes")
+    } == dict.fromkeys(("queues", "tasks", "lanes"), "fail")
     assert found["queues"]["advice"] == "queue worker --queues mail"
     assert "t (queue default)" in found["tasks"]["detail"]
     assert found["lanes"]["advice"] == "queue lanes explain a"
@@ -178,7 +193,9 @@ def test_the_doctor_finds_sequences_that_did_not_come_along(engine: Engine, queu
     assert findings(queue)[1]["sequences"]["state"] == "ok"
 
 
-def test_the_doctor_warns_of_a_job_that_a_worker_said_to_have_died_of(engine: Engine, queue: Run) -> None:
+def test_the_doctor_warns_of_a_job_that_a_worker_said_to_have_died_of(
+    engine: Engine, queue: Run
+) -> None:
     engine.defer("shop.odd")
     engine.sign_on()
     engine.claim()
@@ -193,14 +210,19 @@ def test_the_doctor_warns_of_a_job_that_a_worker_said_to_have_died_of(engine: En
 def test_the_doctor_finds_such_a_job_wherever_it_is(engine: Engine, queue: Run, where: str) -> None:
     engine.defer("shop.odd", delay="1 hour" if where == "scheduled" else None)
     engine.sign_on()
-    engine.query("UPDATE jobs SET errors = %s::jsonb", '[{"lost": true, "error": "x"}, {"lost": true, "error": "y"}]')
+    engine.query(
+        "UPDATE jobs SET errors = %s::jsonb",
+        '[{"lost": true, "error": "x"}, {"lost": true, "error": "y"}]',
+    )
     if where == "doing":
         engine.claim()
     assert engine.statuses() == {1: where}
     assert findings(queue)[1]["crashes"]["state"] == "fail"
 
 
-def test_the_doctor_finds_what_the_reconciler_did_in_the_last_day(engine: Engine, queue: Run) -> None:
+def test_the_doctor_finds_what_the_reconciler_did_in_the_last_day(
+    engine: Engine, queue: Run
+) -> None:
     engine.sign_on()
     engine.at("2026-01-30 13:00:00+00")
     engine.query("SELECT audit('reconcile', 'before', 1, 'inturn', 'no token')")
@@ -229,11 +251,18 @@ def test_the_doctor_finds_a_long_transaction_and_a_clock_that_is_wrong(
         pid = other.info.backend_pid
 
         def state_of(check: str) -> tuple[str, str]:
-            (found,) = [found for found in doctor_checks.examine(Database(own, "inturn")) if found.check == check]
+            (found,) = [
+                found
+                for found in doctor_checks.examine(Database(own, "inturn"))
+                if found.check == check
+            ]
             return found.state, found.advice or ""
 
         monkeypatch.setattr(doctor_checks, "LONG", timedelta(0))
-        assert state_of("transactions") == ("warn", f"end it, if need be: SELECT pg_terminate_backend({pid})")
+        assert state_of("transactions") == (
+            "warn",
+            f"end it, if need be: SELECT pg_terminate_backend({pid})",
+        )
         monkeypatch.setattr(doctor_checks, "LONGER", timedelta(0))
         assert state_of("transactions")[0] == "fail"
         monkeypatch.setattr(doctor_checks, "SKEW", timedelta(hours=-1))

@@ -10,7 +10,9 @@ from tests.cli.conftest import Start, Until
 EXAMPLE = Path(__file__).parents[2] / "examples" / "report.py"
 
 
-def test_the_shop_reports_all_that_it_sold_every_five_seconds(start: Start, folder: Path, until: Until) -> None:
+def test_the_shop_reports_all_that_it_sold_every_five_seconds(
+    start: Start, folder: Path, until: Until
+) -> None:
     shutil.copy(EXAMPLE, folder)
     (command,) = re.findall(r'queue ([^"]*)', EXAMPLE.read_text(encoding="utf-8").splitlines()[0])
     shop = start(*command.split())
@@ -24,4 +26,6 @@ def test_the_shop_reports_all_that_it_sold_every_five_seconds(start: Start, fold
     first, *others = reports()  # the shop opened in the middle of the first
     assert re.fullmatch(r"\d\d:\d\d:\d[05] to \d\d:\d\d:\d[05] [0-5] sold", first)
     assert {line.split(" ", 3)[3] for line in others} == {"5 sold"}
-    assert [line.split()[0] for line in others] == [line.split()[2] for line in [first, *others[:-1]]]
+    assert [line.split()[0] for line in others] == [
+        line.split()[2] for line in [first, *others[:-1]]
+    ]

@@ -33,7 +33,9 @@ def register(engine: Engine, *told: str) -> None:
     engine.query("SELECT register_schedules(ARRAY[%s], ARRAY[%s], ARRAY[%s], ARRAY[%s])", *told)
 
 
-def test_schedules_are_listed_with_their_next_instant_and_their_last_job(at_two: Engine, queue: Run) -> None:
+def test_schedules_are_listed_with_their_next_instant_and_their_last_job(
+    at_two: Engine, queue: Run
+) -> None:
     register(at_two, "report", "", "*/20 * * * *", "UTC")
     at_two.query("UPDATE schedules SET last_instant = '2026-01-31 14:00:00+00', last_job_id = 7")
     at_two.at("2026-01-31 14:05:00+00")
@@ -93,16 +95,22 @@ def test_the_next_instants_of_all_schedules(at_two: Engine, queue: Run) -> None:
 def test_schedules_of_a_blueprint_are_listed_by_the_names_that_its_tasks_have_in_the_app(
     at_two: Engine, queue: Run, folder: Path
 ) -> None:
-    text = TASKS.replace("import App", "import App, Blueprint").replace("app = App()", "app, shop = App(), Blueprint()")
+    text = TASKS.replace("import App", "import App, Blueprint").replace(
+        "app = App()", "app, shop = App(), Blueprint()"
+    )
     added = "app.add_tasks_from(shop, namespace='shop')\n"
     (folder / "periodic.py").write_text(f"{text.replace('@app.', '@shop.')}\n\n{added}")
     rows = json.loads(queue("-a", "periodic:app", "schedules", "list", "--json").stdout)
     assert [row["task"] for row in rows] == ["shop:report", "shop:report"]
 
 
-def test_a_bad_expression_is_one_line_that_says_where(at_two: Engine, queue: Run, folder: Path) -> None:
+def test_a_bad_expression_is_one_line_that_says_where(
+    at_two: Engine, queue: Run, folder: Path
+) -> None:
     (folder / "periodic.py").write_text(TASKS.replace("*/20", "*/0"))
     ended = queue("-a", "periodic:app", "schedules", "list")
     assert ended.returncode == 2
-    assert "cron: '*/0 * * * *': field 1, the minute, cannot be '*/0': 0 to 59" in " ".join(ended.stderr.split())
+    assert "cron: '*/0 * * * *': field 1, the minute, cannot be '*/0': 0 to 59" in " ".join(
+        ended.stderr.split()
+    )
     assert "Traceback" not in ended.stderr

@@ -32,7 +32,12 @@ def test_two_migrations_at_once_wait_for_each_other(empty_dsn: str, until: Until
     with psycopg.connect(empty_dsn) as gate, psycopg.connect(empty_dsn, autocommit=True) as watcher:
         gate.execute("SELECT pg_advisory_xact_lock(hashtextextended('inturn migrate inturn', 0))")
         both = [
-            subprocess.Popen([SCRIPT, "migrate", "--dsn", empty_dsn], env=clean({}), stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [SCRIPT, "migrate", "--dsn", empty_dsn],
+                env=clean({}),
+                stdout=subprocess.PIPE,
+                text=True,
+            )
             for _ in range(2)
         ]
         until(waiting(watcher, 2))
@@ -52,7 +57,10 @@ def test_the_status_is_0_where_the_schema_fits(run: Run, dsn: str) -> None:
 def test_the_status_is_11_where_it_does_not(run: Run, dsn: str, empty_dsn: str) -> None:
     ended = run("schema", "status", "--dsn", empty_dsn)
     assert ended.returncode == 11
-    assert ended.stderr == "error: The database has no schema 'inturn' of inturn. Create it: queue migrate\n"
+    assert (
+        ended.stderr
+        == "error: The database has no schema 'inturn' of inturn. Create it: queue migrate\n"
+    )
     with psycopg.connect(dsn) as connection:
         connection.execute("UPDATE inturn.applied_code SET checksum = 'other'")
     assert run("schema", "status", "--dsn", dsn).returncode == 11
@@ -68,7 +76,9 @@ def test_an_old_version_does_not_migrate_a_newer_schema(run: Run, dsn: str) -> N
     assert ended.returncode == 11
     assert "pip install --upgrade inturn" in ended.stderr
     with psycopg.connect(dsn) as connection:
-        assert connection.execute("SELECT checksum FROM inturn.applied_code").fetchall() == [("newer",)]
+        assert connection.execute("SELECT checksum FROM inturn.applied_code").fetchall() == [
+            ("newer",)
+        ]
 
 
 def test_a_password_is_not_repeated_in_an_error(run: Run) -> None:

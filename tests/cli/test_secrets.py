@@ -18,7 +18,9 @@ ADDRESSES = {
 }
 
 
-@pytest.mark.parametrize("words", [["doctor"], ["migrate"], ["worker", "-a", "tasks:app"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["doctor"], ["migrate"], ["worker", "-a", "tasks:app"]], ids=" ".join
+)
 def test_no_command_repeats_an_address_that_cannot_be_used(words: list[str], run: Run) -> None:
     for address, status in ADDRESSES.items():
         ended = run("-v", *words, "--dsn", address)

@@ -10,7 +10,9 @@ from tests.cli.conftest import SCRIPT, Run, clean
 from tests.cli.engine import Engine
 
 
-def test_a_command_is_run_with_the_app_and_what_changes_jobs_at_hand(run: Run, dsn: str, engine: Engine) -> None:
+def test_a_command_is_run_with_the_app_and_what_changes_jobs_at_hand(
+    run: Run, dsn: str, engine: Engine
+) -> None:
     code = "id = tasks['tasks.touch'].defer('x'); print(cancel(id), [job.status for job in list_jobs(id)])"
     ended = run("-a", "tasks:app", "shell", "--dsn", dsn, "-c", code)
     assert (ended.returncode, ended.stdout) == (0, "True ['cancelled']\n"), ended.stderr
@@ -21,7 +23,10 @@ def test_without_an_app_there_is_everything_but_tasks(queue: Run, engine: Engine
     engine.defer("t", lock="ann")
     code = "print(list(tasks), list_locks()[0]['name'], lanes.pause('ann'), explain(1)[0].reason, app.job_manager is job_manager)"
     ended = queue("shell", "-c", code)
-    assert ended.stdout == "['builtin:inturn.builtin_tasks.remove_old_jobs'] ann True lane paused True\n", ended.stderr
+    assert (
+        ended.stdout
+        == "['builtin:inturn.builtin_tasks.remove_old_jobs'] ann True lane paused True\n"
+    ), ended.stderr
 
 
 def test_a_person_is_told_what_is_at_hand_and_may_err(dsn: str, folder: Path) -> None:
@@ -41,7 +46,9 @@ def test_a_person_is_told_what_is_at_hand_and_may_err(dsn: str, folder: Path) ->
     assert "\n1\n" in done.stdout or ">>> 1\n" in done.stdout
 
 
-def test_the_prompt_does_not_open_on_a_database_that_cannot_be_used(run: Run, empty_dsn: str) -> None:
+def test_the_prompt_does_not_open_on_a_database_that_cannot_be_used(
+    run: Run, empty_dsn: str
+) -> None:
     assert run("shell", "--dsn", empty_dsn).returncode == 11
     assert run("shell", "--dsn", "postgresql://127.0.0.1:1/none").returncode == 69
 
@@ -49,7 +56,10 @@ def test_the_prompt_does_not_open_on_a_database_that_cannot_be_used(run: Run, em
 def test_all_is_well(run: Run, dsn: str) -> None:
     ended = run("-a", "tasks:app", "healthchecks", "--dsn", dsn)
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout == "app: ok, 4 names of tasks\nconnection: ok\nschema inturn: ok, revision 0001\n"
+    assert (
+        ended.stdout
+        == "app: ok, 4 names of tasks\nconnection: ok\nschema inturn: ok, revision 0001\n"
+    )
     assert run("healthchecks", "--dsn", dsn).stdout.startswith("app: none is named")
 
 
@@ -57,10 +67,16 @@ def test_all_is_well(run: Run, dsn: str) -> None:
     ("words", "status", "said"),
     [
         (["-a", "no:such"], 2, ""),
-        (["-a", "tasks:app", "--dsn", "postgresql://127.0.0.1:1/none"], 69, "app: ok, 4 names of tasks\n"),
+        (
+            ["-a", "tasks:app", "--dsn", "postgresql://127.0.0.1:1/none"],
+            69,
+            "app: ok, 4 names of tasks\n",
+        ),
     ],
 )
-def test_what_is_wrong_is_said_by_the_status(run: Run, words: list[str], status: int, said: str) -> None:
+def test_what_is_wrong_is_said_by_the_status(
+    run: Run, words: list[str], status: int, said: str
+) -> None:
     ended = run("healthchecks", *words)
     assert (ended.returncode, ended.stdout) == (status, said), ended.stderr
     assert ended.stderr.startswith("error: ")

@@ -99,7 +99,12 @@ def begin(start: Start, dsn: str, folder: Path, until: Until) -> Begin:
 
 def statuses(dsn: str) -> list[str]:
     with psycopg.connect(dsn) as connection:
-        return [status for (status,) in connection.execute("SELECT status::text FROM inturn.all_jobs ORDER BY id")]
+        return [
+            status
+            for (status,) in connection.execute(
+                "SELECT status::text FROM inturn.all_jobs ORDER BY id"
+            )
+        ]
 
 
 def work(dsn: str, start: Start, folder: Path, until: Until) -> "subprocess.Popen[str]":
@@ -110,9 +115,16 @@ def work(dsn: str, start: Start, folder: Path, until: Until) -> "subprocess.Pope
     return worker
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
+)
 def test_the_first_of_each_signal_lets_the_running_job_end(
-    number: signal.Signals, start: Start, dsn: str, folder: Path, until: Until, log: Callable[[], str]
+    number: signal.Signals,
+    start: Start,
+    dsn: str,
+    folder: Path,
+    until: Until,
+    log: Callable[[], str],
 ) -> None:
     worker = work(dsn, start, folder, until)
     worker.send_signal(number)
@@ -180,7 +192,10 @@ def test_the_second_signal_ends_the_process_whatever_a_task_does(
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(60) == 143
     if task.startswith("block"):  # the worker can do nothing about that itself
-        assert "process.killed: still here 4 s after the second signal (SIGTERM)" in log().splitlines()[-1]
+        assert (
+            "process.killed: still here 4 s after the second signal (SIGTERM)"
+            in log().splitlines()[-1]
+        )
 
 
 def test_a_worker_gives_its_jobs_back_though_tasks_occupy_every_thread_that_others_share(
@@ -227,7 +242,9 @@ def test_the_second_signal_ends_a_worker_whose_server_does_not_answer(
             second = time.monotonic()
             worker.send_signal(signal.SIGTERM)
             assert worker.wait(60) == 143
-            assert time.monotonic() - second < 2 * signals.PATIENCE  # of which it has used one at most
+            assert (
+                time.monotonic() - second < 2 * signals.PATIENCE
+            )  # of which it has used one at most
         finally:
             for (pid,) in backends:
                 os.kill(pid, signal.SIGCONT)

@@ -14,7 +14,12 @@ from tests.cli.conftest import Run, Start, Until, next_instant
 
 def statuses(dsn: str) -> list[str]:
     with psycopg.connect(dsn) as connection:
-        return [status for (status,) in connection.execute("SELECT status::text FROM inturn.all_jobs ORDER BY id")]
+        return [
+            status
+            for (status,) in connection.execute(
+                "SELECT status::text FROM inturn.all_jobs ORDER BY id"
+            )
+        ]
 
 
 def defer(dsn: str, task: str, **arguments: str) -> None:
@@ -24,7 +29,11 @@ def defer(dsn: str, task: str, **arguments: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["-a", "tasks:app", "worker"], ["worker", "-a", "tasks:app"], ["-a", "no:such", "worker", "-a", "tasks:app"]],
+    [
+        ["-a", "tasks:app", "worker"],
+        ["worker", "-a", "tasks:app"],
+        ["-a", "no:such", "worker", "-a", "tasks:app"],
+    ],
 )
 def test_the_app_is_named_before_or_after_the_command_and_the_later_wins(
     words: list[str], run: Run, dsn: str, folder: Path
@@ -47,7 +56,9 @@ def test_the_app_is_found_in_pyproject(run: Run, dsn: str, folder: Path) -> None
     assert ended.returncode == 0, ended.stderr
 
 
-def test_the_dsn_given_beats_that_of_the_app_and_leaves_its_schema(run: Run, dsn: str, folder: Path) -> None:
+def test_the_dsn_given_beats_that_of_the_app_and_leaves_its_schema(
+    run: Run, dsn: str, folder: Path
+) -> None:
     (folder / "far.py").write_text(
         "from inturn import App, PsycopgConnector\n"
         "app = App(connector=PsycopgConnector('postgresql://nowhere.invalid/x', schema='mine'))\n"
@@ -59,7 +70,9 @@ def test_the_dsn_given_beats_that_of_the_app_and_leaves_its_schema(run: Run, dsn
     assert ended.returncode == 0, ended.stderr
 
 
-def test_a_worker_refuses_a_database_that_was_not_migrated_and_says_the_command(run: Run, empty_dsn: str) -> None:
+def test_a_worker_refuses_a_database_that_was_not_migrated_and_says_the_command(
+    run: Run, empty_dsn: str
+) -> None:
     ended = run("-a", "tasks:app", "worker", INTURN_DSN=empty_dsn)
     assert ended.returncode == 11
     assert ended.stderr.splitlines() == [
@@ -70,7 +83,8 @@ def test_a_worker_refuses_a_database_that_was_not_migrated_and_says_the_command(
 
 
 @pytest.mark.parametrize(
-    "path", ["nowhere:app", "tasks:nothing", "tasks:time", "tasks", "broken:app", "leaves:app", "open:app"]
+    "path",
+    ["nowhere:app", "tasks:nothing", "tasks:time", "tasks", "broken:app", "leaves:app", "open:app"],
 )
 def test_a_wrong_app_is_one_line_and_exit_2(path: str, run: Run, folder: Path, dsn: str) -> None:
     (folder / "broken.py").write_text("1 / 0\n")
@@ -88,7 +102,9 @@ def test_the_traceback_of_a_broken_app_is_shown_when_asked_for(run: Run, folder:
     ended = run("-a", "broken:app", "worker", "-v")
     assert ended.returncode == 2
     assert "Traceback" in ended.stderr
-    assert "ZeroDivisionError: division by zero (broken.py, line 1)" in ended.stderr.splitlines()[-1]
+    assert (
+        "ZeroDivisionError: division by zero (broken.py, line 1)" in ended.stderr.splitlines()[-1]
+    )
 
 
 def test_no_app_and_no_database_are_told_with_the_remedy(run: Run) -> None:
@@ -108,13 +124,20 @@ def test_a_database_that_is_away_at_the_start_is_exit_69(run: Run) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # bound but not listening: nobody answers, nobody else can
         dsn = f"postgresql://127.0.0.1:{unused.getsockname()[1]}/x"
-        for command in (["-a", "tasks:app", "worker"], ["migrate"], ["schema", "status"], ["defer", "tasks.touch"]):
+        for command in (
+            ["-a", "tasks:app", "worker"],
+            ["migrate"],
+            ["schema", "status"],
+            ["defer", "tasks.touch"],
+        ):
             ended = run(*command, "--dsn", dsn)
             assert ended.returncode == 69, ended.stderr
             assert ended.stderr.startswith("error: The database cannot be reached")
 
 
-def test_sigterm_lets_the_running_job_finish_and_is_exit_0(start: Start, dsn: str, folder: Path, until: Until) -> None:
+def test_sigterm_lets_the_running_job_finish_and_is_exit_0(
+    start: Start, dsn: str, folder: Path, until: Until
+) -> None:
     defer(dsn, "tasks.work", until="may end")
     defer(dsn, "tasks.touch", name="too late")
     worker = start("-a", "tasks:app", "worker", "-n", "ann", "--dsn", dsn)
@@ -130,13 +153,17 @@ def test_sigterm_lets_the_running_job_finish_and_is_exit_0(start: Start, dsn: st
         assert line[:20].endswith("Z"), line
 
 
-def test_sigterm_while_it_registers_is_obeyed_in_order(start: Start, dsn: str, folder: Path, until: Until) -> None:
+def test_sigterm_while_it_registers_is_obeyed_in_order(
+    start: Start, dsn: str, folder: Path, until: Until
+) -> None:
     """Whoever sees a worker in the table may end it, and it does not leave its row there."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(
             "CREATE FUNCTION take_long() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.5); RETURN NEW; END'"
         )
-        connection.execute("CREATE TRIGGER t BEFORE INSERT ON inturn.workers FOR EACH ROW EXECUTE FUNCTION take_long()")
+        connection.execute(
+            "CREATE TRIGGER t BEFORE INSERT ON inturn.workers FOR EACH ROW EXECUTE FUNCTION take_long()"
+        )
         worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
         sleeping = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
         until(lambda: connection.execute(sleeping).fetchone() is not None)
@@ -163,7 +190,9 @@ def test_a_second_sigterm_gives_the_job_back_and_is_exit_143(
     assert statuses(dsn) == ["todo"]
 
 
-def test_a_third_sigterm_ends_it_whatever_runs(start: Start, dsn: str, folder: Path, until: Until) -> None:
+def test_a_third_sigterm_ends_it_whatever_runs(
+    start: Start, dsn: str, folder: Path, until: Until
+) -> None:
     defer(dsn, "tasks.work", until="never")
     worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
     until((folder / "working").exists)
@@ -194,7 +223,9 @@ def workers(dsn: str) -> list[tuple[str, int]]:
         return connection.execute("SELECT name, pid FROM inturn.workers ORDER BY name").fetchall()
 
 
-def test_several_processes_are_watched_and_stopped_together(start: Start, dsn: str, folder: Path, until: Until) -> None:
+def test_several_processes_are_watched_and_stopped_together(
+    start: Start, dsn: str, folder: Path, until: Until
+) -> None:
     crew = start("-a", "tasks:app", "worker", "-n", "ann", "--processes", "2", "--dsn", dsn)
     until(lambda: [name for name, _ in workers(dsn)] == ["ann-1", "ann-2"])
     killed = workers(dsn)[0]
@@ -225,7 +256,14 @@ def test_of_several_processes_a_second_signal_aborts_what_runs(
     assert statuses(dsn) == ["todo"]
 
 
-def test_several_processes_end_at_once_when_none_can_work(run: Run, empty_dsn: str, dsn: str) -> None:
+def test_several_processes_end_at_once_when_none_can_work(
+    run: Run, empty_dsn: str, dsn: str
+) -> None:
     ended = run("-a", "tasks:app", "worker", "--processes", "3", INTURN_DSN=empty_dsn)
     assert ended.returncode == 11, ended.stderr
-    assert run("-a", "tasks:app", "worker", "--processes", "2", "--one-shot", INTURN_DSN=dsn).returncode == 0
+    assert (
+        run(
+            "-a", "tasks:app", "worker", "--processes", "2", "--one-shot", INTURN_DSN=dsn
+        ).returncode
+        == 0
+    )

@@ -43,7 +43,9 @@ SPELLINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("words", SPELLINGS)
-def test_an_option_is_what_the_worker_calls_it_and_what_is_not_said_is_left_to_the_app(words: str) -> None:
+def test_an_option_is_what_the_worker_calls_it_and_what_is_not_said_is_left_to_the_app(
+    words: str,
+) -> None:
     context = click.Context(command)
     command.parse_args(context, words.replace("''", "").split(" ") if words else [])
     for name in ("dsn", "processes"):  # not the worker's

@@ -54,15 +54,35 @@ class Node:
     # -- how it comes to be
 
     def lay_out(self) -> None:
-        self._run("initdb", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync", "-D", self._data)
+        self._run(
+            "initdb",
+            "--username=postgres",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--no-sync",
+            "-D",
+            self._data,
+        )
 
     def copy(self, primary: "Node") -> None:
         """Become a standby of it."""
-        self._run("pg_basebackup", "-R", "-c", "fast", "--no-sync", "-D", self._data, "-d", primary._admin_dsn)
+        self._run(
+            "pg_basebackup",
+            "-R",
+            "-c",
+            "fast",
+            "--no-sync",
+            "-D",
+            self._data,
+            "-d",
+            primary._admin_dsn,
+        )
 
     def rewind(self, primary: "Node") -> None:
         """After a clean end: forget what this one alone has written, and become a standby of the other."""
-        primary.ask("CHECKPOINT")  # before PostgreSQL 16, pg_rewind knows of its timeline only from a checkpoint
+        primary.ask(
+            "CHECKPOINT"
+        )  # before PostgreSQL 16, pg_rewind knows of its timeline only from a checkpoint
         source = f"--source-server={primary._admin_dsn}"
         self._run("pg_rewind", "-R", "--no-sync", f"--target-pgdata={self._data}", source)
 
@@ -78,7 +98,9 @@ class Node:
     def start(self, **settings: str) -> None:
         given = {**SETTINGS, "unix_socket_directories": str(self.home), **settings}
         options = [f"--{name}={value}" for name, value in given.items()]
-        scrap = self.home / "scrap"  # the supervisor removes what it is told to, and here that is nothing
+        scrap = (
+            self.home / "scrap"
+        )  # the supervisor removes what it is told to, and here that is nothing
         with (self.home.parent / f"{self.home.name}.log").open("ab") as log:
             server: list[str | Path] = [self._binaries / "postgres", "-D", self._data, *options]
             self._supervisor = self._account.launch(
@@ -163,12 +185,18 @@ class Cluster:
     def catch_up(self) -> None:
         """Return when the standby has all that the primary has written by now."""
         end = self.primary.ask("SELECT pg_current_wal_lsn()")
-        wait_until(lambda: self.standby.ask(f"SELECT pg_last_wal_replay_lsn() >= '{end}'"), "the standby's catching up")
+        wait_until(
+            lambda: self.standby.ask(f"SELECT pg_last_wal_replay_lsn() >= '{end}'"),
+            "the standby's catching up",
+        )
 
     def cut(self) -> None:
         """From here on the standby receives nothing, and nobody notices."""
         self.standby.set(primary_conninfo="")
-        wait_until(lambda: self.standby.ask("SELECT count(*) FROM pg_stat_wal_receiver") == 0, "the end of the stream")
+        wait_until(
+            lambda: self.standby.ask("SELECT count(*) FROM pg_stat_wal_receiver") == 0,
+            "the end of the stream",
+        )
 
     def promote(self) -> None:
         self.primary, self.standby = self.standby, self.primary

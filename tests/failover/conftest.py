@@ -15,7 +15,9 @@ def cluster(bin_dir: Path | None) -> Iterator[Cluster]:
     """A primary, and a standby that follows it without being waited for."""
     account = server_account()
     with ExitStack() as ends:
-        place = Path(tempfile.mkdtemp(prefix="inturn-failover-"))  # a path of pytest's is too long for a socket
+        place = Path(
+            tempfile.mkdtemp(prefix="inturn-failover-")
+        )  # a path of pytest's is too long for a socket
         ends.callback(shutil.rmtree, place)
         if account.uid is not None:
             place.chmod(0o711)  # the server's account may pass through it

@@ -44,7 +44,9 @@ class Report:
     twice: set[Job] = field(default_factory=set)  # started more than once
     from_nowhere: set[Job] = field(default_factory=set)  # ran, and was never asked for
     unended: list[Run] = field(default_factory=list)
-    overtaken: list[tuple[Run, Run]] = field(default_factory=list)  # a later job of the lane was before this one
+    overtaken: list[tuple[Run, Run]] = field(
+        default_factory=list
+    )  # a later job of the lane was before this one
     overlaps: list[tuple[Run, Run]] = field(default_factory=list)
     fallen: list[tuple[Run, Run]] = field(default_factory=list)  # fences that did not rise
     resumed: list[Run] = field(default_factory=list)  # attempts whose reported end was forgotten
@@ -52,7 +54,9 @@ class Report:
     gap: float = 0.0  # seconds, the longest in which no job ended
 
 
-def write(log: Path, kind: str, lane: str, number: int, fence: int = 0, id: int = 0, note: str = "") -> None:
+def write(
+    log: Path, kind: str, lane: str, number: int, fence: int = 0, id: int = 0, note: str = ""
+) -> None:
     line = f"{kind} {lane} {number} {os.getpid()} {time.monotonic_ns()} {fence} {id} {note}\n"
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:

@@ -32,17 +32,33 @@ class Load:
 
     def __enter__(self) -> Self:
         self.log.touch()
-        worker = [str(Path(sys.executable).with_name("queue")), "-a", "tests.failover.load_app:app", "worker"]
-        worker += ["-c", str(CONCURRENCY), "--heartbeat", str(HEARTBEAT), "--stalled-after", str(STALLED)]
+        worker = [
+            str(Path(sys.executable).with_name("queue")),
+            "-a",
+            "tests.failover.load_app:app",
+            "worker",
+        ]
+        worker += [
+            "-c",
+            str(CONCURRENCY),
+            "--heartbeat",
+            str(HEARTBEAT),
+            "--stalled-after",
+            str(STALLED),
+        ]
         worker += ["--db-grace", str(LIMIT)]  # if we are killed, it ends after the servers
         producer = [sys.executable, "-m", "tests.failover.load_app"]
         for n, way in enumerate(self._ways):
             lanes = ",".join(f"lane{n}_{lane}" for lane in range(LANES))
             self.workers.append(self._launch(worker, f"worker{n}", way))
-            self.producers.append(self._launch([*producer, lanes, str(self._pause)], f"producer{n}", way))
+            self.producers.append(
+                self._launch([*producer, lanes, str(self._pause)], f"producer{n}", way)
+            )
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
         for process in (*self.producers, *self.workers):
             process.kill()
             process.wait()
@@ -50,10 +66,14 @@ class Load:
             for output in sorted(self.log.parent.glob("*.out")):
                 error.add_note(f"{output.name}:\n{output.read_text()[-3000:]}")
 
-    def _launch(self, command: list[str], name: str, way: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def _launch(
+        self, command: list[str], name: str, way: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "FAILOVER_LOG": str(self.log), "PYTHONPATH": str(ROOT), **way}
         with (self.log.parent / f"{name}.out").open("wb") as output:
-            return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
+            return subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=output, stderr=output
+            )
 
     @property
     def dsn(self) -> str:
@@ -65,10 +85,16 @@ class Load:
     def goes_on(self, jobs: int = 200) -> None:
         """Return when so many more jobs were acknowledged, and have ended."""
         enough = {kind: self.count(kind) + jobs for kind in ("ack", "end")}
-        wait_until(lambda: all(self.count(kind) >= count for kind, count in enough.items()), "the load's going on")
+        wait_until(
+            lambda: all(self.count(kind) >= count for kind, count in enough.items()),
+            "the load's going on",
+        )
 
     def await_event(self, kind: str, lane: str) -> None:
-        wait_until(lambda: any(event[:2] == (kind, lane) for event in self.events()), f"the {kind} of {lane}")
+        wait_until(
+            lambda: any(event[:2] == (kind, lane) for event in self.events()),
+            f"the {kind} of {lane}",
+        )
 
     def count(self, kind: str) -> int:
         assert self.all_alive(), "a worker or a producer has ended"

@@ -12,7 +12,11 @@ from inturn.errors import ConnectorException
 from tests.failover.history import write
 
 # Behind a pooler that knows no prepared statements, like PgBouncer before 1.21.
-app = App(connector=PsycopgConnector(prepare_threshold=None)) if "FAILOVER_POOLER" in os.environ else App()
+app = (
+    App(connector=PsycopgConnector(prepare_threshold=None))
+    if "FAILOVER_POOLER" in os.environ
+    else App()
+)
 log = Path(os.environ.get("FAILOVER_LOG", "failover.log"))
 
 

@@ -79,21 +79,32 @@ def test_a_standby_that_lags_behind_loses_what_it_had_not_received_and_nothing_e
     load.goes_on()
     found = load.finish([forgotten_at])
     print(
-        len(found.acknowledged), len(found.lost), len(found.twice), len(found.resumed), len(found.shared_ids), found.gap
+        len(found.acknowledged),
+        len(found.lost),
+        len(found.twice),
+        len(found.resumed),
+        len(found.shared_ids),
+        found.gap,
     )
     nothing_is_wrong(found)
     assert found.lost & replicated == set()
-    assert found.lost >= {("tail", number) for number in range(1, 21)}, "nothing was lost, so nothing was tried"
+    assert found.lost >= {("tail", number) for number in range(1, 21)}, (
+        "nothing was lost, so nothing was tried"
+    )
     assert found.shared_ids, "the ids of jobs that were lost are given again"
 
 
-def test_sessions_that_become_read_only_move_to_the_new_primary_and_back(cluster: Cluster, load: Load) -> None:
+def test_sessions_that_become_read_only_move_to_the_new_primary_and_back(
+    cluster: Cluster, load: Load
+) -> None:
     """A pooler or a proxy may keep them open, and then nothing but an error says that they lead nowhere."""
     start_long_jobs(load)
     for _ in range(2):
         transaction = cluster.switch_over()
         load.goes_on()
-        assert cluster.standby.ask(NEXT_TRANSACTION) == transaction, "somebody has written to the old primary"
+        assert cluster.standby.ask(NEXT_TRANSACTION) == transaction, (
+            "somebody has written to the old primary"
+        )
         cluster.rejoin()
     found = load.finish()
     nothing_is_wrong(found)

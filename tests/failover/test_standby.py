@@ -23,14 +23,18 @@ def run(dsn: str, command: str) -> Result:
     return CliRunner().invoke(queue, command.split(), obj=Settings(None), env={"INTURN_DSN": dsn})
 
 
-def test_a_standby_answers_what_only_reads_and_says_why_it_changes_nothing(cluster: Cluster) -> None:
+def test_a_standby_answers_what_only_reads_and_says_why_it_changes_nothing(
+    cluster: Cluster,
+) -> None:
     with psycopg.connect(cluster.primary.dsn) as connection:
         for _ in range(2):
             connection.execute("SELECT inturn.defer('task', '{}', lock => 'a')")
     cluster.catch_up()
     for command in READS.splitlines():
         there, here = run(cluster.primary.dsn, command), run(cluster.standby.dsn, command)
-        assert (repr(here.exception), here.exit_code) == (repr(there.exception), there.exit_code), command
+        assert (repr(here.exception), here.exit_code) == (repr(there.exception), there.exit_code), (
+            command
+        )
         assert here.output
     refused = run(cluster.standby.dsn, "lanes pause a")
     assert "cannot execute" in str(refused.exception)

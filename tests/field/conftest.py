@@ -42,7 +42,9 @@ def run_python(dsn: str, tmp_path: Path, said: object) -> Iterator[Start]:
     processes: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
-        environment = clean({"INTURN_DSN": dsn, "FIELD_LOG": str(tmp_path / "said"), "PYTHONPATH": str(ROOT)})
+        environment = clean(
+            {"INTURN_DSN": dsn, "FIELD_LOG": str(tmp_path / "said"), "PYTHONPATH": str(ROOT)}
+        )
         process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True,

@@ -15,9 +15,13 @@ def outage(dsn: str) -> Iterator[None]:
     """Also for superusers. `dsn` names the database; the server goes on."""
     name = str(conninfo_to_dict(dsn)["dbname"])
     with psycopg.connect(make_conninfo(dsn, dbname="postgres"), autocommit=True) as connection:
-        connection.execute(SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(Identifier(name)))
+        connection.execute(
+            SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(Identifier(name))
+        )
         try:
             connection.execute(END_SESSIONS, [name])
             yield
         finally:
-            connection.execute(SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(Identifier(name)))
+            connection.execute(
+                SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(Identifier(name))
+            )

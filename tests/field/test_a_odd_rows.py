@@ -23,7 +23,9 @@ def add(query: Query, arguments: str, lock: str | None = None, on_failure: str =
 
 
 @odd_arguments
-async def test_arguments_that_cannot_be_read_fail_their_job_alone(app: App, query: Query, arguments: str) -> None:
+async def test_arguments_that_cannot_be_read_fail_their_job_alone(
+    app: App, query: Query, arguments: str
+) -> None:
     seen: list[int] = []
 
     @app.task(name="step", lock="lane", retry=3)
@@ -36,7 +38,10 @@ async def test_arguments_that_cannot_be_read_fail_their_job_alone(app: App, quer
     with anyio.fail_after(60):
         await app.run_worker_async(concurrency=2)
     assert seen == list(range(5))
-    ends = query("SELECT id, status, attempts, errors -> -1 ->> 'error' FROM finished_jobs WHERE id = ANY (%s)", odd)
+    ends = query(
+        "SELECT id, status, attempts, errors -> -1 ->> 'error' FROM finished_jobs WHERE id = ANY (%s)",
+        odd,
+    )
     assert sorted(id for id, *_ in ends) == sorted(odd)
     assert {(status, attempts) for _, status, attempts, _ in ends} == {("failed", 1)}
     assert all("cannot read the arguments" in error for *_, error in ends)
@@ -54,7 +59,9 @@ async def test_its_lane_halts_if_that_is_its_policy(app: App, query: Query) -> N
     assert query("SELECT id FROM jobs") == [(waiting,)]
 
 
-async def test_the_log_names_the_job_and_the_reason(app: App, query: Query, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_names_the_job_and_the_reason(
+    app: App, query: Query, caplog: pytest.LogCaptureFixture
+) -> None:
     odd = add(query, DIGITS)
     with caplog.at_level(logging.ERROR, "inturn"), anyio.fail_after(60):
         await app.run_worker_async()
@@ -73,7 +80,15 @@ def test_people_and_programs_can_look_at_such_a_row_and_cancel_it(
     for command in ("show", "explain"):
         shown = CliRunner().invoke(queue, ["jobs", command, str(odd), "--dsn", dsn])
         assert shown.exit_code == 0, shown.output
-    assert "cannot read the arguments" in CliRunner().invoke(queue, ["jobs", "show", str(odd), "--dsn", dsn]).output
-    assert CliRunner().invoke(queue, ["jobs", "show", str(odd), "--json", "--dsn", dsn]).exit_code == 0
-    assert CliRunner().invoke(queue, ["jobs", "cancel", str(odd), "--yes", "--dsn", dsn]).exit_code == 0
+    assert (
+        "cannot read the arguments"
+        in CliRunner().invoke(queue, ["jobs", "show", str(odd), "--dsn", dsn]).output
+    )
+    assert (
+        CliRunner().invoke(queue, ["jobs", "show", str(odd), "--json", "--dsn", dsn]).exit_code == 0
+    )
+    assert (
+        CliRunner().invoke(queue, ["jobs", "cancel", str(odd), "--yes", "--dsn", dsn]).exit_code
+        == 0
+    )
     assert query("SELECT status FROM all_jobs") == [("cancelled",)]

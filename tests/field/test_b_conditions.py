@@ -21,7 +21,9 @@ pytestmark = pytest.mark.anyio
 LIMIT = 10.0  # seconds; only keeps a failing test from waiting for the poll
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 WORKER = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inturn worker'"
-ASLEEP = WORKER + " AND state = 'idle' AND query LIKE '%next_wake%'"  # its last look before it sleeps
+ASLEEP = (
+    WORKER + " AND state = 'idle' AND query LIKE '%next_wake%'"
+)  # its last look before it sleeps
 HELD_UP = WORKER + " AND wait_event_type = 'Lock'"
 END_WORKERS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -33,11 +35,17 @@ WHERE datname = current_database() AND application_name LIKE 'inturn %'
 def read_only(dsn: str, query: Query) -> Iterator[None]:
     """As the sessions of a demoted primary are, the new ones too."""
     database = Identifier(str(conninfo_to_dict(dsn)["dbname"]))
-    with psycopg.connect(dsn, autocommit=True, options="-c default_transaction_read_only=off") as connection:
-        connection.execute(SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(database))
+    with psycopg.connect(
+        dsn, autocommit=True, options="-c default_transaction_read_only=off"
+    ) as connection:
+        connection.execute(
+            SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(database)
+        )
         connection.execute(END_WORKERS)
         yield
-        connection.execute(SQL("ALTER DATABASE {} RESET default_transaction_read_only").format(database))
+        connection.execute(
+            SQL("ALTER DATABASE {} RESET default_transaction_read_only").format(database)
+        )
 
 
 @contextmanager
@@ -59,7 +67,11 @@ CONDITIONS = {"read only": read_only, "another column": another_column, "away": 
 
 @pytest.mark.parametrize("condition", CONDITIONS.values(), ids=list(CONDITIONS))
 async def test_a_worker_goes_on_after_a_condition(
-    app: App, dsn: str, query: Query, until: Until, condition: Callable[[str, Query], AbstractContextManager[None]]
+    app: App,
+    dsn: str,
+    query: Query,
+    until: Until,
+    condition: Callable[[str, Query], AbstractContextManager[None]],
 ) -> None:
     seen: list[int] = []
 
@@ -101,7 +113,9 @@ async def test_another_default_isolation_level_is_no_reason_to_end(
 
     database = Identifier(str(conninfo_to_dict(dsn)["dbname"]))
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(SQL("ALTER DATABASE {} SET default_transaction_isolation = {}").format(database, level))
+        connection.execute(
+            SQL("ALTER DATABASE {} SET default_transaction_isolation = {}").format(database, level)
+        )
     step.batch_defer({"number": 0}, {"number": 1})
     with anyio.fail_after(60):
         await App.run_worker_async(app)
@@ -123,7 +137,9 @@ def test_a_worker_that_loses_its_database_for_longer_than_its_grace_ends_with_69
     assert "db_grace" in stderr.splitlines()[-1]
 
 
-def test_a_worker_that_starts_in_an_outage_waits_for_its_grace(worker: Start, dsn: str, query: Query) -> None:
+def test_a_worker_that_starts_in_an_outage_waits_for_its_grace(
+    worker: Start, dsn: str, query: Query
+) -> None:
     with outage(dsn):
         process = worker("--db-grace", "60", "--one-shot")
         said = ""
@@ -137,7 +153,9 @@ def test_a_worker_that_starts_in_an_outage_waits_for_its_grace(worker: Start, ds
     assert "worker.stopped" in stderr
 
 
-@pytest.mark.parametrize(("words", "text"), [([], "cannot be reached"), (["--db-grace", "0.5"], "db_grace")])
+@pytest.mark.parametrize(
+    ("words", "text"), [([], "cannot be reached"), (["--db-grace", "0.5"], "db_grace")]
+)
 def test_a_worker_that_starts_in_an_outage_ends_with_69_at_once_or_after_its_grace(
     worker: Start, dsn: str, words: list[str], text: str
 ) -> None:
@@ -149,7 +167,9 @@ def test_a_worker_that_starts_in_an_outage_ends_with_69_at_once_or_after_its_gra
     assert ("database.away" in stderr) == bool(words)
 
 
-def test_a_worker_that_waits_for_its_database_at_the_start_can_be_ended(worker: Start, dsn: str) -> None:
+def test_a_worker_that_waits_for_its_database_at_the_start_can_be_ended(
+    worker: Start, dsn: str
+) -> None:
     with outage(dsn):
         process = worker("--db-grace", "3600")
         assert process.stderr is not None
@@ -170,7 +190,11 @@ async def test_the_first_job_after_a_long_outage_starts_as_soon_as_after_a_short
         with outage(dsn):
             await until(lambda: caplog.text.count("database.lost") >= 7)
         group.cancel_scope.cancel()
-    pauses = [float(line.rpartition("next try in ")[2].split()[0]) for line in caplog.messages if "next try in" in line]
+    pauses = [
+        float(line.rpartition("next try in ")[2].split()[0])
+        for line in caplog.messages
+        if "next try in" in line
+    ]
     assert max(pauses) <= 1.0
 
 

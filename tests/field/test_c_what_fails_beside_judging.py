@@ -12,7 +12,11 @@ from inturn import App, JobContext
 
 pytestmark = pytest.mark.anyio
 Until = Callable[[Callable[[], object]], Awaitable[None]]
-FAST: dict[str, Any] = {"update_heartbeat_interval": 0.2, "stalled_worker_timeout": 0.7, "wait": True}
+FAST: dict[str, Any] = {
+    "update_heartbeat_interval": 0.2,
+    "stalled_worker_timeout": 0.7,
+    "wait": True,
+}
 DEAD = "SELECT id FROM claim(register_worker('{name}', 'there', 1, NULL, 1), NULL, 1)"
 # What users' triggers do as a job leaves a dead worker.
 RAISES = "RAISE EXCEPTION 'not this one'"
@@ -37,7 +41,9 @@ def do(dsn: str, statements: str) -> None:
 
 def names(dsn: str) -> list[str]:
     with psycopg.connect(dsn, autocommit=True) as connection:
-        return [name for (name,) in connection.execute("SELECT name FROM inturn.workers ORDER BY name")]
+        return [
+            name for (name,) in connection.execute("SELECT name FROM inturn.workers ORDER BY name")
+        ]
 
 
 @asynccontextmanager
@@ -87,5 +93,9 @@ async def test_a_history_that_cannot_be_prepared_keeps_nobody_from_being_declare
     do(dsn, NO_DDL)
     async with worker(app):
         await until(lambda: runs == [job_id])
-        await until(lambda: "upkeep.failed: prepare history: The database refused: no DDL here" in caplog.text)
+        await until(
+            lambda: (
+                "upkeep.failed: prepare history: The database refused: no DDL here" in caplog.text
+            )
+        )
     assert caplog.text.count("no DDL here") < 20  # it is not tried all the time

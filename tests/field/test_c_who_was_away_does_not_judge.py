@@ -17,7 +17,11 @@ from tests.field.outage import outage
 
 pytestmark = pytest.mark.anyio
 Until = Callable[[Callable[[], object]], Awaitable[None]]
-FAST: dict[str, Any] = {"update_heartbeat_interval": 0.2, "stalled_worker_timeout": 0.7, "wait": True}
+FAST: dict[str, Any] = {
+    "update_heartbeat_interval": 0.2,
+    "stalled_worker_timeout": 0.7,
+    "wait": True,
+}
 
 
 @asynccontextmanager
@@ -59,7 +63,11 @@ async def test_no_outage_makes_a_healthy_worker_s_job_start_twice(
             for _ in range(outages):
                 with outage(dsn):
                     await anyio.sleep(seconds)  # longer than anybody may be silent
-                await until(lambda: all_have_beaten_since(dsn, ask(dsn, "SELECT now() - interval '0.3 s'")[0][0]))
+                await until(
+                    lambda: all_have_beaten_since(
+                        dsn, ask(dsn, "SELECT now() - interval '0.3 s'")[0][0]
+                    )
+                )
             await anyio.sleep(3 * FAST["stalled_worker_timeout"])  # whoever wants to judge may
             release.set()
             await until(lambda: ask(dsn, "SELECT count(*) FROM finished_jobs") == [(3,)])
@@ -71,7 +79,9 @@ async def test_no_outage_makes_a_healthy_worker_s_job_start_twice(
     assert "worker.lost" not in caplog.text
 
 
-async def test_a_worker_whose_row_somebody_has_locked_is_not_declared_dead(app: App, dsn: str, until: Until) -> None:
+async def test_a_worker_whose_row_somebody_has_locked_is_not_declared_dead(
+    app: App, dsn: str, until: Until
+) -> None:
     starts: list[int] = []
     release = threading.Event()
 
@@ -85,7 +95,9 @@ async def test_a_worker_whose_row_somebody_has_locked_is_not_declared_dead(app: 
         async with workers(app, 3):
             await until(lambda: starts)
             with psycopg.connect(dsn, options="-c search_path=inturn") as connection:
-                connection.execute("SELECT FROM workers WHERE id IN (SELECT worker_id FROM jobs) FOR UPDATE")
+                connection.execute(
+                    "SELECT FROM workers WHERE id IN (SELECT worker_id FROM jobs) FOR UPDATE"
+                )
                 await anyio.sleep(5 * FAST["stalled_worker_timeout"])
             await anyio.sleep(2 * FAST["stalled_worker_timeout"])
             assert ask(dsn, "SELECT count(*) FROM workers") == [(3,)]
@@ -113,7 +125,9 @@ async def test_a_worker_that_really_is_silent_is_declared_dead_and_its_job_taken
     assert runs == [1]
 
 
-async def test_a_worker_that_need_not_wait_waits_for_the_verdict_on_a_silent_one(app: App, dsn: str) -> None:
+async def test_a_worker_that_need_not_wait_waits_for_the_verdict_on_a_silent_one(
+    app: App, dsn: str
+) -> None:
     runs: list[int] = []
 
     @app.task(pass_context=True, lock="lane")
@@ -130,7 +144,9 @@ async def test_a_worker_that_need_not_wait_waits_for_the_verdict_on_a_silent_one
 
 def test_a_worker_whose_row_was_locked_has_its_whole_time_again(app: App, dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
-        ((mine,),) = connection.execute("SELECT register_worker('me', 'here', 1, NULL, 1)").fetchall()
+        ((mine,),) = connection.execute(
+            "SELECT register_worker('me', 'here', 1, NULL, 1)"
+        ).fetchall()
         connection.execute("SELECT register_worker('other', 'there', 1, NULL, 1)")
         upkeep = Upkeep(app.connector, options(FAST), lambda: mine, lambda: None)
 

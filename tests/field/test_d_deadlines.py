@@ -119,10 +119,18 @@ def test_a_job_that_runs_meanwhile_runs_once(
 
 @pytest.mark.parametrize(("times", "status"), [(1, 0), (2, 128 + signal.SIGTERM)])
 def test_a_worker_that_cannot_reach_its_database_ends_when_it_is_told_to(
-    way: tuple[Faulty, str], app: App, query: Query, worker: Start, wait_for: Wait, times: int, status: int
+    way: tuple[Faulty, str],
+    app: App,
+    query: Query,
+    worker: Start,
+    wait_for: Wait,
+    times: int,
+    status: int,
 ) -> None:
     proxy, dsn = way
-    process = worker("--dsn", dsn)  # not a hasty one: the second signal must come to its end before the calls do
+    process = worker(
+        "--dsn", dsn
+    )  # not a hasty one: the second signal must come to its end before the calls do
     say(app, "before")
     wait_for(lambda: query("SELECT FROM finished_jobs"))
     proxy.fall_silent()
@@ -132,4 +140,6 @@ def test_a_worker_that_cannot_reach_its_database_ends_when_it_is_told_to(
         process.send_signal(signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.communicate(timeout=SECONDS)
-    assert process.returncode == status, "it goes on" if process.returncode is None else "it ended otherwise"
+    assert process.returncode == status, (
+        "it goes on" if process.returncode is None else "it ended otherwise"
+    )

@@ -16,9 +16,7 @@ from tests.flow.conftest import Query
 
 pytestmark = pytest.mark.anyio
 LIMIT = 10.0  # seconds; only keeps a failing test from waiting for the poll
-LISTENERS = (
-    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inturn listener'"
-)
+LISTENERS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inturn listener'"
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 
 
@@ -28,7 +26,9 @@ def leave_a_timer(seconds: float) -> None:
     asyncio.get_running_loop().call_later(seconds, task.cancel)
 
 
-async def test_a_timer_that_a_task_left_behind_does_not_harm_the_next_job(app: App, query: Query) -> None:
+async def test_a_timer_that_a_task_left_behind_does_not_harm_the_next_job(
+    app: App, query: Query
+) -> None:
     @app.task
     async def leave() -> None:
         leave_a_timer(0.1)
@@ -45,7 +45,9 @@ async def test_a_timer_that_a_task_left_behind_does_not_harm_the_next_job(app: A
     assert query("SELECT count(*) FROM finished_jobs") == [(3,)]
 
 
-async def test_a_timer_that_finds_its_slot_idle_does_not_end_the_worker(app: App, query: Query, until: Until) -> None:
+async def test_a_timer_that_finds_its_slot_idle_does_not_end_the_worker(
+    app: App, query: Query, until: Until
+) -> None:
     fired = anyio.Event()
 
     @app.task
@@ -67,7 +69,9 @@ async def test_a_timer_that_finds_its_slot_idle_does_not_end_the_worker(app: App
     assert query("SELECT count(*) FROM finished_jobs WHERE status = 'succeeded'") == [(2,)]
 
 
-async def test_a_task_that_cancels_itself_and_returns_harms_nobody_else(app: App, query: Query) -> None:
+async def test_a_task_that_cancels_itself_and_returns_harms_nobody_else(
+    app: App, query: Query
+) -> None:
     @app.task
     async def cancel_yourself() -> None:
         task = asyncio.current_task()
@@ -83,7 +87,9 @@ async def test_a_task_that_cancels_itself_and_returns_harms_nobody_else(app: App
         innocent.defer()
     with anyio.fail_after(30):
         await app.run_worker_async()
-    assert query("SELECT count(*) FROM finished_jobs WHERE task LIKE '%innocent' AND status = 'succeeded'") == [(3,)]
+    assert query(
+        "SELECT count(*) FROM finished_jobs WHERE task LIKE '%innocent' AND status = 'succeeded'"
+    ) == [(3,)]
     assert query("SELECT count(*) FROM finished_jobs") == [(6,)]
 
 
@@ -110,7 +116,9 @@ async def test_a_helper_that_is_cancelled_is_started_again(
             await until(lambda: query("SELECT FROM finished_jobs WHERE task LIKE '%innocent'"))
         group.cancel_scope.cancel()
     assert caplog.text.count("worker.cancelled") == 2  # the listener, and the look now and then
-    assert query("SELECT count(*) FROM finished_jobs WHERE status = 'succeeded'") == [(2,)], "nobody heard of the job"
+    assert query("SELECT count(*) FROM finished_jobs WHERE status = 'succeeded'") == [(2,)], (
+        "nobody heard of the job"
+    )
 
 
 def test_code_that_cancels_everything_ends_the_worker_and_not_as_if_all_were_well(
@@ -125,7 +133,9 @@ def test_code_that_cancels_everything_ends_the_worker_and_not_as_if_all_were_wel
     assert query("SELECT * FROM workers") == []
 
 
-def test_the_next_job_is_not_run_by_a_task_that_somebody_still_refers_to(app: App, query: Query) -> None:
+def test_the_next_job_is_not_run_by_a_task_that_somebody_still_refers_to(
+    app: App, query: Query
+) -> None:
     """Else it would be up to luck whether a timer finds its way to another job."""
     kept: list[Any] = []
     ran: list[Any] = []

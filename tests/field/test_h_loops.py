@@ -53,7 +53,9 @@ def test_a_dead_loop_ends_its_process_though_its_last_words_fail(
     assert query("SELECT count(*) FROM jobs WHERE (errors -> 0 -> 'crashed')::boolean") == [(2,)]
 
 
-def test_a_job_that_ends_one_loop_after_the_other_fails_in_the_end(worker: Start, app: App, query: Query) -> None:
+def test_a_job_that_ends_one_loop_after_the_other_fails_in_the_end(
+    worker: Start, app: App, query: Query
+) -> None:
     app.configure_task(task("close_files"), lock="lane").defer()
     app.configure_task(task("say"), lock="lane").defer(word="hello")
     statuses = []
@@ -74,16 +76,22 @@ def test_a_blocked_loop_is_said_in_the_worker_s_row_and_once_in_the_log_with_the
     app.configure_task(task("block")).defer(seconds=4)
     process = worker(*FAST)
     wait_for(lambda: "block" in said())
-    wait_for(lambda: query("SELECT FROM workers WHERE heartbeat_at - loop_turned_at > interval '1.5 s'"))
+    wait_for(
+        lambda: query("SELECT FROM workers WHERE heartbeat_at - loop_turned_at > interval '1.5 s'")
+    )
     wait_for(lambda: query("SELECT FROM finished_jobs"))
-    wait_for(lambda: query("SELECT FROM workers WHERE heartbeat_at - loop_turned_at < interval '1 s'"))
+    wait_for(
+        lambda: query("SELECT FROM workers WHERE heartbeat_at - loop_turned_at < interval '1 s'")
+    )
     process.terminate()
     _, stderr = process.communicate(timeout=60)
     assert stderr.count("loop.blocked") == 1
     assert "time.sleep(seconds)" in stderr
 
 
-def test_everybody_who_is_asked_says_that_a_loop_is_blocked(app: App, dsn: str, query: Query) -> None:
+def test_everybody_who_is_asked_says_that_a_loop_is_blocked(
+    app: App, dsn: str, query: Query
+) -> None:
     ((worker,),) = query("SELECT register_worker('stuck', 'here', 7, NULL, 1)")
     running, waiting = app.configure_task("a", lock="lane").defer(), app.configure_task("b").defer()
     query("SELECT FROM claim(%s, NULL, 1)", worker)
@@ -107,10 +115,14 @@ def test_a_timeout_reaches_a_thread_while_the_loop_is_blocked(
     app.configure_task(task("block_until_released")).defer()
     wait_for(lambda: "block" in said())
     wait_for(lambda: "obeyed" in said())
-    assert query("SELECT count(*) FROM jobs WHERE status = 'doing'") == [(2,)], "the loop has turned meanwhile"
+    assert query("SELECT count(*) FROM jobs WHERE status = 'doing'") == [(2,)], (
+        "the loop has turned meanwhile"
+    )
     (tmp_path / "released").touch()
     wait_for(lambda: query("SELECT FROM finished_jobs HAVING count(*) = 2"))
-    assert query("SELECT status::text FROM finished_jobs WHERE task = %s", task("obey")) == [("failed",)]
+    assert query("SELECT status::text FROM finished_jobs WHERE task = %s", task("obey")) == [
+        ("failed",)
+    ]
     process.terminate()
 
 

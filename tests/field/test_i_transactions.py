@@ -13,7 +13,9 @@ pytestmark = pytest.mark.anyio
 END_YOURSELF = "SELECT pg_terminate_backend(pg_backend_pid())"
 
 
-async def test_an_outage_inside_its_transaction_is_no_failure_of_a_task(app: App, dsn: str, query: Query) -> None:
+async def test_an_outage_inside_its_transaction_is_no_failure_of_a_task(
+    app: App, dsn: str, query: Query
+) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute("CREATE TABLE inturn.written (attempt int)")
     fences: list[int] = []
@@ -22,7 +24,9 @@ async def test_an_outage_inside_its_transaction_is_no_failure_of_a_task(app: App
     async def write(context: JobContext) -> None:
         fences.append(context.fence)
         async with context.transaction() as connection:
-            await connection.execute("INSERT INTO inturn.written VALUES (%s)", [context.job.attempts])
+            await connection.execute(
+                "INSERT INTO inturn.written VALUES (%s)", [context.job.attempts]
+            )
             if context.job.attempts == 0:
                 await connection.execute(END_YOURSELF)
 

@@ -50,10 +50,14 @@ async def test_a_claim_that_commits_long_after_the_worker_has_reconnected_is_und
             await until(lambda: query(SESSIONS) not in ([], sessions))
             note.defer("meanwhile")
             await until(lambda: seen == ["meanwhile"])  # it has asked what it owns, and works on
-            assert query("SELECT status FROM jobs WHERE id = %s", late_job) == [("todo",)]  # not committed
+            assert query("SELECT status FROM jobs WHERE id = %s", late_job) == [
+                ("todo",)
+            ]  # not committed
         await until(lambda: "job.found" in caplog.text)
         group.cancel_scope.cancel()
-    assert query("SELECT id, status::text, attempts FROM jobs") == [(late_job, "todo", 0)]  # for another claim
+    assert query("SELECT id, status::text, attempts FROM jobs") == [
+        (late_job, "todo", 0)
+    ]  # for another claim
 
 
 async def test_a_hand_over_that_commits_long_after_the_worker_has_reconnected_is_run(
@@ -81,4 +85,6 @@ async def test_a_hand_over_that_commits_long_after_the_worker_has_reconnected_is
         await until(lambda: seen == [0, 1])
         await until(lambda: query("SELECT FROM finished_jobs HAVING count(*) = 2"))
         group.cancel_scope.cancel()
-    assert query("SELECT count(*) FROM finished_jobs WHERE status = 'succeeded' AND attempts = 1") == [(2,)]
+    assert query(
+        "SELECT count(*) FROM finished_jobs WHERE status = 'succeeded' AND attempts = 1"
+    ) == [(2,)]

@@ -32,4 +32,6 @@ def die_at(here: str, point: str, context: JobContext) -> None:
 
 
 if __name__ == "__main__":
-    app.run_worker(update_heartbeat_interval=0.1, stalled_worker_timeout=0.5, fetch_job_polling_interval=600)
+    app.run_worker(
+        update_heartbeat_interval=0.1, stalled_worker_timeout=0.5, fetch_job_polling_interval=600
+    )

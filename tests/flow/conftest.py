@@ -14,7 +14,11 @@ NO_POLL = 600.0  # seconds: whatever happens in a test was not found by polling
 @pytest.fixture
 def app(app_dsn: str) -> Iterator[App]:
     """An app that sync code may defer through; its workers stop when idle, poll never, and leave signals alone."""
-    defaults = {"wait": False, "fetch_job_polling_interval": NO_POLL, "install_signal_handlers": False}
+    defaults = {
+        "wait": False,
+        "fetch_job_polling_interval": NO_POLL,
+        "install_signal_handlers": False,
+    }
     app = App(app_dsn, worker_defaults=defaults)
     with app.open():
         yield app
@@ -24,7 +28,9 @@ def app(app_dsn: str) -> Iterator[App]:
 def query(dsn: str) -> Iterator[Query]:
     """SQL in the schema, each statement committed."""
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
-        yield lambda statement, *parameters: connection.execute(statement, parameters or None).fetchall()
+        yield lambda statement, *parameters: connection.execute(
+            statement, parameters or None
+        ).fetchall()
 
 
 @pytest.fixture

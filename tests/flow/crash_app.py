@@ -37,7 +37,10 @@ def produce(lanes: list[str], jobs: int, free: str, free_jobs: int, seed: int) -
 
 def work() -> None:
     app.run_worker(
-        concurrency=8, update_heartbeat_interval=0.3, stalled_worker_timeout=1.0, fetch_job_polling_interval=60
+        concurrency=8,
+        update_heartbeat_interval=0.3,
+        stalled_worker_timeout=1.0,
+        fetch_job_polling_interval=60,
     )
 
 

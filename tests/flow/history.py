@@ -43,7 +43,9 @@ def read(log: Path) -> list[Run]:
     return sorted(runs, key=lambda run: run.start)
 
 
-def violations(runs: Iterable[Run], promised: Mapping[str, int], killed: Mapping[int, int]) -> list[str]:
+def violations(
+    runs: Iterable[Run], promised: Mapping[str, int], killed: Mapping[int, int]
+) -> list[str]:
     """`promised`: how many jobs each lane got, numbered from 0 in their order (a lane named `free…` has no order).
     `killed`: when processes were killed. Empty if everything was as promised.
     """
@@ -66,7 +68,9 @@ def _lost(lane: str, runs: list[Run], count: int) -> list[str]:
 def _repeated(lane: str, runs: list[Run], killed: Mapping[int, int]) -> list[str]:
     """A job runs again only after a run whose process was killed before it could report."""
     survived = Counter(run.number for run in runs if run.pid not in killed)
-    return [f"{lane}: {number} ran {times} times" for number, times in survived.items() if times > 1]
+    return [
+        f"{lane}: {number} ran {times} times" for number, times in survived.items() if times > 1
+    ]
 
 
 def _in_turn(lane: str, runs: list[Run], killed: Mapping[int, int]) -> list[str]:

@@ -20,7 +20,11 @@ FOR_EVER = float("inf")
 
 
 def write(log: Path, event: str, **facts: object) -> None:
-    line = "\n" + json.dumps({"event": event, "pid": os.getpid(), "at": time.monotonic()} | facts) + "\n"
+    line = (
+        "\n"
+        + json.dumps({"event": event, "pid": os.getpid(), "at": time.monotonic()} | facts)
+        + "\n"
+    )
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         # One write: appended whole, whatever other processes do. Only the death of this one may cut it short, which the
@@ -49,7 +53,9 @@ class Job:
     call: str
     position: int
     called: float
-    committed: float | None = None  # None: its producer did not live to see it; infinite: rolled back
+    committed: float | None = (
+        None  # None: its producer did not live to see it; infinite: rolled back
+    )
 
 
 @dataclass
@@ -78,7 +84,9 @@ class Pause(Span):
 class Ledger:
     jobs: dict[int, Job] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
-    ends: dict[int, list[tuple[int | None, str]]] = field(default_factory=lambda: defaultdict(list))  # fence, status
+    ends: dict[int, list[tuple[int | None, str]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # fence, status
     cancelled: dict[int, float] = field(default_factory=dict)
     killed: dict[int, float] = field(default_factory=dict)
     stopped: dict[int, list[Span]] = field(default_factory=lambda: defaultdict(list))
@@ -150,15 +158,28 @@ def read(lines: Iterable[str]) -> Ledger:
 
 def violations(ledger: Ledger) -> list[str]:
     """Empty: all is as promised."""
-    found = [f"{torn} torn lines and fewer deaths"] if (torn := ledger.seen["torn"]) > ledger.seen["kill"] else []
-    found += [*_lost(ledger), *_ended_wrongly(ledger), *_ran_though_cancelled(ledger), *_ran_on(ledger)]
+    found = (
+        [f"{torn} torn lines and fewer deaths"]
+        if (torn := ledger.seen["torn"]) > ledger.seen["kill"]
+        else []
+    )
+    found += [
+        *_lost(ledger),
+        *_ended_wrongly(ledger),
+        *_ran_though_cancelled(ledger),
+        *_ran_on(ledger),
+    ]
     lanes: dict[str, list[Run]] = defaultdict(list)
     for run in sorted(ledger.runs, key=lambda run: run.fence):
         job = ledger.jobs.get(run.job)
         if job is not None and job.lane is not None:
             lanes[job.lane].append(run)
     for lane, runs in lanes.items():
-        problems = [*_overlaps(ledger, runs), *_overtaken(ledger, lane, runs), *_paused(ledger, lane, runs)]
+        problems = [
+            *_overlaps(ledger, runs),
+            *_overtaken(ledger, lane, runs),
+            *_paused(ledger, lane, runs),
+        ]
         found += [f"{lane}: {problem}" for problem in problems]
     return found
 
@@ -180,7 +201,9 @@ def zombies(ledger: Ledger) -> int:
     last: dict[int, Run] = {}
     for run in sorted(ledger.runs, key=lambda run: run.fence):
         last[run.job] = run
-    return sum(run is not last[run.job] and (run.end or 0) > last[run.job].start for run in ledger.runs)
+    return sum(
+        run is not last[run.job] and (run.end or 0) > last[run.job].start for run in ledger.runs
+    )
 
 
 # ---------------------------------------------------------------- the rules
@@ -216,7 +239,11 @@ def _ended_wrongly(ledger: Ledger) -> Iterator[str]:
 def _ran_though_cancelled(ledger: Ledger) -> Iterator[str]:
     for run in ledger.runs:
         cancelled = ledger.cancelled.get(run.job)
-        if cancelled is not None and run.start > cancelled and not explained(ledger, run, cancelled):
+        if (
+            cancelled is not None
+            and run.start > cancelled
+            and not explained(ledger, run, cancelled)
+        ):
             yield f"job {run.job} started after it was cancelled"
 
 
@@ -251,7 +278,9 @@ def _overtaken(ledger: Ledger, lane: str, runs: list[Run]) -> Iterator[str]:
 
 def _disorder(in_order_of_start: list[Job]) -> Iterator[str]:
     """Who was committed before another one's INSERT was called goes first, unless it is of lower priority."""
-    later: dict[int, tuple[float, int]] = {}  # of those that started later, by priority: who was committed first
+    later: dict[
+        int, tuple[float, int]
+    ] = {}  # of those that started later, by priority: who was committed first
     siblings: dict[tuple[str, int], int] = {}  # ... and by call and priority, the first position
     for job in reversed([job for job in in_order_of_start if not job.scheduled]):
         for priority, (committed, other) in later.items():
@@ -261,7 +290,9 @@ def _disorder(in_order_of_start: list[Job]) -> Iterator[str]:
             if call == job.call and (-priority, position) < (-job.priority, job.position):
                 yield f"a job of the same call goes before job {job.id}, and started after it"
         if job.committed is not None:
-            later[job.priority] = min(later.get(job.priority, (FOR_EVER, 0)), (job.committed, job.id))
+            later[job.priority] = min(
+                later.get(job.priority, (FOR_EVER, 0)), (job.committed, job.id)
+            )
         siblings = {key: position for key, position in siblings.items() if key[0] == job.call}
         key = job.call, job.priority
         siblings[key] = min(siblings.get(key, job.position), job.position)

@@ -38,7 +38,9 @@ class Lossy(Proxy):
         listener = socket.create_server(("127.0.0.1", 0))
         super().__init__(listener)
         self._target = conninfo_to_dict(dsn)
-        self.dsn = make_conninfo(dsn, host="127.0.0.1", port=listener.getsockname()[1], sslmode="disable")
+        self.dsn = make_conninfo(
+            dsn, host="127.0.0.1", port=listener.getsockname()[1], sslmode="disable"
+        )
         self.lose: str | None = None
 
     def connect(self) -> socket.socket:

@@ -12,9 +12,16 @@ import psycopg
 from inturn import App, JobContext, RetryStrategy
 from tests.flow import ledger
 
-HEARTBEAT, STALLED = 0.5, 2.5  # seconds; a machine that is busy must not make a live worker look dead
+HEARTBEAT, STALLED = (
+    0.5,
+    2.5,
+)  # seconds; a machine that is busy must not make a live worker look dead
 BACKLOG = 400  # so much may wait before producers slow down
-LANES = [f"{kind}{n}" for kind, count in (("equal", 8), ("ranked", 4), ("release", 4)) for n in range(count)]
+LANES = [
+    f"{kind}{n}"
+    for kind, count in (("equal", 8), ("ranked", 4), ("release", 4))
+    for n in range(count)
+]
 
 app = App()
 log = Path(os.environ.get("STRESS_LOG", "stress.log"))
@@ -62,13 +69,22 @@ class Producer:
             connection=connection,
         )
         jobs = [
-            {"fails": 9 if halts else dice.choice([0] * 15 + [1, 9]), "seconds": dice.choice([0.001] * 30 + [0.2])}
+            {
+                "fails": 9 if halts else dice.choice([0] * 15 + [1, 9]),
+                "seconds": dice.choice([0.001] * 30 + [0.2]),
+            }
             for _ in range(dice.choice([1, 1, 1, 4]))
         ]
         call, called = f"{os.getpid()} {self.calls}", time.monotonic()
         connection.execute("BEGIN")
         ids = deferrer.batch_defer(*jobs)
-        ledger.write(log, "insert", call=call, called=called, jobs=[[id, lane, priority, scheduled] for id in ids])
+        ledger.write(
+            log,
+            "insert",
+            call=call,
+            called=called,
+            jobs=[[id, lane, priority, scheduled] for id in ids],
+        )
         if dice.random() < 0.15:
             time.sleep(dice.random() * 0.1)
             ledger.write(log, "delayed")

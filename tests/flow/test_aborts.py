@@ -35,7 +35,9 @@ async def test_a_look_at_what_is_to_be_aborted_is_made_again_when_a_lock_stood_i
         await started.wait()
         await asks.execute("SELECT inturn.cancel_job(%s, true)", [job_id])
         group.start_soon(locks.execute, "LOCK TABLE inturn.jobs")
-        await until(lambda: query("SELECT FROM pg_locks WHERE NOT granted AND relation = 'jobs'::regclass"))
+        await until(
+            lambda: query("SELECT FROM pg_locks WHERE NOT granted AND relation = 'jobs'::regclass")
+        )
         await asks.commit()
         await until(lambda: "database.busy" in caplog.text)
         await locks.rollback()

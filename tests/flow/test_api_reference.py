@@ -102,7 +102,9 @@ def worker(app: App) -> Iterator[None]:
 
 
 @pytest.fixture
-def scope(dsn: str, databases: Databases, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+def scope(
+    dsn: str, databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, Any]]:
     """What the examples have at hand."""
     with psycopg.connect(dsn) as connection:
         connection.execute(TABLES)
@@ -122,7 +124,9 @@ def scope(dsn: str, databases: Databases, monkeypatch: pytest.MonkeyPatch) -> It
     def report(day: int) -> int:
         return 42
 
-    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool)
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
+    )
     environment = EnvironmentContext(Config(), ScriptDirectory(str(sql.shipped("migrations"))))
     with Queue(app, dsn) as queue, engine.connect() as of_alembic, Session(engine) as session:
         yield NAMES | {
@@ -138,7 +142,9 @@ def scope(dsn: str, databases: Databases, monkeypatch: pytest.MonkeyPatch) -> It
 @pytest.mark.parametrize("code", CODE)
 def test_an_example_runs(code: str, scope: dict[str, Any]) -> None:
     app, queue = scope["app"], scope["queue"]
-    compiled = compile(code, "<example>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    compiled = compile(
+        code, "<example>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+    )
     with worker(app) if ".result" in code else nullcontext():
         if compiled.co_flags & inspect.CO_COROUTINE:
             anyio.run(partial(eval, compiled, scope))

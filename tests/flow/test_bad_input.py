@@ -28,7 +28,9 @@ def app(app_dsn: str) -> Iterator[App]:
 
 def jobs(dsn: str) -> list[Any]:
     with psycopg.connect(dsn) as connection:
-        return connection.execute("SELECT args, lock, queue, priority FROM inturn.jobs ORDER BY id").fetchall()
+        return connection.execute(
+            "SELECT args, lock, queue, priority FROM inturn.jobs ORDER BY id"
+        ).fetchall()
 
 
 def assert_the_queue_moves(app: App, dsn: str) -> None:
@@ -71,7 +73,9 @@ BAD_ARGUMENTS = {
 
 
 @pytest.mark.parametrize(("message", "value"), BAD_ARGUMENTS.items(), ids=list(BAD_ARGUMENTS))
-def test_an_argument_that_json_cannot_carry_is_refused(app: App, dsn: str, message: str, value: object) -> None:
+def test_an_argument_that_json_cannot_carry_is_refused(
+    app: App, dsn: str, message: str, value: object
+) -> None:
     with pytest.raises(BadArgument, match=message):
         app.tasks["order"].defer(item=value)
     assert jobs(dsn) == []
@@ -112,7 +116,9 @@ BAD_OPTIONS: dict[str, dict[str, Any]] = {
     "schedule_at: .* has no zone": {"schedule_at": datetime(2026, 1, 1)},
     "schedule_at: is a str": {"schedule_at": "tomorrow"},
     "schedule_at: .* past the year": {"schedule_at": datetime.max.replace(tzinfo=UTC)},
-    "schedule_at: 9998.* past the year": {"schedule_at": datetime(9998, 12, 31, tzinfo=timezone(timedelta(hours=-12)))},
+    "schedule_at: 9998.* past the year": {
+        "schedule_at": datetime(9998, 12, 31, tzinfo=timezone(timedelta(hours=-12)))
+    },
     "schedule_at: .* before the year": {"schedule_at": datetime(1, 1, 2, tzinfo=UTC)},
     "schedule_at: is a date": {"schedule_at": date(2030, 1, 1)},
     "schedule_at: give either": {"schedule_at": datetime.now(UTC), "schedule_in": {"hours": 1}},
@@ -127,7 +133,9 @@ BAD_OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("message", "options"), BAD_OPTIONS.items(), ids=list(BAD_OPTIONS))
-def test_a_bad_option_is_refused_and_named(app: App, dsn: str, message: str, options: dict[str, Any]) -> None:
+def test_a_bad_option_is_refused_and_named(
+    app: App, dsn: str, message: str, options: dict[str, Any]
+) -> None:
     with pytest.raises(BadArgument, match=message):
         app.tasks["order"].configure(**options).defer(item=1)
     with pytest.raises(BadArgument, match=message):
@@ -136,10 +144,18 @@ def test_a_bad_option_is_refused_and_named(app: App, dsn: str, message: str, opt
     assert_the_queue_moves(app, dsn)
 
 
-BAD_NAMES = {"": "''", "x" * 513: "'xxx", "é" * 257: "'éé", "a\0b": "task name: contains", "\ud800": "half a surrogate"}
+BAD_NAMES = {
+    "": "''",
+    "x" * 513: "'xxx",
+    "é" * 257: "'éé",
+    "a\0b": "task name: contains",
+    "\ud800": "half a surrogate",
+}
 
 
-@pytest.mark.parametrize(("name", "message"), [*BAD_NAMES.items(), (7, "'7': give"), (None, "'None': give")], ids=ascii)
+@pytest.mark.parametrize(
+    ("name", "message"), [*BAD_NAMES.items(), (7, "'7': give"), (None, "'None': give")], ids=ascii
+)
 def test_a_bad_task_name_is_refused(app: App, dsn: str, name: Any, message: str) -> None:
     with pytest.raises(BadArgument, match=message):
         app.configure_task(name)
@@ -166,7 +182,10 @@ def test_a_call_that_does_not_fit_the_function_is_refused(
 def test_positional_arguments_are_stored_by_name(app: App, dsn: str) -> None:
     app.tasks["order"].defer("book", amount=2)
     app.tasks["order"].configure(task_kwargs={"amount": 3}).defer("pen")
-    assert [args for args, *_ in jobs(dsn)] == [{"item": "book", "amount": 2}, {"item": "pen", "amount": 3}]
+    assert [args for args, *_ in jobs(dsn)] == [
+        {"item": "book", "amount": 2},
+        {"item": "pen", "amount": 3},
+    ]
 
 
 def test_one_bad_job_refuses_the_whole_batch_and_is_named_by_its_place(app: App, dsn: str) -> None:

@@ -17,7 +17,9 @@ async def test_every_app_has_the_builtin_tasks_for_itself(app: App, query: Query
     assert query("SELECT task, queue FROM jobs") == [(name, "builtin")]
 
 
-async def test_tasks_of_a_blueprint_are_deferred_and_run_through_its_app(app: App, query: Query) -> None:
+async def test_tasks_of_a_blueprint_are_deferred_and_run_through_its_app(
+    app: App, query: Query
+) -> None:
     seen: list[str] = []
     inner, outer = Blueprint(), Blueprint()
 

@@ -37,14 +37,18 @@ RAISE: LiteralString = "SELECT pg_temp.raise(%s)"
 LOST, WORN_OUT, WANTING, BUSY = (True, True), (True, False), (False, False), (False, False)
 CODES = {
     **dict.fromkeys(("08006", "08P01", "57P01", "57P02", "57P03", "57P05", "40003"), LOST),
-    **dict.fromkeys(("25006", "25P03", "58030", "XX000", "XX002", "26000", "42P05", "42804", "42P13"), WORN_OUT),
+    **dict.fromkeys(
+        ("25006", "25P03", "58030", "XX000", "XX002", "26000", "42P05", "42804", "42P13"), WORN_OUT
+    ),
     **dict.fromkeys(("53100", "53200", "53300", "53400", "42501"), WANTING),
     **dict.fromkeys(("55P03", "57014", "40001", "40P01"), BUSY),
 }
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_condition_says_what_became_of_the_connection_and_of_the_statement(connection: Connection, code: str) -> None:
+def test_a_condition_says_what_became_of_the_connection_and_of_the_statement(
+    connection: Connection, code: str
+) -> None:
     connection.execute(
         "CREATE FUNCTION pg_temp.raise(code text) RETURNS void LANGUAGE plpgsql AS "
         "$$ BEGIN RAISE EXCEPTION 'the reason' USING ERRCODE = code; END $$"
@@ -102,17 +106,23 @@ def test_a_session_that_became_read_only_is_of_no_further_use(connection: Connec
     assert (raised.value.connection_lost, raised.value.outcome_unknown) == WORN_OUT
 
 
-def test_a_right_that_was_revoked_is_missed_until_it_comes_back(dsn: str, connection: Connection) -> None:
+def test_a_right_that_was_revoked_is_missed_until_it_comes_back(
+    dsn: str, connection: Connection
+) -> None:
     with psycopg.connect(dsn, autocommit=True) as owner:
         role = f"role_{owner.info.dbname}"
         for statement in ("CREATE ROLE {}", "GRANT USAGE ON SCHEMA inturn TO {}"):
             owner.execute(psycopg.sql.SQL(statement).format(psycopg.sql.Identifier(role)))
         try:
             connection.execute(psycopg.sql.SQL("SET ROLE {}").format(psycopg.sql.Identifier(role)))
-            with pytest.raises(DatabaseUnavailable, match="permission denied for table lanes") as raised:
+            with pytest.raises(
+                DatabaseUnavailable, match="permission denied for table lanes"
+            ) as raised:
                 run(connection, "SELECT count(*) FROM {schema}.lanes")
             assert (raised.value.connection_lost, raised.value.outcome_unknown) == WANTING
-            grant = psycopg.sql.SQL("GRANT SELECT ON inturn.lanes TO {}").format(psycopg.sql.Identifier(role))
+            grant = psycopg.sql.SQL("GRANT SELECT ON inturn.lanes TO {}").format(
+                psycopg.sql.Identifier(role)
+            )
             owner.execute(grant)
             assert run(connection, "SELECT count(*) FROM {schema}.lanes") == [(0,)]
         finally:
@@ -132,17 +142,24 @@ def test_a_lock_that_somebody_holds_is_a_reason_to_try_again_on_the_same_connect
     assert run(connection, "SELECT count(*) FROM {schema}.lanes") == [(0,)]
 
 
-def test_a_deadlock_that_the_server_resolves_is_a_reason_to_try_again(dsn: str, connection: Connection) -> None:
+def test_a_deadlock_that_the_server_resolves_is_a_reason_to_try_again(
+    dsn: str, connection: Connection
+) -> None:
     connection.execute("CREATE TABLE things (a int)")
     connection.execute("CREATE TABLE others (a int)")
-    with psycopg.connect(dsn, options="-c deadlock_timeout=1h") as other, closing(psycopg.connect(dsn)) as watcher:
+    with (
+        psycopg.connect(dsn, options="-c deadlock_timeout=1h") as other,
+        closing(psycopg.connect(dsn)) as watcher,
+    ):
         connection.execute("BEGIN")
         connection.execute("LOCK TABLE things")
         other.execute("LOCK TABLE others")
         blocked = other.info.backend_pid
         waiter = Thread(target=other.execute, args=("LOCK TABLE things",))
         waiter.start()
-        while not watcher.execute("SELECT 1 FROM pg_locks WHERE NOT granted AND pid = %s", (blocked,)).fetchall():
+        while not watcher.execute(
+            "SELECT 1 FROM pg_locks WHERE NOT granted AND pid = %s", (blocked,)
+        ).fetchall():
             pass
         with pytest.raises(DatabaseBusy, match="deadlock"):
             run(connection, "LOCK TABLE others")
@@ -150,7 +167,9 @@ def test_a_deadlock_that_the_server_resolves_is_a_reason_to_try_again(dsn: str, 
         waiter.join()
 
 
-def test_a_session_that_was_ended_leaves_it_open_what_became_of_the_statement(connection: Connection) -> None:
+def test_a_session_that_was_ended_leaves_it_open_what_became_of_the_statement(
+    connection: Connection,
+) -> None:
     with pytest.raises(DatabaseUnavailable, match="administrator command") as raised:
         run(connection, "SELECT pg_terminate_backend(pg_backend_pid())")
     assert (raised.value.connection_lost, raised.value.outcome_unknown) == LOST
@@ -163,7 +182,8 @@ def test_a_connection_that_cannot_be_made_has_written_nothing(dsn: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "missing", ["TABLE {schema}.nothing", "SELECT {schema}.nothing()", "SELECT nothing FROM {schema}.jobs"]
+    "missing",
+    ["TABLE {schema}.nothing", "SELECT {schema}.nothing()", "SELECT nothing FROM {schema}.jobs"],
 )
 def test_a_part_of_the_schema_that_is_missing_is_said_with_the_remedy(
     connection: Connection, missing: LiteralString

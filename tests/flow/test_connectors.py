@@ -69,7 +69,9 @@ def test_a_pool_of_the_callers_is_used_and_left_open(dsn: str, query: Query) -> 
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
     async def in_async_code() -> None:
-        async with AsyncConnectionPool[psycopg.AsyncConnection[Any]](dsn, min_size=1, open=False) as pool:
+        async with AsyncConnectionPool[psycopg.AsyncConnection[Any]](
+            dsn, min_size=1, open=False
+        ) as pool:
             async with app.open_async(pool):
                 await app.configure_task("t").defer_async()
             async with pool.connection() as connection:

@@ -23,7 +23,9 @@ LIMIT = 300  # seconds; only keeps a failing test from hanging
 def spawn(*arguments: str, **environment: str) -> subprocess.Popen[bytes]:
     root = Path(__file__).parents[2]
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.flow.crash_app", *arguments], cwd=root, env=os.environ | environment
+        [sys.executable, "-m", "tests.flow.crash_app", *arguments],
+        cwd=root,
+        env=os.environ | environment,
     )
 
 
@@ -87,7 +89,10 @@ def is_stopped_in_a_lane_job(log: Path, process: subprocess.Popen[bytes]) -> boo
     """Stop it, look, and let it go on if it is between two jobs."""
     process.send_signal(signal.SIGSTOP)
     os.waitpid(process.pid, os.WUNTRACED)
-    if any(run.pid == process.pid and run.end is None and run.lane.startswith("lane") for run in read(log)):
+    if any(
+        run.pid == process.pid and run.end is None and run.lane.startswith("lane")
+        for run in read(log)
+    ):
         return True
     process.send_signal(signal.SIGCONT)
     return False
@@ -110,8 +115,16 @@ FORGED: dict[str, tuple[list[Run], dict[int, int], str]] = {
         {A: 15},
         "lane: 0 started after 1",
     ),
-    "twice": ([*GOOD[:1], Run("lane", 0, B, 20, 25), Run("lane", 1, B, 25, 30)], {}, "lane: 0 ran 2 times"),
-    "unended": ([Run("lane", 0, A, 10, None), *GOOD[1:]], {}, "0 neither ended nor was its process killed"),
+    "twice": (
+        [*GOOD[:1], Run("lane", 0, B, 20, 25), Run("lane", 1, B, 25, 30)],
+        {},
+        "lane: 0 ran 2 times",
+    ),
+    "unended": (
+        [Run("lane", 0, A, 10, None), *GOOD[1:]],
+        {},
+        "0 neither ended nor was its process killed",
+    ),
     "from nowhere": ([*GOOD, Run("other", 0, A, 1, 2)], {}, "other: ran but was never deferred"),
 }
 
@@ -128,5 +141,9 @@ def test_the_checker_accepts_what_was_promised() -> None:
     assert violations(GOOD, {"lane": 2}, {}) == []
     rescued = [Run("lane", 0, A, 10, None), Run("lane", 0, B, 20, 30), Run("lane", 1, B, 30, 40)]
     assert violations(rescued, {"lane": 2}, {A: 15}) == []
-    reported_too_late = [Run("lane", 0, A, 10, 14), Run("lane", 0, B, 20, 30), Run("lane", 1, B, 30, 40)]
+    reported_too_late = [
+        Run("lane", 0, A, 10, 14),
+        Run("lane", 0, B, 20, 30),
+        Run("lane", 1, B, 30, 40),
+    ]
     assert violations(reported_too_late, {"lane": 2}, {A: 15}) == []

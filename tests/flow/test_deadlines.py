@@ -28,7 +28,9 @@ from tests.proxy import Faulty
 
 NOT_ASKED = "nobody asked the server whether it is at work"
 PATIENCE = 0.6  # seconds; what is measured in the tests is a multiple of it
-GENEROUS = 15.0  # seconds, for what takes two or three on an idle machine, and minutes if it goes wrong
+GENEROUS = (
+    15.0  # seconds, for what takes two or three on an idle machine, and minutes if it goes wrong
+)
 
 
 def ask() -> Operation[Any]:
@@ -144,7 +146,9 @@ async def test_an_async_statement_that_takes_long_is_waited_for(way: tuple[Fault
     assert proxy.accepted > before, NOT_ASKED
 
 
-def test_a_server_that_refuses_to_be_asked_may_be_at_work(databases: Databases, way: tuple[Faulty, str]) -> None:
+def test_a_server_that_refuses_to_be_asked_may_be_at_work(
+    databases: Databases, way: tuple[Faulty, str]
+) -> None:
     proxy, dsn = way
     allow = SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
     ends: list[str] = []
@@ -163,9 +167,13 @@ def test_a_server_that_refuses_to_be_asked_may_be_at_work(databases: Databases, 
 
 
 @pytest.mark.parametrize(("limit", "is_given_up"), [(PATIENCE, True), (None, False)])
-def test_where_the_server_cannot_know_there_is_a_limit(dsn: str, limit: float | None, is_given_up: bool) -> None:
+def test_where_the_server_cannot_know_there_is_a_limit(
+    dsn: str, limit: float | None, is_given_up: bool
+) -> None:
     """A pooler invents the id by which we know our session."""
-    with closing(Session.connect(dsn, terms=Terms(dsn, PATIENCE / 2, limit), autocommit=True)) as own:
+    with closing(
+        Session.connect(dsn, terms=Terms(dsn, PATIENCE / 2, limit), autocommit=True)
+    ) as own:
         own.is_direct = False
         statement = sleep(4 * PATIENCE)
         if is_given_up:
@@ -175,14 +183,18 @@ def test_where_the_server_cannot_know_there_is_a_limit(dsn: str, limit: float | 
             drive.run(statement, own, SCHEMA)
 
 
-def test_a_server_that_takes_a_connection_and_never_answers_is_given_up(way: tuple[Faulty, str]) -> None:
+def test_a_server_that_takes_a_connection_and_never_answers_is_given_up(
+    way: tuple[Faulty, str],
+) -> None:
     proxy, dsn = way
     proxy.fall_silent()
     with soon(), pytest.raises(DatabaseUnavailable, match="timeout expired"):
         connector(dsn).connect()
 
 
-def test_a_frozen_network_that_thaws_in_time_costs_nothing_but_time(way: tuple[Faulty, str]) -> None:
+def test_a_frozen_network_that_thaws_in_time_costs_nothing_but_time(
+    way: tuple[Faulty, str],
+) -> None:
     proxy, dsn = way
     with closing(PsycopgConnector(dsn, timeout=2 * GENEROUS).connect()) as own:
         proxy.freeze()
@@ -195,7 +207,9 @@ def test_a_frozen_network_that_thaws_in_time_costs_nothing_but_time(way: tuple[F
 
 
 @pytest.mark.anyio
-async def test_a_cancelled_call_on_a_dead_connection_ends_within_about_a_second(way: tuple[Faulty, str]) -> None:
+async def test_a_cancelled_call_on_a_dead_connection_ends_within_about_a_second(
+    way: tuple[Faulty, str],
+) -> None:
     proxy, dsn = way
     own = await PsycopgConnector(dsn, timeout=60).connect_async("worker")
     proxy.fall_silent()
@@ -210,7 +224,9 @@ async def test_a_cancelled_call_on_a_dead_connection_ends_within_about_a_second(
 
 
 @pytest.mark.anyio
-async def test_a_cancelled_call_is_cancelled_on_the_server_and_its_connection_goes_on(dsn: str) -> None:
+async def test_a_cancelled_call_is_cancelled_on_the_server_and_its_connection_goes_on(
+    dsn: str,
+) -> None:
     async with await connector(dsn).connect_async("worker") as own:
         with anyio.move_on_after(0.1):
             await own.execute("SELECT pg_sleep(60)")
@@ -222,9 +238,15 @@ async def test_a_cancelled_call_is_cancelled_on_the_server_and_its_connection_go
 
 
 def test_what_the_address_says_wins(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(connector(make_conninfo(dsn, connect_timeout=7, keepalives_idle=77)).connect()) as own:
+    with closing(
+        connector(make_conninfo(dsn, connect_timeout=7, keepalives_idle=77)).connect()
+    ) as own:
         told = own.info.get_parameters()
-        assert (told["connect_timeout"], told["keepalives_idle"], told["keepalives_count"]) == ("7", "77", "3")
+        assert (told["connect_timeout"], told["keepalives_idle"], told["keepalives_count"]) == (
+            "7",
+            "77",
+            "3",
+        )
     with closing(connector(dsn).connect()) as own:
         assert own.info.get_parameters()["connect_timeout"] == "2"
     monkeypatch.setenv("PGCONNECT_TIMEOUT", "9")

@@ -22,10 +22,16 @@ def worker(app: App, **given: Any) -> Worker:
 
 
 BY_NOTIFICATION = {"update_heartbeat_interval": NO_POLL, "stalled_worker_timeout": 3 * NO_POLL}
-BY_HEARTBEAT = {"update_heartbeat_interval": 0.05, "stalled_worker_timeout": 1, "listen_notify": False}
+BY_HEARTBEAT = {
+    "update_heartbeat_interval": 0.05,
+    "stalled_worker_timeout": 1,
+    "listen_notify": False,
+}
 
 
-@pytest.mark.parametrize("way", [BY_NOTIFICATION, BY_HEARTBEAT], ids=["by notification", "by heartbeat"])
+@pytest.mark.parametrize(
+    "way", [BY_NOTIFICATION, BY_HEARTBEAT], ids=["by notification", "by heartbeat"]
+)
 async def test_a_job_can_be_aborted_while_its_worker_drains(
     app: App, query: Query, until: Until, way: dict[str, Any]
 ) -> None:
@@ -48,17 +54,24 @@ async def test_a_job_can_be_aborted_while_its_worker_drains(
         group.start_soon(draining.run)
         await until(lambda: len(started) == 2)
         draining.stop()
-        await until(lambda: draining._loop.stopping and not draining._appetite._bell.is_set())  # it sleeps for good
+        await until(
+            lambda: draining._loop.stopping and not draining._appetite._bell.is_set()
+        )  # it sleeps for good
         for id in ids:
             assert await app.job_manager.cancel_job_by_id_async(id, abort=True)
     assert query("SELECT id, status::text FROM finished_jobs ORDER BY id") == [
         (ids[0], "aborted"),
-        (ids[1], "succeeded"),  # it ended as if it were done: a sync task says otherwise with JobAborted
+        (
+            ids[1],
+            "succeeded",
+        ),  # it ended as if it were done: a sync task says otherwise with JobAborted
     ]
     assert query("SELECT * FROM workers") == []
 
 
-async def test_the_heart_of_a_draining_worker_goes_on_beating(app: App, query: Query, until: Until) -> None:
+async def test_the_heart_of_a_draining_worker_goes_on_beating(
+    app: App, query: Query, until: Until
+) -> None:
     go = anyio.Event()
 
     @app.task
@@ -77,7 +90,9 @@ async def test_the_heart_of_a_draining_worker_goes_on_beating(app: App, query: Q
     assert query("SELECT status::text FROM finished_jobs") == [("succeeded",)]
 
 
-async def test_a_job_can_time_out_while_its_worker_drains(app: App, query: Query, until: Until) -> None:
+async def test_a_job_can_time_out_while_its_worker_drains(
+    app: App, query: Query, until: Until
+) -> None:
     @app.task(timeout=0.3)
     async def stay() -> None:
         await anyio.sleep_forever()

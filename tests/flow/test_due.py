@@ -13,7 +13,9 @@ pytestmark = pytest.mark.anyio
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 
 
-async def test_a_due_job_goes_before_the_rest_of_a_deep_lane_that_fills_all_slots(app: App, until: Until) -> None:
+async def test_a_due_job_goes_before_the_rest_of_a_deep_lane_that_fills_all_slots(
+    app: App, until: Until
+) -> None:
     seen: list[str] = []
 
     @app.task

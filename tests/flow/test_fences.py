@@ -18,7 +18,9 @@ pytestmark = pytest.mark.anyio
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 
 
-def test_a_lower_token_than_the_highest_seen_is_refused_and_its_transaction_cannot_commit(dsn: str) -> None:
+def test_a_lower_token_than_the_highest_seen_is_refused_and_its_transaction_cannot_commit(
+    dsn: str,
+) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute("CREATE TABLE writes (token bigint)")
     for token, is_good in ((5, True), (5, True), (4, False), (7, True), (5, False), (2**62, True)):
@@ -27,11 +29,18 @@ def test_a_lower_token_than_the_highest_seen_is_refused_and_its_transaction_cann
             if is_good:
                 check_fence(connection, "account", token)
                 continue
-            with pytest.raises(StaleFence, match=rf"^fence {token} is stale: account has seen a higher one"):
+            with pytest.raises(
+                StaleFence, match=rf"^fence {token} is stale: account has seen a higher one"
+            ):
                 check_fence(connection, "account", token)
     with psycopg.connect(dsn) as connection:
         check_fence(connection, "another account", 1)
-        assert connection.execute("SELECT token FROM writes").fetchall() == [(5,), (5,), (7,), (2**62,)]
+        assert connection.execute("SELECT token FROM writes").fetchall() == [
+            (5,),
+            (5,),
+            (7,),
+            (2**62,),
+        ]
 
 
 def test_a_check_that_is_rolled_back_was_never_made(dsn: str) -> None:
@@ -60,19 +69,35 @@ def dsn_of(dsn: str) -> Any:
     from sqlalchemy import URL
 
     given = psycopg.conninfo.conninfo_to_dict(dsn)
-    return URL.create("postgresql+psycopg", query={name: str(value) for name, value in given.items()})
+    return URL.create(
+        "postgresql+psycopg", query={name: str(value) for name, value in given.items()}
+    )
 
 
 @pytest.mark.parametrize(
     ("resource", "token"),
-    [("", 1), ("x" * 1025, 1), ("a\0", 1), (5, 1), (None, 1), ("a", True), ("a", "1"), ("a", None), ("a", 2**63)],
+    [
+        ("", 1),
+        ("x" * 1025, 1),
+        ("a\0", 1),
+        (5, 1),
+        (None, 1),
+        ("a", True),
+        ("a", "1"),
+        ("a", None),
+        ("a", 2**63),
+    ],
 )
-def test_what_names_no_resource_or_is_no_fence_is_refused(dsn: str, resource: Any, token: Any) -> None:
+def test_what_names_no_resource_or_is_no_fence_is_refused(
+    dsn: str, resource: Any, token: Any
+) -> None:
     with psycopg.connect(dsn) as connection, pytest.raises(BadArgument):
         check_fence(connection, resource, token)
 
 
-async def test_the_late_write_of_a_paused_attempt_is_refused(app: App, dsn: str, query: Query, until: Until) -> None:
+async def test_the_late_write_of_a_paused_attempt_is_refused(
+    app: App, dsn: str, query: Query, until: Until
+) -> None:
     """The example of docs/exactly-once.md, with a store that is not the queue's connection."""
     with psycopg.connect(dsn) as connection:
         connection.execute("CREATE TABLE public.balance AS SELECT 0::bigint AS written_by")
@@ -94,7 +119,12 @@ async def test_the_late_write_of_a_paused_attempt_is_refused(app: App, dsn: str,
             raise
 
     pay.defer()
-    quick = {"wait": True, "concurrency": 2, "update_heartbeat_interval": 0.1, "stalled_worker_timeout": 0.5}
+    quick = {
+        "wait": True,
+        "concurrency": 2,
+        "update_heartbeat_interval": 0.1,
+        "stalled_worker_timeout": 0.5,
+    }
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(lambda: app.run_worker_async(**quick))
         await until(lambda: fences)

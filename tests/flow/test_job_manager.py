@@ -36,7 +36,11 @@ def both(app: App, name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def test_every_method_has_a_twin_for_the_event_loop_that_takes_the_same() -> None:
-    methods = {name: method for name, method in inspect.getmembers(Jobs, inspect.isfunction) if name[0] != "_"}
+    methods = {
+        name: method
+        for name, method in inspect.getmembers(Jobs, inspect.isfunction)
+        if name[0] != "_"
+    }
     for name, method in methods.items():
         if not name.endswith("_async"):
             twin = methods[f"{name}_async"]
@@ -55,7 +59,10 @@ def known(app: App) -> dict[str, int]:
     def bad() -> None:
         raise ValueError
 
-    done = {"succeeded": ok.configure(lock="a", queue="x").defer(1), "failed": bad.configure(lock="b").defer()}
+    done = {
+        "succeeded": ok.configure(lock="a", queue="x").defer(1),
+        "failed": bad.configure(lock="b").defer(),
+    }
     app.run_worker()
     later = ok.configure(lock="c", queueing_lock="k", priority=7, schedule_at=LATER).defer()
     return {**done, "later": later, "free": ok.defer(2), "head": ok.configure(lock="a").defer(3)}
@@ -85,7 +92,13 @@ def test_jobs_are_listed_by_what_is_asked(
 
 def test_a_job_is_listed_by_its_id_with_all_that_is_known(app: App, known: dict[str, int]) -> None:
     (job,) = both(app, "list_jobs", known["later"])
-    assert (job.id, job.status, job.queue, job.priority, job.lock) == (known["later"], "scheduled", "default", 7, "c")
+    assert (job.id, job.status, job.queue, job.priority, job.lock) == (
+        known["later"],
+        "scheduled",
+        "default",
+        7,
+        "c",
+    )
     assert job.queueing_lock == "k"
     assert (job.task_name, job.task_kwargs, job.scheduled_at) == ("ok", {}, LATER)
     assert (job.attempts, job.abort_requested, job.worker_id) == (0, False, None)
@@ -113,7 +126,9 @@ def test_jobs_are_counted_by_queue_task_and_lock(app: App, known: dict[str, int]
         "c": {"jobs_count": 1, "scheduled": 1},
     }
     assert counts("list_locks", lock="a", status="todo") == {"a": {"jobs_count": 1, "todo": 1}}
-    assert counts("list_queues", queue="x", task="ok", lock="a") == {"x": {"jobs_count": 1, "succeeded": 1}}
+    assert counts("list_queues", queue="x", task="ok", lock="a") == {
+        "x": {"jobs_count": 1, "succeeded": 1}
+    }
 
 
 def test_only_the_newest_jobs_are_counted(app: App, query: Query) -> None:
@@ -122,8 +137,12 @@ def test_only_the_newest_jobs_are_counted(app: App, query: Query) -> None:
 
     defer(20, "old")
     defer(10_000, "new")
-    app.configure_task("t").batch_defer(*({} for _ in range(100)))  # no lock: takes no place from those with one
-    assert [(each["name"], each["jobs_count"]) for each in app.job_manager.list_locks()] == [("new", 10_000)]
+    app.configure_task("t").batch_defer(
+        *({} for _ in range(100))
+    )  # no lock: takes no place from those with one
+    assert [(each["name"], each["jobs_count"]) for each in app.job_manager.list_locks()] == [
+        ("new", 10_000)
+    ]
     assert app.job_manager.list_locks(lock="old")[0]["jobs_count"] == 20
     assert app.job_manager.list_tasks()[0]["jobs_count"] == 10_000
 
@@ -135,11 +154,20 @@ def test_a_wrong_status_is_refused(jobs: Jobs) -> None:
         jobs.list_queues(status="done")
 
 
-def test_stalled_jobs_are_those_of_silent_workers_or_those_that_take_long(app: App, query: Query) -> None:
+def test_stalled_jobs_are_those_of_silent_workers_or_those_that_take_long(
+    app: App, query: Query
+) -> None:
     ids = [app.configure_task("t", queue=queue).defer() for queue in ("silent", "gone", "live")]
     for queue in ("silent", "gone", "live"):
-        query("SELECT claim(register_worker(%s, 'h', 1, ARRAY[%s], 1), ARRAY[%s], 1)", queue, queue, queue)
-    query("UPDATE workers SET heartbeat_at = clock() - interval '1 minute' WHERE name = 'silent' RETURNING 1")
+        query(
+            "SELECT claim(register_worker(%s, 'h', 1, ARRAY[%s], 1), ARRAY[%s], 1)",
+            queue,
+            queue,
+            queue,
+        )
+    query(
+        "UPDATE workers SET heartbeat_at = clock() - interval '1 minute' WHERE name = 'silent' RETURNING 1"
+    )
     query("DELETE FROM workers WHERE name = 'gone' RETURNING 1")
 
     def stalled(**asked: Any) -> list[int]:
@@ -157,14 +185,20 @@ def test_stalled_jobs_are_those_of_silent_workers_or_those_that_take_long(app: A
     assert job == app.job_manager.get_stalled_jobs()[0]
 
 
-def test_jobs_of_several_tasks_and_locks_are_deferred_in_one_statement(app: App, query: Query) -> None:
+def test_jobs_of_several_tasks_and_locks_are_deferred_in_one_statement(
+    app: App, query: Query
+) -> None:
     @app.task(name="a", lock="l")
     def a(n: int) -> None: ...
 
     @app.task(name="b", queue="q")
     def b() -> None: ...
 
-    made = [a.make_new_job(1), b.configure(lock="m", priority=3).make_new_job(), a.make_new_job(n=2)]
+    made = [
+        a.make_new_job(1),
+        b.configure(lock="m", priority=3).make_new_job(),
+        a.make_new_job(n=2),
+    ]
     ids = app.job_manager.batch_defer_jobs(made)
     assert query("SELECT id, task, lock, queue, priority, args FROM jobs ORDER BY id") == [
         (ids[0], "a", "l", "default", 0, {"n": 1}),
@@ -197,7 +231,9 @@ def test_a_change_is_part_of_the_callers_transaction(
     assert jobs.list_jobs(job_id) != before
 
 
-def test_a_finished_job_can_be_run_again_in_another_place(app: App, jobs: Jobs, known: dict[str, int]) -> None:
+def test_a_finished_job_can_be_run_again_in_another_place(
+    app: App, jobs: Jobs, known: dict[str, int]
+) -> None:
     job_id = known["failed"]
     assert jobs.retry_job_by_id(job_id, priority=9, queue="y", lock="a")
     (job,) = jobs.list_jobs(job_id)
@@ -207,7 +243,9 @@ def test_a_finished_job_can_be_run_again_in_another_place(app: App, jobs: Jobs, 
     assert not jobs.retry_job_by_id(10**6, priority=1), "there is none"
 
 
-def test_a_job_is_not_run_again_before_the_time_that_is_asked(app: App, jobs: Jobs, known: dict[str, int]) -> None:
+def test_a_job_is_not_run_again_before_the_time_that_is_asked(
+    app: App, jobs: Jobs, known: dict[str, int]
+) -> None:
     assert jobs.retry_job_by_id(known["succeeded"], LATER)
     (job,) = jobs.list_jobs(known["succeeded"])
     assert (job.status, job.scheduled_at) == ("scheduled", LATER)
@@ -247,7 +285,9 @@ def test_a_job_that_halted_its_lane_leaves_it_for_another_and_the_lane_goes_on(
     assert query("SELECT operation, lock FROM lane_audit") == [("retry-head", "old")]
 
 
-def test_a_halted_lane_waits_for_the_time_at_which_its_job_is_tried_again(app: App, jobs: Jobs, query: Query) -> None:
+def test_a_halted_lane_waits_for_the_time_at_which_its_job_is_tried_again(
+    app: App, jobs: Jobs, query: Query
+) -> None:
     job_id = fail(app, on_failure="halt")
     app.configure_task("ok", lock="old", priority=5).defer()
     assert jobs.retry_job_by_id(job_id, LATER, lock="old")
@@ -255,7 +295,9 @@ def test_a_halted_lane_waits_for_the_time_at_which_its_job_is_tried_again(app: A
     assert jobs.get_job_status(job_id) == "scheduled"
 
 
-def test_a_job_that_its_lane_waits_for_leaves_it_for_another(app: App, jobs: Jobs, query: Query) -> None:
+def test_a_job_that_its_lane_waits_for_leaves_it_for_another(
+    app: App, jobs: Jobs, query: Query
+) -> None:
     job_id = fail(app, retry=RetryStrategy(wait=3600))
     assert query("SELECT state::text FROM lanes") == [("retrying",)]
     assert jobs.retry_job_by_id(job_id, lock="new", retry_at=LATER)

@@ -55,7 +55,9 @@ async def test_a_paused_lane_starts_nothing_until_it_is_resumed(app: App, seen: 
     assert app.lanes.show("lane") is None
 
 
-async def test_a_pause_ends_by_itself_and_wakes_the_worker(app: App, seen: list[str], until: Until) -> None:
+async def test_a_pause_ends_by_itself_and_wakes_the_worker(
+    app: App, seen: list[str], until: Until
+) -> None:
     app.tasks["note"].configure(lock="lane").defer(name="a")
     ends = datetime.now(UTC) + timedelta(seconds=0.5)
     async with app.open_async(), anyio.create_task_group() as group:
@@ -67,7 +69,9 @@ async def test_a_pause_ends_by_itself_and_wakes_the_worker(app: App, seen: list[
     assert seen == ["a"]
 
 
-async def test_a_lane_halts_when_a_job_has_failed_until_somebody_retries_it(app: App, query: Query) -> None:
+async def test_a_lane_halts_when_a_job_has_failed_until_somebody_retries_it(
+    app: App, query: Query
+) -> None:
     lucky = False
     runs: list[str] = []
 
@@ -92,8 +96,14 @@ async def test_a_lane_halts_when_a_job_has_failed_until_somebody_retries_it(app:
     ]
 
 
-async def test_skipping_the_head_of_a_halted_lane_leaves_the_failed_job_behind(app: App, seen: list[str]) -> None:
-    first, _ = app.tasks["note"].configure(lock="lane", on_failure="halt").batch_defer({"name": "bad"}, {"name": "b"})
+async def test_skipping_the_head_of_a_halted_lane_leaves_the_failed_job_behind(
+    app: App, seen: list[str]
+) -> None:
+    first, _ = (
+        app.tasks["note"]
+        .configure(lock="lane", on_failure="halt")
+        .batch_defer({"name": "bad"}, {"name": "b"})
+    )
     await app.run_worker_async()
     assert seen == ["bad"]
     assert app.lanes.skip_head("lane") == first
@@ -116,7 +126,9 @@ async def test_a_lane_goes_on_while_a_released_job_waits_for_its_retry(app: App)
     assert sorted(runs) == ["a", "a", "b"]
 
 
-async def test_cancelled_jobs_of_a_lane_do_not_run_and_hold_up_nobody(app: App, seen: list[str]) -> None:
+async def test_cancelled_jobs_of_a_lane_do_not_run_and_hold_up_nobody(
+    app: App, seen: list[str]
+) -> None:
     ids = app.tasks["note"].configure(lock="lane").batch_defer(*({"name": name} for name in "abcd"))
     assert app.job_manager.cancel_job_by_id(ids[0])  # the token
     assert app.job_manager.cancel_job_by_id(ids[2], delete_job=True)
@@ -138,7 +150,9 @@ async def test_all_that_waits_in_a_lane_is_cancelled_at_once(app: App, seen: lis
     assert seen == ["d"]
 
 
-async def test_a_running_async_job_is_aborted_and_its_lane_goes_on(app: App, query: Query, until: Until) -> None:
+async def test_a_running_async_job_is_aborted_and_its_lane_goes_on(
+    app: App, query: Query, until: Until
+) -> None:
     started: list[int] = []
 
     @app.task(lock="lane", pass_context=True, retry=True)
@@ -191,7 +205,9 @@ async def test_a_running_sync_job_is_asked_to_end_and_may_say_that_it_was_aborte
 
 
 async def test_a_job_explains_why_it_does_not_run(app: App, seen: list[str]) -> None:
-    first, second = app.tasks["note"].configure(lock="lane").batch_defer({"name": "a"}, {"name": "b"})
+    first, second = (
+        app.tasks["note"].configure(lock="lane").batch_defer({"name": "a"}, {"name": "b"})
+    )
     later = app.tasks["note"].configure(schedule_in={"days": 1}).defer(name="c")
 
     def reasons(job_id: int) -> list[str]:
@@ -215,13 +231,19 @@ BAD_PAUSES = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD_PAUSES)
-async def test_a_pause_that_cannot_be_meant_is_refused(app: App, arguments: dict[str, str], message: str) -> None:
+async def test_a_pause_that_cannot_be_meant_is_refused(
+    app: App, arguments: dict[str, str], message: str
+) -> None:
     with pytest.raises(BadArgument, match=message):
         app.lanes.pause(**arguments)  # type: ignore[arg-type]
     assert app.lanes.list() == []
 
 
 @pytest.mark.parametrize("option", ["on_retry", "on_failure"])
-async def test_a_policy_that_does_not_exist_is_refused(app: App, seen: list[str], option: str) -> None:
-    with pytest.raises(BadArgument, match=f"{option}: 'stop' is none of '(hold|continue)', '(release|halt)'"):
+async def test_a_policy_that_does_not_exist_is_refused(
+    app: App, seen: list[str], option: str
+) -> None:
+    with pytest.raises(
+        BadArgument, match=f"{option}: 'stop' is none of '(hold|continue)', '(release|halt)'"
+    ):
         app.configure_task("note", **{option: "stop"})  # type: ignore[arg-type]

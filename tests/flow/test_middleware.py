@@ -62,7 +62,17 @@ async def test_middleware_of_the_worker_stands_around_that_of_the_task_the_first
     await app.run_worker_async(
         task_middleware=[notes.sync("never"), notes.loop("b")], worker_middleware=[notes.loop("a")]
     )
-    around = ["a(", "b(", "c(", "d(", "hello", ")d=hello", ")c=d:hello", ")b=c:d:hello", ")a=b:c:d:hello"]
+    around = [
+        "a(",
+        "b(",
+        "c(",
+        "d(",
+        "hello",
+        ")d=hello",
+        ")c=d:hello",
+        ")b=c:d:hello",
+        ")a=b:c:d:hello",
+    ]
     assert notes.seen == around
 
 
@@ -102,11 +112,18 @@ async def test_a_task_is_passed_its_context_whether_or_not_middleware_sees_it_to
     assert seen[0] is seen[1]
     context = seen[3]
     assert isinstance(context, JobContext)
-    assert (seen[2], context.job.task_name, context.task, seen[4]) == ("a", does_not.name, does_not, "b")
+    assert (seen[2], context.job.task_name, context.task, seen[4]) == (
+        "a",
+        does_not.name,
+        does_not,
+        "b",
+    )
     assert context.additional_context == {"key": "value"}
 
 
-async def test_what_middleware_raises_fails_the_attempt_and_is_tried_again(app: App, query: Query) -> None:
+async def test_what_middleware_raises_fails_the_attempt_and_is_tried_again(
+    app: App, query: Query
+) -> None:
     async def refuse_first(call_next: AsyncNext, context: JobContext, worker: RunningWorker) -> Any:
         if context.job.attempts == 0:
             raise RuntimeError("not yet")
@@ -117,9 +134,9 @@ async def test_what_middleware_raises_fails_the_attempt_and_is_tried_again(app: 
 
     task.defer()
     await app.run_worker_async(worker_middleware=[refuse_first])
-    assert query("SELECT status::text, attempts, errors -> 0 ->> 'error' ~ 'not yet' FROM all_jobs") == [
-        ("succeeded", 2, True)
-    ]
+    assert query(
+        "SELECT status::text, attempts, errors -> 0 ->> 'error' ~ 'not yet' FROM all_jobs"
+    ) == [("succeeded", 2, True)]
 
 
 async def test_middleware_may_keep_a_task_from_running(app: App, query: Query) -> None:
@@ -151,7 +168,9 @@ async def test_middleware_may_stop_its_worker_from_a_thread_too(app: App, query:
 
 
 def test_middleware_of_the_wrong_kind_is_refused_where_it_is_given(app: App, notes: Notes) -> None:
-    with pytest.raises(MiddlewareKindMismatch, match=r"cannot wrap task t, which is `def`\. Make it `def` too"):
+    with pytest.raises(
+        MiddlewareKindMismatch, match=r"cannot wrap task t, which is `def`\. Make it `def` too"
+    ):
         app.task(name="t", task_middleware=[notes.loop("a")])(lambda: None)
 
     async def task() -> None: ...
@@ -168,13 +187,19 @@ def test_middleware_of_the_wrong_kind_is_refused_where_it_is_given(app: App, not
     assert not [name for name in app.tasks if not name.startswith("builtin:")]
 
 
-async def test_partials_and_objects_are_of_the_kind_of_what_they_call(app: App, notes: Notes) -> None:
+async def test_partials_and_objects_are_of_the_kind_of_what_they_call(
+    app: App, notes: Notes
+) -> None:
     class Layer:
-        async def __call__(self, call_next: AsyncNext, context: JobContext, worker: RunningWorker) -> Any:
+        async def __call__(
+            self, call_next: AsyncNext, context: JobContext, worker: RunningWorker
+        ) -> Any:
             notes.seen.append("object")
             return await call_next()
 
-    async def layer(word: str, call_next: AsyncNext, context: JobContext, worker: RunningWorker) -> Any:
+    async def layer(
+        word: str, call_next: AsyncNext, context: JobContext, worker: RunningWorker
+    ) -> Any:
         notes.seen.append(word)
         return await call_next()
 

@@ -60,8 +60,12 @@ def test_locks_and_keys_are_stored_to_the_letter(app: App, connection: Connectio
         app.tasks["order"].configure(lock=text, queueing_lock=text).defer(item=text)
         app.configure_task(text[:128], queueing_lock=f"{text[:900]}2").defer(**{text: 1})
     rows = claimed(connection)
-    assert [(lock, key, args) for lock, key, *_, args in rows[::2]] == [(t, t, {"item": t}) for t in ODD_TEXTS]
-    assert [(task, args) for *_, task, args in rows[1::2]] == [(text[:128], {text: 1}) for text in ODD_TEXTS]
+    assert [(lock, key, args) for lock, key, *_, args in rows[::2]] == [
+        (t, t, {"item": t}) for t in ODD_TEXTS
+    ]
+    assert [(task, args) for *_, task, args in rows[1::2]] == [
+        (text[:128], {text: 1}) for text in ODD_TEXTS
+    ]
 
 
 class Size(IntEnum):
@@ -79,18 +83,26 @@ def test_the_edges_of_what_is_allowed_are_allowed(app: App, connection: Connecti
     for zone in (timezone(timedelta(hours=-12)), UTC, timezone(timedelta(hours=14))):
         order.configure(schedule_at=datetime(3, 1, 1, tzinfo=zone)).defer(item="first")
         order.configure(schedule_at=datetime(9997, 12, 31, 23, 59, tzinfo=zone)).defer(item="last")
-    order.configure(priority=2**31 - 1, queue="Q" * 63, schedule_in=timedelta(0)).defer(item="x" * (2**20 - 50))
+    order.configure(priority=2**31 - 1, queue="Q" * 63, schedule_in=timedelta(0)).defer(
+        item="x" * (2**20 - 50)
+    )
     order.configure(priority=-(2**31), schedule_in=timedelta(days=365 * 1000)).defer(item=1)
     for zone_name in ("Pacific/Kiritimati", "Etc/GMT+12"):
         connection.execute("SELECT set_config('TimeZone', %s, false)", [zone_name])
-        assert len(connection.execute("SELECT scheduled_at FROM jobs").fetchall()) == 8  # every reader can read them
+        assert (
+            len(connection.execute("SELECT scheduled_at FROM jobs").fetchall()) == 8
+        )  # every reader can read them
     assert len(claimed(connection)) == 4
 
 
-def test_more_jobs_than_a_statement_has_parameters_are_one_batch(app: App, connection: Connection) -> None:
+def test_more_jobs_than_a_statement_has_parameters_are_one_batch(
+    app: App, connection: Connection
+) -> None:
     jobs = app.tasks["order"].configure(lock="l").batch_defer(*[{"item": None}] * 66_000)
     assert jobs == sorted(jobs)
-    assert connection.execute("SELECT count(*), count(*) FILTER (WHERE status = 'todo') FROM jobs").fetchone() == (
+    assert connection.execute(
+        "SELECT count(*), count(*) FILTER (WHERE status = 'todo') FROM jobs"
+    ).fetchone() == (
         66_000,
         1,
     )
@@ -104,7 +116,9 @@ json_values = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(texts, inner),
     max_leaves=20,
 )
-fuzzed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
+fuzzed = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None
+)
 
 
 @fuzzed
@@ -127,7 +141,9 @@ options = st.fixed_dictionaries(
         "queue": anything | st.from_regex(r"[A-Za-z0-9_.:-]{1,63}", fullmatch=True),
         "priority": anything | st.integers(-(2**31), 2**31 - 1),
         "schedule_at": moments | anything,
-        "schedule_in": st.timedeltas() | st.dictionaries(texts | st.just("hours"), anything, max_size=2) | anything,
+        "schedule_in": st.timedeltas()
+        | st.dictionaries(texts | st.just("hours"), anything, max_size=2)
+        | anything,
         "on_conflict": texts | st.sampled_from(["raise", "skip", "replace"]),
         "task_kwargs": st.dictionaries(texts, json_values, max_size=2) | anything,
     },
@@ -148,7 +164,9 @@ def test_whatever_is_given_is_refused_or_arrives(
             "SELECT lock, queueing_lock, queue, priority FROM jobs"
         ).fetchall()
         stored = {"lock": lock, "queueing_lock": key, "queue": queue, "priority": priority}
-        assert stored == stored | {name: given[name] for name in stored.keys() & given if given[name] is not None}
+        assert stored == stored | {
+            name: given[name] for name in stored.keys() & given if given[name] is not None
+        }
         connection.execute("DELETE FROM jobs")
     app.configure_task("order").defer(item="good")
     assert [args for *_, args in claimed(connection)] == [{"item": "good"}]

@@ -70,7 +70,9 @@ async def test_a_task_that_ends_its_job_itself_waits_for_a_pause_that_is_not_com
             await until(has_tried_twice_or_ended)
             meanwhile = query(STATUSES)
     assert meanwhile == [("held", "doing")]
-    assert query("SELECT status::text, attempts, errors FROM finished_jobs") == [("succeeded", 1, [])]
+    assert query("SELECT status::text, attempts, errors FROM finished_jobs") == [
+        ("succeeded", 1, [])
+    ]
     assert query("SELECT lock, state::text FROM lanes") == [("lane", "paused")]
 
 

@@ -18,7 +18,9 @@ from tests.flow.lossy import faulty
 from tests.proxy import Faulty
 
 TIMEOUT = 2.0  # seconds, of the producers here
-GENEROUS = 15.0  # seconds, for what takes two or three on an idle machine, and minutes if it goes wrong
+GENEROUS = (
+    15.0  # seconds, for what takes two or three on an idle machine, and minutes if it goes wrong
+)
 
 
 @pytest.fixture
@@ -102,7 +104,9 @@ def test_a_restart_between_two_defers_is_not_noticed(dsn: str, query: Query) -> 
     assert query("SELECT count(*) FROM jobs") == [(5,)]
 
 
-def test_who_waits_for_a_connection_has_it_within_a_second_of_the_end_of_the_outage(way: tuple[Faulty, str]) -> None:
+def test_who_waits_for_a_connection_has_it_within_a_second_of_the_end_of_the_outage(
+    way: tuple[Faulty, str],
+) -> None:
     proxy, dsn = way
     app = App(connector=PsycopgConnector(dsn, timeout=GENEROUS))
     with app.open():
@@ -130,13 +134,17 @@ def test_in_an_outage_nobody_knocks_while_nobody_waits(way: tuple[Faulty, str]) 
             app.configure_task("t").defer()
         pool = app.connector._pool
         assert pool is not None
-        _until(pool.get_stats, lambda stats: stats["pool_size"] == 0)  # it has given up, and not for a while only
+        _until(
+            pool.get_stats, lambda stats: stats["pool_size"] == 0
+        )  # it has given up, and not for a while only
         knocks = proxy.accepted
         time.sleep(TIMEOUT)
         assert proxy.accepted == knocks
 
 
-def test_one_silent_connection_is_enough_to_replace_the_others(way: tuple[Faulty, str], query: Query) -> None:
+def test_one_silent_connection_is_enough_to_replace_the_others(
+    way: tuple[Faulty, str], query: Query
+) -> None:
     proxy, dsn = way
     app = producer(dsn, min_size=5)
     with app.open():
@@ -154,7 +162,9 @@ def test_a_full_pool_is_said_to_be_full(dsn: str) -> None:
     with (
         app.open(),
         app.connector.lend(),
-        pytest.raises(DatabaseUnavailable, match="within 2 s: none of the pool's 1 became free") as raised,
+        pytest.raises(
+            DatabaseUnavailable, match="within 2 s: none of the pool's 1 became free"
+        ) as raised,
     ):
         app.configure_task("t").defer()
     assert not raised.value.outcome_unknown
@@ -186,7 +196,9 @@ def test_an_app_that_cannot_be_opened_says_why_at_once_and_is_not_open(
             app.configure_task("t").defer()
 
     anyio.run(in_async_code)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("pool-")], "it knocks on"
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("pool-")], (
+        "it knocks on"
+    )
 
 
 def test_an_app_without_an_address_is_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +233,9 @@ def test_a_transaction_whose_connection_is_lost_says_so(dsn: str, query: Query) 
             write()
         assert raised.value.connection_lost
         with pytest.raises(psycopg.errors.DatatypeMismatch), app.connector.lend() as own:
-            own.execute("UPDATE inturn.jobs SET priority = now()")  # an error of the caller's stays his
+            own.execute(
+                "UPDATE inturn.jobs SET priority = now()"
+            )  # an error of the caller's stays his
         with app.connector.lend() as own:
             own.execute("SELECT 1")
 

@@ -84,7 +84,10 @@ async def test_what_was_claimed_ahead_of_a_long_job_is_run_by_others(
         for number in range(300):  # a pace at which the worker claims ahead
             short.defer(number)
         await until(lambda: len(done) == 300)
-        jobs = [short.configure(lock=lock and f"{lock}{n}")._job((), {"number": n}) for n in range(300, 320)]
+        jobs = [
+            short.configure(lock=lock and f"{lock}{n}")._job((), {"number": n})
+            for n in range(300, 320)
+        ]
         app.enqueue([long._job((), {}), *jobs])
         await until(lambda: query("SELECT FROM jobs WHERE task LIKE '%%long' AND status = 'doing'"))
         group.start_soon(partial(app.run_worker_async, wait=True, name="second"))
@@ -152,7 +155,11 @@ async def test_what_a_worker_has_put_back_it_runs_itself_when_its_slot_is_free(
 
     pace = Pace(1)
     pace.note(100_000)
-    quiet = {"install_signal_handlers": False, "listen_notify": False, "fetch_job_polling_interval": 3600}
+    quiet = {
+        "install_signal_handlers": False,
+        "listen_notify": False,
+        "fetch_job_polling_interval": 3600,
+    }
     async with app.open_async(), anyio.create_task_group() as group:
         worker = Worker(app, app.connector, options(quiet), pace)
         app.enqueue([long._job((), {}), *(short._job((), {"number": n}) for n in range(3))])

@@ -58,7 +58,9 @@ async def run_once(app: App) -> None:
         await app.run_worker_async()
 
 
-async def test_two_workers_run_one_job_for_each_instant(app: App, seen: list[str], until: Until) -> None:
+async def test_two_workers_run_one_job_for_each_instant(
+    app: App, seen: list[str], until: Until
+) -> None:
     minutely(app, seen, cron="* * * * * *", catch_up="all", lock="note")
     async with anyio.create_task_group() as workers:
         for _ in range(2):
@@ -93,7 +95,11 @@ async def test_a_schedule_begins_when_a_worker_first_knows_it(
     ids=["the last", "all within the delay", "too late", "late enough", "in its zone"],
 )
 async def test_after_a_downtime_it_catches_up_as_it_says(
-    app: App, seen: list[str], set_clock: Callable[[datetime], object], options: dict[str, Any], caught_up: list[str]
+    app: App,
+    seen: list[str],
+    set_clock: Callable[[datetime], object],
+    options: dict[str, Any],
+    caught_up: list[str],
 ) -> None:
     minutely(app, seen, lock="note", **options)
     set_clock(NOON + timedelta(seconds=1))
@@ -106,7 +112,12 @@ async def test_after_a_downtime_it_catches_up_as_it_says(
 
 
 async def test_a_worker_that_ends_when_idle_waits_for_what_is_due(
-    app: App, dsn: str, seen: list[str], set_clock: Callable[[datetime], object], until: Until, query: Query
+    app: App,
+    dsn: str,
+    seen: list[str],
+    set_clock: Callable[[datetime], object],
+    until: Until,
+    query: Query,
 ) -> None:
     minutely(app, seen)
     set_clock(NOON + timedelta(seconds=1))
@@ -134,7 +145,11 @@ async def test_hundreds_of_missed_instants_are_all_caught_up(
 
 
 async def test_what_is_missed_is_told_once(
-    app: App, seen: list[str], set_clock: Callable[[datetime], object], until: Until, caplog: pytest.LogCaptureFixture
+    app: App,
+    seen: list[str],
+    set_clock: Callable[[datetime], object],
+    until: Until,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     minutely(app, seen, cron="30 12 * * *")
     app.periodic(cron="* * * * * *", periodic_id="often")(app.tasks["note"])
@@ -146,7 +161,9 @@ async def test_what_is_missed_is_told_once(
             workers.start_soon(lambda: app.run_worker_async(wait=True))
             await until(lambda: len(seen) >= 3)
             workers.cancel_scope.cancel()
-    (told,) = [record.getMessage() for record in caplog.records if record.name == "inturn.worker.schedule"]
+    (told,) = [
+        record.getMessage() for record in caplog.records if record.name == "inturn.worker.schedule"
+    ]
     assert told.startswith("schedule.missed: note was to run at 2026-01-31T12:30:00+00:00")
 
 
@@ -166,7 +183,13 @@ async def test_a_clock_that_was_years_ahead_silences_nothing(
 ) -> None:
     minutely(app, seen)
     ahead = NOON + timedelta(days=1000)
-    for at in (*([NOON] if known_before else []), ahead, ahead + MINUTE, NOON + 5 * MINUTE, NOON + 6 * MINUTE):
+    for at in (
+        *([NOON] if known_before else []),
+        ahead,
+        ahead + MINUTE,
+        NOON + 5 * MINUTE,
+        NOON + 6 * MINUTE,
+    ):
         set_clock(at)
         await run_once(app)
     assert seen[-1] == "12:06:00"
@@ -218,11 +241,15 @@ async def test_a_schedule_that_was_removed_fires_no_more(
     assert query("SELECT count(*) FROM jobs") == [(0,)]
 
 
-async def test_nothing_is_started_for_an_app_without_schedules(app: App, query: Query, until: Until) -> None:
+async def test_nothing_is_started_for_an_app_without_schedules(
+    app: App, query: Query, until: Until
+) -> None:
     @app.task
     async def look() -> None:
         found.append(query(f"SELECT count(*) {SCHEDULERS}"))
-        found.append([thread.name for thread in threading.enumerate() if thread.name == "inturn schedule"])
+        found.append(
+            [thread.name for thread in threading.enumerate() if thread.name == "inturn schedule"]
+        )
 
     found: list[Any] = []
     look.defer()
@@ -230,7 +257,9 @@ async def test_nothing_is_started_for_an_app_without_schedules(app: App, query: 
     assert found == [[(0,)], []]
 
 
-async def test_it_goes_on_after_its_connection_was_lost(app: App, seen: list[str], query: Query, until: Until) -> None:
+async def test_it_goes_on_after_its_connection_was_lost(
+    app: App, seen: list[str], query: Query, until: Until
+) -> None:
     minutely(app, seen, cron="* * * * * *")
     async with anyio.create_task_group() as workers:
         workers.start_soon(lambda: app.run_worker_async(wait=True))
@@ -242,7 +271,9 @@ async def test_it_goes_on_after_its_connection_was_lost(app: App, seen: list[str
     assert len(seen) == len(set(seen))
 
 
-async def test_it_goes_on_after_its_row_was_deleted(app: App, seen: list[str], query: Query, until: Until) -> None:
+async def test_it_goes_on_after_its_row_was_deleted(
+    app: App, seen: list[str], query: Query, until: Until
+) -> None:
     minutely(app, seen, cron="* * * * * *")
     async with anyio.create_task_group() as workers:
         workers.start_soon(lambda: app.run_worker_async(wait=True))
@@ -263,7 +294,9 @@ async def test_one_that_the_database_refuses_does_not_keep_the_others(
 
     minutely(app, seen, cron="* * * * * *")
     with psycopg.connect(dsn) as connection:
-        connection.execute("ALTER TABLE inturn.jobs ADD CONSTRAINT no_such CHECK (task <> 'refused')")
+        connection.execute(
+            "ALTER TABLE inturn.jobs ADD CONSTRAINT no_such CHECK (task <> 'refused')"
+        )
     async with anyio.create_task_group() as workers:
         workers.start_soon(lambda: app.run_worker_async(wait=True))
         await until(lambda: len(seen) >= 2)
@@ -295,13 +328,18 @@ async def test_one_whose_queueing_lock_a_user_holds_does_not_keep_the_others(
     assert "schedule.lost" not in caplog.text
 
 
-async def test_a_task_that_blocks_the_event_loop_delays_no_instant(app: App, seen: list[str], query: Query) -> None:
+async def test_a_task_that_blocks_the_event_loop_delays_no_instant(
+    app: App, seen: list[str], query: Query
+) -> None:
     minutely(app, seen, cron="* * * * * *", queue="elsewhere")
 
     @app.task
     async def block() -> None:
         deadline = time.monotonic() + 30
-        while query("SELECT count(*) FROM jobs WHERE task = 'note'")[0][0] < 2 and time.monotonic() < deadline:
+        while (
+            query("SELECT count(*) FROM jobs WHERE task = 'note'")[0][0] < 2
+            and time.monotonic() < deadline
+        ):
             pass  # nothing else runs in this loop meanwhile
 
     block.defer()

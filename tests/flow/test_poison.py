@@ -16,7 +16,12 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize(("limit", "ends"), [(2, "failed"), (3, "succeeded"), (None, "succeeded")])
 async def test_a_worker_gives_up_a_job_over_which_too_many_died(
-    app: App, query: Query, until: Until, caplog: pytest.LogCaptureFixture, limit: int | None, ends: str
+    app: App,
+    query: Query,
+    until: Until,
+    caplog: pytest.LogCaptureFixture,
+    limit: int | None,
+    ends: str,
 ) -> None:
     @app.task(lock="lane")
     def poison() -> None: ...

@@ -33,7 +33,9 @@ def test_a_second_job_is_refused_and_the_first_is_named(report: Any, query: Quer
     assert query("SELECT id, args FROM jobs") == [(first, {"day": 1})]
 
 
-def test_the_transaction_of_the_caller_goes_on_after_a_conflict(report: Any, dsn: str, query: Query) -> None:
+def test_the_transaction_of_the_caller_goes_on_after_a_conflict(
+    report: Any, dsn: str, query: Query
+) -> None:
     report.defer()
     with psycopg.connect(dsn) as connection:
         connection.execute("CREATE TABLE orders (id int)")
@@ -55,14 +57,21 @@ async def test_async_callers_have_the_same(app: App, report: Any) -> None:
         first = await report.defer_async(day=1)
         with pytest.raises(AlreadyEnqueued):
             await report.defer_async(day=2)
-        assert await report.configure(on_conflict="skip").batch_defer_async({}, {}) == [first, first]
+        assert await report.configure(on_conflict="skip").batch_defer_async({}, {}) == [
+            first,
+            first,
+        ]
 
 
 def test_replace_hands_the_new_arguments_to_the_job_that_waits(report: Any, query: Query) -> None:
     first = report.configure(priority=1).defer(day=1)
-    second = report.configure(on_conflict="replace", priority=9, schedule_in={"hours": 1}, lock="other").defer(day=2)
+    second = report.configure(
+        on_conflict="replace", priority=9, schedule_in={"hours": 1}, lock="other"
+    ).defer(day=2)
     assert (second, second.is_new) == (first, False)
-    assert query("SELECT args, priority, status::text, lock FROM jobs") == [({"day": 2}, 1, "todo", None)]
+    assert query("SELECT args, priority, status::text, lock FROM jobs") == [
+        ({"day": 2}, 1, "todo", None)
+    ]
 
 
 def test_replace_moves_a_scheduled_job_to_its_new_time_with_its_new_options(
@@ -101,7 +110,14 @@ def test_a_batch_with_keys_and_a_lock_runs_in_order(app: App, query: Query) -> N
     app.task(name="note")(lambda: None)
     keys = ["b", None, "a", "b", None]
     jobs = [
-        NewJob(task_name="note", args="{}", lock="l", queueing_lock=key, on_conflict=OnConflict.SKIP, **fixed)
+        NewJob(
+            task_name="note",
+            args="{}",
+            lock="l",
+            queueing_lock=key,
+            on_conflict=OnConflict.SKIP,
+            **fixed,
+        )
         for key in keys
     ]
     stand = app.enqueue(jobs)
@@ -110,19 +126,27 @@ def test_a_batch_with_keys_and_a_lock_runs_in_order(app: App, query: Query) -> N
     app.run_worker()
     started = query("SELECT id FROM finished_jobs ORDER BY fence")
     assert [id for (id,) in started] == sorted(set(stand))
-    with pytest.raises(BadArgument, match="on_conflict: the jobs of one call with a queueing lock have one policy"):
+    with pytest.raises(
+        BadArgument, match="on_conflict: the jobs of one call with a queueing lock have one policy"
+    ):
         app.enqueue([jobs[0], jobs[2]._replace(on_conflict=OnConflict.RAISE)])
-    assert app.enqueue([jobs[1]._replace(on_conflict=OnConflict.RAISE), jobs[0]])[0].is_new, "it has no say"
+    assert app.enqueue([jobs[1]._replace(on_conflict=OnConflict.RAISE), jobs[0]])[0].is_new, (
+        "it has no say"
+    )
 
 
-def test_a_running_job_is_no_obstacle_and_nothing_is_lost_when_it_then_fails(app: App, query: Query) -> None:
+def test_a_running_job_is_no_obstacle_and_nothing_is_lost_when_it_then_fails(
+    app: App, query: Query
+) -> None:
     runs: list[int] = []
 
     @app.task(queueing_lock="k", lock="l", retry=1)
     def work(n: int) -> None:
         runs.append(n)
         if len(runs) == 1:
-            work.defer(n=2)  # while this one runs, and then fails: its retry finds another under its key
+            work.defer(
+                n=2
+            )  # while this one runs, and then fails: its retry finds another under its key
             raise ValueError("no luck")
 
     first = work.defer(n=1)
@@ -141,7 +165,9 @@ def test_the_options_of_a_task_are_the_defaults_of_its_jobs(app: App, query: Que
     assert query("SELECT id, task, args FROM jobs") == [(other, "elsewhere", {"n": 1})]
 
 
-def test_what_defer_returns_is_an_integer_wherever_it_goes(app: App, report: Any, query: Query) -> None:
+def test_what_defer_returns_is_an_integer_wherever_it_goes(
+    app: App, report: Any, query: Query
+) -> None:
     job = report.defer()
     assert isinstance(job, DeferredJob)
     assert (str(job), f"{job}", json.dumps({"id": job})) == ("1", "1", '{"id": 1}')

@@ -53,9 +53,15 @@ async def test_what_a_task_returns_is_the_result_of_its_job(app: App, query: Que
     for task in (give, give_sync):
         jobs = task.batch_defer(*({"n": n} for n in range(len(values))))
         await app.run_worker_async(concurrency=4)
-        assert [app.job_manager.result(int(job)) for job in jobs] == [job.result() for job in jobs] == values
+        assert (
+            [app.job_manager.result(int(job)) for job in jobs]
+            == [job.result() for job in jobs]
+            == values
+        )
         async with app.open_async():
-            assert [await app.job_manager.result_async(int(job), timeout=0) for job in jobs] == values
+            assert [
+                await app.job_manager.result_async(int(job), timeout=0) for job in jobs
+            ] == values
             assert [await job.result_async(timeout=0) for job in jobs] == values
         app.open()  # close_async closes the other pool too
 
@@ -100,7 +106,9 @@ async def test_what_cannot_be_stored_is_named_in_the_log_and_the_job_succeeds_al
         (ids[0], "succeeded", None),
         (ids[1], "succeeded", "good"),
     ]
-    (warning,) = [record for record in caplog.records if record.message.startswith("job.result_not_stored")]
+    (warning,) = [
+        record for record in caplog.records if record.message.startswith("job.result_not_stored")
+    ]
     assert warning.levelno == logging.WARNING
     assert f": {ids[0]} " in warning.message
     assert why in warning.message
@@ -108,15 +116,26 @@ async def test_what_cannot_be_stored_is_named_in_the_log_and_the_job_succeeds_al
 
 JOB = Job(1, "claim", 1, "task", "default", None, 0, 0, None, {})
 ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.binary(max_size=3),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters()) | st.integers(), inner),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters())
+    | st.binary(max_size=3),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text(st.characters()) | st.integers(), inner)
+    ),
     max_leaves=10,
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300
+)
 @given(value=ANYTHING)
-def test_whatever_is_encoded_reads_back_the_same_and_can_be_stored(query: Query, value: Any) -> None:
+def test_whatever_is_encoded_reads_back_the_same_and_can_be_stored(
+    query: Query, value: Any
+) -> None:
     text = returned.encode(JOB, value, 2**16)
     if text is not None:
         assert json.loads(text) == value
@@ -139,7 +158,9 @@ async def test_how_much_is_stored_is_an_option_of_the_worker(app: App, query: Qu
 # ---------------------------------------------------------------- to wait
 
 
-async def test_waiters_in_threads_and_in_the_loop_are_told_of_the_end(app: App, query: Query, until: Until) -> None:
+async def test_waiters_in_threads_and_in_the_loop_are_told_of_the_end(
+    app: App, query: Query, until: Until
+) -> None:
     go = anyio.Event()
 
     @app.task
@@ -175,7 +196,9 @@ SELECT count(*) FROM pg_stat_activity WHERE application_name = 'inturn results' 
 """
 
 
-async def test_a_waiter_outlives_the_loss_of_its_listener(app: App, query: Query, until: Until) -> None:
+async def test_a_waiter_outlives_the_loss_of_its_listener(
+    app: App, query: Query, until: Until
+) -> None:
     @app.task
     async def give() -> int:
         return 7
@@ -184,7 +207,9 @@ async def test_a_waiter_outlives_the_loss_of_its_listener(app: App, query: Query
     with ThreadPoolExecutor() as threads:
         told = threads.submit(app.job_manager.result, id, LONG)
         await until(lambda: query(LISTENERS) == [(1,)])
-        query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'inturn results'")
+        query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'inturn results'"
+        )
         await app.run_worker_async()
         await until(told.done)
         assert told.result() == 7
@@ -235,7 +260,8 @@ async def test_a_wait_ends_when_its_time_is_up_and_the_job_goes_on(app: App, que
 
     id = give.defer()
     with pytest.raises(
-        ResultTimeout, match=f"Job {id} has not ended within 0.05 s; it goes on.*queue jobs explain {id}"
+        ResultTimeout,
+        match=f"Job {id} has not ended within 0.05 s; it goes on.*queue jobs explain {id}",
     ):
         app.job_manager.result(id, timeout=0.05)
     async with app.open_async():
@@ -257,16 +283,22 @@ async def test_a_job_without_a_result_says_why(app: App, query: Query, until: Un
     failed = fail.defer()
     cancelled = fine.configure(schedule_in={"hours": 1}).defer()
     await app.run_worker_async()
-    with pytest.raises(JobFailed, match=f"(?s)^Job {failed} has failed.*ValueError: on purpose") as caught:
+    with pytest.raises(
+        JobFailed, match=f"(?s)^Job {failed} has failed.*ValueError: on purpose"
+    ) as caught:
         app.job_manager.result(failed)
     assert caught.value.job_id == failed
     with ThreadPoolExecutor() as threads:
         told = threads.submit(app.job_manager.result, cancelled, LONG)
         await until(lambda: query("SELECT 1 FROM jobs WHERE awaited"))
         app.job_manager.cancel_job_by_id(cancelled)
-        with pytest.raises(JobCancelled, match=rf"^Job {cancelled} was cancelled, so it has no result\.$"):
+        with pytest.raises(
+            JobCancelled, match=rf"^Job {cancelled} was cancelled, so it has no result\.$"
+        ):
             await anyio.to_thread.run_sync(told.result, 30)
-    with pytest.raises(JobNotFound, match="There is no job 12345: it was never deferred, is not committed yet"):
+    with pytest.raises(
+        JobNotFound, match="There is no job 12345: it was never deferred, is not committed yet"
+    ):
         app.job_manager.result(12345)
 
 

@@ -25,14 +25,19 @@ def past(dsn: str) -> Iterator[Then]:
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
 
         def at(days: float) -> psycopg.Connection[Any]:
-            connection.execute("SELECT set_config('inturn.clock', %s, false)", [str(NOW - timedelta(days=days))])
+            connection.execute(
+                "SELECT set_config('inturn.clock', %s, false)", [str(NOW - timedelta(days=days))]
+            )
             return connection
 
         yield at
 
 
 def end(
-    connection: psycopg.Connection[Any], *statuses: str, queue: str = "default", on_failure: str = "continue"
+    connection: psycopg.Connection[Any],
+    *statuses: str,
+    queue: str = "default",
+    on_failure: str = "continue",
 ) -> None:
     """Jobs that end now, so."""
     for status in statuses:
@@ -104,7 +109,9 @@ async def test_the_worker_prepares_and_prunes_by_itself_two_at_once_as_well(
     app: App, dsn: str, query: Query, until: Until
 ) -> None:
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
-        connection.execute("SELECT set_config('inturn.clock', (now() - interval '40 days')::text, false)")
+        connection.execute(
+            "SELECT set_config('inturn.clock', (now() - interval '40 days')::text, false)"
+        )
         connection.execute(PREPARE, [34])
     today = datetime.now(UTC)
     kept = {f"{today + timedelta(days=n):%Y%m%d}" for n in (*range(-10, -5), *range(4))}
@@ -116,13 +123,19 @@ async def test_the_worker_prepares_and_prunes_by_itself_two_at_once_as_well(
     assert set(query(DAYS)[0][0]) == {*kept, "_default"}
 
 
-async def test_without_keep_history_a_worker_keeps_all(app: App, dsn: str, query: Query, until: Until) -> None:
+async def test_without_keep_history_a_worker_keeps_all(
+    app: App, dsn: str, query: Query, until: Until
+) -> None:
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
-        connection.execute("SELECT set_config('inturn.clock', (now() - interval '40 days')::text, false)")
+        connection.execute(
+            "SELECT set_config('inturn.clock', (now() - interval '40 days')::text, false)"
+        )
         connection.execute(PREPARE, [0])
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(
-            lambda: app.run_worker_async(wait=True, update_heartbeat_interval=0.05, stalled_worker_timeout=9)
+            lambda: app.run_worker_async(
+                wait=True, update_heartbeat_interval=0.05, stalled_worker_timeout=9
+            )
         )
         await until(lambda: len(query(DAYS)[0][0]) == 6)
         ((beat,),) = query("SELECT heartbeat_at FROM workers")
@@ -179,7 +192,9 @@ async def test_a_worker_keeps_what_it_is_told_to_and_whatever_halts_a_lane(
     halting = ends.configure(lock="lane", on_failure="halt").defer("fail")
     ends.defer("abort")
     await app.run_worker_async(delete_jobs=delete_jobs)
-    assert [status for (status,) in query("SELECT status::text FROM finished_jobs ORDER BY id")] == kept
+    assert [
+        status for (status,) in query("SELECT status::text FROM finished_jobs ORDER BY id")
+    ] == kept
     assert query("SELECT count(*) FROM jobs") == [(0,)]
     if delete_jobs != "never":
         with pytest.raises(JobNotFound, match="has ended and left no history"):
@@ -193,10 +208,16 @@ async def test_a_worker_keeps_what_it_is_told_to_and_whatever_halts_a_lane(
         ({"nb_hours": 30}, "old-f old-c old-a other-s other-f new-s new-f"),
         ({"nb_hours": 30, "queue": "old"}, "old-f old-c old-a other-s other-f new-s new-f"),
         ({"nb_hours": 72}, "old-s old-f old-c old-a other-s other-f new-s new-f"),
-        ({"nb_hours": 30, "queue": "old", "include_failed": True}, "old-c old-a other-s other-f new-s new-f"),
+        (
+            {"nb_hours": 30, "queue": "old", "include_failed": True},
+            "old-c old-a other-s other-f new-s new-f",
+        ),
         ({"nb_hours": 30, "include_cancelled": True}, "old-f old-a other-s other-f new-s new-f"),
         ({"nb_hours": 30, "include_aborted": True}, "old-f old-c other-s other-f new-s new-f"),
-        ({"nb_hours": 0, "queue": "new", "include_failed": True}, "old-s old-f old-c old-a other-s other-f"),
+        (
+            {"nb_hours": 0, "queue": "new", "include_failed": True},
+            "old-s old-f old-c old-a other-s other-f",
+        ),
     ],
 )
 async def test_old_jobs_are_deleted_as_asked(
@@ -206,13 +227,18 @@ async def test_old_jobs_are_deleted_as_asked(
     end(past(2), "succeeded", "failed", "cancelled", "aborted", queue="old")
     end(past(1.2), "succeeded", "failed", queue="other")
     end(past(0), "succeeded", "failed", queue="new")
-    query("UPDATE finished_jobs SET finished_at = finished_at + (now() - %s::timestamptz) RETURNING 1", str(NOW))
+    query(
+        "UPDATE finished_jobs SET finished_at = finished_at + (now() - %s::timestamptz) RETURNING 1",
+        str(NOW),
+    )
     app.job_manager.delete_old_jobs(**asked)
     rows = query("SELECT queue, status::text FROM finished_jobs ORDER BY id")
     assert " ".join(f"{queue}-{names[status]}" for queue, status in rows) == left
 
 
-async def test_a_failed_job_that_halts_its_lane_is_not_deleted(app: App, query: Query, past: Then) -> None:
+async def test_a_failed_job_that_halts_its_lane_is_not_deleted(
+    app: App, query: Query, past: Then
+) -> None:
     end(past(30), "failed", on_failure="halt")
     assert app.job_manager.delete_old_jobs(0, include_failed=True) == 0
     app.lanes.resume("lane")
@@ -226,11 +252,13 @@ def test_hours_that_are_none_are_refused(app: App, hours: Any) -> None:
         app.job_manager.delete_old_jobs(hours)
 
 
-async def test_every_app_has_a_task_that_removes_old_jobs(app: App, query: Query, past: Then) -> None:
+async def test_every_app_has_a_task_that_removes_old_jobs(
+    app: App, query: Query, past: Then
+) -> None:
     end(past(30), "succeeded", "failed", "cancelled")
-    app.configure_task("builtin:inturn.builtin_tasks.remove_old_jobs", queue="builtin", allow_unknown=False).defer(
-        max_hours=1, remove_cancelled=True
-    )
+    app.configure_task(
+        "builtin:inturn.builtin_tasks.remove_old_jobs", queue="builtin", allow_unknown=False
+    ).defer(max_hours=1, remove_cancelled=True)
     await app.run_worker_async()
     assert query("SELECT task, status::text FROM finished_jobs ORDER BY id") == [
         ("t", "failed"),

@@ -11,7 +11,9 @@ from tests.flow.conftest import Query
 
 pytestmark = pytest.mark.anyio
 
-LIVE = "SELECT id, status::text, queue, priority, lock, attempts, jsonb_array_length(errors) FROM jobs"
+LIVE = (
+    "SELECT id, status::text, queue, priority, lock, attempts, jsonb_array_length(errors) FROM jobs"
+)
 
 
 class Decide(BaseRetryStrategy):
@@ -35,7 +37,11 @@ def failing(app: App, *decisions: Any, **options: Any) -> Any:
 
 def test_a_decision_changes_time_queue_priority_and_lock(app: App, query: Query) -> None:
     at = datetime.now(UTC) + timedelta(hours=1)
-    task = failing(app, RetryDecision(retry_at=at, queue="patient", priority=-1, lock="slow lane"), lock="fast lane")
+    task = failing(
+        app,
+        RetryDecision(retry_at=at, queue="patient", priority=-1, lock="slow lane"),
+        lock="fast lane",
+    )
     job = task.defer()
     app.run_worker()
     assert query(LIVE) == [(job, "scheduled", "patient", -1, "slow lane", 1, 1)]
@@ -44,14 +50,18 @@ def test_a_decision_changes_time_queue_priority_and_lock(app: App, query: Query)
 
 
 def test_what_a_decision_does_not_name_stays(app: App, query: Query) -> None:
-    job = failing(app, RetryDecision(retry_in={"hours": 1}), lock="l", queue="q", priority=7).defer()
+    job = failing(
+        app, RetryDecision(retry_in={"hours": 1}), lock="l", queue="q", priority=7
+    ).defer()
     app.run_worker()
     assert query(LIVE) == [(job, "scheduled", "q", 7, "l", 1, 1)]
     assert query("SELECT lock, state::text FROM lanes") == [("l", "retrying")]
 
 
 @pytest.mark.parametrize(
-    "past", [{"retry_in": timedelta.min}, {"retry_at": datetime(2001, 1, 1, tzinfo=UTC)}, {}], ids=str
+    "past",
+    [{"retry_in": timedelta.min}, {"retry_at": datetime(2001, 1, 1, tzinfo=UTC)}, {}],
+    ids=str,
 )
 def test_a_time_that_is_over_is_at_once(app: App, query: Query, past: dict[str, Any]) -> None:
     failing(app, RetryDecision(**past), RetryDecision(**past)).defer()
@@ -75,16 +85,22 @@ def test_a_decision_that_makes_no_sense_is_refused() -> None:
 
 
 @pytest.mark.parametrize("nonsense", ["soon", True, BadArgument("queue", "no name")], ids=str)
-def test_a_strategy_that_fails_fails_the_job_and_not_the_worker(app: App, query: Query, nonsense: object) -> None:
+def test_a_strategy_that_fails_fails_the_job_and_not_the_worker(
+    app: App, query: Query, nonsense: object
+) -> None:
     failing(app, nonsense).defer()
     failing_job, *_ = query("SELECT id FROM jobs")
     app.run_worker()
-    ((id, status, error),) = query("SELECT id, status::text, errors -> -1 ->> 'error' FROM finished_jobs")
+    ((id, status, error),) = query(
+        "SELECT id, status::text, errors -> -1 ->> 'error' FROM finished_jobs"
+    )
     assert ((id,), status) == (failing_job, "failed")
     assert "and its retry strategy failed" in error
 
 
-async def test_a_snoozed_job_runs_again_later_and_its_attempt_does_not_count(app: App, query: Query) -> None:
+async def test_a_snoozed_job_runs_again_later_and_its_attempt_does_not_count(
+    app: App, query: Query
+) -> None:
     attempts: list[int] = []
 
     @app.task(pass_context=True, lock="l")
@@ -124,6 +140,8 @@ def test_a_snooze_that_makes_no_sense_fails_the_job(app: App, query: Query) -> N
 
     wait.defer()
     app.run_worker()
-    ((error,),) = query("SELECT errors -> -1 ->> 'error' FROM finished_jobs WHERE status = 'failed'")
+    ((error,),) = query(
+        "SELECT errors -> -1 ->> 'error' FROM finished_jobs WHERE status = 'failed'"
+    )
     assert "schedule_in: " in error.splitlines()[-1]
     assert "fortnights" in error.splitlines()[-1]

@@ -146,11 +146,15 @@ OURS = {
 def test_what_others_get_wrong_or_lack_is_shown_to_be_right(row: str) -> None:
     for name in (ROWS | OURS)[row]:
         file, _, test = name.partition("::")
-        assert re.search(rf"^(async )?def {test}\(", (TESTS / file).read_text(encoding="utf-8"), re.MULTILINE), name
+        assert re.search(
+            rf"^(async )?def {test}\(", (TESTS / file).read_text(encoding="utf-8"), re.MULTILINE
+        ), name
 
 
 @pytest.mark.anyio
-async def test_a_lane_goes_on_at_once_when_its_job_ends_and_when_it_is_tried_again(app: App) -> None:
+async def test_a_lane_goes_on_at_once_when_its_job_ends_and_when_it_is_tried_again(
+    app: App,
+) -> None:
     seen: list[tuple[str, int]] = []
 
     @app.task(lock="lane", retry=1, pass_context=True)
@@ -182,7 +186,9 @@ async def test_heartbeat_and_abort_go_on_until_the_last_job_of_a_stopping_worker
 ) -> None:
     stopping = anyio.Event()
 
-    async def stop(call_next: Callable[[], Awaitable[Any]], context: JobContext, worker: Worker) -> Any:
+    async def stop(
+        call_next: Callable[[], Awaitable[Any]], context: JobContext, worker: Worker
+    ) -> Any:
         worker.stop()
         stopping.set()
         return await call_next()
@@ -198,7 +204,9 @@ async def test_heartbeat_and_abort_go_on_until_the_last_job_of_a_stopping_worker
     quick = {"update_heartbeat_interval": 0.02, "stalled_worker_timeout": 30.0}
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
-            group.start_soon(partial(app.run_worker_async, wait=True, worker_middleware=[stop], **quick))
+            group.start_soon(
+                partial(app.run_worker_async, wait=True, worker_middleware=[stop], **quick)
+            )
             await stopping.wait()
             last = heartbeat()
             await until(lambda: heartbeat() != last)
@@ -229,5 +237,8 @@ def test_a_wrong_call_raises_where_it_is_made_also_after_configure(app: App, que
 
 def test_no_table_refers_to_another(query: Query) -> None:
     assert (
-        query("SELECT conname FROM pg_constraint WHERE contype = 'f' AND connamespace = 'inturn'::regnamespace") == []
+        query(
+            "SELECT conname FROM pg_constraint WHERE contype = 'f' AND connamespace = 'inturn'::regnamespace"
+        )
+        == []
     )

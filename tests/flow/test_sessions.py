@@ -30,7 +30,9 @@ def default(dsn: str) -> Iterator[Default]:
     with psycopg.connect(dsn, autocommit=True) as connection:
 
         def change(setting: LiteralString) -> None:
-            connection.execute(SQL("ALTER DATABASE {} {}").format(Identifier(connection.info.dbname), SQL(setting)))
+            connection.execute(
+                SQL("ALTER DATABASE {} {}").format(Identifier(connection.info.dbname), SQL(setting))
+            )
 
         yield change
 
@@ -71,7 +73,9 @@ def test_another_isolation_level_by_default_disturbs_nothing(
     assert anyio.run(in_async_code) == "succeeded"
 
 
-def test_a_database_that_is_read_only_is_used_again_when_it_is_not(dsn: str, default: Default, query: Query) -> None:
+def test_a_database_that_is_read_only_is_used_again_when_it_is_not(
+    dsn: str, default: Default, query: Query
+) -> None:
     default("SET default_transaction_read_only = on")
     app = App(dsn)
     with app.open():
@@ -90,7 +94,9 @@ def test_after_a_switch_over_a_pool_finds_the_new_primary(bin_dir: Path | None) 
         for dsn in dsns:
             migrate(dsn)
         hosts = ",".join(str(psycopg.conninfo.conninfo_to_dict(dsn)["host"]) for dsn in dsns)
-        both = psycopg.conninfo.make_conninfo(dsns[0], host=hosts, target_session_attrs="read-write", port="5432,5432")
+        both = psycopg.conninfo.make_conninfo(
+            dsns[0], host=hosts, target_session_attrs="read-write", port="5432,5432"
+        )
         app = App(both)
 
         def demote(dsn: str) -> None:
@@ -130,7 +136,9 @@ def test_after_a_switch_over_a_pool_finds_the_new_primary(bin_dir: Path | None) 
         ("command", 0.2, "200ms"),
     ],
 )
-def test_a_worker_waits_for_no_lock_for_long(dsn: str, role: str, given: float | None, found: str) -> None:
+def test_a_worker_waits_for_no_lock_for_long(
+    dsn: str, role: str, given: float | None, found: str
+) -> None:
     with closing(PsycopgConnector(dsn).connect(role, lock_timeout=given)) as own:
         assert drive.run(setting("lock_timeout"), own, SCHEMA) == found
         assert drive.run(setting("client_connection_check_interval"), own, SCHEMA) == (
@@ -152,7 +160,11 @@ def test_a_pooler_s_session_is_left_as_it_is(dsn: str) -> None:
     """It invents the id by which we know our session, and the next client would inherit what we set."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         told = [["lock_timeout"], ["100ms"]]
-        assert connection.execute(SETTLE, (connection.info.backend_pid + 1, *told)).fetchall() == [(False, 0)]
+        assert connection.execute(SETTLE, (connection.info.backend_pid + 1, *told)).fetchall() == [
+            (False, 0)
+        ]
         assert connection.execute("SHOW lock_timeout").fetchall() == [("0",)]
-        assert connection.execute(SETTLE, (connection.info.backend_pid, *told)).fetchall() == [(True, 1)]
+        assert connection.execute(SETTLE, (connection.info.backend_pid, *told)).fetchall() == [
+            (True, 1)
+        ]
         assert connection.execute("SHOW lock_timeout").fetchall() == [("100ms",)]

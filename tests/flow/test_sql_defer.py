@@ -29,7 +29,9 @@ def jobs(connection: psycopg.Connection[Any]) -> list[Any]:
     ).fetchall()
 
 
-def test_the_first_example_defers_what_a_worker_then_runs(dsn: str, connection: psycopg.Connection[Any]) -> None:
+def test_the_first_example_defers_what_a_worker_then_runs(
+    dsn: str, connection: psycopg.Connection[Any]
+) -> None:
     seen: list[str] = []
     app = App(dsn)
 
@@ -38,7 +40,9 @@ def test_the_first_example_defers_what_a_worker_then_runs(dsn: str, connection: 
         seen.append(letter)
 
     connection.execute(EXAMPLES[0].encode())
-    assert jobs(connection) == [("app.write", {"letter": "a"}, "alphabet", "default", 0, None, "todo")]
+    assert jobs(connection) == [
+        ("app.write", {"letter": "a"}, "alphabet", "default", 0, None, "todo")
+    ]
     app.run_worker(wait=False, install_signal_handlers=False)
     assert seen == ["a"]
 
@@ -64,7 +68,9 @@ def test_every_option_arrives(connection: psycopg.Connection[Any]) -> None:
                                   queueing_lock => 'k', on_retry => 'release', on_failure => 'halt')"""
     (id,) = connection.execute(call.encode()).fetchone() or (None,)
     assert jobs(connection) == [("t", {}, "l", "q", 5, "k", "scheduled")]
-    rows = connection.execute("SELECT id, on_retry::text, on_failure::text FROM inturn.jobs").fetchall()
+    rows = connection.execute(
+        "SELECT id, on_retry::text, on_failure::text FROM inturn.jobs"
+    ).fetchall()
     assert rows == [(id, "release", "halt")]
 
 
@@ -93,12 +99,24 @@ BAD: list[tuple[str, str, str]] = [
     ),
     ("'t', lock => ''", "lock: give 1 to 1,024 bytes", "jobs_lock_length"),
     ("'t', lock => repeat('é', 513)", "lock: give 1 to 1,024 bytes", "jobs_lock_length"),
-    ("'t', queueing_lock => ''", "queueing_lock: give 1 to 1,024 bytes", "jobs_queueing_lock_length"),
+    (
+        "'t', queueing_lock => ''",
+        "queueing_lock: give 1 to 1,024 bytes",
+        "jobs_queueing_lock_length",
+    ),
     ("'t', queue => 'a,b'", "queue: give 1 to 63 letters", "jobs_queue_name"),
     ("'t', queue => NULL", "queue: give 1 to 63 letters", ""),
     ("'t', priority => NULL", "priority: give a whole number", ""),
-    ("'t', scheduled_at => 'infinity'", "scheduled_at: give a time between", "jobs_scheduled_within"),
-    ("'t', scheduled_at => '-infinity'", "scheduled_at: give a time between", "jobs_scheduled_within"),
+    (
+        "'t', scheduled_at => 'infinity'",
+        "scheduled_at: give a time between",
+        "jobs_scheduled_within",
+    ),
+    (
+        "'t', scheduled_at => '-infinity'",
+        "scheduled_at: give a time between",
+        "jobs_scheduled_within",
+    ),
     ("'t', timeout => '0'", "timeout: give how long", "jobs_timeout"),
     ("'t', queueing_lock => 'k', on_conflict => NULL", "on_conflict: give raise, skip", ""),
     ("'t', timeout => '366 days'", "timeout: give how long", "jobs_timeout"),
@@ -107,7 +125,9 @@ BAD: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "message"), [(arguments, message) for arguments, message, _ in BAD])
+@pytest.mark.parametrize(
+    ("arguments", "message"), [(arguments, message) for arguments, message, _ in BAD]
+)
 def test_a_wrong_argument_is_refused_and_named(
     connection: psycopg.Connection[Any], arguments: str, message: str
 ) -> None:
@@ -131,12 +151,16 @@ LARGE = "jsonb_build_object('text', repeat('x', 2097152))"
 def test_no_function_that_defers_takes_arguments_without_a_limit(
     connection: psycopg.Connection[Any], call: str
 ) -> None:
-    with pytest.raises(InvalidParameterValue, match="args: 2,097,164 bytes of JSON, at most 2,097,152; store"):
+    with pytest.raises(
+        InvalidParameterValue, match="args: 2,097,164 bytes of JSON, at most 2,097,152; store"
+    ):
         connection.execute(f"SELECT inturn.{call}".encode())
     assert jobs(connection) == []
 
 
-def test_a_few_numbers_of_many_digits_are_too_large_too(connection: psycopg.Connection[Any]) -> None:
+def test_a_few_numbers_of_many_digits_are_too_large_too(
+    connection: psycopg.Connection[Any],
+) -> None:
     """Stored they take 16 bytes each, but every reader gets them written out."""
     digits = "jsonb_build_object('n', array_fill(1e131071, ARRAY[%s]))"
     call = f"SELECT inturn.defer_job('t', {digits}, 'default', NULL, 0, NULL, NULL, 'hold', 'continue', NULL)"
@@ -147,12 +171,16 @@ def test_a_few_numbers_of_many_digits_are_too_large_too(connection: psycopg.Conn
                 connection.execute(call.encode(), [count])
         else:
             connection.execute(call.encode(), [count])
-    (longest,) = connection.execute("SELECT max(octet_length(args::text)) FROM inturn.jobs").fetchone() or (None,)
+    (longest,) = connection.execute(
+        "SELECT max(octet_length(args::text)) FROM inturn.jobs"
+    ).fetchone() or (None,)
     assert longest is not None
     assert longest <= 2**21
 
 
-def test_what_python_takes_the_database_takes_too(dsn: str, connection: psycopg.Connection[Any]) -> None:
+def test_what_python_takes_the_database_takes_too(
+    dsn: str, connection: psycopg.Connection[Any]
+) -> None:
     """Here a list of digits is half as long again."""
     most, refusals = 524_200, []
     digits, text = {"digits": [1] * most}, {"text": "é" * most}
@@ -168,9 +196,19 @@ def test_what_python_takes_the_database_takes_too(dsn: str, connection: psycopg.
     assert connection.execute(lengths).fetchall() == [(most,)] * 3
 
 
-def test_whatever_a_constraint_on_new_jobs_refuses_is_said_in_words_before(connection: psycopg.Connection[Any]) -> None:
-    of_the_engine = {"jobs_live", "jobs_claimed", "jobs_owned", "jobs_blocked_in_a_lane", "jobs_scheduled_when"}
+def test_whatever_a_constraint_on_new_jobs_refuses_is_said_in_words_before(
+    connection: psycopg.Connection[Any],
+) -> None:
+    of_the_engine = {
+        "jobs_live",
+        "jobs_claimed",
+        "jobs_owned",
+        "jobs_blocked_in_a_lane",
+        "jobs_scheduled_when",
+    }
     rows = connection.execute(
         "SELECT conname FROM pg_constraint WHERE conrelid = 'inturn.jobs'::regclass AND contype = 'c'"
     ).fetchall()
-    assert {name for (name,) in rows} - of_the_engine == {constraint for *_, constraint in BAD if constraint}
+    assert {name for (name,) in rows} - of_the_engine == {
+        constraint for *_, constraint in BAD if constraint
+    }

@@ -21,7 +21,19 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.flow.ledger import FOR_EVER, Job, Ledger, Pause, Run, Span, facts, read, violations, write, zombies
+from tests.flow.ledger import (
+    FOR_EVER,
+    Job,
+    Ledger,
+    Pause,
+    Run,
+    Span,
+    facts,
+    read,
+    violations,
+    write,
+    zombies,
+)
 from tests.flow.stress_app import LANES, STALLED
 
 SECONDS = float(os.environ.get("INTURN_STRESS_SECONDS") or 9)
@@ -40,7 +52,9 @@ class Tail:
         log.touch()
         self.file = log.open()
         self.rest = ""  # of a line that is just being written
-        self.running: defaultdict[int, set[int]] = defaultdict(set)  # the fences of what a process runs
+        self.running: defaultdict[int, set[int]] = defaultdict(
+            set
+        )  # the fences of what a process runs
         self.committed: deque[int] = deque(maxlen=30)
 
     def look(self) -> None:
@@ -64,13 +78,17 @@ class Play:
         self.until = time.monotonic() + SECONDS
         self.connection = psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")
         self.workers = {self.spawn("work", queues): queues for queues in WORKERS}
-        self.producers = {self.spawn("produce", f"{SEED} {n}", str(self.until)) for n in range(PRODUCERS)}
+        self.producers = {
+            self.spawn("produce", f"{SEED} {n}", str(self.until)) for n in range(PRODUCERS)
+        }
         self.asleep: dict[Process, float] = {}  # since when
 
     def spawn(self, *arguments: str) -> Process:
         environment = os.environ | {"INTURN_DSN": self.app_dsn, "STRESS_LOG": str(self.log)}
         root = Path(__file__).parents[2]
-        return subprocess.Popen([sys.executable, "-m", "tests.flow.stress_app", *arguments], cwd=root, env=environment)
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.flow.stress_app", *arguments], cwd=root, env=environment
+        )
 
     def query(self, statement: Any, *parameters: object) -> list[tuple[Any, ...]]:
         return self.connection.execute(statement, parameters or None).fetchall()
@@ -83,14 +101,20 @@ class Play:
         self.tail.file.close()
 
     def go_on(self) -> None:
-        faults: list[Callable[[], bool]] = [self.put_a_worker_to_sleep, self.kill_a_worker, self.kill_a_producer]
+        faults: list[Callable[[], bool]] = [
+            self.put_a_worker_to_sleep,
+            self.kill_a_worker,
+            self.kill_a_producer,
+        ]
         turn, next_fault = 0, time.monotonic() + 1.5
         while time.monotonic() < self.until:
             self.tail.look()
             self.wake_those_who_slept_enough()
             if time.monotonic() > next_fault and faults[turn % 3]():
                 turn, next_fault = turn + 1, time.monotonic() + 1.2
-            self.dice.choice([self.cancel, self.cancel, self.pause, self.resume, self.look_after_halted_lanes])()
+            self.dice.choice(
+                [self.cancel, self.cancel, self.pause, self.resume, self.look_after_halted_lanes]
+            )()
             time.sleep(0.05)
 
     def end(self) -> None:
@@ -180,7 +204,9 @@ class Play:
         lane, seconds = self.dice.choice(LANES), self.dice.choice([0.2, 0.5, None])
         called = time.monotonic()
         with self.connection.transaction():
-            if self.query("SELECT pause_lane(%s, 'stress', now() + %s * interval '1 s')", lane, seconds) == [(False,)]:
+            if self.query(
+                "SELECT pause_lane(%s, 'stress', now() + %s * interval '1 s')", lane, seconds
+            ) == [(False,)]:
                 return
             [(fence,)] = self.query("SELECT last_value FROM fences")
         until = FOR_EVER if seconds is None else called + seconds
@@ -202,7 +228,10 @@ class Play:
             self.operate(self.dice.choice(statements), lock)
 
     def lanes(self, state: str) -> list[str]:
-        return [lock for (lock,) in self.query("SELECT lock FROM lanes WHERE state = %s::lane_state", state)]
+        return [
+            lock
+            for (lock,) in self.query("SELECT lock FROM lanes WHERE state = %s::lane_state", state)
+        ]
 
     def operate(self, statement: Any, lock: str) -> None:
         called = time.monotonic()
@@ -219,10 +248,16 @@ def test_everything_at_once_with_processes_that_are_killed_and_stopped(
         stack.callback(play.close)
         play.go_on()
         play.end()
-        [(deadlocks,)] = play.query("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+        [(deadlocks,)] = play.query(
+            "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        )
         repaired = play.query("SELECT * FROM lane_audit WHERE operation = 'reconcile'")
-        halted = play.query("SELECT count(*) FROM lane_audit WHERE operation IN ('skip-head', 'retry-head')")[0][0]
-        left = play.query("SELECT 'job', id::text FROM jobs UNION ALL SELECT 'lane', lock FROM lanes")
+        halted = play.query(
+            "SELECT count(*) FROM lane_audit WHERE operation IN ('skip-head', 'retry-head')"
+        )[0][0]
+        left = play.query(
+            "SELECT 'job', id::text FROM jobs UNION ALL SELECT 'lane', lock FROM lanes"
+        )
     with log.open() as lines:
         ledger = read(lines)
     found = violations(ledger)
@@ -346,7 +381,9 @@ def test_the_checker_accepts_what_was_promised(well: Ledger) -> None:
 
 def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    write(log, "insert", call="c", called=1.0, jobs=[[1, "equal", 0, False], [2, "equal", 0, False]])
+    write(
+        log, "insert", call="c", called=1.0, jobs=[[1, "equal", 0, False], [2, "equal", 0, False]]
+    )
     write(log, "commit", jobs=[1])
     write(log, "rollback", jobs=[2])
     write(log, "start", job=1, fence=7)
@@ -363,5 +400,9 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
         found = read(lines)
     assert found.jobs[1].committed != found.jobs[2].committed == FOR_EVER
     assert [(run.fence, run.end is not None) for run in found.runs] == [(7, True)]
-    assert (found.ends[1], list(found.killed), found.stopped[A]) == ([(7, "succeeded")], [A], [Span(1.0, 2.0)])
+    assert (found.ends[1], list(found.killed), found.stopped[A]) == (
+        [(7, "succeeded")],
+        [A],
+        [Span(1.0, 2.0)],
+    )
     assert (list(found.cancelled), found.pauses["equal"][0].end) == ([1], FOR_EVER)

@@ -18,7 +18,9 @@ Until = Callable[[Callable[[], object]], Awaitable[None]]
 LAST_ERROR = "SELECT status::text, attempts, errors -> -1 ->> 'error' FROM finished_jobs"
 
 
-async def test_an_async_task_is_cancelled_when_its_time_is_up_and_the_lane_goes_on(app: App, query: Query) -> None:
+async def test_an_async_task_is_cancelled_when_its_time_is_up_and_the_lane_goes_on(
+    app: App, query: Query
+) -> None:
     seen: list[str] = []
 
     @app.task(lock="lane", timeout=0.05)
@@ -50,13 +52,22 @@ async def test_a_job_says_its_own_timeout_and_one_without_has_none(app: App, que
     app.configure_task("elsewhere", timeout=0.5).defer()
     free.defer()
     rows = query("SELECT timeout FROM jobs ORDER BY id")
-    assert rows == [(timedelta(minutes=1),), (timedelta(seconds=5),), (timedelta(seconds=0.5),), (None,)]
+    assert rows == [
+        (timedelta(minutes=1),),
+        (timedelta(seconds=5),),
+        (timedelta(seconds=0.5),),
+        (None,),
+    ]
 
 
 async def test_the_retry_strategy_decides_about_a_timeout(app: App, query: Query) -> None:
     attempts: list[int] = []
 
-    @app.task(timeout=0.05, retry=RetryStrategy(max_attempts=2, retry_exceptions=[JobTimeout]), pass_context=True)
+    @app.task(
+        timeout=0.05,
+        retry=RetryStrategy(max_attempts=2, retry_exceptions=[JobTimeout]),
+        pass_context=True,
+    )
     async def stay(context: JobContext) -> None:
         attempts.append(context.job.attempts)
         if context.job.attempts < 2:
@@ -65,7 +76,9 @@ async def test_the_retry_strategy_decides_about_a_timeout(app: App, query: Query
     stay.defer()
     await app.run_worker_async()
     assert attempts == [0, 1, 2]
-    assert query("SELECT status::text, timeout FROM finished_jobs") == [("succeeded", timedelta(seconds=0.05))]
+    assert query("SELECT status::text, timeout FROM finished_jobs") == [
+        ("succeeded", timedelta(seconds=0.05))
+    ]
 
 
 @pytest.mark.parametrize("ending", ["return", "JobAborted", "another error"])
@@ -137,7 +150,9 @@ async def test_a_job_that_is_run_again_keeps_its_timeout(app: App, query: Query)
     assert query("SELECT timeout FROM jobs") == [(timedelta(seconds=60),)]
 
 
-@pytest.mark.parametrize("value", [0, -1, "5", True, float("nan"), float("inf"), 10**12, timedelta(0), timedelta.max])
+@pytest.mark.parametrize(
+    "value", [0, -1, "5", True, float("nan"), float("inf"), 10**12, timedelta(0), timedelta.max]
+)
 def test_a_timeout_that_is_none_is_refused_when_it_is_declared(app: App, value: Any) -> None:
     with pytest.raises(BadArgument, match=r"^timeout: "):
         app.configure_task("anything", timeout=value)

@@ -25,7 +25,9 @@ def test_a_trail_begins_with_a_batch_of_free_jobs_and_goes_on_while_batches_are_
     assert trail.marks() is None
 
 
-@pytest.mark.parametrize("jobs", [[job(1)], [job(1), job(2, lock="a")]], ids=["not full", "with a lane"])
+@pytest.mark.parametrize(
+    "jobs", [[job(1)], [job(1), job(2, lock="a")]], ids=["not full", "with a lane"]
+)
 def test_a_batch_that_is_not_full_or_not_free_begins_no_trail(jobs: list[Job]) -> None:
     trail = Trail()
     trail.begin(jobs, 2, seconds=1000)

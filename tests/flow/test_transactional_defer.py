@@ -35,7 +35,9 @@ def deferred(dsn: str) -> int:
 
 
 def sync_engine(dsn: str, driver: str = "psycopg") -> Any:
-    return create_engine(f"postgresql+{driver}://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool)
+    return create_engine(
+        f"postgresql+{driver}://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
+    )
 
 
 def async_engine(dsn: str) -> Any:
@@ -69,7 +71,10 @@ async def psycopg_async(app: App, dsn: str, commit: bool) -> None:
 
 
 async def psycopg_autocommit_block(app: App, dsn: str, commit: bool) -> None:
-    with psycopg.connect(dsn, autocommit=True) as connection, connection.transaction(force_rollback=not commit):
+    with (
+        psycopg.connect(dsn, autocommit=True) as connection,
+        connection.transaction(force_rollback=not commit),
+    ):
         app.tasks["note"].configure(connection=connection).defer(text="x")
 
 
@@ -111,7 +116,9 @@ GUESTS: list[Owner] = [
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-async def test_without_a_connection_the_job_is_there_when_defer_returns(app: App, dsn: str, owner: Owner) -> None:
+async def test_without_a_connection_the_job_is_there_when_defer_returns(
+    app: App, dsn: str, owner: Owner
+) -> None:
     await owner(app, dsn, True)
     assert deferred(dsn) == 1
 
@@ -132,7 +139,9 @@ async def test_a_job_in_the_callers_transaction_is_gone_when_the_caller_rolls_ba
     assert deferred(dsn) == 0
 
 
-async def test_a_job_on_an_autocommit_connection_is_there_when_defer_returns(app: App, dsn: str) -> None:
+async def test_a_job_on_an_autocommit_connection_is_there_when_defer_returns(
+    app: App, dsn: str
+) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
         app.tasks["note"].configure(connection=connection).defer(text="x")
         assert deferred(dsn) == 1
@@ -161,9 +170,15 @@ async def test_deferring_through_a_closed_app_says_how_to_open_it(app: App) -> N
 
 async def test_a_batch_is_deferred_in_its_order_and_as_a_whole(app: App, dsn: str) -> None:
     with app.open():
-        ids = app.tasks["note"].configure(lock="lane").batch_defer(*({"text": letter} for letter in "abc"))
+        ids = (
+            app.tasks["note"]
+            .configure(lock="lane")
+            .batch_defer(*({"text": letter} for letter in "abc"))
+        )
     with psycopg.connect(dsn) as connection:
-        rows = connection.execute("SELECT id, args ->> 'text', status::text FROM inturn.jobs ORDER BY id").fetchall()
+        rows = connection.execute(
+            "SELECT id, args ->> 'text', status::text FROM inturn.jobs ORDER BY id"
+        ).fetchall()
     assert rows == [(ids[0], "a", "todo"), (ids[1], "b", "blocked"), (ids[2], "c", "blocked")]
     with app.open():
         assert app.tasks["note"].batch_defer() == []

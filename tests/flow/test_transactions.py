@@ -116,7 +116,9 @@ async def test_a_block_that_failed_may_be_tried_again_and_one_that_committed_may
     await app.run_worker_async()
     assert written() == [id]
     assert query(ENDED) == [(id, "succeeded", 1)]
-    assert refusals == [f"Job {id} was finished by an earlier transaction of this run; write in that one"]
+    assert refusals == [
+        f"Job {id} was finished by an earlier transaction of this run; write in that one"
+    ]
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
@@ -128,7 +130,12 @@ async def test_who_was_taken_for_dead_meanwhile_commits_nothing(
     refusals: list[str] = []
     declare_slow_tasks(app, fences, refusals)
     id = app.configure_task(kind).defer()
-    quick = {"wait": True, "concurrency": 2, "update_heartbeat_interval": 0.1, "stalled_worker_timeout": 0.5}
+    quick = {
+        "wait": True,
+        "concurrency": 2,
+        "update_heartbeat_interval": 0.1,
+        "stalled_worker_timeout": 0.5,
+    }
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(lambda: app.run_worker_async(**quick))
         await until(lambda: fences)
@@ -138,7 +145,10 @@ async def test_who_was_taken_for_dead_meanwhile_commits_nothing(
     assert written() == fences[1:]
     assert query("SELECT id, fence FROM finished_jobs") == [(id, fences[1])]
     assert len(refusals) == 1
-    assert f"Job {id} was taken over while its code ran here, so what it wrote is rolled back" in refusals[0]
+    assert (
+        f"Job {id} was taken over while its code ran here, so what it wrote is rolled back"
+        in refusals[0]
+    )
 
 
 def declare_slow_tasks(app: App, fences: list[int], refusals: list[str]) -> None:
@@ -187,17 +197,26 @@ async def test_after_the_commit_nothing_can_change_what_became_of_the_job(
             connection.execute(WRITE, [context.job.id])
         raise ValueError("afterwards in a thread")
 
-    ids = [*write.batch_defer({"then": "raise"}, {"then": "time out"}, {"then": "return"}), write_sync.defer()]
+    ids = [
+        *write.batch_defer({"then": "raise"}, {"then": "time out"}, {"then": "return"}),
+        write_sync.defer(),
+    ]
     await app.run_worker_async()
     assert written() == ids
     assert query(ENDED) == [(id, "succeeded", 1) for id in ids]
-    assert query("SELECT count(*) FROM finished_jobs WHERE errors <> '[]' OR result IS NOT NULL") == [(0,)]
-    messages = [record.message for record in caplog.records if "job.error_after_commit" in record.message]
+    assert query(
+        "SELECT count(*) FROM finished_jobs WHERE errors <> '[]' OR result IS NOT NULL"
+    ) == [(0,)]
+    messages = [
+        record.message for record in caplog.records if "job.error_after_commit" in record.message
+    ]
     assert len(messages) == 2
     assert "ValueError: afterwards" in messages[0]
 
 
-async def test_after_the_commit_the_lane_goes_on_although_the_code_still_runs(app: App, query: Query) -> None:
+async def test_after_the_commit_the_lane_goes_on_although_the_code_still_runs(
+    app: App, query: Query
+) -> None:
     second_began = anyio.Event()
 
     @app.task(pass_context=True, lock="lane")
@@ -217,7 +236,9 @@ async def test_after_the_commit_the_lane_goes_on_although_the_code_still_runs(ap
     assert [status for _, status, _ in query(ENDED)] == ["succeeded"] * 2
 
 
-async def test_a_worker_with_one_slot_takes_the_lane_on_when_the_code_has_ended(app: App, query: Query) -> None:
+async def test_a_worker_with_one_slot_takes_the_lane_on_when_the_code_has_ended(
+    app: App, query: Query
+) -> None:
     @app.task(pass_context=True, lock="lane")
     async def write(context: JobContext) -> None:
         async with context.transaction():
@@ -230,7 +251,9 @@ async def test_a_worker_with_one_slot_takes_the_lane_on_when_the_code_has_ended(
     assert [status for _, status, _ in query(ENDED)] == ["succeeded"] * 5
 
 
-async def test_a_commit_of_ones_own_in_the_block_is_refused(app: App, query: Query, written: Written) -> None:
+async def test_a_commit_of_ones_own_in_the_block_is_refused(
+    app: App, query: Query, written: Written
+) -> None:
     @app.task(pass_context=True)
     async def write(context: JobContext) -> None:
         async with context.transaction() as connection:
@@ -240,7 +263,10 @@ async def test_a_commit_of_ones_own_in_the_block_is_refused(app: App, query: Que
     write.defer()
     await app.run_worker_async()
     assert written() == []
-    assert "Explicit commit() forbidden" in query("SELECT errors -> -1 ->> 'error' FROM finished_jobs")[0][0]
+    assert (
+        "Explicit commit() forbidden"
+        in query("SELECT errors -> -1 ->> 'error' FROM finished_jobs")[0][0]
+    )
 
 
 async def test_a_block_that_is_cancelled_is_rolled_back_and_its_connection_used_again(
@@ -328,7 +354,9 @@ def test_who_asks_whether_a_commit_took_effect_waits_for_no_user_for_ever(
                 app.connector.run(work.has_ended(job))
         assert raised.value.outcome_unknown
         asking = thread.submit(app.connector.run, work.has_ended(job))
-        assert not wait([asking], timeout=0.2).done  # longer than a call takes that waits for a moment
+        assert not wait(
+            [asking], timeout=0.2
+        ).done  # longer than a call takes that waits for a moment
         user.rollback()
         assert asking.result(30) is False
 
@@ -340,7 +368,9 @@ def worker_process(app_dsn: str) -> Iterator[Callable[[], "subprocess.Popen[byte
     def start() -> "subprocess.Popen[bytes]":
         root = Path(__file__).parents[2]
         command = [sys.executable, "-m", "tests.flow.commit_app"]
-        processes.append(subprocess.Popen(command, cwd=root, env=os.environ | {"INTURN_DSN": app_dsn}))
+        processes.append(
+            subprocess.Popen(command, cwd=root, env=os.environ | {"INTURN_DSN": app_dsn})
+        )
         return processes[-1]
 
     yield start
@@ -365,8 +395,15 @@ async def test_killed_anywhere_a_task_has_its_effect_exactly_once(
     worker_process()
     await until(lambda: len(query(ENDED)) == len(ids))
     assert written() == ids
-    attempts = {point: attempts for point, (_, _, attempts) in zip(points, query(ENDED), strict=True)}
-    assert attempts == {"before the write": 2, "after the write": 2, "after the commit": 1, "never": 1}
+    attempts = {
+        point: attempts for point, (_, _, attempts) in zip(points, query(ENDED), strict=True)
+    }
+    assert attempts == {
+        "before the write": 2,
+        "after the write": 2,
+        "after the commit": 1,
+        "never": 1,
+    }
 
 
 # ---------------------------------------------------------------- SQLAlchemy, as docs/exactly-once.md says
@@ -375,7 +412,9 @@ async def test_killed_anywhere_a_task_has_its_effect_exactly_once(
 def documented(name: str) -> Any:
     """What the code block of the page defines under that name."""
     page = Path(__file__).parents[2] / "docs" / "exactly-once.md"
-    (block,) = [part for part in page.read_text("utf-8").split("```python\n") if f"def {name}" in part]
+    (block,) = [
+        part for part in page.read_text("utf-8").split("```python\n") if f"def {name}" in part
+    ]
     scope: dict[str, Any] = {}
     exec(block.partition("```")[0], scope)  # noqa: S102 (our own documentation)
     return scope[name]
@@ -403,7 +442,9 @@ async def test_a_session_of_sqlalchemy_can_write_in_the_transaction(
     assert query(ENDED) == [(id, "failed" if ending == "raise" else "succeeded", 1)]
 
 
-async def test_an_async_session_of_sqlalchemy_can_as_well(app: App, query: Query, written: Written) -> None:
+async def test_an_async_session_of_sqlalchemy_can_as_well(
+    app: App, query: Query, written: Written
+) -> None:
     @app.task(pass_context=True)
     async def write(context: JobContext) -> None:
         async with context.transaction() as connection:
@@ -412,12 +453,17 @@ async def test_an_async_session_of_sqlalchemy_can_as_well(app: App, query: Query
                 return connection
 
             engine = create_async_engine(
-                "postgresql+psycopg://", async_creator=lend, poolclass=StaticPool, pool_reset_on_return=None
+                "postgresql+psycopg://",
+                async_creator=lend,
+                poolclass=StaticPool,
+                pool_reset_on_return=None,
             )
             dialect: Any = engine.dialect
             dialect.do_commit = dialect.do_rollback = lambda connection: None
             async with AsyncSession(engine) as session:
-                await session.execute(text("INSERT INTO effects VALUES (:id)"), {"id": context.job.id})
+                await session.execute(
+                    text("INSERT INTO effects VALUES (:id)"), {"id": context.job.id}
+                )
                 await session.commit()
             assert written() == []
 

@@ -32,9 +32,13 @@ async def test_a_busy_worker_says_that_it_is_awake_and_then_sleeps_and_is_woken(
     async with app.open_async(), anyio.create_task_group() as group:
         with psycopg.connect(dsn) as latecomer:
             work.batch_defer(*({"number": n} for n in range(800)))
-            group.start_soon(partial(app.run_worker_async, wait=True, fetch_job_polling_interval=3600))
+            group.start_soon(
+                partial(app.run_worker_async, wait=True, fetch_job_polling_interval=3600)
+            )
             await until(lambda: 400 in done)
-            threading.Timer(0.3, go_on.set).start()  # all its claims are filled for longer than a moment
+            threading.Timer(
+                0.3, go_on.set
+            ).start()  # all its claims are filled for longer than a moment
             await until(lambda: query(AWAKE))
             work.configure(connection=latecomer).defer(number=1000)  # sees it awake, tells nobody
             await until(lambda: len(done) == 800 and query(ASLEEP))
@@ -58,7 +62,11 @@ async def test_while_jobs_keep_coming_a_worker_looks_by_itself_and_nobody_wakes_
         done.append(number)
 
     async with app.open_async(), anyio.create_task_group() as group:
-        group.start_soon(partial(app.run_worker_async, wait=True, concurrency=10, fetch_job_polling_interval=3600))
+        group.start_soon(
+            partial(
+                app.run_worker_async, wait=True, concurrency=10, fetch_job_polling_interval=3600
+            )
+        )
         await until(lambda: query(ASLEEP))
         number = 0
         while not query(AWAKE):
@@ -88,7 +96,12 @@ async def test_what_ends_meanwhile_does_not_put_off_the_next_look(app: App, unti
 
     step.batch_defer(*({"number": n} for n in range(200)))
     async with app.open_async(), anyio.create_task_group() as group:
-        options = {"wait": True, "concurrency": 2, "listen_notify": False, "fetch_job_polling_interval": 0.2}
+        options = {
+            "wait": True,
+            "concurrency": 2,
+            "listen_notify": False,
+            "fetch_job_polling_interval": 0.2,
+        }
         group.start_soon(partial(app.run_worker_async, **options))
         await until(lambda: len(steps) > 3)
         other.defer()

@@ -145,7 +145,9 @@ async def test_a_sleeping_worker_is_woken_by_a_new_job(app: App, until: Until) -
     assert done == list(range(5))
 
 
-async def test_a_scheduled_job_starts_when_it_is_due_and_holds_up_nobody(app: App, until: Until) -> None:
+async def test_a_scheduled_job_starts_when_it_is_due_and_holds_up_nobody(
+    app: App, until: Until
+) -> None:
     seen: list[str] = []
 
     @app.task(lock="lane")
@@ -162,7 +164,9 @@ async def test_a_scheduled_job_starts_when_it_is_due_and_holds_up_nobody(app: Ap
     assert seen == ["now", "soon"]
 
 
-async def test_a_failed_job_is_tried_again_and_its_lane_waits_for_it(app: App, query: Query, until: Until) -> None:
+async def test_a_failed_job_is_tried_again_and_its_lane_waits_for_it(
+    app: App, query: Query, until: Until
+) -> None:
     seen: list[tuple[str, int]] = []
 
     @app.task(lock="lane", retry=RetryStrategy(max_attempts=2, wait=0.05), pass_context=True)
@@ -175,7 +179,9 @@ async def test_a_failed_job_is_tried_again_and_its_lane_waits_for_it(app: App, q
     shaky.configure(priority=9).defer("urgent")  # came later: it was not there when `first` started
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(lambda: app.run_worker_async(wait=True, concurrency=2))
-        await until(lambda: len(seen) == 5 and query("SELECT 1 FROM finished_jobs HAVING count(*) = 3"))
+        await until(
+            lambda: len(seen) == 5 and query("SELECT 1 FROM finished_jobs HAVING count(*) = 3")
+        )
         group.cancel_scope.cancel()
     assert seen == [("urgent", 0), ("first", 0), ("first", 1), ("first", 2), ("second", 0)]
     ((status, attempts, errors),) = query(
@@ -235,7 +241,10 @@ async def test_whatever_a_task_raises_the_worker_goes_on(
     with anyio.fail_after(30):
         await app.run_worker_async()
     rows = query("SELECT task, status::text, errors FROM finished_jobs ORDER BY id")
-    assert [(task, status) for task, status, _ in rows] == [("fail", "failed"), ("after", "succeeded")]
+    assert [(task, status) for task, status, _ in rows] == [
+        ("fail", "failed"),
+        ("after", "succeeded"),
+    ]
     text = rows[0][2][0]["error"]
     assert len(text) <= 8192
     assert name.partition(":")[0] in text or text.startswith("x")
@@ -264,10 +273,14 @@ async def test_a_broken_retry_strategy_is_a_failure_of_its_own(app: App, query: 
     assert "LookupError: the strategy is wrong" in errors[0]["error"]
 
 
-async def test_a_task_that_nobody_here_knows_is_put_back_and_not_lost(app: App, query: Query) -> None:
+async def test_a_task_that_nobody_here_knows_is_put_back_and_not_lost(
+    app: App, query: Query
+) -> None:
     app.configure_task("elsewhere").defer(x=1)
     await app.run_worker_async()
-    ((status, later, errors),) = query("SELECT status::text, scheduled_at > now(), errors FROM jobs")
+    ((status, later, errors),) = query(
+        "SELECT status::text, scheduled_at > now(), errors FROM jobs"
+    )
     assert (status, later) == ("scheduled", True)
     assert "No task is named 'elsewhere' here" in errors[0]["error"]
 
@@ -305,7 +318,9 @@ async def test_a_context_tells_about_the_run_and_its_fence_rises(app: App) -> No
     assert one.task is look
 
 
-async def test_a_worker_that_is_told_to_stop_ends_what_runs_and_leaves_the_rest(app: App, query: Query) -> None:
+async def test_a_worker_that_is_told_to_stop_ends_what_runs_and_leaves_the_rest(
+    app: App, query: Query
+) -> None:
     @app.task(pass_context=True, lock="lane")
     async def tell(context: JobContext) -> None:
         signals.set()
@@ -326,7 +341,9 @@ async def test_a_worker_that_is_told_to_stop_ends_what_runs_and_leaves_the_rest(
     assert query("SELECT * FROM lanes") == query("SELECT * FROM workers") == []
 
 
-async def test_what_outlives_the_grace_goes_back_to_the_head_of_its_lane(app: App, query: Query) -> None:
+async def test_what_outlives_the_grace_goes_back_to_the_head_of_its_lane(
+    app: App, query: Query
+) -> None:
     from inturn.worker.options import options
     from inturn.worker.worker import Worker
 
@@ -429,7 +446,9 @@ async def test_a_worker_that_was_taken_for_dead_registers_anew_and_its_result_is
     assert query("SELECT status::text, fence FROM finished_jobs") == [("succeeded", runs[1])]
 
 
-async def test_a_task_that_blocks_the_event_loop_does_not_make_its_worker_look_dead(app: App, query: Query) -> None:
+async def test_a_task_that_blocks_the_event_loop_does_not_make_its_worker_look_dead(
+    app: App, query: Query
+) -> None:
     beats: list[Any] = []
 
     @app.task
@@ -492,7 +511,11 @@ async def test_an_end_whose_reply_was_lost_is_not_said_to_be_lost(
 ) -> None:
     @app.task(pass_context=True)
     async def end(context: JobContext) -> None:
-        await until(lambda: query("SELECT FROM pg_stat_activity WHERE application_name = 'inturn worker' AND " + IDLE))
+        await until(
+            lambda: query(
+                "SELECT FROM pg_stat_activity WHERE application_name = 'inturn worker' AND " + IDLE
+            )
+        )
         # The server's side of a finish whose reply never came.
         query(
             "SELECT finished_id FROM jobs, finish(worker_id, NULL, 0, ARRAY[id], ARRAY[claim_id], '{succeeded}', '{NULL}')"
@@ -518,9 +541,7 @@ async def test_a_lost_listener_comes_back(
     async def note(name: str) -> None:
         seen.append(name)
 
-    listeners = (
-        "SELECT pid FROM pg_stat_activity WHERE application_name = 'inturn listener' AND datname = current_database()"
-    )
+    listeners = "SELECT pid FROM pg_stat_activity WHERE application_name = 'inturn listener' AND datname = current_database()"
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(lambda: app.run_worker_async(wait=True))
         await until(lambda: query(listeners))
@@ -550,12 +571,23 @@ async def test_an_idle_worker_without_jobs_ends_at_once_when_it_need_not_wait(
         ({"queues": "letters"}, "queues: 'letters': give a list of names"),
         ({"queues": []}, r"queues: \[\]: give a list"),
         ({"queues": ["a,b"]}, "queue: 'a,b' is no queue name"),
-        ({"stalled_worker_timeout": 5}, "stalled_worker_timeout: 5 seconds: must be at least three heartbeats"),
-        ({"fetch_job_polling_interval": 0}, "fetch_job_polling_interval: 0 seconds: must be more than 0"),
-        ({"concurency": 2}, "concurency: no such worker option; there are queues, name, concurrency"),
+        (
+            {"stalled_worker_timeout": 5},
+            "stalled_worker_timeout: 5 seconds: must be at least three heartbeats",
+        ),
+        (
+            {"fetch_job_polling_interval": 0},
+            "fetch_job_polling_interval: 0 seconds: must be more than 0",
+        ),
+        (
+            {"concurency": 2},
+            "concurency: no such worker option; there are queues, name, concurrency",
+        ),
     ],
 )
-async def test_a_bad_worker_option_is_refused_before_it_starts(app: App, options: Any, message: str) -> None:
+async def test_a_bad_worker_option_is_refused_before_it_starts(
+    app: App, options: Any, message: str
+) -> None:
     with pytest.raises(BadArgument, match=message):
         await app.run_worker_async(**options)
 
@@ -571,7 +603,11 @@ async def test_a_lost_abort_request_is_found_by_polling(app: App, query: Query) 
     job_id = endless.defer()
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
-            options = {"listen_notify": False, "abort_job_polling_interval": 0.02, "update_heartbeat_interval": 10.0}
+            options = {
+                "listen_notify": False,
+                "abort_job_polling_interval": 0.02,
+                "update_heartbeat_interval": 10.0,
+            }
             group.start_soon(partial(app.run_worker_async, **options))
             await started.wait()
             assert app.job_manager.cancel_job_by_id(job_id, abort=True)

@@ -52,7 +52,10 @@ def django(store_dsn: str) -> Iterator[Any]:
         setup_test_environment()
         call_command("migrate", verbosity=0)
         yield SimpleNamespace(
-            call=call_command, connection=connection, connections=connections, transaction=transaction
+            call=call_command,
+            connection=connection,
+            connections=connections,
+            transaction=transaction,
         )
         connections.close_all()
         teardown_test_environment()
@@ -64,7 +67,9 @@ def app(django: Any) -> Iterator[App]:
     from inturn.django import app
 
     with psycopg.connect(app.connector.dsn, autocommit=True) as connection:
-        connection.execute("TRUNCATE inturn.jobs, inturn.lanes, inturn.finished_jobs, store_order RESTART IDENTITY")
+        connection.execute(
+            "TRUNCATE inturn.jobs, inturn.lanes, inturn.finished_jobs, store_order RESTART IDENTITY"
+        )
     yield app
     for name in set(app.tasks) - {"store.tasks.ship"}:
         app.tasks.pop(name)
@@ -90,7 +95,9 @@ def work(app: App) -> None:
 # ---------------------------------------------------------------- transactions
 
 
-def test_a_job_deferred_in_a_block_exists_when_the_block_commits(django: Any, ship: Any, store_dsn: str) -> None:
+def test_a_job_deferred_in_a_block_exists_when_the_block_commits(
+    django: Any, ship: Any, store_dsn: str
+) -> None:
     with django.transaction.atomic():
         ship.configure(lock="customer:ann").defer(order=1)
         assert deferred(store_dsn) == 0
@@ -101,7 +108,9 @@ def test_a_job_deferred_in_a_block_exists_when_the_block_commits(django: Any, sh
     assert deferred(store_dsn) == 1
 
 
-def test_a_block_inside_of_a_block_takes_its_jobs_back_with_it(django: Any, ship: Any, store_dsn: str) -> None:
+def test_a_block_inside_of_a_block_takes_its_jobs_back_with_it(
+    django: Any, ship: Any, store_dsn: str
+) -> None:
     with django.transaction.atomic():
         ship.defer(order=1)
         with pytest.raises(Regret), django.transaction.atomic():
@@ -123,7 +132,9 @@ def test_from_async_code_too(ship: Any, store_dsn: str) -> None:
 
 @pytest.mark.parametrize("name", ["the alias", "a connection", "the default connection"])
 def test_a_connection_can_be_named(django: Any, ship: Any, store_dsn: str, name: str) -> None:
-    connection = {"the alias": "default", "a connection": django.connections["default"]}.get(name, django.connection)
+    connection = {"the alias": "default", "a connection": django.connections["default"]}.get(
+        name, django.connection
+    )
     with pytest.raises(Regret), django.transaction.atomic():
         ship.configure(connection=connection).defer(order=1)
         raise Regret
@@ -133,7 +144,9 @@ def test_a_connection_can_be_named(django: Any, ship: Any, store_dsn: str, name:
 
 
 @pytest.mark.anyio
-async def test_an_app_without_django_takes_a_connection_of_djangos(app: App, django: Any, store_dsn: str) -> None:
+async def test_an_app_without_django_takes_a_connection_of_djangos(
+    app: App, django: Any, store_dsn: str
+) -> None:
     other = App("postgresql://nowhere.invalid/")
     note = other.task(name="note")(lambda: None)
     with pytest.raises(ConfigurationError, match=r"connection is sync \(django.*use defer with it"):
@@ -153,7 +166,9 @@ def test_and_the_job_belongs_to_its_transaction(app: App, django: Any, store_dsn
 
 
 def test_another_kind_of_database_is_refused_by_name(ship: Any, store_dsn: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"database 'elsewhere' is SQLite; the queue's is PostgreSQL"):
+    with pytest.raises(
+        ConfigurationError, match=r"database 'elsewhere' is SQLite; the queue's is PostgreSQL"
+    ):
         ship.configure(connection="elsewhere").defer(order=1)
     assert deferred(store_dsn) == 0
 
@@ -162,13 +177,17 @@ def test_a_backend_on_another_driver_is_refused(django: Any, ship: Any, store_ds
     foreign = django.connections["default"].copy()
     with closing(sqlite3.connect(":memory:")) as driver:
         foreign.connection = driver
-        with pytest.raises(ConfigurationError, match=r"runs on sqlite3\.Connection.*a backend on psycopg 3"):
+        with pytest.raises(
+            ConfigurationError, match=r"runs on sqlite3\.Connection.*a backend on psycopg 3"
+        ):
             ship.configure(connection=foreign).defer(order=1)
         foreign.connection = None
     assert deferred(store_dsn) == 0
 
 
-def test_after_a_refused_defer_django_knows_that_the_transaction_is_lost(django: Any, ship: Any) -> None:
+def test_after_a_refused_defer_django_knows_that_the_transaction_is_lost(
+    django: Any, ship: Any
+) -> None:
     from django.db.transaction import TransactionManagementError
     from store.models import Order
 
@@ -180,7 +199,9 @@ def test_after_a_refused_defer_django_knows_that_the_transaction_is_lost(django:
         Order.objects.exists()
 
 
-def test_after_a_lost_connection_the_next_defer_makes_another(django: Any, ship: Any, store_dsn: str) -> None:
+def test_after_a_lost_connection_the_next_defer_makes_another(
+    django: Any, ship: Any, store_dsn: str
+) -> None:
     ship.defer(order=1)
     driver = django.connections["default"].connection
     with psycopg.connect(store_dsn, autocommit=True) as other:
@@ -205,7 +226,9 @@ def test_what_the_queue_answers_is_read_as_always(app: App, ship: Any) -> None:
 # ---------------------------------------------------------------- tasks
 
 
-def test_a_task_uses_djangos_models_and_leaves_no_connection_open(app: App, ship: Any, store_dsn: str) -> None:
+def test_a_task_uses_djangos_models_and_leaves_no_connection_open(
+    app: App, ship: Any, store_dsn: str
+) -> None:
     from store.models import Order
     from store.orders import SoldOut, buy
 
@@ -222,7 +245,9 @@ def test_a_task_uses_djangos_models_and_leaves_no_connection_open(app: App, ship
     work(app)
     assert list(Order.objects.values_list("shipped", flat=True)) == [True] * 3
     with psycopg.connect(store_dsn) as connection:
-        statuses = connection.execute("SELECT DISTINCT status::text FROM inturn.all_jobs").fetchall()
+        statuses = connection.execute(
+            "SELECT DISTINCT status::text FROM inturn.all_jobs"
+        ).fetchall()
         open_ones = connection.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         ).fetchone()
@@ -240,10 +265,14 @@ def test_a_task_ends_its_job_in_a_transaction_of_its_own(app: App, store_dsn: st
     work(app)
     with psycopg.connect(store_dsn) as connection:
         assert connection.execute("SELECT customer FROM store_order").fetchall() == [("ann",)]
-        assert connection.execute("SELECT status::text FROM inturn.finished_jobs").fetchall() == [("succeeded",)]
+        assert connection.execute("SELECT status::text FROM inturn.finished_jobs").fetchall() == [
+            ("succeeded",)
+        ]
 
 
-def test_a_connection_that_broke_in_one_task_is_replaced_for_the_next(app: App, django: Any) -> None:
+def test_a_connection_that_broke_in_one_task_is_replaced_for_the_next(
+    app: App, django: Any
+) -> None:
     from django.conf import settings
 
     seen: list[int] = []
@@ -261,7 +290,9 @@ def test_a_connection_that_broke_in_one_task_is_replaced_for_the_next(app: App, 
         django.connection.close()  # its thread ends with the worker
 
     assert settings.DATABASES["default"]["CONN_MAX_AGE"] == 0
-    settings.DATABASES["default"]["CONN_MAX_AGE"] = None  # connections are kept as long as they are good
+    settings.DATABASES["default"]["CONN_MAX_AGE"] = (
+        None  # connections are kept as long as they are good
+    )
     try:
         break_it.defer()
         look.defer()
@@ -309,7 +340,9 @@ def test_the_helpers_for_tests_go_over_djangos_connection(app: App, django: Any,
     with Queue(app) as queue:
         with django.transaction.atomic():
             buy("ann")
-            queue.assert_enqueued(ship, args={"order": 1}, lock="customer:ann")  # in the same transaction
+            queue.assert_enqueued(
+                ship, args={"order": 1}, lock="customer:ann"
+            )  # in the same transaction
             assert queue.drain() == []  # a worker is in another
         start = queue.freeze()
         assert len(queue.drain()) == 1
@@ -329,7 +362,9 @@ def test_an_unknown_setting_is_refused(app: App) -> None:
 
     with (
         override_settings(INTURN={"ALIAS": "default"}),
-        pytest.raises(ConfigurationError, match=r"INTURN has 'ALIAS', which is none of DATABASE, SCHEMA"),
+        pytest.raises(
+            ConfigurationError, match=r"INTURN has 'ALIAS', which is none of DATABASE, SCHEMA"
+        ),
     ):
         configuration()
     with override_settings(INTURN={"WORKER": {"concurrency": 3}}):
@@ -340,7 +375,9 @@ def test_an_unknown_setting_is_refused(app: App) -> None:
 
 
 def test_djangos_migrations_are_as_many_as_the_queues() -> None:
-    theirs = sorted(file.name[:4] for file in (ROOT / "queue/inturn/django/migrations").glob("[0-9]*.py"))
+    theirs = sorted(
+        file.name[:4] for file in (ROOT / "queue/inturn/django/migrations").glob("[0-9]*.py")
+    )
     ours = sorted(file.name[:4] for file in (ROOT / "migrations/versions").glob("[0-9]*.up.sql"))
     assert theirs == ours
 
@@ -350,14 +387,18 @@ def test_makemigrations_finds_nothing_to_do(django: Any) -> None:
     django.call("migrate", check_unapplied=True, verbosity=0)
 
 
-def test_migrate_replaces_functions_of_another_version_too(app: App, django: Any, store_dsn: str) -> None:
+def test_migrate_replaces_functions_of_another_version_too(
+    app: App, django: Any, store_dsn: str
+) -> None:
     with psycopg.connect(store_dsn) as connection:
         connection.execute("UPDATE inturn.applied_code SET checksum = 'of another version'")
     django.call("migrate", verbosity=0)
     app.connector.run(check_schema(app.connector.schema))
 
 
-def test_migrate_zero_takes_the_queue_away_and_migrate_brings_it_back(app: App, django: Any, store_dsn: str) -> None:
+def test_migrate_zero_takes_the_queue_away_and_migrate_brings_it_back(
+    app: App, django: Any, store_dsn: str
+) -> None:
     django.call("migrate", "inturn", "zero", verbosity=0)
     with psycopg.connect(store_dsn) as connection:
         assert connection.execute("SELECT to_regclass('inturn.jobs')").fetchone() == (None,)
@@ -387,7 +428,9 @@ def manage(dsn: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_manage_py_queue_is_the_command_line_with_the_projects_app(app: App, ship: Any, store_dsn: str) -> None:
+def test_manage_py_queue_is_the_command_line_with_the_projects_app(
+    app: App, ship: Any, store_dsn: str
+) -> None:
     from store.orders import buy
 
     buy("ann")
@@ -407,12 +450,23 @@ def test_manage_py_queue_worker_starts_as_many_processes_as_it_is_told(
     from store.orders import buy
 
     buy("ann")
-    words = [sys.executable, str(STORE / "manage.py"), "queue", "worker", "-n", "ann", "--processes", "2"]
+    words = [
+        sys.executable,
+        str(STORE / "manage.py"),
+        "queue",
+        "worker",
+        "-n",
+        "ann",
+        "--processes",
+        "2",
+    ]
     crew = subprocess.Popen(
         words, cwd=tmp_path, env=environment_of_manage(store_dsn), text=True, stderr=subprocess.PIPE
     )
     try:
-        until(lambda: serving(store_dsn) == ["ann-1", "ann-2"] and Order.objects.get().shipped, crew)
+        until(
+            lambda: serving(store_dsn) == ["ann-1", "ann-2"] and Order.objects.get().shipped, crew
+        )
         crew.terminate()
         _, log = crew.communicate(timeout=60)
         assert crew.returncode == 0, log
@@ -432,7 +486,9 @@ def until(condition: Callable[[], bool], process: "subprocess.Popen[str]") -> No
 
 def serving(dsn: str) -> list[str]:
     with psycopg.connect(dsn) as connection:
-        return [name for (name,) in connection.execute("SELECT name FROM inturn.workers ORDER BY name")]
+        return [
+            name for (name,) in connection.execute("SELECT name FROM inturn.workers ORDER BY name")
+        ]
 
 
 def test_call_command_works_too(app: App, django: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -479,7 +535,9 @@ def test_jobs_and_lanes_are_shown_and_nothing_can_be_changed(browser: Any) -> No
         assert shown.status_code == 200
         assert b'name="_save"' not in shown.content
         assert browser.post(f"/admin/inturn/{kind}/{key}/change/", {"lock": "x"}).status_code == 403
-        assert browser.post(f"/admin/inturn/{kind}/{key}/delete/", {"post": "yes"}).status_code == 403
+        assert (
+            browser.post(f"/admin/inturn/{kind}/{key}/delete/", {"post": "yes"}).status_code == 403
+        )
 
 
 @pytest.mark.usefixtures("pages")
@@ -504,7 +562,9 @@ def test_no_page_counts_to_the_end_or_lists_what_is_different(
 
     from inturn.django.admin import ReadOnly
 
-    monkeypatch.setattr(ReadOnly, "list_per_page", 1)  # what fits on one page is asked for without a limit
+    monkeypatch.setattr(
+        ReadOnly, "list_per_page", 1
+    )  # what fits on one page is asked for without a limit
     ship.configure(lock="customer:ann").defer(order=5)
     for address in (
         "job/",
@@ -516,7 +576,11 @@ def test_no_page_counts_to_the_end_or_lists_what_is_different(
     ):
         with CaptureQueriesContext(django.connection) as queries:
             browser.get(f"/admin/inturn/{address}")
-        ours = [query["sql"] for query in queries if "inturn" in query["sql"] and '"inturn"."' in query["sql"]]
+        ours = [
+            query["sql"]
+            for query in queries
+            if "inturn" in query["sql"] and '"inturn"."' in query["sql"]
+        ]
         assert ours
         for statement in ours:
             assert "LIMIT" in statement, statement
@@ -528,7 +592,9 @@ def test_no_page_counts_to_the_end_or_lists_what_is_different(
 
 
 def test_the_example_runs() -> None:
-    done = subprocess.run([sys.executable, STORE / "run.py"], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        [sys.executable, STORE / "run.py"], capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [
         "3 of 3 orders are shipped",

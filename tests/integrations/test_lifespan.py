@@ -101,7 +101,9 @@ def test_the_example_runs() -> None:
         "order 2 of bob is on its way",
         "order 3 of ann is on its way",
     ]
-    assert shipped.index("order 1 of ann is on its way") < shipped.index("order 3 of ann is on its way")
+    assert shipped.index("order 1 of ann is on its way") < shipped.index(
+        "order 3 of ann is on its way"
+    )
     assert "eve: sold out" in lines
 
 

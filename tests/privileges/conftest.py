@@ -29,7 +29,9 @@ def granted(granted_databases: Databases) -> Iterator[str]:
 def log_in(granted: str) -> Iterator[Log]:
     """A session of the login that is a producer, worker, operator, monitor or owner."""
     with ExitStack() as sessions:
-        yield lambda kind: sessions.enter_context(psycopg.connect(as_login(granted, LOGINS[kind]), autocommit=True))
+        yield lambda kind: sessions.enter_context(
+            psycopg.connect(as_login(granted, LOGINS[kind]), autocommit=True)
+        )
 
 
 @pytest.fixture

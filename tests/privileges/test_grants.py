@@ -57,10 +57,16 @@ class Cluster:
 
     def allow_to_create_schemas(self, role: str) -> None:
         database = conninfo_to_dict(self.dsn)["dbname"]
-        self.admin.execute(SQL("GRANT CREATE ON DATABASE {} TO {}").format(Identifier(str(database)), Identifier(role)))
+        self.admin.execute(
+            SQL("GRANT CREATE ON DATABASE {} TO {}").format(
+                Identifier(str(database)), Identifier(role)
+            )
+        )
 
     def close(self) -> None:
-        roles = self.admin.execute("SELECT rolname FROM pg_roles WHERE starts_with(rolname, %s)", [self.prefix])
+        roles = self.admin.execute(
+            "SELECT rolname FROM pg_roles WHERE starts_with(rolname, %s)", [self.prefix]
+        )
         for (role,) in roles.fetchall():
             self.admin.execute(SQL("DROP OWNED BY {} CASCADE").format(Identifier(role)))
         for (role,) in self.admin.execute(
@@ -81,13 +87,17 @@ def assert_it_works(cluster: Cluster, producer: str, worker: str, schema: str = 
     seen: list[int] = []
     app = App(connector=PsycopgConnector(as_login(cluster.dsn, worker), schema=schema))
     app.task(name="note")(lambda n: seen.append(n))
-    with App(connector=PsycopgConnector(as_login(cluster.dsn, producer), schema=schema)).open() as deferring:
+    with App(
+        connector=PsycopgConnector(as_login(cluster.dsn, producer), schema=schema)
+    ).open() as deferring:
         deferring.configure_task("note").defer(n=1)
     app.run_worker(wait=False, install_signal_handlers=False)
     assert seen == [1]
 
 
-def test_a_superuser_hands_the_schema_over_and_a_second_time_changes_nothing(cluster: Cluster) -> None:
+def test_a_superuser_hands_the_schema_over_and_a_second_time_changes_nothing(
+    cluster: Cluster,
+) -> None:
     migrate(cluster.dsn)
     web, jobs = cluster.login("web"), cluster.login("jobs")
     members = {"producer": [web], "worker": [jobs]}
@@ -119,13 +129,19 @@ def test_an_owner_who_is_no_superuser_but_may_create_roles_does_it_all(
     assert_it_works(cluster, web, jobs)
 
 
-def test_an_owner_who_may_create_no_roles_uses_those_that_a_dba_has_created(cluster: Cluster) -> None:
+def test_an_owner_who_may_create_no_roles_uses_those_that_a_dba_has_created(
+    cluster: Cluster,
+) -> None:
     deploy, web, jobs = cluster.login("deploy"), cluster.login("web"), cluster.login("jobs")
     cluster.allow_to_create_schemas(deploy)
     for kind in (OWNER, *KINDS):
-        cluster.admin.execute(SQL("CREATE ROLE {} NOLOGIN").format(Identifier(f"{cluster.prefix}_{kind}")))
+        cluster.admin.execute(
+            SQL("CREATE ROLE {} NOLOGIN").format(Identifier(f"{cluster.prefix}_{kind}"))
+        )
     for kind, member in ((OWNER, deploy), ("producer", web), ("worker", jobs)):
-        cluster.admin.execute(SQL("GRANT {} TO {}").format(Identifier(f"{cluster.prefix}_{kind}"), Identifier(member)))
+        cluster.admin.execute(
+            SQL("GRANT {} TO {}").format(Identifier(f"{cluster.prefix}_{kind}"), Identifier(member))
+        )
     dsn = as_login(cluster.dsn, deploy)
     migrate(dsn)
     grant(dsn, prefix=cluster.prefix, members={"owner": [deploy], "producer": [web]})
@@ -136,15 +152,23 @@ def test_who_may_not_create_the_roles_is_told_so_and_nothing_changes(cluster: Cl
     migrate(cluster.dsn)
     before = cluster.access()
     nobody = cluster.login("nobody")
-    with pytest.raises(ConnectorException, match=r"permission denied to create role.*Nothing was changed.*owner"):
+    with pytest.raises(
+        ConnectorException, match=r"permission denied to create role.*Nothing was changed.*owner"
+    ):
         grant(as_login(cluster.dsn, nobody), prefix=cluster.prefix)
     assert cluster.access() == before
 
 
-def test_a_member_of_the_owner_migrates_and_what_it_creates_belongs_to_the_owner(cluster: Cluster) -> None:
+def test_a_member_of_the_owner_migrates_and_what_it_creates_belongs_to_the_owner(
+    cluster: Cluster,
+) -> None:
     migrate(cluster.dsn)
     deploy, web, jobs = cluster.login("deploy"), cluster.login("web"), cluster.login("jobs")
-    grant(cluster.dsn, prefix=cluster.prefix, members={"owner": [deploy], "producer": [web], "worker": [jobs]})
+    grant(
+        cluster.dsn,
+        prefix=cluster.prefix,
+        members={"owner": [deploy], "producer": [web], "worker": [jobs]},
+    )
     before = cluster.access()
     dsn = as_login(cluster.dsn, deploy)
     downgrade(dsn, "base")
@@ -161,12 +185,16 @@ def test_a_stranger_does_not_migrate_and_is_told_who_may(cluster: Cluster) -> No
         migrate(as_login(cluster.dsn, cluster.login("stranger")))
 
 
-def test_a_migration_grants_what_a_new_version_adds_and_takes_what_was_given_by_hand(cluster: Cluster) -> None:
+def test_a_migration_grants_what_a_new_version_adds_and_takes_what_was_given_by_hand(
+    cluster: Cluster,
+) -> None:
     migrate(cluster.dsn)
     grant(cluster.dsn, prefix=cluster.prefix)
     before = cluster.access()
     producer = Identifier(f"{cluster.prefix}_producer")
-    cluster.admin.execute(SQL("REVOKE ALL ON FUNCTION inturn.defer, inturn.await_end FROM {}").format(producer))
+    cluster.admin.execute(
+        SQL("REVOKE ALL ON FUNCTION inturn.defer, inturn.await_end FROM {}").format(producer)
+    )
     cluster.admin.execute(SQL("GRANT SELECT ON inturn.jobs TO {}").format(producer))
     cluster.admin.execute("DROP FUNCTION inturn.cancel_job")
     cluster.admin.execute(OUTDATED)
@@ -194,13 +222,17 @@ GRANT SELECT ON inturn.theirs TO PUBLIC;
 """
 
 
-def test_what_somebody_else_has_in_the_schema_stays_theirs_and_stops_no_migration(cluster: Cluster) -> None:
+def test_what_somebody_else_has_in_the_schema_stays_theirs_and_stops_no_migration(
+    cluster: Cluster,
+) -> None:
     deploy, other = cluster.login("deploy", "CREATEROLE"), cluster.login("other")
     web, jobs = cluster.login("web"), cluster.login("jobs")
     cluster.allow_to_create_schemas(deploy)
     dsn = as_login(cluster.dsn, deploy)
     migrate(dsn)
-    cluster.admin.execute(SQL("GRANT USAGE, CREATE ON SCHEMA inturn TO {}").format(Identifier(other)))
+    cluster.admin.execute(
+        SQL("GRANT USAGE, CREATE ON SCHEMA inturn TO {}").format(Identifier(other))
+    )
     before = cluster.access()
     cluster.logged_in(other).execute(THEIRS)
     theirs = [row for row in cluster.access() if row not in before]
@@ -230,12 +262,17 @@ def test_what_is_printed_is_what_is_applied(cluster: Cluster, tmp_path: Path) ->
     migrate(cluster.dsn)
     web = cluster.login("web")
     options = ["schema", "grants", "--prefix", cluster.prefix, "--producer", web]
-    printed = subprocess.run([SCRIPT, *options], capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    printed = subprocess.run(
+        [SCRIPT, *options], capture_output=True, text=True, check=True, cwd=tmp_path
+    ).stdout
     assert printed == sql.grants(prefix=cluster.prefix, members={"producer": [web]})
     cluster.admin.execute(printed.encode())
     by_hand = cluster.access()
     done = subprocess.run(
-        [SCRIPT, *options, "--apply", "--dsn", cluster.dsn], capture_output=True, text=True, cwd=tmp_path
+        [SCRIPT, *options, "--apply", "--dsn", cluster.dsn],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     assert f"owned by {cluster.prefix}_owner" in done.stdout
@@ -249,7 +286,9 @@ def test_what_is_printed_is_what_is_applied(cluster: Cluster, tmp_path: Path) ->
         (("--prefix", "x" * 55), "prefix: 55 bytes, at most 54"),
     ],
 )
-def test_what_cannot_be_granted_is_said(empty_dsn: str, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_granted_is_said(
+    empty_dsn: str, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
     command = [str(SCRIPT), "schema", "grants", "--apply", "--dsn", empty_dsn, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode != 0

@@ -19,9 +19,7 @@ from tests.roles import LOGINS, as_login
 
 QUIET = {"wait": False, "install_signal_handlers": False}
 CLAIM = "SELECT id, claim_id FROM inturn.claim(%s, NULL, 10)"
-FINISH = (
-    "SELECT finished_id FROM inturn.finish(%s, NULL, 0, %s, %s, '{succeeded}', '{NULL}') WHERE finished_id IS NOT NULL"
-)
+FINISH = "SELECT finished_id FROM inturn.finish(%s, NULL, 0, %s, %s, '{succeeded}', '{NULL}') WHERE finished_id IS NOT NULL"
 REGISTER = "SELECT inturn.register_worker('w', 'here', 1, NULL, 1)"
 SECRET = '{"secret": 1}'
 
@@ -51,7 +49,9 @@ def test_a_producer_defers_waits_for_the_result_and_cancels_while_a_worker_does_
 
     with App(as_login(granted, LOGINS["producer"])).open() as producer:
         assert producer.check_connection()
-        sums = producer.configure_task("add", lock="sums").batch_defer({"a": 1, "b": 2}, {"a": 3, "b": 4})
+        sums = producer.configure_task("add", lock="sums").batch_defer(
+            {"a": 1, "b": 2}, {"a": 3, "b": 4}
+        )
         noted = producer.configure_task("note", queueing_lock="k", on_conflict="replace").defer()
         unwanted = producer.configure_task("add", schedule_in={"hours": 1}).defer(a=1, b=1)
         assert producer.job_manager.cancel_job_by_id(unwanted)
@@ -63,8 +63,13 @@ def test_a_producer_defers_waits_for_the_result_and_cancels_while_a_worker_does_
 
 
 @pytest.mark.anyio
-async def test_a_worker_keeps_its_schedules_and_deletes_old_jobs(granted: str, admin: Session) -> None:
-    app = App(as_login(granted, LOGINS["worker"]), worker_defaults={**QUIET, "wait": True, "keep_history": 1})
+async def test_a_worker_keeps_its_schedules_and_deletes_old_jobs(
+    granted: str, admin: Session
+) -> None:
+    app = App(
+        as_login(granted, LOGINS["worker"]),
+        worker_defaults={**QUIET, "wait": True, "keep_history": 1},
+    )
     ticks: list[int] = []
     enough = anyio.Event()
 
@@ -89,7 +94,9 @@ def test_an_operator_sees_and_changes_everything_that_python_and_the_command_lin
     granted: str, admin: Session
 ) -> None:
     with App(granted).open() as root:
-        first, second, third, fourth = root.configure_task("t", lock="lane").batch_defer(*[{"n": n} for n in range(4)])
+        first, second, third, fourth = root.configure_task("t", lock="lane").batch_defer(
+            *[{"n": n} for n in range(4)]
+        )
         free = root.configure_task("t", schedule_in={"hours": 1}).defer(n=5)
     with App(as_login(granted, LOGINS["operator"])).open() as app:
         jobs_, lanes_ = app.job_manager, app.lanes
@@ -125,16 +132,27 @@ def test_the_doctor_needs_no_more_than_a_monitor_may(granted: str, log_in: Log, 
     with App(granted).open() as root:
         root.configure_task("t").defer()
     findings = list(examine(Database(log_in(kind), "inturn")))
-    assert {finding.check for finding in findings} >= {"schema", "workers", "queues", "tasks", "lanes"}
+    assert {finding.check for finding in findings} >= {
+        "schema",
+        "workers",
+        "queues",
+        "tasks",
+        "lanes",
+    }
     assert [finding.state for finding in findings if finding.check == "schema"] == ["ok"]
 
 
-def test_a_monitor_reads_the_views_without_what_jobs_are_given_and_say(admin: Session, log_in: Log) -> None:
+def test_a_monitor_reads_the_views_without_what_jobs_are_given_and_say(
+    admin: Session, log_in: Log
+) -> None:
     admin.execute("SELECT inturn.defer('t', %s::jsonb)", [SECRET])
     monitor = log_in("monitor")
     assert one(monitor, "SELECT task FROM inturn.all_jobs") == "t"
     assert one(monitor, "SELECT runnable FROM inturn.queue_status") == 1
-    for statement in ("SELECT * FROM inturn.worker_status", "SELECT lock, waiting FROM inturn.lane_status"):
+    for statement in (
+        "SELECT * FROM inturn.worker_status",
+        "SELECT lock, waiting FROM inturn.lane_status",
+    ):
         assert monitor.execute(statement.encode()).fetchall() == []
     for hidden in ("all_jobs", "jobs", "finished_jobs", "lane_status"):
         with pytest.raises(InsufficientPrivilege):
@@ -204,12 +222,32 @@ OPERATE = [
     "SELECT inturn.explain(1)",
 ]
 NOT_BY = {
-    "producer": [*ARGUMENTS, *WORK, *OPERATE, "SELECT inturn.delete_old_jobs('0 s', NULL, '{failed}')"],
-    "worker": [*ARGUMENTS[:-1], *DEFER, *OPERATE, "SELECT inturn.cancel_job(1)", "SELECT inturn.await_end(1)"],
+    "producer": [
+        *ARGUMENTS,
+        *WORK,
+        *OPERATE,
+        "SELECT inturn.delete_old_jobs('0 s', NULL, '{failed}')",
+    ],
+    "worker": [
+        *ARGUMENTS[:-1],
+        *DEFER,
+        *OPERATE,
+        "SELECT inturn.cancel_job(1)",
+        "SELECT inturn.await_end(1)",
+    ],
     "operator": [ARGUMENTS[-1], *DEFER, *WORK],
-    "monitor": [*ARGUMENTS, *DEFER, *WORK, *OPERATE, "SELECT inturn.cancel_job(1)", "SELECT inturn.await_end(1)"],
+    "monitor": [
+        *ARGUMENTS,
+        *DEFER,
+        *WORK,
+        *OPERATE,
+        "SELECT inturn.cancel_job(1)",
+        "SELECT inturn.await_end(1)",
+    ],
 }
-REFUSED = [(kind, statement) for kind, own in NOT_BY.items() for statement in [*NOT_BY_ANYBODY, *own]]
+REFUSED = [
+    (kind, statement) for kind, own in NOT_BY.items() for statement in [*NOT_BY_ANYBODY, *own]
+]
 
 
 def test_what_a_role_is_not_given_it_is_refused(admin: Session, log_in: Log) -> None:
@@ -236,12 +274,16 @@ def test_the_owner_could_do_all_of_it(log_in: Log) -> None:
             with owner.transaction(force_rollback=True):
                 owner.execute(statement.encode())
         except psycopg.Error as error:
-            if (error.sqlstate or "").startswith(("22", "42")):  # else it was allowed, and there is no such job
+            if (error.sqlstate or "").startswith(
+                ("22", "42")
+            ):  # else it was allowed, and there is no such job
                 wrong.append((statement, str(error)))
     assert wrong == []
 
 
-def test_a_job_is_finished_by_nobody_who_does_not_know_its_claim(admin: Session, log_in: Log) -> None:
+def test_a_job_is_finished_by_nobody_who_does_not_know_its_claim(
+    admin: Session, log_in: Log
+) -> None:
     admin.execute("SELECT inturn.defer('t')")
     worker, other = log_in("worker"), log_in("worker")
     mine = one(worker, REGISTER)
@@ -254,7 +296,9 @@ def test_a_job_is_finished_by_nobody_who_does_not_know_its_claim(admin: Session,
 
 
 @pytest.mark.parametrize("kind", ["producer", "worker", "operator"])
-def test_no_temporary_object_stands_in_for_one_of_the_schema(admin: Session, log_in: Log, kind: str) -> None:
+def test_no_temporary_object_stands_in_for_one_of_the_schema(
+    admin: Session, log_in: Log, kind: str
+) -> None:
     session = log_in(kind)
     session.execute("SET search_path = pg_temp, public")
     for table in ("jobs", "workers", "lanes", "finished_jobs"):
@@ -262,9 +306,11 @@ def test_no_temporary_object_stands_in_for_one_of_the_schema(admin: Session, log
     session.execute(
         "CREATE FUNCTION pg_temp.clock() RETURNS timestamptz LANGUAGE sql AS $$SELECT 'epoch'::timestamptz$$"
     )
-    call = {"producer": "SELECT inturn.defer('t')", "worker": REGISTER, "operator": "SELECT inturn.pause_lane('x')"}[
-        kind
-    ]
+    call = {
+        "producer": "SELECT inturn.defer('t')",
+        "worker": REGISTER,
+        "operator": "SELECT inturn.pause_lane('x')",
+    }[kind]
     session.execute(call.encode())
     where = {
         "producer": "created_at FROM inturn.jobs",
@@ -281,7 +327,9 @@ LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 BORN = "SELECT created_at FROM inturn.jobs ORDER BY id DESC LIMIT 1"
 
 
-@pytest.mark.parametrize("setting", [PAST, "SELECT set_config('inturn.clock', 'not a time', false)"])
+@pytest.mark.parametrize(
+    "setting", [PAST, "SELECT set_config('inturn.clock', 'not a time', false)"]
+)
 def test_a_producer_cannot_set_the_clock(admin: Session, log_in: Log, setting: str) -> None:
     producer = log_in("producer")
     producer.execute(setting.encode())

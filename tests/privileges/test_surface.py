@@ -41,7 +41,9 @@ def migrated_again(dsn: str) -> None:
     migrate(dsn)
     with psycopg.connect(dsn) as connection:
         connection.execute(OPEN)
-        connection.execute("CREATE FUNCTION inturn.left_behind() RETURNS int LANGUAGE sql AS 'SELECT 1'")
+        connection.execute(
+            "CREATE FUNCTION inturn.left_behind() RETURNS int LANGUAGE sql AS 'SELECT 1'"
+        )
         connection.execute("UPDATE inturn.applied_code SET checksum = 'an older one'")
     migrate(dsn)
 
@@ -65,7 +67,10 @@ def test_a_function_that_runs_as_the_owner_looks_for_temporary_tables_last(admin
 
 def test_each_name_on_the_list_is_one_function(admin: Session) -> None:
     names = [
-        name for (name,) in admin.execute("SELECT proname FROM pg_proc WHERE pronamespace = 'inturn'::regnamespace")
+        name
+        for (name,) in admin.execute(
+            "SELECT proname FROM pg_proc WHERE pronamespace = 'inturn'::regnamespace"
+        )
     ]
     assert [name for name in listed_functions(admin) if names.count(name) != 1] == []
 
@@ -78,7 +83,11 @@ def test_each_part_of_the_list_is_for_somebody(admin: Session) -> None:
 
 def test_whatever_python_calls_or_reads_is_on_the_list(admin: Session) -> None:
     package = Path(inturn.__file__).parent
-    text = "".join(file.read_text() for folder in ("operations", "worker") for file in (package / folder).glob("*.py"))
+    text = "".join(
+        file.read_text()
+        for folder in ("operations", "worker")
+        for file in (package / folder).glob("*.py")
+    )
     types = {name for (name,) in admin.execute("SELECT typname FROM pg_type WHERE typtype = 'e'")}
     listed = {name for (name,) in admin.execute("SELECT name FROM inturn.surface")}
     assert set(re.findall(r"\{schema\}\.(\w+)", text)) - types - listed == set()
@@ -95,7 +104,9 @@ def test_a_role_may_call_what_is_on_its_list_and_nothing_else(admin: Session, ki
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_role_may_read_the_columns_on_its_list_and_nothing_else(admin: Session, kind: str) -> None:
+def test_a_role_may_read_the_columns_on_its_list_and_nothing_else(
+    admin: Session, kind: str
+) -> None:
     may = admin.execute(
         "SELECT relname, attname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0 "
         "WHERE relnamespace = 'inturn'::regnamespace AND relkind IN ('r', 'p', 'v') AND NOT attisdropped "
@@ -122,7 +133,9 @@ def test_a_role_may_write_nowhere(admin: Session, kind: str) -> None:
         {"login": LOGINS[kind]},
     ).fetchall()
     assert may == []
-    assert admin.execute("SELECT has_schema_privilege(%s, 'inturn', 'CREATE')", [LOGINS[kind]]).fetchone() == (False,)
+    assert admin.execute(
+        "SELECT has_schema_privilege(%s, 'inturn', 'CREATE')", [LOGINS[kind]]
+    ).fetchone() == (False,)
 
 
 @pytest.mark.parametrize("column", ["args", "errors", "result", "claim_id", "last_error"])

@@ -30,7 +30,9 @@ SELECT rescued.id FROM (
     ) AS silent, declare_dead(ids, beats)
 ) AS declared, rescue(CASE WHEN dead >= 0 THEN 5 END) AS rescued ORDER BY 1
 """
-NO_WAIT = "500ms"  # a lock that is not got by then is one that somebody holds to the end of a transaction
+NO_WAIT = (
+    "500ms"  # a lock that is not got by then is one that somebody holds to the end of a transaction
+)
 
 
 class PromiseBroken(AssertionError):
@@ -61,7 +63,9 @@ LOOK = Mutation(
 )
 
 
-def story(*mutations: Mutation) -> Callable[[Callable[["Stage"], None]], Callable[["Stage", Mutation | None], None]]:
+def story(
+    *mutations: Mutation,
+) -> Callable[[Callable[["Stage"], None]], Callable[["Stage", Mutation | None], None]]:
     """Make a test of a script: it keeps every promise as shipped, and breaks one on each mutant."""
 
     def tell(script: Callable[[Stage], None]) -> Callable[[Stage, Mutation | None], None]:
@@ -104,7 +108,9 @@ class Session:
 
     def __init__(self, stage: "Stage") -> None:
         self._stage = stage
-        self._connection = psycopg.connect(stage.dsn, autocommit=True, options=f"-c search_path={SCHEMA},pg_temp")
+        self._connection = psycopg.connect(
+            stage.dsn, autocommit=True, options=f"-c search_path={SCHEMA},pg_temp"
+        )
         self._thread = ThreadPoolExecutor(1)
         self._step: Future[Any] | None = None
         self._allow_waiting(False)
@@ -137,7 +143,9 @@ class Session:
                 assert self._stage.mutated, f"it should wait, but is over: {self._step.result()}"
                 return
 
-    def start_until(self, function: str, step: Callable[..., object], *arguments: Any, **options: Any) -> None:
+    def start_until(
+        self, function: str, step: Callable[..., object], *arguments: Any, **options: Any
+    ) -> None:
         """Run a step until it is about to call that function, and hold it there until resume()."""
         self._stage.make_pausable(function)
         self._stage.control.execute("SELECT pg_advisory_lock(%s)", [self.pid])
@@ -229,7 +237,9 @@ class Session:
 
     def pause(self, lock: str, until: str | None = None) -> bool:
         """For good, or for so long."""
-        return bool(self._one("SELECT pause_lane(%s, 'a reason', now() + %s::interval)", lock, until))
+        return bool(
+            self._one("SELECT pause_lane(%s, 'a reason', now() + %s::interval)", lock, until)
+        )
 
     def resume_lane(self, lock: str) -> bool:
         return bool(self._one("SELECT resume_lane(%s)", lock))
@@ -256,7 +266,9 @@ class Session:
 
     def has_ended(self, job: "Job", fence: int) -> bool | None:
         """Whether this attempt was the last; None: not known yet."""
-        return cast(bool | None, self._one("SELECT has_ended(%s, %s, %s)", job.id, job.claim_id, fence))
+        return cast(
+            bool | None, self._one("SELECT has_ended(%s, %s, %s)", job.id, job.claim_id, fence)
+        )
 
     def hasten(self, delay: str) -> None:
         """For this session it is so much later."""
@@ -268,7 +280,9 @@ class Session:
 
     def _allow_waiting(self, yes: bool) -> None:
         if not self._connection.closed:
-            self._connection.execute("SELECT set_config('lock_timeout', %s, false)", ["0" if yes else NO_WAIT])
+            self._connection.execute(
+                "SELECT set_config('lock_timeout', %s, false)", ["0" if yes else NO_WAIT]
+            )
 
 
 class Worker(Session):
@@ -282,7 +296,9 @@ class Worker(Session):
 
     def register(self) -> None:
         """Also anew, when it was taken for dead: it is another worker then."""
-        [(self.id,)] = self.run("SELECT register_worker('race', 'here', 1, %s::text[], 10)", self.queues)
+        [(self.id,)] = self.run(
+            "SELECT register_worker('race', 'here', 1, %s::text[], 10)", self.queues
+        )
 
     def claim(self, limit: int = 10, patient: bool = False) -> list[Job]:
         return _jobs(self.run(
@@ -324,7 +340,9 @@ class Worker(Session):
 
     def put_back(self, *jobs: Job) -> list[int]:
         """Those that it could not put back."""
-        rows = self.run("SELECT put_back(%s, %s)", [job.id for job in jobs], [job.claim_id for job in jobs])
+        rows = self.run(
+            "SELECT put_back(%s, %s)", [job.id for job in jobs], [job.claim_id for job in jobs]
+        )
         return [id for (id,) in rows]
 
     def next_wake(self) -> object:
@@ -334,7 +352,9 @@ class Worker(Session):
     def last_look(self, horizon: str | None = None) -> tuple[bool, str]:
         """Whether it is told of what comes from now on, and what to ask with the next time."""
         [(told, horizon)] = self.run(
-            "SELECT told, horizon::text FROM next_wake(%s::text[], %s::text::xid8)", self.queues, horizon
+            "SELECT told, horizon::text FROM next_wake(%s::text[], %s::text::xid8)",
+            self.queues,
+            horizon,
         )
         return bool(told), str(horizon)
 
@@ -348,7 +368,9 @@ class Stage:
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
         self.mutated = False
-        self.control = psycopg.connect(dsn, autocommit=True, options=f"-c search_path={SCHEMA},pg_temp")
+        self.control = psycopg.connect(
+            dsn, autocommit=True, options=f"-c search_path={SCHEMA},pg_temp"
+        )
         self.control.execute("SET check_function_bodies = off")
         self._cast: list[Session] = []
         self._pausable: set[str] = set()
@@ -401,7 +423,9 @@ class Stage:
 
     def _replace(self, mutation: Mutation) -> None:
         name, file, old, new, _ = mutation
-        text = self._texts.get(file) or (shipped("sql") / "functions" / file).read_text(encoding="utf-8")
+        text = self._texts.get(file) or (shipped("sql") / "functions" / file).read_text(
+            encoding="utf-8"
+        )
         assert text.count(old) == 1, f"{file} no longer holds, once, what {name!r} replaces"
         self._texts[file] = text.replace(old, new)
         self.control.execute(self._texts[file].encode())
@@ -457,7 +481,8 @@ class Stage:
     def silence(self, worker: Worker) -> None:
         """Its last heartbeat is an hour ago."""
         self.control.execute(
-            "UPDATE workers SET heartbeat_at = heartbeat_at - interval '1 hour' WHERE id = %s", [worker.id]
+            "UPDATE workers SET heartbeat_at = heartbeat_at - interval '1 hour' WHERE id = %s",
+            [worker.id],
         )
 
     @contextmanager

@@ -71,12 +71,18 @@ def violations(history: History) -> Iterator[str]:
             if job in runs[:place]:
                 between = runs[runs.index(job) + 1 : place]
                 yield f"lane {lane}: jobs {between} started between the attempts of job {job}: {ends[job]}"
-        yield from (f"lane {lane}: {problem}" for problem in _disorder([born[job] for job in dict.fromkeys(runs)]))
+        yield from (
+            f"lane {lane}: {problem}"
+            for problem in _disorder([born[job] for job in dict.fromkeys(runs)])
+        )
 
 
 def _lost_and_double(history: History) -> Iterator[str]:
     """Every committed job ends once for good, and each of its attempts ends once."""
-    starts, ends = _by_job(sorted(history.started, key=lambda start: start.fence)), _by_job(history.ended)
+    starts, ends = (
+        _by_job(sorted(history.started, key=lambda start: start.fence)),
+        _by_job(history.ended),
+    )
     for job in history.deferred:
         attempts, endings = starts.get(job.job, []), ends.get(job.job, [])
         finishes = sum(end.how == "finish" for end in endings)
@@ -107,8 +113,12 @@ def _overlaps(started: list[Started], ends: dict[int, list[Ended]]) -> Iterator[
 
 def _disorder(in_order_of_start: list[Deferred]) -> Iterator[str]:
     """Who was committed before another one's INSERT was called goes first, unless it is of lower priority."""
-    later: dict[int, Deferred] = {}  # of those that started later, by priority, who was committed first
-    siblings: dict[tuple[int, int], Deferred] = {}  # ... and by call and priority, who was first in it
+    later: dict[
+        int, Deferred
+    ] = {}  # of those that started later, by priority, who was committed first
+    siblings: dict[
+        tuple[int, int], Deferred
+    ] = {}  # ... and by call and priority, who was first in it
     for job in reversed([job for job in in_order_of_start if not job.scheduled]):
         for priority, other in later.items():
             if priority >= job.priority and other.committed < job.called:

@@ -74,7 +74,11 @@ class Book:
 
     def startable(self, queues: list[str] | None) -> set[int]:
         """What a claim may start that serves these queues."""
-        heads = [self.next_of(lock) for lock, lane in self.lanes.items() if lane.state in (None, "retrying")]
+        heads = [
+            self.next_of(lock)
+            for lock, lane in self.lanes.items()
+            if lane.state in (None, "retrying")
+        ]
         jobs = self.waiting(None) + [head for head in heads if head is not None]
         return {job.id for job in jobs if queues is None or job.queue in queues}
 
@@ -123,10 +127,15 @@ class Book:
         job.place, job.attempts = "waiting", job.attempts - 1
         if job.lane is not None:
             lane = self.lane(job.lane)
-            lane.holder, lane.reserved = None, id if job.attempts and job.on_retry == "hold" else None
+            lane.holder, lane.reserved = (
+                None,
+                id if job.attempts and job.on_retry == "hold" else None,
+            )
 
     def rescue(self, worker: int) -> list[int]:
-        lost = [job.id for job in self.jobs.values() if job.place == "doing" and job.worker == worker]
+        lost = [
+            job.id for job in self.jobs.values() if job.place == "doing" and job.worker == worker
+        ]
         for id in lost:
             self.retry(id, 0)
         return lost
@@ -189,7 +198,9 @@ class Book:
 
     def cancel_waiting(self, lock: str) -> int:
         reserved = self.lane(lock).reserved
-        gone = {job.id for job in self.waiting(lock)} | ({reserved} if reserved is not None else set())
+        gone = {job.id for job in self.waiting(lock)} | (
+            {reserved} if reserved is not None else set()
+        )
         for id in gone:
             self.cancel(id)
         return len(gone)

@@ -68,7 +68,9 @@ class Delayed(NamedTuple):
 
 
 Job = str | int  # a status; while the job is being done, the claim that it is done under
-Lane = int | Reserved | Delayed | None  # the claim that holds the lane; for whom it is reserved; no row
+Lane = (
+    int | Reserved | Delayed | None
+)  # the claim that holds the lane; for whom it is reserved; no row
 Write = tuple[int, Job | Lane]
 
 
@@ -79,7 +81,9 @@ class Session(NamedTuple):
     seen: tuple[int, ...] = ()  # the tokens that the claim's scan showed
     retry: int = NOBODY  # for which job the lane was reserved that the claim took over
     head: int = NOBODY  # what the last look at the lane showed
-    waited: tuple[int, ...] = ()  # who waited already when the lane became ours (observed, not part of the SQL)
+    waited: tuple[
+        int, ...
+    ] = ()  # who waited already when the lane became ours (observed, not part of the SQL)
     locks_lane: bool = False
     writes: tuple[Write, ...] = ()
 
@@ -97,7 +101,9 @@ class State(NamedTuple):
     jobs: tuple[Job, ...]
     lane: Lane
     inserted: int  # how many jobs have a number
-    producers: tuple[tuple[int, ...], ...]  # the jobs of each transaction that has inserted but not committed
+    producers: tuple[
+        tuple[int, ...], ...
+    ]  # the jobs of each transaction that has inserted but not committed
     sessions: tuple[Session, ...]
     faults: Faults
     earlier: tuple[
@@ -218,12 +224,16 @@ def steps(scope: Scope, state: State) -> Iterator[Step]:
     yield from replace_waiting(state)
     for who, session in enumerate(state.sessions):
         actor = "rescuer" if who == RESCUER else f"worker {who}"
-        statement = rescue if who == RESCUER and session.next == "idle" else STATEMENTS[session.next]
+        statement = (
+            rescue if who == RESCUER and session.next == "idle" else STATEMENTS[session.next]
+        )
         for step in statement(scope, state, who):
             yield step._replace(name=f"{actor}: {step.name}")
         if session != IDLE and state.faults.crashes:
             faults = state.faults._replace(crashes=state.faults.crashes - 1)
-            yield Step(f"{actor}: CRASH", now(state, who, IDLE)._replace(faults=faults), helps=False)
+            yield Step(
+                f"{actor}: CRASH", now(state, who, IDLE)._replace(faults=faults), helps=False
+            )
 
 
 # ---------------------------------------------------------------- producers
@@ -236,8 +246,14 @@ def defer_jobs(scope: Scope, state: State) -> Iterator[Step]:
             continue
         earlier = state.earlier
         for job in batch:
-            known = (other for other in range(job) if other in batch or state.jobs[other] not in (UNBORN, ENDED))
-            equals = tuple(other for other in known if scope.priorities[other] == scope.priorities[job])
+            known = (
+                other
+                for other in range(job)
+                if other in batch or state.jobs[other] not in (UNBORN, ENDED)
+            )
+            equals = tuple(
+                other for other in known if scope.priorities[other] == scope.priorities[job]
+            )
             earlier = put(earlier, job, equals)
         producers = tuple(sorted((*state.producers, batch)))
         inserted = state._replace(inserted=batch[-1] + 1, producers=producers, earlier=earlier)
@@ -256,7 +272,9 @@ def end_defer(scope: Scope, state: State) -> Iterator[Step]:
             gone = rest
             for job in batch:
                 gone = buried(gone, job)
-            yield Step(f"producer: ROLLBACK {named(batch)}", gone._replace(faults=faults), helps=False)
+            yield Step(
+                f"producer: ROLLBACK {named(batch)}", gone._replace(faults=faults), helps=False
+            )
 
 
 def replace_waiting(state: State) -> Iterator[Step]:
@@ -268,7 +286,9 @@ def replace_waiting(state: State) -> Iterator[Step]:
         for job, status in enumerate(state.jobs):
             if status in (*WAITING, SCHEDULED) and not touched(state, NOBODY, job):
                 yield Step(
-                    f"user: replace_waiting.sql {named((job,))}", state._replace(locked=job, faults=faults), helps=False
+                    f"user: replace_waiting.sql {named((job,))}",
+                    state._replace(locked=job, faults=faults),
+                    helps=False,
                 )
 
 
@@ -277,13 +297,25 @@ def replace_waiting(state: State) -> Iterator[Step]:
 
 def promote_and_candidates(scope: Scope, state: State, who: int) -> Iterator[Step]:
     """The first statements of a claim. A scheduled job is due, or not yet: both are tried. SKIP LOCKED: nobody waits."""
-    if isinstance(state.lane, Delayed) and not lane_is_locked(state, who) and not scope.breaks("nobody looks again"):
-        yield Step("resume_due.sql", now(state, who, Session(next="release_lanes", locks_lane=True)))
-    sleeping = [job for job, status in enumerate(state.jobs) if status == SCHEDULED and not touched(state, who, job)]
+    if (
+        isinstance(state.lane, Delayed)
+        and not lane_is_locked(state, who)
+        and not scope.breaks("nobody looks again")
+    ):
+        yield Step(
+            "resume_due.sql", now(state, who, Session(next="release_lanes", locks_lane=True))
+        )
+    sleeping = [
+        job
+        for job, status in enumerate(state.jobs)
+        if status == SCHEDULED and not touched(state, who, job)
+    ]
     for due in ((), *((job,) for job in sleeping)):
         session = Session(writes=tuple((job, TODO) for job in due))
         jobs, lane = view(state, session)
-        tokens = tuple(job for job, status in enumerate(jobs) if status == TODO and scope.serves(who, job))
+        tokens = tuple(
+            job for job, status in enumerate(jobs) if status == TODO and scope.serves(who, job)
+        )
         if not tokens:
             continue
         is_open = lane is None or (isinstance(lane, Reserved) and lane.job in tokens)
@@ -297,18 +329,25 @@ def win_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:
     claim = fresh_claim(state)
     jobs, lane = view(state, session)
     retry = next_attempt(scope, session, jobs, lane, state.locked)
-    won = session._replace(next="lane_heads", claim=claim, locks_lane=True, waited=waiting(state.jobs))
+    won = session._replace(
+        next="lane_heads", claim=claim, locks_lane=True, waited=waiting(state.jobs)
+    )
     if lane is None and not lane_is_locked(state, who):
         yield Step("win_lanes.sql INSERT", now(state, who, write(won, LANE, claim)))
     elif retry != NOBODY and not lane_is_locked(state, who):
-        yield Step("win_lanes.sql takes over", now(state, who, write(won, LANE, claim)._replace(retry=retry)))
+        yield Step(
+            "win_lanes.sql takes over",
+            now(state, who, write(won, LANE, claim)._replace(retry=retry)),
+        )
     elif scope.breaks("a lost lane counts as won"):
         yield Step("win_lanes.sql loses", now(state, who, won._replace(locks_lane=False)))
     else:
         yield Step("win_lanes.sql loses", now(state, who, session._replace(next="block_seen")))
 
 
-def next_attempt(scope: Scope, session: Session, jobs: tuple[Job, ...], lane: Lane, locked: int) -> int:
+def next_attempt(
+    scope: Scope, session: Session, jobs: tuple[Job, ...], lane: Lane, locked: int
+) -> int:
     """The job for which the lane is reserved, if it is due now, was among what the scan showed, and no user has it locked."""
     if not isinstance(lane, Reserved) or lane.job not in session.seen or lane.job == locked:
         return NOBODY
@@ -322,12 +361,20 @@ def lane_heads(scope: Scope, state: State, who: int) -> Iterator[Step]:
     head = scope.best(waiting(jobs))
     if scope.breaks("head from the candidate scan"):
         head = scope.best(job for job in waiting(jobs) if job in session.seen)
-    if session.retry != NOBODY and jobs[session.retry] == TODO and not scope.breaks("reservation ignored by claim"):
+    if (
+        session.retry != NOBODY
+        and jobs[session.retry] == TODO
+        and not scope.breaks("reservation ignored by claim")
+    ):
         head = session.retry
     if scope.breaks("a locked job is overtaken") and head == state.locked:
         head = scope.best(job for job in waiting(jobs) if job != state.locked)
     starts = head not in (NOBODY, state.locked) and scope.serves(who, head)
-    after = session._replace(next="start_jobs", head=head) if starts else session._replace(next="block_seen")
+    after = (
+        session._replace(next="start_jobs", head=head)
+        if starts
+        else session._replace(next="block_seen")
+    )
     yield Step(f"claim.sql lane_heads is {named((head,))}", now(state, who, after))
 
 
@@ -367,9 +414,15 @@ def block_seen(scope: Scope, state: State, who: int) -> Iterator[Step]:
 def release_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:
     session = state.sessions[who]
     jobs, _ = view(state, session)
-    head = session.head if scope.breaks("finish looks before it locks") else scope.best(waiting(jobs))
+    head = (
+        session.head if scope.breaks("finish looks before it locks") else scope.best(waiting(jobs))
+    )
     after = write(session, LANE, None)._replace(next="commit", head=NOBODY)
-    if head != NOBODY and jobs[head] == BLOCKED and not scope.breaks("release without making a token"):
+    if (
+        head != NOBODY
+        and jobs[head] == BLOCKED
+        and not scope.breaks("release without making a token")
+    ):
         if head != state.locked:
             after = write(after, head, TODO)
         elif not scope.breaks("a lane goes without a token"):
@@ -418,7 +471,10 @@ def delete_jobs(scope: Scope, state: State, who: int) -> Iterator[Step]:
         return
     after = write(session, session.job, ENDED)._replace(next="followers", job=NOBODY)
     if scope.breaks("finish in two transactions"):
-        state, after = commit_writes(scope, state, after), after._replace(writes=(), locks_lane=False)
+        state, after = (
+            commit_writes(scope, state, after),
+            after._replace(writes=(), locks_lane=False),
+        )
     deleted = now(state, who, after)
     yield Step(
         f"finish.sql DELETE {named((session.job,))}",
@@ -430,11 +486,15 @@ def followers(scope: Scope, state: State, who: int) -> Iterator[Step]:
     """The next job is handed over; or not, because the worker stops, another ready job comes before it, or it is locked."""
     session = state.sessions[who]
     jobs, _ = view(state, session)
-    head = session.head if scope.breaks("finish looks before it locks") else scope.best(waiting(jobs))
+    head = (
+        session.head if scope.breaks("finish looks before it locks") else scope.best(waiting(jobs))
+    )
     if head not in (NOBODY, state.locked) and scope.serves(who, head):
         handed = session._replace(next="start_jobs", head=head)
         yield Step(f"followers.sql hands over {named((head,))}", now(state, who, handed))
-    yield Step("followers.sql hands nothing over", now(state, who, session._replace(next="release_lanes")))
+    yield Step(
+        "followers.sql hands nothing over", now(state, who, session._replace(next="release_lanes"))
+    )
 
 
 # ---------------------------------------------------------------- retry and rescue
@@ -449,7 +509,9 @@ def rescue(scope: Scope, state: State, who: int) -> Iterator[Step]:
         if alive and not state.faults.expiries:
             continue
         faults = state.faults._replace(expiries=state.faults.expiries - alive)
-        after = now(state, who, Session(next="rescue", job=job, claim=claim))._replace(faults=faults)
+        after = now(state, who, Session(next="rescue", job=job, claim=claim))._replace(
+            faults=faults
+        )
         yield Step(f"rescue.sql finds {named((job,))}", after, helps=not alive)
 
 
@@ -463,7 +525,9 @@ def retry(scope: Scope, state: State, who: int) -> Iterator[Step]:
     ours = state.jobs[session.job] == session.claim
     if touched(state, who, session.job):
         return  # waits for the row
-    if not ours and not (scope.breaks("unfenced retry") and state.jobs[session.job] not in (UNBORN, ENDED)):
+    if not ours and not (
+        scope.breaks("unfenced retry") and state.jobs[session.job] not in (UNBORN, ENDED)
+    ):
         yield Step(f"retry.sql UPDATE {named((session.job,))} is refused", now(state, who, IDLE))
         return
     lane = None if scope.breaks("retry gives the lane up") else Reserved(session.job)
@@ -471,7 +535,9 @@ def retry(scope: Scope, state: State, who: int) -> Iterator[Step]:
     if who == RESCUER and scope.breaks("rescue leaves no token"):
         statuses = (BLOCKED,)
     for status in statuses:
-        after = write(write(session, session.job, status), LANE, lane)._replace(next="commit", job=NOBODY)
+        after = write(write(session, session.job, status), LANE, lane)._replace(
+            next="commit", job=NOBODY
+        )
         again = now(state, who, after)
         yield Step(
             f"retry.sql UPDATE {named((session.job,))} to {status}",
@@ -484,7 +550,11 @@ def retry(scope: Scope, state: State, who: int) -> Iterator[Step]:
 
 def commit(scope: Scope, state: State, who: int) -> Iterator[Step]:
     session = state.sessions[who]
-    after = Session(next="ended", job=session.job, claim=session.claim) if session.job != NOBODY else IDLE
+    after = (
+        Session(next="ended", job=session.job, claim=session.claim)
+        if session.job != NOBODY
+        else IDLE
+    )
     yield Step("COMMIT", now(commit_writes(scope, state, session), who, after))
 
 
@@ -520,7 +590,9 @@ def buried(state: State, job: int) -> State:
     """The job is over; nobody has to remember anything about it."""
     earlier = tuple(tuple(other for other in others if other != job) for others in state.earlier)
     begun = NOBODY if state.begun == job else state.begun
-    return state._replace(jobs=put(state.jobs, job, ENDED), earlier=put(earlier, job, ()), begun=begun)
+    return state._replace(
+        jobs=put(state.jobs, job, ENDED), earlier=put(earlier, job, ()), begun=begun
+    )
 
 
 def view(state: State, session: Session) -> tuple[tuple[Job, ...], Lane]:

@@ -18,7 +18,9 @@ NOT_MARKED = Mutation(
 
 @story(
     NOT_MARKED,
-    Mutation("nobody is told", "tell_ended.sql", "PERFORM pg_notify('inturn ended', p_id::text);", ""),
+    Mutation(
+        "nobody is told", "tell_ended.sql", "PERFORM pg_notify('inturn ended', p_id::text);", ""
+    ),
     Mutation(
         "whether somebody waits is read from before the finish could lock the job",
         "bury.sql",
@@ -93,7 +95,10 @@ UNSEEN = Mutation(
     "    ELSIF false AND EXISTS (",
 )
 ANYBODY = Mutation(
-    "a job that anybody has finished counts as finished by this attempt", "has_ended.sql", " AND fence = p_fence", ""
+    "a job that anybody has finished counts as finished by this attempt",
+    "has_ended.sql",
+    " AND fence = p_fence",
+    "",
 )
 
 
@@ -107,7 +112,9 @@ def test_of_a_commit_that_is_still_under_way_it_is_not_known_yet(stage: Stage) -
     worker.finish(running, want=0)
     promise(asking.has_ended(running, fence) is None, "nobody can know yet")
     worker.commit()
-    promise(asking.has_ended(running, fence) is True, "it has committed, so nothing is to be done again")
+    promise(
+        asking.has_ended(running, fence) is True, "it has committed, so nothing is to be done again"
+    )
 
 
 @story(HURRY, UNSEEN)
@@ -120,13 +127,21 @@ def test_a_commit_that_did_not_come_through_is_no_end(stage: Stage) -> None:
     worker.finish(running, want=0)
     promise(asking.has_ended(running, fence) is None, "nobody can know yet")
     worker.rollback()
-    promise(asking.has_ended(running, fence) is False, "it was not known before, and then it had not ended")
+    promise(
+        asking.has_ended(running, fence) is False,
+        "it was not known before, and then it had not ended",
+    )
     promise(stage.drain() == [first], "it is done again")
 
 
 @story(ANYBODY)
 def test_the_end_of_the_next_attempt_is_not_taken_for_ones_own(stage: Stage) -> None:
-    producer, zombie, other, rescuer = stage.session(), stage.worker(), stage.worker(), stage.session()
+    producer, zombie, other, rescuer = (
+        stage.session(),
+        stage.worker(),
+        stage.worker(),
+        stage.session(),
+    )
     [first] = producer.defer("a")
     lost = zombie.claim_one()
     fence = fence_of(stage, first)
@@ -159,7 +174,12 @@ READERS_GO_ON = Mutation(
 @story(READERS_GO_ON)
 def test_a_job_is_found_in_the_history_while_its_day_is_prepared(stage: Stage) -> None:
     """It moves from the default partition to its own, which a reader may not know of yet."""
-    producer, worker, reader, upkeep = stage.session(), stage.worker(), stage.session(), stage.session()
+    producer, worker, reader, upkeep = (
+        stage.session(),
+        stage.worker(),
+        stage.session(),
+        stage.session(),
+    )
     [first] = producer.defer("a")
     worker.finish(worker.claim_one())
     upkeep.begin()
@@ -186,7 +206,10 @@ def test_a_job_ends_while_its_day_is_prepared(stage: Stage) -> None:
     worker.start(finished, worker, running)
     upkeep.commit()
     promise(worker.result(), "it ends, in its day")
-    promise(stage.control.execute("SELECT count(*) FROM finished_jobs_default").fetchall() == [(0,)], "not beside it")
+    promise(
+        stage.control.execute("SELECT count(*) FROM finished_jobs_default").fetchall() == [(0,)],
+        "not beside it",
+    )
     promise(stage.drain() == [] and first == running.id, "nothing is left")
 
 
@@ -199,7 +222,10 @@ def test_days_are_prepared_by_one_and_only_when_nobody_uses_the_history(stage: S
     prepare: LiteralString = "SELECT prepare_history(3)"
     reader.begin()
     reader.run("SELECT FROM finished_jobs")
-    promise(one.run(prepare) == [(None,)], "a dump may take hours, and those who finish jobs would wait behind us")
+    promise(
+        one.run(prepare) == [(None,)],
+        "a dump may take hours, and those who finish jobs would wait behind us",
+    )
     reader.commit()
     one.begin()
     promise(one.run(prepare) == [(4,)], "now there are today and three days more")
@@ -244,7 +270,12 @@ def prune(session: Session) -> int | None:
 
 
 @story(
-    Mutation("today is dropped as well", "prune_history.sql", "date := clock() - p_keep", "date := 'tomorrow'::date"),
+    Mutation(
+        "today is dropped as well",
+        "prune_history.sql",
+        "date := clock() - p_keep",
+        "date := 'tomorrow'::date",
+    ),
 )
 def test_a_job_ends_while_old_days_are_dropped(stage: Stage) -> None:
     old = prepare_an_old_day(stage)
@@ -259,7 +290,10 @@ def test_a_job_ends_while_old_days_are_dropped(stage: Stage) -> None:
     promise(days(stage) == 2, "the old day is gone")
     rows = stage.control.execute("SELECT id FROM finished_jobs").fetchall()
     promise(rows == [(first,)], f"and {old} with it, but nothing else")
-    promise(stage.control.execute("SELECT FROM finished_jobs_default").fetchall() == [], "it lies in its day")
+    promise(
+        stage.control.execute("SELECT FROM finished_jobs_default").fetchall() == [],
+        "it lies in its day",
+    )
 
 
 @story(
@@ -279,12 +313,20 @@ def test_two_workers_may_drop_old_days_at_once(stage: Stage) -> None:
     for session in (one, two):
         session.start(prune, session)
     reader.commit()
-    promise(one.result() == 1 and two.result() == 0, "the first one drops the day, and nothing is left to the second")
+    promise(
+        one.result() == 1 and two.result() == 0,
+        "the first one drops the day, and nothing is left to the second",
+    )
     promise(days(stage) == 2, "only the old day")
 
 
 @story(
-    Mutation("who reads the history makes it fail", "prune_history.sql", "lock_not_available", "division_by_zero"),
+    Mutation(
+        "who reads the history makes it fail",
+        "prune_history.sql",
+        "lock_not_available",
+        "division_by_zero",
+    ),
 )
 def test_while_somebody_reads_the_history_nothing_is_dropped(stage: Stage) -> None:
     prepare_an_old_day(stage)

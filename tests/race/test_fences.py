@@ -22,7 +22,9 @@ def check(session: Session, token: int) -> bool:
         "    INSERT INTO",
     ),
 )
-def test_a_later_start_waits_for_the_write_of_an_earlier_one_that_was_let_through(stage: Stage) -> None:
+def test_a_later_start_waits_for_the_write_of_an_earlier_one_that_was_let_through(
+    stage: Stage,
+) -> None:
     """Else the earlier one's write could come after the later one's."""
     early, late = stage.session(), stage.session()
     promise(check(early, 5), "the first")
@@ -42,7 +44,9 @@ def test_a_later_start_waits_for_the_write_of_an_earlier_one_that_was_let_throug
         "WHERE seen.token <= excluded.token;",
         "WHERE (SELECT max(f.token) FROM fences_seen AS f WHERE f.resource = p_resource) <= excluded.token;",
     ),
-    Mutation("any token is let through", "check_fence.sql", " WHERE seen.token <= excluded.token;", ";"),
+    Mutation(
+        "any token is let through", "check_fence.sql", " WHERE seen.token <= excluded.token;", ";"
+    ),
 )
 def test_an_earlier_start_that_waits_for_a_later_one_is_refused(stage: Stage) -> None:
     early, late, other = stage.session(), stage.session(), stage.session()
@@ -56,7 +60,9 @@ def test_an_earlier_start_that_waits_for_a_later_one_is_refused(stage: Stage) ->
 
 
 @story(
-    Mutation("any token is let through", "check_fence.sql", " WHERE seen.token <= excluded.token;", ";"),
+    Mutation(
+        "any token is let through", "check_fence.sql", " WHERE seen.token <= excluded.token;", ";"
+    ),
 )
 def test_two_starts_that_are_the_first_to_write_are_put_in_order(stage: Stage) -> None:
     early, late = stage.session(), stage.session()

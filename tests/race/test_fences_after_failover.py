@@ -42,7 +42,9 @@ def test_fences_go_on_above_all_of_another_timeline(stage: Stage) -> None:
 
 
 @story(
-    Mutation("it is raised without another look", "raise_fences.sql", "<> p_timeline THEN", "<> -1 THEN"),
+    Mutation(
+        "it is raised without another look", "raise_fences.sql", "<> p_timeline THEN", "<> -1 THEN"
+    ),
 )
 def test_of_two_first_starts_on_a_timeline_one_raises_the_fences(stage: Stage) -> None:
     """Else each of them does, and of generations there are no more than 128."""
@@ -58,7 +60,10 @@ def test_of_two_first_starts_on_a_timeline_one_raises_the_fences(stage: Stage) -
 
 @story(
     Mutation(
-        "nobody waits for who raises it", "raise_fences.sql", "    PERFORM pg_advisory_xact_lock(", "    PERFORM abs("
+        "nobody waits for who raises it",
+        "raise_fences.sql",
+        "    PERFORM pg_advisory_xact_lock(",
+        "    PERFORM abs(",
     ),
 )
 def test_two_that_raise_the_fences_at_once_do_it_one_after_the_other(stage: Stage) -> None:

@@ -119,7 +119,9 @@ def test_a_claim_starts_the_head_as_it_is_when_the_lane_is_won(stage: Stage) -> 
     [token, sibling], [latecomer] = producer.defer("a", 1, 0), producer.defer("a")
     slow.start_until("win_lanes", slow.claim, 1)
     quick.finish(quick.claim_one(), want=0)
-    promise(ids(slow.resume()) == [sibling], f"{sibling} was there before {latecomer}; {token} is over")
+    promise(
+        ids(slow.resume()) == [sibling], f"{sibling} was there before {latecomer}; {token} is over"
+    )
 
 
 @story(
@@ -131,7 +133,10 @@ def test_a_claim_never_decides_on_a_snapshot_from_before_it_won_the_lane(stage: 
     worker.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
     worker.run("SELECT FROM jobs")
     [better] = producer.defer("a", 1)
-    promise(refused(worker.claim, by=InvalidTransactionState), f"it cannot see {better}, which goes first")
+    promise(
+        refused(worker.claim, by=InvalidTransactionState),
+        f"it cannot see {better}, which goes first",
+    )
 
 
 @story(
@@ -153,7 +158,9 @@ def test_a_deep_lane_keeps_its_worker_from_an_older_job_for_its_slice_only(stage
 
 
 @story(
-    Mutation("a lane has no slice", "followers.sql", "held.since + interval '0.1 s' > clock()", "false"),
+    Mutation(
+        "a lane has no slice", "followers.sql", "held.since + interval '0.1 s' > clock()", "false"
+    ),
 )
 def test_a_lane_that_was_just_won_is_handed_on_although_an_older_job_waits(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -205,9 +212,17 @@ def test_a_job_of_higher_priority_has_the_slot_at_once(stage: Stage) -> None:
 
 
 @story(
-    Mutation("jobs are blocked without the lane row's lock", "block_behind.sql", "FOR UPDATE OF lanes SKIP LOCKED", ""),
     Mutation(
-        "blocking waits for the lane row", "block_behind.sql", "FOR UPDATE OF lanes SKIP LOCKED", "FOR UPDATE OF lanes"
+        "jobs are blocked without the lane row's lock",
+        "block_behind.sql",
+        "FOR UPDATE OF lanes SKIP LOCKED",
+        "",
+    ),
+    Mutation(
+        "blocking waits for the lane row",
+        "block_behind.sql",
+        "FOR UPDATE OF lanes SKIP LOCKED",
+        "FOR UPDATE OF lanes",
     ),
 )
 def test_a_job_that_comes_while_its_lane_is_being_given_back_stays_a_token(stage: Stage) -> None:
@@ -217,13 +232,21 @@ def test_a_job_that_comes_while_its_lane_is_being_given_back_stays_a_token(stage
     holder.begin()
     holder.finish(running)
     [newcomer] = producer.defer("a")
-    promise(other.claim() == [], "the lane is still held, as far as anybody can see; and no claim waits for a finish")
+    promise(
+        other.claim() == [],
+        "the lane is still held, as far as anybody can see; and no claim waits for a finish",
+    )
     holder.commit()
     promise(ids(other.claim()) == [newcomer], "neither the holder nor the claim forgot it")
 
 
 @story(
-    Mutation("finish looks before it locks the lane row", "hold_lanes.sql", "\n            FOR UPDATE SKIP LOCKED", "")
+    Mutation(
+        "finish looks before it locks the lane row",
+        "hold_lanes.sql",
+        "\n            FOR UPDATE SKIP LOCKED",
+        "",
+    )
 )
 def test_a_finish_sees_the_job_that_a_claim_is_just_blocking(stage: Stage) -> None:
     stage.let_wait()
@@ -246,11 +269,15 @@ def test_a_finish_sees_the_job_that_a_claim_is_just_blocking(stage: Stage) -> No
         "OR r.place = 1 THEN",
         "OR r.place = 1 AND NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = r.lock) THEN",
     ),
-    Mutation("a job is born blocked", "defer_jobs.sql", "OR r.place = 1 THEN", "OR r.place = 0 THEN"),
+    Mutation(
+        "a job is born blocked", "defer_jobs.sql", "OR r.place = 1 THEN", "OR r.place = 0 THEN"
+    ),
 )
 def test_a_job_that_commits_after_the_lane_was_given_back_wakes_it_itself(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
-    worker.run("INSERT INTO jobs (created_at, status, task, lock) VALUES (now(), 'todo', 'task', 'a')")
+    worker.run(
+        "INSERT INTO jobs (created_at, status, task, lock) VALUES (now(), 'todo', 'task', 'a')"
+    )
     running = worker.claim_one()
     producer.begin()
     late = producer.defer("a", 0, 0)
@@ -351,7 +378,12 @@ def test_two_finishes_of_the_same_lanes_do_not_deadlock(stage: Stage) -> None:
 
 
 @story(
-    Mutation("ended jobs are locked in the order in which they are given", "bury.sql", " ORDER BY e.id\n", "\n"),
+    Mutation(
+        "ended jobs are locked in the order in which they are given",
+        "bury.sql",
+        " ORDER BY e.id\n",
+        "\n",
+    ),
 )
 def test_two_finishes_of_the_same_free_jobs_do_not_deadlock(stage: Stage) -> None:
     producer, worker, again = stage.session(), stage.worker(), stage.worker()
@@ -387,16 +419,26 @@ def test_two_finishes_of_the_same_free_jobs_do_not_deadlock(stage: Stage) -> Non
     ),
 )
 def test_a_worker_that_was_taken_for_dead_can_end_its_job_no_more(stage: Stage) -> None:
-    producer, zombie, other, rescuer = stage.session(), stage.worker(), stage.worker(), stage.session()
+    producer, zombie, other, rescuer = (
+        stage.session(),
+        stage.worker(),
+        stage.worker(),
+        stage.session(),
+    )
     [first], [second] = producer.defer("a"), producer.defer("a")
     lost = zombie.claim_one()
     stage.forget(zombie)
     promise(rescuer.rescue() == [first], "it waits for its next attempt")
-    promise(zombie.finish(lost).accepted == [] and zombie.retry(lost, delay="1 hour") == [], "not its job any more")
+    promise(
+        zombie.finish(lost).accepted == [] and zombie.retry(lost, delay="1 hour") == [],
+        "not its job any more",
+    )
     taken = other.claim_one()
     promise(taken.id == first, "the next attempt goes first")
     promise(zombie.finish(lost).accepted == [] and zombie.retry(lost) == [], "somebody else's job")
-    promise(stage.doing() == [first] and stage.lanes() == {"a": "held"}, "nothing of it was touched")
+    promise(
+        stage.doing() == [first] and stage.lanes() == {"a": "held"}, "nothing of it was touched"
+    )
     promise(other.finish(taken, want=0).accepted == [first], "its own")
     promise(stage.drain() == [second], "the lane goes on")
 
@@ -416,12 +458,20 @@ def test_an_old_claim_of_the_same_worker_is_refused(stage: Stage) -> None:
     before = worker.claim_one()
     worker.retry(before)
     now = worker.claim_one()
-    promise(now.id == before.id and worker.finish(before).accepted == [], "a message from the first attempt comes late")
+    promise(
+        now.id == before.id and worker.finish(before).accepted == [],
+        "a message from the first attempt comes late",
+    )
     promise(worker.finish(now).accepted == [now.id], "the second attempt is accepted")
 
 
 @story(
-    Mutation("claim asks nobody whether the worker lives", "claim.sql", "PERFORM require_registered(p_worker);", ""),
+    Mutation(
+        "claim asks nobody whether the worker lives",
+        "claim.sql",
+        "PERFORM require_registered(p_worker);",
+        "",
+    ),
     Mutation(
         "claim_further asks nobody whether the worker lives",
         "claim_further.sql",
@@ -434,7 +484,10 @@ def test_a_worker_that_was_taken_for_dead_cannot_claim(stage: Stage) -> None:
     producer.defer("a")
     stage.forget(worker)
     promise(refused(worker.claim, by=NoDataFound), "it must register again")
-    promise(refused(partial(worker.claim_further, 0), by=NoDataFound), "also when it goes on with free jobs")
+    promise(
+        refused(partial(worker.claim_further, 0), by=NoDataFound),
+        "also when it goes on with free jobs",
+    )
 
 
 @story(
@@ -457,7 +510,10 @@ def test_what_a_worker_claims_while_it_is_declared_dead_is_rescued_later(stage: 
 
 @story(
     Mutation(
-        "a lane is handed over that is held under another name", "followers.sql", " AND held.worker_id = p_worker", ""
+        "a lane is handed over that is held under another name",
+        "followers.sql",
+        " AND held.worker_id = p_worker",
+        "",
     )
 )
 def test_a_worker_that_registered_anew_ends_its_job_and_gives_the_lane_back(stage: Stage) -> None:
@@ -470,7 +526,10 @@ def test_a_worker_that_registered_anew_ends_its_job_and_gives_the_lane_back(stag
     promise(worker.finish(running).accepted == [first], "its claim is still good")
     promise(ids(worker.claim()) in ([], [second]), "the next one runs")
     reconciler.reconcile()
-    promise(stage.audited() == [] and stage.lanes() == {"a": "held"}, "and the lane is held by who runs it")
+    promise(
+        stage.audited() == [] and stage.lanes() == {"a": "held"},
+        "and the lane is held by who runs it",
+    )
     promise(stage.doing() == [second] and stage.drain() == [second], "in order")
 
 
@@ -485,11 +544,19 @@ def test_a_rescue_leaves_alone_what_is_just_being_finished(stage: Stage) -> None
     running = worker.claim_one()
     stage.forget(worker)
     worker.begin()
-    promise(ids(worker.finish(running).following) == [second], "handed over in the same claim of the lane")
+    promise(
+        ids(worker.finish(running).following) == [second],
+        "handed over in the same claim of the lane",
+    )
     rescuer.start(rescuer.rescue)
     worker.commit()
-    promise(rescuer.result() == [], f"{first} is over, and {second} was not yet begun when the rescue looked")
-    promise(stage.lanes() == {"a": "held"} and stage.doing() == [second], "the lane is the second job's")
+    promise(
+        rescuer.result() == [],
+        f"{first} is over, and {second} was not yet begun when the rescue looked",
+    )
+    promise(
+        stage.lanes() == {"a": "held"} and stage.doing() == [second], "the lane is the second job's"
+    )
     promise(rescuer.rescue() == [second], "the next rescue finds it")
     promise(stage.drain() == [second], "and it is done")
 
@@ -533,7 +600,10 @@ def test_a_slow_rescuer_leaves_alone_the_next_attempt(stage: Stage) -> None:
     slow.start_until("hold_lanes", slow.rescue)
     promise(quick.rescue() == [first], "its worker has no row")
     promise(ids(other.claim()) == [first], "the next attempt")
-    promise(slow.resume() == [] and stage.doing() == [first], "another claim than the one it wanted to end")
+    promise(
+        slow.resume() == [] and stage.doing() == [first],
+        "another claim than the one it wanted to end",
+    )
 
 
 @story(
@@ -609,7 +679,9 @@ def test_a_claim_that_could_not_take_a_retry_over_leaves_it_its_token(stage: Sta
     promise(stage.drain() == [first, second], "the retry is found again")
 
 
-AT_IT = "hashtextextended(concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)"
+AT_IT = (
+    "hashtextextended(concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)"
+)
 TRY = f"IF NOT pg_try_advisory_xact_lock({AT_IT})"
 WAIT = f"PERFORM pg_advisory_xact_lock({AT_IT}); IF false"
 
@@ -618,7 +690,10 @@ WAIT = f"PERFORM pg_advisory_xact_lock({AT_IT}); IF false"
     Mutation("two claims put jobs behind", "block_behind.sql", TRY, "IF false"),
     Mutation("a claim waits for the other", "block_behind.sql", TRY, WAIT),
     Mutation(
-        "a patient claim looks on", "claim.sql", "v_blocked IS NULL AND (p_patient OR ", "v_blocked IS NULL AND ("
+        "a patient claim looks on",
+        "claim.sql",
+        "v_blocked IS NULL AND (p_patient OR ",
+        "v_blocked IS NULL AND (",
     ),
 )
 def test_one_claim_at_a_time_puts_jobs_behind_and_the_others_let_it(stage: Stage) -> None:
@@ -636,7 +711,10 @@ def test_one_claim_at_a_time_puts_jobs_behind_and_the_others_let_it(stage: Stage
     two.commit()
     one.rollback()
     promise(two.claim() == [], "the lane is held")
-    promise([stage.statuses()[job] for job in behind] == ["blocked"] * 30, "what was left is put behind by the next")
+    promise(
+        [stage.statuses()[job] for job in behind] == ["blocked"] * 30,
+        "what was left is put behind by the next",
+    )
     promise(ids(holder.finish(running, want=1).following) == behind[:1], "and nothing sleeps")
 
 
@@ -646,7 +724,12 @@ def test_one_claim_at_a_time_puts_jobs_behind_and_the_others_let_it(stage: Stage
 )
 def test_a_claim_looks_past_another_that_is_stuck_at_the_front(stage: Stage) -> None:
     """Its client may have stopped, or it waits for a user's transaction."""
-    producer, holder, stuck, worker = stage.session(), stage.worker(), stage.worker(), stage.worker()
+    producer, holder, stuck, worker = (
+        stage.session(),
+        stage.worker(),
+        stage.worker(),
+        stage.worker(),
+    )
     producer.defer("a")
     holder.claim_one()
     for _ in range(30):
@@ -675,8 +758,20 @@ def test_a_claim_with_very_much_room_takes_more_lanes_than_one_look_may(stage: S
 
 
 @story(
-    Mutation("lost lanes are tried again", "lane_tokens.sql", "            AND t.lock <> ALL (p_lost)\n", "", True),
-    Mutation("a lane lost is the end", "claim.sql", "OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used", "", True),
+    Mutation(
+        "lost lanes are tried again",
+        "lane_tokens.sql",
+        "            AND t.lock <> ALL (p_lost)\n",
+        "",
+        True,
+    ),
+    Mutation(
+        "a lane lost is the end",
+        "claim.sql",
+        "OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used",
+        "",
+        True,
+    ),
 )
 def test_a_claim_that_loses_all_its_lanes_takes_another(stage: Stage) -> None:
     producer, stuck, worker = stage.session(), stage.worker(), stage.worker()
@@ -690,10 +785,18 @@ def test_a_claim_that_loses_all_its_lanes_takes_another(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "it tries no more lanes than it wants", "claim.sql", "IF v_spare.locks IS NOT NULL THEN", "IF false THEN", True
+        "it tries no more lanes than it wants",
+        "claim.sql",
+        "IF v_spare.locks IS NOT NULL THEN",
+        "IF false THEN",
+        True,
     ),
     Mutation(
-        "it takes all that it tries", "win_lanes.sql", "LIMIT p_limit - (SELECT count(*) FROM reserved)", "", True
+        "it takes all that it tries",
+        "win_lanes.sql",
+        "LIMIT p_limit - (SELECT count(*) FROM reserved)",
+        "",
+        True,
     ),
 )
 def test_many_claims_at_once_find_lanes_while_none_has_committed(stage: Stage) -> None:
@@ -718,7 +821,9 @@ def test_many_claims_at_once_find_lanes_while_none_has_committed(stage: Stage) -
         beneath=True,
     )
 )
-def test_a_claim_that_loses_lanes_takes_no_younger_ones_while_an_older_free_job_waits(stage: Stage) -> None:
+def test_a_claim_that_loses_lanes_takes_no_younger_ones_while_an_older_free_job_waits(
+    stage: Stage,
+) -> None:
     producer, stuck, worker = stage.session(), stage.worker(), stage.worker()
     producer.defer("a")
     stuck.begin()
@@ -743,7 +848,9 @@ def test_a_claim_that_loses_lanes_takes_no_younger_ones_while_an_older_free_job_
 )
 def test_a_claim_of_many_queues_keeps_no_more_jobs_from_others_than_it_takes(stage: Stage) -> None:
     producer, one, two = stage.session(), stage.worker(), stage.worker()
-    deferred = [id for _ in range(4) for queue in ("q", "r") for id in producer.defer(None, queue=queue)]
+    deferred = [
+        id for _ in range(4) for queue in ("q", "r") for id in producer.defer(None, queue=queue)
+    ]
     one.begin()
     promise(ids(one.claim(4)) == deferred[:4], "the oldest of all queues")
     promise(ids(two.claim(4)) == deferred[4:], "what the first has left is there for others")
@@ -751,7 +858,11 @@ def test_a_claim_of_many_queues_keeps_no_more_jobs_from_others_than_it_takes(sta
     promise(ids(one.claim(4)) == deferred[:4], "and this again")
 
 
-@story(Mutation("what others were faster to take is not made up for", "claim.sql", "OR v_short OR", "OR"))
+@story(
+    Mutation(
+        "what others were faster to take is not made up for", "claim.sql", "OR v_short OR", "OR"
+    )
+)
 def test_a_claim_of_many_queues_looks_again_where_others_were_faster(stage: Stage) -> None:
     producer, one, two = stage.session(), stage.worker(), stage.worker()
     older = [id for _ in range(2) for id in producer.defer(None, queue="q")]
@@ -761,7 +872,9 @@ def test_a_claim_of_many_queues_looks_again_where_others_were_faster(stage: Stag
     promise(ids(two.claim(2)) == younger[:2], "what comes next, of the other queue")
 
 
-@story(Mutation("who serves other queues lets it too", "block_behind.sql", ", p_queues::text)", ")"))
+@story(
+    Mutation("who serves other queues lets it too", "block_behind.sql", ", p_queues::text)", ")")
+)
 def test_claims_of_other_queues_put_their_own_behind(stage: Stage) -> None:
     """What one leaves to the other must be what the other looks at."""
     producer, holder = stage.session(), stage.worker("q", "r")
@@ -780,8 +893,18 @@ def test_claims_of_other_queues_put_their_own_behind(stage: Stage) -> None:
     one.rollback()
 
 
-@story(Mutation("a claim waits for one that takes the lane over", "win_lanes.sql", "FOR UPDATE SKIP LOCKED", "", True))
-def test_a_claim_does_not_wait_for_another_one_that_takes_a_reserved_lane_over(stage: Stage) -> None:
+@story(
+    Mutation(
+        "a claim waits for one that takes the lane over",
+        "win_lanes.sql",
+        "FOR UPDATE SKIP LOCKED",
+        "",
+        True,
+    )
+)
+def test_a_claim_does_not_wait_for_another_one_that_takes_a_reserved_lane_over(
+    stage: Stage,
+) -> None:
     producer, one, two = stage.session(), stage.worker(), stage.worker()
     [first], [second] = producer.defer("a"), producer.defer("a")
     one.retry(one.claim_one())
@@ -817,7 +940,12 @@ def test_two_claims_that_both_saw_the_lane_reserved_start_one_job(stage: Stage) 
 
 
 @story(
-    Mutation("jobs of lanes are taken as if they were free", "claim_further.sql", "AND jobs.lock IS NULL\n", "\n"),
+    Mutation(
+        "jobs of lanes are taken as if they were free",
+        "claim_further.sql",
+        "AND jobs.lock IS NULL\n",
+        "\n",
+    ),
     Mutation("it begins in front", "claim_further.sql", "AND jobs.id > mark.id", ""),
 )
 def test_a_claim_that_goes_on_takes_free_jobs_only_from_where_it_left_off(stage: Stage) -> None:
@@ -826,13 +954,18 @@ def test_a_claim_that_goes_on_takes_free_jobs_only_from_where_it_left_off(stage:
     producer.defer("a")
     [later] = producer.defer(None)
     producer.defer(None, 5)
-    promise(ids(worker.claim_further(free[1], 3)) == [*free[2:], later], "the next three, of this priority")
+    promise(
+        ids(worker.claim_further(free[1], 3)) == [*free[2:], later],
+        "the next three, of this priority",
+    )
     promise(worker.claim_further(later) == [], "there are no more")
 
 
 @story(
     Mutation("two take one job", "claim_further.sql", "FOR UPDATE SKIP LOCKED", ""),
-    Mutation("one waits for the other", "claim_further.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"),
+    Mutation(
+        "one waits for the other", "claim_further.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"
+    ),
 )
 def test_two_claims_that_go_on_share_the_jobs(stage: Stage) -> None:
     producer, one, two = stage.session(), stage.worker(), stage.worker()
@@ -872,7 +1005,10 @@ def test_a_claim_gives_a_lane_back_whose_head_is_for_others(stage: Stage) -> Non
     with stage.notifications() as heard:
         promise(mine.claim() == [], f"{second} waits for {head}")
     promise(heard == ["theirs"], f"those who serve the head are woken: {heard}")
-    promise(stage.lanes() == {} and stage.statuses() == {head: "todo", second: "blocked"}, "the head is the token")
+    promise(
+        stage.lanes() == {} and stage.statuses() == {head: "todo", second: "blocked"},
+        "the head is the token",
+    )
     promise(ids(theirs.claim()) == [head], "those who serve it find it")
 
 
@@ -883,8 +1019,15 @@ def test_a_claim_gives_a_lane_back_whose_head_is_for_others(stage: Stage) -> Non
         "WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))",
         "WHERE true",
     ),
-    Mutation("finish wakes nobody", "finish.sql", "PERFORM wake(release_lanes(", "PERFORM (release_lanes("),
-    Mutation("the head is made no token", "release_lanes.sql", "AND jobs.status = 'blocked'", "AND false"),
+    Mutation(
+        "finish wakes nobody",
+        "finish.sql",
+        "PERFORM wake(release_lanes(",
+        "PERFORM (release_lanes(",
+    ),
+    Mutation(
+        "the head is made no token", "release_lanes.sql", "AND jobs.status = 'blocked'", "AND false"
+    ),
 )
 def test_a_finish_gives_a_lane_back_whose_next_job_is_for_others(stage: Stage) -> None:
     producer, mine, theirs = stage.session(), stage.worker("mine"), stage.worker("theirs")
@@ -914,15 +1057,23 @@ def test_a_claim_never_starts_more_jobs_than_asked(stage: Stage) -> None:
     expected = sorted(stage.statuses())
     for place in range(0, len(expected), 4):
         started = ids(worker.claim(4))
-        promise(started == expected[place : place + 4], f"the four oldest of all three queues: {started}")
-    promise(len(expected) == 18 and stage.doing() == expected, "all of them in the end, the last call with two")
+        promise(
+            started == expected[place : place + 4],
+            f"the four oldest of all three queues: {started}",
+        )
+    promise(
+        len(expected) == 18 and stage.doing() == expected,
+        "all of them in the end, the last call with two",
+    )
 
 
 # ---------------------------------------------------------------- scheduled jobs
 
 
 @story(
-    Mutation("promote waits for another one", "promote.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"),
+    Mutation(
+        "promote waits for another one", "promote.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"
+    ),
     Mutation("promote locks nothing", "promote.sql", "\n        FOR UPDATE SKIP LOCKED", ""),
 )
 def test_scheduled_jobs_are_promoted_by_one_of_two_claims(stage: Stage) -> None:
@@ -936,7 +1087,9 @@ def test_scheduled_jobs_are_promoted_by_one_of_two_claims(stage: Stage) -> None:
     one.commit()
     promise(ids(two.claim()) == [free], "the lane is held")
     promise(stage.doing() == [first, free], "each is started once")
-    promise(stage.drain() == [first, second, free], "in order, also after the death of both workers")
+    promise(
+        stage.drain() == [first, second, free], "in order, also after the death of both workers"
+    )
 
 
 # ---------------------------------------------------------------- helpers
@@ -953,7 +1106,12 @@ def refused(step: Callable[[], object], by: type[Exception]) -> bool:
 # ---------------------------------------------------------------- found by the model of the lane
 
 
-NOT_DUE = Mutation("a lane is taken over for a job that is not due", "win_lanes.sql", " AND jobs.status = 'todo'", "")
+NOT_DUE = Mutation(
+    "a lane is taken over for a job that is not due",
+    "win_lanes.sql",
+    " AND jobs.status = 'todo'",
+    "",
+)
 
 
 @story(NOT_DUE)
@@ -964,7 +1122,9 @@ def test_a_claim_from_before_a_delayed_retry_leaves_the_lane_reserved(stage: Sta
     slow.start_until("win_lanes", slow.claim)
     quick.retry(*quick.claim(), delay="1 hour")
     promise(slow.resume() == [], f"{second} waits for the end of {first}, which has begun")
-    promise(stage.lanes() == {"a": "retrying", "b": "retrying"}, f"both still reserved: {stage.lanes()}")
+    promise(
+        stage.lanes() == {"a": "retrying", "b": "retrying"}, f"both still reserved: {stage.lanes()}"
+    )
     promise(stage.drain() == [first, second, alone], "in order")
 
 
@@ -977,7 +1137,9 @@ def test_a_claim_from_before_a_delayed_retry_leaves_the_lane_reserved(stage: Sta
         "AND EXISTS (SELECT FROM jobs AS due WHERE due.id = lanes.job_id AND due.status = 'todo')",
     ),
 )
-def test_a_claim_that_is_just_looking_at_a_reservation_sees_that_it_was_renewed(stage: Stage) -> None:
+def test_a_claim_that_is_just_looking_at_a_reservation_sees_that_it_was_renewed(
+    stage: Stage,
+) -> None:
     """Its snapshot shows the retry due at once; before it locks the row, the retry was done and waits again."""
     producer, slow, quick = stage.session(), stage.worker(), stage.worker()
     [first], [second] = producer.defer("a"), producer.defer("a")

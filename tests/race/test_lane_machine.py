@@ -17,7 +17,13 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 from psycopg.errors import ObjectInUse
 
 from inturn.sql import SCHEMA, shipped
@@ -56,7 +62,9 @@ class Lanes(RuleBasedStateMachine):
     def __init__(self, dsn: str, seen: Counter[Situation]) -> None:
         super().__init__()
         self.seen = seen
-        self.connection = psycopg.connect(dsn, autocommit=True, options=f"-c search_path={SCHEMA},pg_temp")
+        self.connection = psycopg.connect(
+            dsn, autocommit=True, options=f"-c search_path={SCHEMA},pg_temp"
+        )
         self.query("TRUNCATE jobs, lanes, workers, finished_jobs, lane_audit")
         self.book = Book()
         self.claims: dict[int, Any] = {}  # of the jobs that are being done
@@ -106,7 +114,13 @@ class Lanes(RuleBasedStateMachine):
         getattr(self, name)(*arguments)
 
     def defer(
-        self, lock: str | None, priorities: list[int], queue: str, delay: int, on_retry: str, on_failure: str
+        self,
+        lock: str | None,
+        priorities: list[int],
+        queue: str,
+        delay: int,
+        on_retry: str,
+        on_failure: str,
     ) -> None:
         if len(self.book.live()) > ROOM // 10:
             return
@@ -124,12 +138,16 @@ class Lanes(RuleBasedStateMachine):
 
     def claim(self, worker: int, room: int) -> None:
         queues = SERVED[worker]
-        rows = self.query("SELECT id, claim_id FROM claim(%s, %s::text[], %s)", self.workers[worker], queues, room)
+        rows = self.query(
+            "SELECT id, claim_id FROM claim(%s, %s::text[], %s)", self.workers[worker], queues, room
+        )
         self.book.tick()
         may = self.book.startable(queues)
         started = {id for id, _ in rows}
         assert started <= may, f"started {started}, of {may}"
-        assert len(started) == min(room, len(may)), f"started {started}, of {may}, with room for {room}"
+        assert len(started) == min(room, len(may)), (
+            f"started {started}, of {may}, with room for {room}"
+        )
         self.take(worker, rows)
 
     def finish(self, pick: int, status: str, want: int, together: bool) -> None:
@@ -137,7 +155,11 @@ class Lanes(RuleBasedStateMachine):
             return
         first = self.any_of(self.doing(), pick)
         assert first.worker is not None
-        ended = [job.id for job in self.doing() if job is first or (together and job.worker == first.worker)]
+        ended = [
+            job.id
+            for job in self.doing()
+            if job is first or (together and job.worker == first.worker)
+        ]
         rows = self.send(first.worker, ended, [self.claims[id] for id in ended], status, want)
         assert {row[0] for row in rows if row[0]} == set(ended)
         for id in ended:
@@ -152,7 +174,9 @@ class Lanes(RuleBasedStateMachine):
         following = {row[1] for row in rows if row[1]}
         assert following <= may, f"handed over {following}, of {may}"
         assert len(following) <= want
-        others = [job for job in self.book.live() if job.place == "waiting" and job.lane not in lanes]
+        others = [
+            job for job in self.book.live() if job.place == "waiting" and job.lane not in lanes
+        ]
         assert others or len(following) == min(want, len(may)), f"handed over {following}, of {may}"
         self.take(first.worker, [row[1:] for row in rows if row[1]])
 
@@ -213,7 +237,9 @@ class Lanes(RuleBasedStateMachine):
             case "pause":
                 until = None if seconds is None else self.book.now + seconds
                 at = None if until is None else self.time(until)
-                assert self.one("SELECT pause_lane(%s, 'why', %s)", lock, at) == self.book.pause(lock, until)
+                assert self.one("SELECT pause_lane(%s, 'why', %s)", lock, at) == self.book.pause(
+                    lock, until
+                )
             case "resume":
                 assert self.one("SELECT resume_lane(%s)", lock) == self.book.resume(lock)
             case "skip head" if state == "held":
@@ -234,8 +260,14 @@ class Lanes(RuleBasedStateMachine):
         rows = self.query("SELECT id, status::text FROM jobs")
         live = {job.id: job.place for job in self.book.live()}
         assert {id: places.get(status, status) for id, status in rows} == live
-        lanes = {row[0]: row[1:] for row in self.query("SELECT lock, state::text, stopped::text, job_id FROM lanes")}
-        told = {lock: (lane.state, lane.stopped, lane.reserved) for lock, lane in self.book.lanes.items()}
+        lanes = {
+            row[0]: row[1:]
+            for row in self.query("SELECT lock, state::text, stopped::text, job_id FROM lanes")
+        }
+        told = {
+            lock: (lane.state, lane.stopped, lane.reserved)
+            for lock, lane in self.book.lanes.items()
+        }
         assert lanes == {lock: lane for lock, lane in told.items() if lane[0]}
         broken = self.query(
             "SELECT lock, count(*) FROM jobs LEFT JOIN lanes USING (lock, worker_id)"
@@ -263,17 +295,27 @@ class Lanes(RuleBasedStateMachine):
             "SELECT id, ARRAY(SELECT reason FROM explain(id)) FROM jobs WHERE status <> 'doing' ORDER BY id"
         )
         ready = {id for id, reasons in explained if reasons == ["ready"]}
-        assert all(reasons and ("ready" not in reasons or len(reasons) == 1) for _, reasons in explained), explained
+        assert all(
+            reasons and ("ready" not in reasons or len(reasons) == 1) for _, reasons in explained
+        ), explained
         self.query("BEGIN")
-        claimed = {id for (id,) in self.query("SELECT id FROM claim(%s, NULL, %s)", self.witness, ROOM)}
+        claimed = {
+            id for (id,) in self.query("SELECT id FROM claim(%s, NULL, %s)", self.witness, ROOM)
+        }
         nap = self.one("SELECT delay FROM next_wake(NULL)")
         self.query("ROLLBACK")
-        assert claimed == ready, f"explain calls {ready} ready, a claim starts {claimed}: {explained}"
-        assert nap is None or nap > timedelta(0), "a worker that found room for all has nothing to sleep for"
+        assert claimed == ready, (
+            f"explain calls {ready} ready, a claim starts {claimed}: {explained}"
+        )
+        assert nap is None or nap > timedelta(0), (
+            "a worker that found room for all has nothing to sleep for"
+        )
 
     # -- how
 
-    def send(self, worker: int, ids: list[int], claims: list[Any], status: str, want: int) -> list[tuple[Any, ...]]:
+    def send(
+        self, worker: int, ids: list[int], claims: list[Any], status: str, want: int
+    ) -> list[tuple[Any, ...]]:
         return self.query(
             "SELECT finished_id, (next).id, (next).claim_id"
             " FROM finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::job_status[], %s::jsonb[])",
@@ -306,7 +348,9 @@ def tell_stories(dsn: str, examples: int, *phases: Phase) -> Counter[Situation]:
 def test_every_operation_leaves_the_lanes_as_the_book_says(dsn: str) -> None:
     seen = tell_stories(dsn, EXAMPLES)
     print("rarest:", sorted((seen[situation], str(situation)) for situation in SITUATIONS)[:3])
-    assert [situation for situation in SITUATIONS if not seen[situation]] == [], "stories without them prove little"
+    assert [situation for situation in SITUATIONS if not seen[situation]] == [], (
+        "stories without them prove little"
+    )
 
 
 MUTANTS = {
@@ -323,7 +367,9 @@ def test_the_stories_find_what_is_wrong(dsn: str, mutant: tuple[str, str, str]) 
     file, old, new = mutant
     text = (shipped("sql") / "functions" / file).read_text(encoding="utf-8")
     assert text.count(old) == 1, f"{file} no longer holds {old!r}"
-    with closing(psycopg.connect(dsn, autocommit=True, options=f"-c search_path={SCHEMA}")) as connection:
+    with closing(
+        psycopg.connect(dsn, autocommit=True, options=f"-c search_path={SCHEMA}")
+    ) as connection:
         connection.execute(text.replace(old, new).encode())
     with pytest.raises(AssertionError):
         tell_stories(dsn, 200, Phase.generate)

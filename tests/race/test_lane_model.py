@@ -25,14 +25,22 @@ EQUALS = (0, 0)
 DESIGN = {
     "with a crash and a retry": Scope(THREE_JOBS, faults=Faults(crashes=1, failures=1)),
     "with a worker that is taken for dead and lives": Scope(THREE_JOBS, faults=Faults(expiries=1)),
-    "with one fault of each kind": Scope(TWO_JOBS, faults=Faults(crashes=1, expiries=1, failures=1)),
-    "with a job that only one worker serves, and a crash": Scope(THREE_JOBS, unserved=1, faults=Faults(crashes=1)),
+    "with one fault of each kind": Scope(
+        TWO_JOBS, faults=Faults(crashes=1, expiries=1, failures=1)
+    ),
+    "with a job that only one worker serves, and a crash": Scope(
+        THREE_JOBS, unserved=1, faults=Faults(crashes=1)
+    ),
     "with a user who replaces jobs": Scope(TWO_JOBS, faults=Faults(replaces=2)),
-    "with a user who replaces a job, and a retry": Scope(TWO_JOBS, faults=Faults(replaces=1, failures=1)),
+    "with a user who replaces a job, and a retry": Scope(
+        TWO_JOBS, faults=Faults(replaces=1, failures=1)
+    ),
     "with a user who replaces a job that only one worker serves, and a crash": Scope(
         TWO_JOBS, unserved=0, faults=Faults(replaces=1, crashes=1)
     ),
-    "with a job that only one worker serves, and a retry": Scope(THREE_JOBS, unserved=1, faults=Faults(failures=1)),
+    "with a job that only one worker serves, and a retry": Scope(
+        THREE_JOBS, unserved=1, faults=Faults(failures=1)
+    ),
 }
 
 
@@ -58,7 +66,9 @@ REFUTATIONS = {
     "retry gives the lane up": Refutation(OVERTAKEN, TWO_JOBS, Faults(failures=1)),
     "the youngest job is the head": Refutation(DISORDER, EQUALS),
     "a lost lane counts as won": Refutation(OVERLAP, TWO_JOBS),
-    "a reservation is won before its job is due": Refutation(OVERTAKEN, TWO_JOBS, Faults(failures=1)),
+    "a reservation is won before its job is due": Refutation(
+        OVERTAKEN, TWO_JOBS, Faults(failures=1)
+    ),
     "a lane goes without a token": Refutation(STUCK, TWO_JOBS, Faults(replaces=1)),
     "nobody looks again": Refutation(STUCK, TWO_JOBS, Faults(replaces=1)),
     "a locked job is overtaken": Refutation(DISORDER, EQUALS, Faults(replaces=1)),

@@ -35,7 +35,9 @@ class Scene:
         self.other.retry(*self.running["again"])
         for kind in KINDS:
             for step in ("finish", "retry", "put_back", "leave", "rescue"):
-                self.defer(kind, f"{step} {kind}", key=f"behind {step} {kind}")  # behind one that runs
+                self.defer(
+                    kind, f"{step} {kind}", key=f"behind {step} {kind}"
+                )  # behind one that runs
             for n in range(3):
                 self.defer(kind, f"idle {n} {kind}", key=f"idle {n} {kind}")
                 self.defer(kind, None, key=f"free {n} {kind}")
@@ -71,7 +73,9 @@ class Scene:
     def ids(self, kind: str, *statuses: str) -> list[int]:
         """Of jobs as everybody sees them, asked by the user's session: it may have locked the tables."""
         rows = self.user.run(
-            "SELECT id FROM jobs WHERE task = %s AND status::text = ANY (%s) ORDER BY id", kind, list(statuses)
+            "SELECT id FROM jobs WHERE task = %s AND status::text = ANY (%s) ORDER BY id",
+            kind,
+            list(statuses),
         )
         return [id for (id,) in rows]
 
@@ -89,7 +93,8 @@ class Scene:
 
 def unrelated(scene: Scene, jobs: list[Job]) -> set[int]:
     rows = scene.user.run(
-        "SELECT id FROM all_jobs WHERE id = ANY (%s) AND task = 'unrelated'", [job.id for job in jobs]
+        "SELECT id FROM all_jobs WHERE id = ANY (%s) AND task = 'unrelated'",
+        [job.id for job in jobs],
     )
     return {id for (id,) in rows}
 
@@ -99,26 +104,41 @@ def claim(scene: Scene) -> None:
     scene.other.hasten("2 hours")
     scene.other.claim(100)
     left = scene.ids("unrelated", "todo", "scheduled")
-    promise(len(before) >= 8 and left == [], f"all that can start starts: {left} are left of {before}")
+    promise(
+        len(before) >= 8 and left == [], f"all that can start starts: {left} are left of {before}"
+    )
 
 
 def claim_further(scene: Scene) -> None:
     free = scene.defer("unrelated", None, key="further")
-    promise([job.id for job in scene.other.claim_further(free - 1)] == [free], "free jobs that nobody has touched")
+    promise(
+        [job.id for job in scene.other.claim_further(free - 1)] == [free],
+        "free jobs that nobody has touched",
+    )
 
 
 def finish(scene: Scene) -> None:
     jobs = scene.running["finish"]
     done = scene.worker.finish(*jobs)
-    promise(unrelated(scene, jobs) <= set(done.accepted), "the end of what nobody has touched is accepted")
-    promise({*done.accepted, *done.busy} == {job.id for job in jobs}, "and nothing is taken for lost")
+    promise(
+        unrelated(scene, jobs) <= set(done.accepted),
+        "the end of what nobody has touched is accepted",
+    )
+    promise(
+        {*done.accepted, *done.busy} == {job.id for job in jobs}, "and nothing is taken for lost"
+    )
 
 
 def retry(scene: Scene) -> None:
     jobs = scene.running["retry"]
     accepted = scene.worker.retry(*jobs)
-    promise(unrelated(scene, jobs) <= set(accepted), "what nobody has touched waits for its next attempt")
-    promise({*accepted, *scene.worker.busy} == {job.id for job in jobs}, "and nothing is taken for lost")
+    promise(
+        unrelated(scene, jobs) <= set(accepted),
+        "what nobody has touched waits for its next attempt",
+    )
+    promise(
+        {*accepted, *scene.worker.busy} == {job.id for job in jobs}, "and nothing is taken for lost"
+    )
 
 
 def put_back(scene: Scene) -> None:
@@ -130,13 +150,19 @@ def put_back(scene: Scene) -> None:
 def rescue(scene: Scene) -> None:
     jobs = scene.running["rescue"]
     scene.worker.rescue("1 minute")
-    promise(not unrelated(scene, jobs) & set(scene.ids("unrelated", "doing")), "what nobody has touched is taken back")
+    promise(
+        not unrelated(scene, jobs) & set(scene.ids("unrelated", "doing")),
+        "what nobody has touched is taken back",
+    )
 
 
 def leave(scene: Scene) -> None:
     jobs = scene.running["leave"]
     scene.leaver.run("SELECT leave(%s)", scene.leaver.id)
-    promise(not unrelated(scene, jobs) & set(scene.ids("unrelated", "doing")), "what nobody has touched is given back")
+    promise(
+        not unrelated(scene, jobs) & set(scene.ids("unrelated", "doing")),
+        "what nobody has touched is given back",
+    )
 
 
 def beat(scene: Scene) -> None:
@@ -165,11 +191,25 @@ def keep_house(scene: Scene) -> None:
     scene.worker.run("SELECT prepare_history(2)")
     scene.worker.run("SELECT prune_history('1 day')")
     promise(
-        [operation for operation, _ in scene.stage.audited() if operation == "reconcile"] == [], "nothing was wrong"
+        [operation for operation, _ in scene.stage.audited() if operation == "reconcile"] == [],
+        "nothing was wrong",
     )
 
 
-CALLS = (ask, finish, retry, put_back, rescue, leave, beat, sleep, look, claim, claim_further, keep_house)
+CALLS = (
+    ask,
+    finish,
+    retry,
+    put_back,
+    rescue,
+    leave,
+    beat,
+    sleep,
+    look,
+    claim,
+    claim_further,
+    keep_house,
+)
 
 
 # ---------------------------------------------------------------- what a user does, and has not committed
@@ -195,13 +235,17 @@ def by_key(on_conflict: str) -> Callable[[Scene], None]:
     return do
 
 
-LANES: LiteralString = "FROM (SELECT DISTINCT lock FROM jobs WHERE task = 'touched' AND lock IS NOT NULL) AS lane"
+LANES: LiteralString = (
+    "FROM (SELECT DISTINCT lock FROM jobs WHERE task = 'touched' AND lock IS NOT NULL) AS lane"
+)
 ROWS = {
     "replace": by_key("replace"),
     "skip": by_key("skip"),
     "pause": each(f"SELECT pause_lane(lock, NULL, now() + interval '2 hours') {LANES}"),
     "resume": each(f"SELECT resume_lane(lock) {LANES}"),
-    "skip head": each("SELECT skip_head(lock) FROM lanes WHERE lock LIKE '%% touched' AND worker_id IS NULL"),
+    "skip head": each(
+        "SELECT skip_head(lock) FROM lanes WHERE lock LIKE '%% touched' AND worker_id IS NULL"
+    ),
     "cancel": each("SELECT cancel_job(id) FROM jobs WHERE task = 'touched' AND status <> 'doing'"),
     "abort": each("SELECT cancel_job(id, true) FROM jobs WHERE task = 'touched'"),
     "delete": each("SELECT delete_job(id) FROM all_jobs WHERE task = 'touched'"),
@@ -210,7 +254,9 @@ ROWS = {
     "rows of jobs": each("SELECT FROM jobs WHERE task = 'touched' FOR UPDATE"),
     "rows of lanes": each("SELECT FROM lanes WHERE lock LIKE '%% touched' FOR UPDATE"),
     "rows of the history": each("SELECT FROM finished_jobs FOR UPDATE"),
-    "rows of workers": each("SELECT FROM workers WHERE heartbeat_at > now() - interval '1 minute' FOR UPDATE"),
+    "rows of workers": each(
+        "SELECT FROM workers WHERE heartbeat_at > now() - interval '1 minute' FOR UPDATE"
+    ),
     "rows shared": each("SELECT FROM jobs WHERE task = 'touched' FOR KEY SHARE"),
     "a dump": each("LOCK TABLE jobs, lanes, workers, finished_jobs IN ACCESS SHARE MODE"),
     "a report": each("SELECT count(*) FROM all_jobs, lane_status, worker_status, queue_status"),
@@ -232,9 +278,15 @@ def test_no_call_waits_for_locked_rows(stage: Stage, kind: str, end: LiteralStri
 
 @pytest.mark.parametrize("table", ["jobs", "lanes", "workers", "finished_jobs"])
 @pytest.mark.parametrize(
-    "lock", [*(f"LOCK TABLE {{}} IN {mode} MODE" for mode in MODES), "ALTER TABLE {} ADD COLUMN colour text"]
+    "lock",
+    [
+        *(f"LOCK TABLE {{}} IN {mode} MODE" for mode in MODES),
+        "ALTER TABLE {} ADD COLUMN colour text",
+    ],
 )
-def test_a_call_that_meets_a_locked_table_changes_all_or_nothing(stage: Stage, lock: str, table: str) -> None:
+def test_a_call_that_meets_a_locked_table_changes_all_or_nothing(
+    stage: Stage, lock: str, table: str
+) -> None:
     scene = Scene(stage)
     scene.user.begin()
     scene.user.run(lock.format(table))
@@ -245,7 +297,9 @@ def test_a_call_that_meets_a_locked_table_changes_all_or_nothing(stage: Stage, l
             call(scene)
         except PromiseBroken as error:
             promise(isinstance(error.__cause__, LockNotAvailable), f"{error}")
-            promise(before == scene.everything(), f"{call.__name__} was refused, and changed something")
+            promise(
+                before == scene.everything(), f"{call.__name__} was refused, and changed something"
+            )
             refused.append(call)
     promise(refused != [], "a table that is locked is not passed over unseen")
     scene.user.rollback()

@@ -26,7 +26,10 @@ WAITS_FOR_JOBS = Mutation(
     "IF ",
 )
 GIVES_UP = Mutation(
-    "what is busy is not told apart", "hold_rest.sql", "    busy := ARRAY(", "    busy := '{}'; v_got := ARRAY("
+    "what is busy is not told apart",
+    "hold_rest.sql",
+    "    busy := ARRAY(",
+    "    busy := '{}'; v_got := ARRAY(",
 )
 
 
@@ -42,7 +45,9 @@ def story(*mutations: Mutation) -> Callable[[Callable[[Stage, End], None]], Call
     """As that of the harness, and for both ends of the transaction."""
 
     def tell(script: Callable[[Stage, End], None]) -> Callable[..., None]:
-        @pytest.mark.parametrize("mutation", [None, *mutations], ids=["as shipped", *(m.name for m in mutations)])
+        @pytest.mark.parametrize(
+            "mutation", [None, *mutations], ids=["as shipped", *(m.name for m in mutations)]
+        )
         @pytest.mark.parametrize("end", [commits, rolls_back])
         def test(stage: Stage, end: End, mutation: Mutation | None) -> None:
             if mutation is None:
@@ -97,7 +102,10 @@ def test_a_claim_beside_a_replace_takes_everything_else(stage: Stage, end: End) 
     [behind] = producer.defer("a")
     others = [id for lock in ("b", "c", None, None) for id in producer.defer(lock)]
     replace(user, "k")
-    promise(ids(one.claim(3)) == others[:3] and ids(two.claim()) == others[3:], "nothing else is held up")
+    promise(
+        ids(one.claim(3)) == others[:3] and ids(two.claim()) == others[3:],
+        "nothing else is held up",
+    )
     promise(one.claim() == [] and stage.doing() == others, "and nothing overtakes it in its lane")
     end(user)
     promise(ids(later(two).claim()) == [head], "now it can start")
@@ -112,7 +120,9 @@ def test_a_claim_beside_a_replace_takes_everything_else(stage: Stage, end: End) 
         "2000 + 0 * count(*) FILTER",
     )
 )
-def test_more_locked_heads_than_a_claim_looks_at_hide_no_lane_behind_them(stage: Stage, end: End) -> None:
+def test_more_locked_heads_than_a_claim_looks_at_hide_no_lane_behind_them(
+    stage: Stage, end: End
+) -> None:
     user, producer, worker = stage.session(), stage.session(), stage.worker()
     producer.run(
         "SELECT count(*) FROM defer_jobs(array_fill('t'::text, ARRAY[2500]), array_fill(jsonb '{}', ARRAY[2500]), "
@@ -149,7 +159,9 @@ def test_a_finish_does_not_wait_for_a_replace_of_the_next_job(stage: Stage, end:
     replace(user, "k")
     promise(worker.finish(running) == ([first], [], []), "it ends, and nothing is handed over")
     promise(stage.lanes() == {"a": "delayed"}, "the next one can be made no token")
-    promise(other.claim() == [] and other.next_wake() is not None, "workers know when to look again")
+    promise(
+        other.claim() == [] and other.next_wake() is not None, "workers know when to look again"
+    )
     end(user)
     promise(ids(later(other).claim()) == [second], "when it is free it starts")
     promise(stage.drain() == [second, third], "in order")
@@ -161,8 +173,18 @@ LOCKED_TOKEN = LOCKED_FREE.replace("IS NULL", "IS NOT NULL")
 
 
 @story(
-    Mutation("a locked free job ends each hand-over", "followers.sql", LOCKED_FREE, LOCKED_FREE.split("\n")[0]),
-    Mutation("a locked head ends each hand-over", "followers.sql", LOCKED_TOKEN, LOCKED_TOKEN.split("\n")[0]),
+    Mutation(
+        "a locked free job ends each hand-over",
+        "followers.sql",
+        LOCKED_FREE,
+        LOCKED_FREE.split("\n")[0],
+    ),
+    Mutation(
+        "a locked head ends each hand-over",
+        "followers.sql",
+        LOCKED_TOKEN,
+        LOCKED_TOKEN.split("\n")[0],
+    ),
 )
 def test_a_lane_does_not_give_way_to_jobs_that_a_user_has_locked(stage: Stage, end: End) -> None:
     user, producer, worker = stage.session(), stage.session(), stage.worker()
@@ -171,26 +193,49 @@ def test_a_lane_does_not_give_way_to_jobs_that_a_user_has_locked(stage: Stage, e
     [urgent], [alone] = producer.defer("b", 9), producer.defer(None, 9)
     user.begin()
     user.run("SELECT FROM jobs WHERE id = ANY (%s) FOR UPDATE", [urgent, alone])
-    promise(ids(worker.finish(running).following) == [second], "the next of the lane is handed over")
+    promise(
+        ids(worker.finish(running).following) == [second], "the next of the lane is handed over"
+    )
     end(user)
     promise(ids(later(worker).claim()) == [urgent, alone], "what was locked starts when it is free")
     promise(stage.drain() == [urgent, alone, second], f"and {first} is over")
 
 
 @story(
-    Mutation("a look waits", "release_lanes.sql", "asleep AND touched AND NOT take_job(id) AS busy", "false AS busy"),
-    Mutation("each look wakes all", "release_lanes.sql", "WHERE delayed.since IS NULL OR delayed.since = v_now;", ";"),
-    Mutation("who sleeps is not told that he is to look", "release_lanes.sql", " OR delayed.since = v_now;", ";"),
+    Mutation(
+        "a look waits",
+        "release_lanes.sql",
+        "asleep AND touched AND NOT take_job(id) AS busy",
+        "false AS busy",
+    ),
+    Mutation(
+        "each look wakes all",
+        "release_lanes.sql",
+        "WHERE delayed.since IS NULL OR delayed.since = v_now;",
+        ";",
+    ),
+    Mutation(
+        "who sleeps is not told that he is to look",
+        "release_lanes.sql",
+        " OR delayed.since = v_now;",
+        ";",
+    ),
     Mutation(
         "the looks stay as frequent",
         "look_again.sql",
         "greatest(clock() - p_since, interval '20 ms')",
         "interval '20 ms'",
     ),
-    Mutation("the looks become too rare", "look_again.sql", ", interval '1 s')", ", interval '1 day')"),
-    Mutation("the reconciler meddles", "lane_sleeps.sql", "WHEN lane.look_at IS NOT NULL THEN false", ""),
+    Mutation(
+        "the looks become too rare", "look_again.sql", ", interval '1 s')", ", interval '1 day')"
+    ),
+    Mutation(
+        "the reconciler meddles", "lane_sleeps.sql", "WHEN lane.look_at IS NOT NULL THEN false", ""
+    ),
 )
-def test_a_delayed_lane_is_looked_at_less_and_less_often_and_goes_on_in_the_end(stage: Stage, end: End) -> None:
+def test_a_delayed_lane_is_looked_at_less_and_less_often_and_goes_on_in_the_end(
+    stage: Stage, end: End
+) -> None:
     user, producer, worker, other = stage.session(), stage.session(), stage.worker(), stage.worker()
     producer.defer("a")
     running = worker.claim_one()
@@ -208,7 +253,10 @@ def test_a_delayed_lane_is_looked_at_less_and_less_often_and_goes_on_in_the_end(
             promise(other.claim() == [], "it is still locked")
             naps.append((next_look(stage) - then).total_seconds())
     promise(heard == [], f"nobody is told again: {heard}")
-    promise(naps == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1, 1], f"twice as long each time, up to a second: {naps}")
+    promise(
+        naps == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1, 1],
+        f"twice as long each time, up to a second: {naps}",
+    )
     other.reconcile()
     promise(stage.audited() == [], "nothing is wrong with it")
     end(user)
@@ -220,23 +268,43 @@ def test_a_delayed_lane_is_looked_at_less_and_less_often_and_goes_on_in_the_end(
     Mutation("it is not looked at again", "settle_lane.sql", "SET look_at = look_again(since)", "SET look_at = NULL"),
     Mutation("it is looked at for ever", "settle_lane.sql", "SET look_at = NULL", "SET since = since"),
 )  # fmt: skip
-def test_a_pause_ends_in_time_although_the_retry_that_goes_next_is_being_replaced(stage: Stage, end: End) -> None:
-    user, producer, worker, other = stage.session(), stage.session(), stage.worker(), stage.worker("elsewhere")
+def test_a_pause_ends_in_time_although_the_retry_that_goes_next_is_being_replaced(
+    stage: Stage, end: End
+) -> None:
+    user, producer, worker, other = (
+        stage.session(),
+        stage.session(),
+        stage.worker(),
+        stage.worker("elsewhere"),
+    )
     [(first, _)] = enqueue(producer, "k", lock="a")
     worker.retry(worker.claim_one())
     producer.pause("a", until="1 second")
-    promise(worker.claim() == [] and stage.statuses() == {first: "blocked"}, "it is put behind the pause")
+    promise(
+        worker.claim() == [] and stage.statuses() == {first: "blocked"},
+        "it is put behind the pause",
+    )
     replace(user, "k")
     worker.hasten("2 seconds")
-    promise(worker.claim() == [] and stage.lanes() == {"a": "retrying"}, "the pause is over, and nobody waits")
+    promise(
+        worker.claim() == [] and stage.lanes() == {"a": "retrying"},
+        "the pause is over, and nobody waits",
+    )
     end(user)
-    promise(later(other).claim() == [] and stage.statuses() == {first: "todo"}, "it is a token again")
+    promise(
+        later(other).claim() == [] and stage.statuses() == {first: "todo"}, "it is a token again"
+    )
     promise(other.next_wake() is None, "and nothing is left to look at")
     promise(ids(worker.claim()) == [first], "it starts")
 
 
 @story(
-    Mutation("a claim waits for a retry that is being replaced", "take_job.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE")
+    Mutation(
+        "a claim waits for a retry that is being replaced",
+        "take_job.sql",
+        "FOR UPDATE SKIP LOCKED",
+        "FOR UPDATE",
+    )
 )
 def test_a_claim_beside_a_replace_of_a_retry_takes_everything_else(stage: Stage, end: End) -> None:
     user, producer, worker = stage.session(), stage.session(), stage.worker()
@@ -244,13 +312,20 @@ def test_a_claim_beside_a_replace_of_a_retry_takes_everything_else(stage: Stage,
     worker.retry(worker.claim_one())
     [other] = producer.defer("b")
     replace(user, "k")
-    promise(ids(worker.claim()) == [other] and stage.lanes()["a"] == "retrying", "nothing overtakes the retry")
+    promise(
+        ids(worker.claim()) == [other] and stage.lanes()["a"] == "retrying",
+        "nothing overtakes the retry",
+    )
     end(user)
     promise(ids(worker.claim()) == [first], "now it starts")
 
 
-@story(Mutation("a claim waits for what is due", "promote.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"))
-def test_a_claim_beside_a_replace_of_a_scheduled_job_that_is_due_takes_everything_else(stage: Stage, end: End) -> None:
+@story(
+    Mutation("a claim waits for what is due", "promote.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE")
+)
+def test_a_claim_beside_a_replace_of_a_scheduled_job_that_is_due_takes_everything_else(
+    stage: Stage, end: End
+) -> None:
     user, producer, worker = stage.session(), stage.session(), stage.worker()
     [(first, _)] = enqueue(producer, "k", lock="a", delay="1 second")
     [other] = producer.defer("b")
@@ -272,14 +347,21 @@ def test_a_finish_beside_a_pause_reports_everything_else(stage: Stage, end: End)
     begin_and(user, user.pause, "a")
     first, *others = deferred
     promise(
-        worker.finish(*running) == (others, [], [first]), "its own end is to be reported again, and nothing is lost"
+        worker.finish(*running) == (others, [], [first]),
+        "its own end is to be reported again, and nothing is lost",
     )
-    promise(worker.finish(running[0]) == ([], [], [first]) and stage.doing() == [first], "again and again")
+    promise(
+        worker.finish(running[0]) == ([], [], [first]) and stage.doing() == [first],
+        "again and again",
+    )
     end(user)
     done = worker.finish(running[0])
     is_paused = stage.lanes() == {"a": "paused"}
     promise(done.accepted == [first] and done.busy == [], "in the end it is accepted")
-    promise(is_paused if end is commits else ids(done.following) == [second], "and what the person said holds")
+    promise(
+        is_paused if end is commits else ids(done.following) == [second],
+        "and what the person said holds",
+    )
 
 
 @story(WAITS_FOR_JOBS, GIVES_UP)
@@ -296,14 +378,22 @@ def test_a_finish_beside_an_abort_reports_everything_else(stage: Stage, end: End
 @story(
     WAITS_FOR_LANES,
     GIVES_UP,
-    Mutation("a busy job is tried again all the same", "without.sql", "CASE WHEN id <> ALL (p_busy) THEN id END", "id"),
+    Mutation(
+        "a busy job is tried again all the same",
+        "without.sql",
+        "CASE WHEN id <> ALL (p_busy) THEN id END",
+        "id",
+    ),
 )
 def test_a_retry_beside_a_pause_takes_back_everything_else(stage: Stage, end: End) -> None:
     user, producer, worker = stage.session(), stage.session(), stage.worker()
     first, *others = (id for lock in ("a", "b") for id in producer.defer(lock))
     running = worker.claim()
     begin_and(user, user.pause, "a")
-    promise(worker.retry(*running) == others and stage.doing() == [first], "the other waits for its next attempt")
+    promise(
+        worker.retry(*running) == others and stage.doing() == [first],
+        "the other waits for its next attempt",
+    )
     promise(worker.busy == [first], "and this one is ours still")
     end(user)
     promise(worker.retry(running[0]) == [first] and worker.busy == [], "in the end it is accepted")
@@ -316,7 +406,9 @@ def test_what_a_pause_keeps_from_being_put_back_is_put_back_later(stage: Stage, 
     running = worker.claim()
     begin_and(user, user.pause, "a")
     promise(
-        worker.put_back(*running) == [first] and stage.statuses() == {first: "doing", other: "todo"}, "only that one"
+        worker.put_back(*running) == [first]
+        and stage.statuses() == {first: "doing", other: "todo"},
+        "only that one",
     )
     end(user)
     promise(worker.put_back(running[0]) == [] and stage.doing() == [], "in the end it is put back")
@@ -324,12 +416,19 @@ def test_what_a_pause_keeps_from_being_put_back_is_put_back_later(stage: Stage, 
 
 @story(WAITS_FOR_LANES)
 def test_a_rescue_beside_a_pause_takes_back_everything_else(stage: Stage, end: End) -> None:
-    user, producer, dead, rescuer = stage.session(), stage.session(), stage.worker(), stage.session()
+    user, producer, dead, rescuer = (
+        stage.session(),
+        stage.session(),
+        stage.worker(),
+        stage.session(),
+    )
     first, other = (id for lock in ("a", "b") for id in producer.defer(lock))
     dead.claim()
     stage.forget(dead)
     begin_and(user, user.pause, "a")
-    promise(rescuer.rescue() == [other] and rescuer.rescue() == [], "what is left is left for later")
+    promise(
+        rescuer.rescue() == [other] and rescuer.rescue() == [], "what is left is left for later"
+    )
     end(user)
     promise(rescuer.rescue() == [first], "and is rescued then")
 
@@ -343,7 +442,12 @@ def test_a_rescue_beside_a_pause_takes_back_everything_else(stage: Stage, end: E
     )
 )
 def test_a_rescue_beside_an_abort_takes_back_everything_else(stage: Stage, end: End) -> None:
-    user, producer, dead, rescuer = stage.session(), stage.session(), stage.worker(), stage.session()
+    user, producer, dead, rescuer = (
+        stage.session(),
+        stage.session(),
+        stage.worker(),
+        stage.session(),
+    )
     first, other = (id for _ in range(2) for id in producer.defer(None))
     dead.claim()
     stage.forget(dead)
@@ -396,7 +500,9 @@ def test_a_worker_whose_row_somebody_has_locked_lives_and_can_leave(stage: Stage
     stage.silence(worker)
     begin_and(user, user.run, "SELECT FROM workers WHERE id = %s FOR UPDATE", worker.id)
     promise(worker.run("SELECT heartbeat(%s)", worker.id) == [(True,)], "it lives")
-    promise(other.rescue("1 minute") == [] and stage.doing() == [first], "and so it seems to others")
+    promise(
+        other.rescue("1 minute") == [] and stage.doing() == [first], "and so it seems to others"
+    )
     promise(not worker.set_awake(False), "it must not sleep: nobody would wake it")
     promise(worker.run("SELECT leave(%s)", worker.id) == [(1,)], "it gives back what it has")
     promise(ids(other.claim()) == [first], "at once")
@@ -407,7 +513,9 @@ def test_a_worker_whose_row_somebody_has_locked_lives_and_can_leave(stage: Stage
     Mutation("the net waits for a lane", "wake_lane.sql", "IF NOT pg_try_advisory_xact_lock(lane_key(p_lock))", "IF false"),
     Mutation("the net waits for its row", "wake_lane.sql", "IF NOT FOUND AND EXISTS", "IF false AND EXISTS"),
 )  # fmt: skip
-def test_the_reconciler_leaves_lanes_at_which_a_person_is_at_work_for_the_next_time(stage: Stage, end: End) -> None:
+def test_the_reconciler_leaves_lanes_at_which_a_person_is_at_work_for_the_next_time(
+    stage: Stage, end: End
+) -> None:
     person, user, producer = stage.session(), stage.session(), stage.session()
     for lock in ("a", "b", "c"):
         producer.defer(lock)
@@ -421,24 +529,43 @@ def test_the_reconciler_leaves_lanes_at_which_a_person_is_at_work_for_the_next_t
     end(person)
     producer.reconcile()
     found = sorted(lock for operation, lock in stage.audited() if operation == "reconcile")
-    promise(found == ["b", "c"] if end is commits else found == ["a", "b", "c"], f"now these too: {found}")
+    promise(
+        found == ["b", "c"] if end is commits else found == ["a", "b", "c"],
+        f"now these too: {found}",
+    )
 
 
-@story(Mutation("of several it is known of none", "lockers.sql", "    RETURN QUERY", "    RETURN; RETURN QUERY"))
-def test_whoever_asks_is_told_of_all_transactions_that_rely_on_a_job(stage: Stage, end: End) -> None:
+@story(
+    Mutation(
+        "of several it is known of none",
+        "lockers.sql",
+        "    RETURN QUERY",
+        "    RETURN; RETURN QUERY",
+    )
+)
+def test_whoever_asks_is_told_of_all_transactions_that_rely_on_a_job(
+    stage: Stage, end: End
+) -> None:
     one, other, producer = stage.session(), stage.session(), stage.session()
     [(job, _)] = enqueue(producer, "k")
     [unrelated] = producer.defer(None)
     for user in (one, other):
         user.begin()
         enqueue(user, "k", on_conflict="skip")
-    found = producer.run("SELECT detail FROM explain(%s) WHERE reason = 'busy' ORDER BY detail", job)
-    named = sorted(pid for pid in (one.pid, other.pid) for (detail,) in found if f"process {pid} of" in detail)
+    found = producer.run(
+        "SELECT detail FROM explain(%s) WHERE reason = 'busy' ORDER BY detail", job
+    )
+    named = sorted(
+        pid for pid in (one.pid, other.pid) for (detail,) in found if f"process {pid} of" in detail
+    )
     promise(named == sorted([one.pid, other.pid]) and len(found) == 2, f"both are named: {found}")
     promise("busy" not in producer.reasons(unrelated), "of another job they are not said")
     end(one)
     found = producer.run("SELECT detail FROM explain(%s) WHERE reason = 'busy'", job)
-    promise(len(found) == 1 and f"process {other.pid} of" in found[0][0], f"then the one that is left: {found}")
+    promise(
+        len(found) == 1 and f"process {other.pid} of" in found[0][0],
+        f"then the one that is left: {found}",
+    )
     end(other)
     promise("busy" not in producer.reasons(job), "and then nobody")
 
@@ -450,8 +577,18 @@ def test_whoever_asks_is_told_of_all_transactions_that_rely_on_a_job(stage: Stag
         "RETURN QUERY SELECT * FROM explain_busy(p_id);\n    v_found",
         "v_found",
     ),
-    Mutation("nor of those in front", "explain_lane.sql", "RETURN QUERY SELECT * FROM explain_busy(v_first.id);", ""),
-    Mutation("nor of those that are over", "explain_lane.sql", "IF v_lane.look_at > clock() THEN", "IF false THEN"),
+    Mutation(
+        "nor of those in front",
+        "explain_lane.sql",
+        "RETURN QUERY SELECT * FROM explain_busy(v_first.id);",
+        "",
+    ),
+    Mutation(
+        "nor of those that are over",
+        "explain_lane.sql",
+        "IF v_lane.look_at > clock() THEN",
+        "IF false THEN",
+    ),
 )
 def test_explain_names_the_transaction_that_is_in_the_way(stage: Stage, end: End) -> None:
     user, producer, worker = stage.session(), stage.session(), stage.worker()
@@ -464,10 +601,15 @@ def test_explain_names_the_transaction_that_is_in_the_way(stage: Stage, end: End
     worker.finish(running)
     found = producer.run("SELECT detail FROM explain(%s) WHERE reason = 'busy'", second)
     promise(len(found) == 1 and f"process {user.pid} " in found[0][0], f"because of whom: {found}")
-    promise("busy" in producer.reasons(third), f"nor can what is behind it: {producer.reasons(third)}")
+    promise(
+        "busy" in producer.reasons(third), f"nor can what is behind it: {producer.reasons(third)}"
+    )
     worker.run("UPDATE lanes SET look_at = '2040-01-01'")
     end(user)
     promise(producer.reasons(second) == ["lane delayed"], "workers have not looked again yet")
     producer.run("UPDATE lanes SET look_at = now()")
-    promise(producer.reasons(second) == ["ready"] and ids(later(worker).claim()) == [second], "now they do")
+    promise(
+        producer.reasons(second) == ["ready"] and ids(later(worker).claim()) == [second],
+        "now they do",
+    )
     promise(free in stage.doing(), "nothing else was held up")

@@ -20,7 +20,9 @@ UNFENCED = Mutation(
 CANCEL_TAKES_NO_LANE = Mutation(
     "cancel does not take the lane", "cancel_job.sql", "PERFORM take_lane(v_lock);", "NULL;"
 )
-TAKEN_UNLOCKED = Mutation("a lane is taken without its row's lock", "take_lane.sql", " FOR UPDATE;", ";")
+TAKEN_UNLOCKED = Mutation(
+    "a lane is taken without its row's lock", "take_lane.sql", " FOR UPDATE;", ";"
+)
 TAKEN_UNANNOUNCED = Mutation(
     "claims are not told that a lane is being taken",
     "take_lane.sql",
@@ -29,9 +31,14 @@ TAKEN_UNANNOUNCED = Mutation(
     beneath=True,
 )
 FINISH_LOCKS_NOTHING = Mutation(
-    "finish does not lock the lane row", "hold_lanes.sql", "\n            FOR UPDATE SKIP LOCKED", ""
+    "finish does not lock the lane row",
+    "hold_lanes.sql",
+    "\n            FOR UPDATE SKIP LOCKED",
+    "",
 )
-NO_TOKEN = Mutation("the head is made no token", "release_lanes.sql", "AND jobs.status = 'blocked'", "AND false")
+NO_TOKEN = Mutation(
+    "the head is made no token", "release_lanes.sql", "AND jobs.status = 'blocked'", "AND false"
+)
 
 
 # ---------------------------------------------------------------- cancel
@@ -51,7 +58,10 @@ def test_a_cancelled_token_leaves_its_place_to_a_sibling(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     token, sibling, last = producer.defer("a", 0, 0, 0)
     promise(producer.cancel(token) == "cancelled", "it waits")
-    promise(stage.lanes() == {} and stage.statuses() == {sibling: "todo", last: "blocked"}, "the next is the token")
+    promise(
+        stage.lanes() == {} and stage.statuses() == {sibling: "todo", last: "blocked"},
+        "the next is the token",
+    )
     promise(ids(worker.claim()) == [sibling], "it is found")
     promise(producer.cancel(sibling) == "doing", "too late")
     promise(stage.drain() == [sibling, last], "in order")
@@ -106,7 +116,10 @@ def test_a_cancel_waits_for_a_finish_that_has_looked_for_the_next_job(stage: Sta
     worker.start_until("start_jobs", worker.finish, running)
     operator.start(operator.cancel, second)
     accepted, following, _ = worker.resume()
-    promise(accepted == [first] and ids(following) == [second], "it has the lane, and knows its next job")
+    promise(
+        accepted == [first] and ids(following) == [second],
+        "it has the lane, and knows its next job",
+    )
     promise(operator.result() == "doing", "too late")
     promise(stage.drain() == [second, third], "in order")
 
@@ -144,7 +157,10 @@ def test_a_lane_does_not_wait_for_a_retry_that_was_cancelled(stage: Stage) -> No
 
 @story(
     Mutation(
-        "delete looks at nothing", "delete_job.sql", "PERFORM cancel_job(p_id);", "DELETE FROM jobs WHERE id = p_id;"
+        "delete looks at nothing",
+        "delete_job.sql",
+        "PERFORM cancel_job(p_id);",
+        "DELETE FROM jobs WHERE id = p_id;",
     ),
     Mutation("delete leaves what is waiting", "delete_job.sql", "PERFORM cancel_job(p_id);", ""),
 )
@@ -169,7 +185,12 @@ def test_a_job_can_be_deleted_whatever_its_status_except_while_it_is_done(stage:
 
 
 @story(
-    Mutation("the reserved job is not cancelled", "cancel_waiting.sql", "v_lane.job_id || ARRAY(", "ARRAY("),
+    Mutation(
+        "the reserved job is not cancelled",
+        "cancel_waiting.sql",
+        "v_lane.job_id || ARRAY(",
+        "ARRAY(",
+    ),
     Mutation(
         "the lane stays reserved for a cancelled job",
         "cancel_waiting.sql",
@@ -183,7 +204,10 @@ def test_cancel_waiting_leaves_what_runs_and_what_comes_later(stage: Stage) -> N
     running = worker.claim_one()
     producer.begin()
     [late] = producer.defer("a")
-    promise(operator.cancel_waiting("a") == 2 and stage.statuses() == {first: "doing"}, "all that waits is cancelled")
+    promise(
+        operator.cancel_waiting("a") == 2 and stage.statuses() == {first: "doing"},
+        "all that waits is cancelled",
+    )
     producer.commit()
     worker.retry(running, delay="1 hour")
     promise(operator.cancel_waiting("a") == 2 and stage.statuses() == {}, f"the retry, and {late}")
@@ -191,8 +215,17 @@ def test_cancel_waiting_leaves_what_runs_and_what_comes_later(stage: Stage) -> N
     promise(ids(worker.claim()) == [last], "the lane is free")
 
 
-@story(Mutation("cancel ends a job whose lane it has not taken", "cancel_job.sql", "bury(v_ids,", "bury(ARRAY[p_id],"))
-def test_a_failed_job_cannot_be_cancelled_in_the_moment_in_which_it_is_brought_back(stage: Stage) -> None:
+@story(
+    Mutation(
+        "cancel ends a job whose lane it has not taken",
+        "cancel_job.sql",
+        "bury(v_ids,",
+        "bury(ARRAY[p_id],",
+    )
+)
+def test_a_failed_job_cannot_be_cancelled_in_the_moment_in_which_it_is_brought_back(
+    stage: Stage,
+) -> None:
     producer, one, two, worker = stage.session(), stage.session(), stage.session(), stage.worker()
     [first] = producer.defer("a", on_failure="halt")
     worker.finish(worker.claim_one(), status="failed")
@@ -210,9 +243,16 @@ def test_a_failed_job_cannot_be_cancelled_in_the_moment_in_which_it_is_brought_b
         "v_lock FROM all_jobs WHERE",
     )
 )
-def test_a_new_day_of_the_history_is_prepared_while_somebody_deletes_a_job_of_it(stage: Stage) -> None:
+def test_a_new_day_of_the_history_is_prepared_while_somebody_deletes_a_job_of_it(
+    stage: Stage,
+) -> None:
     """As by hand: writers are shut out of the whole, then also readers out of the default partition."""
-    producer, worker, operator, upkeep = stage.session(), stage.worker(), stage.session(), stage.session()
+    producer, worker, operator, upkeep = (
+        stage.session(),
+        stage.worker(),
+        stage.session(),
+        stage.session(),
+    )
     [first] = producer.defer("a")
     worker.finish(worker.claim_one())
     upkeep.begin()
@@ -270,7 +310,10 @@ def test_a_finish_leaves_alone_a_paused_lane_that_another_worker_has_by_now(stag
     other.commit()
     promise(worker.result() == ([kept], [], []), f"{taken} belongs to the other one")
     promise(stage.lanes() == {"a": "held"} and stage.doing() == [taken], "and so does its lane")
-    promise(other.finish(again).accepted == [taken] and stage.lanes() == {"a": "paused"}, "now the pause takes effect")
+    promise(
+        other.finish(again).accepted == [taken] and stage.lanes() == {"a": "paused"},
+        "now the pause takes effect",
+    )
 
 
 @story(TAKEN_UNANNOUNCED)
@@ -297,12 +340,19 @@ def test_a_claim_does_not_wait_for_a_pause_that_has_not_committed(stage: Stage) 
     )
 )
 def test_a_pause_between_the_look_and_the_win_of_a_claim_keeps_it_out(stage: Stage) -> None:
-    producer, slow, quick, operator = stage.session(), stage.worker(), stage.worker(), stage.session()
+    producer, slow, quick, operator = (
+        stage.session(),
+        stage.worker(),
+        stage.worker(),
+        stage.session(),
+    )
     [retried], [fresh] = producer.defer("a"), producer.defer("b")
     quick.retry(quick.claim_one())
     slow.start_until("win_lanes", slow.claim)
     promise(operator.pause("a") and operator.pause("b"), "both were free to start")
-    promise(slow.resume() == [] and stage.lanes() == {"a": "paused", "b": "paused"}, "nothing starts")
+    promise(
+        slow.resume() == [] and stage.lanes() == {"a": "paused", "b": "paused"}, "nothing starts"
+    )
     promise(operator.resume_lane("a") and operator.resume_lane("b"), "both were paused")
     promise(stage.drain() == [retried, fresh], "nothing is lost")
 
@@ -324,9 +374,15 @@ def test_resume_makes_a_token_of_what_waited_in_a_paused_lane(stage: Stage) -> N
     fresh, later = producer.defer("fresh", 0, 0)
     worker.retry(worker.claim_one())
     promise(producer.pause("retried") and producer.pause("fresh"), "nobody runs")
-    promise(worker.claim() == [] and worker.next_wake() is None, "nothing starts, and workers may sleep")
+    promise(
+        worker.claim() == [] and worker.next_wake() is None, "nothing starts, and workers may sleep"
+    )
     promise(set(stage.statuses().values()) == {"blocked"}, "no job is a token")
-    promise(not producer.pause("fresh") and stage.audited() == [("pause", "retried"), ("pause", "fresh")], "audited")
+    promise(
+        not producer.pause("fresh")
+        and stage.audited() == [("pause", "retried"), ("pause", "fresh")],
+        "audited",
+    )
     promise(producer.resume_lane("retried") and producer.resume_lane("fresh"), "both were paused")
     promise(ids(worker.claim()) == [retried, fresh], "the heads")
     promise(stage.drain() == [retried, behind, fresh, later], "in order")
@@ -342,7 +398,10 @@ def test_a_pause_that_is_over_is_ended_by_one_of_two_claims(stage: Stage) -> Non
     producer, one, two = stage.session(), stage.worker(), stage.worker()
     first, second = producer.defer("a", 0, 0)
     producer.pause("a", until="1 hour")
-    promise(one.claim() == [] and one.next_wake() is not None, "until then nothing starts, and workers know when")
+    promise(
+        one.claim() == [] and one.next_wake() is not None,
+        "until then nothing starts, and workers know when",
+    )
     one.hasten("2 hours")
     two.hasten("2 hours")
     one.begin()
@@ -358,7 +417,12 @@ def test_a_pause_that_is_over_is_ended_by_one_of_two_claims(stage: Stage) -> Non
 
 @story(
     Mutation("a failure halts no lane", "finish.sql", "OR v_done.halts IS NOT NULL THEN", "THEN"),
-    Mutation("any end halts the lane", "finish.sql", "b.status = 'failed' AND b.on_failure", "b.on_failure"),
+    Mutation(
+        "any end halts the lane",
+        "finish.sql",
+        "b.status = 'failed' AND b.on_failure",
+        "b.on_failure",
+    ),
     Mutation("every failure halts the lane", "finish.sql", " AND b.on_failure = 'halt'", ""),
 )
 def test_a_lane_halts_when_a_job_has_failed_whose_policy_says_so(stage: Stage) -> None:
@@ -376,7 +440,12 @@ def test_a_lane_halts_when_a_job_has_failed_whose_policy_says_so(stage: Stage) -
 
 @story(
     Mutation("skip leaves the lane halted", "skip_head.sql", "PERFORM unstop_lane(p_lock);", ""),
-    Mutation("skip cancels what waits behind the failed job", "skip_head.sql", "v_lane.stopped = 'halted'", "false"),
+    Mutation(
+        "skip cancels what waits behind the failed job",
+        "skip_head.sql",
+        "v_lane.stopped = 'halted'",
+        "false",
+    ),
 )
 def test_skipping_the_job_that_halted_a_lane_lets_the_others_go_on(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -388,7 +457,12 @@ def test_skipping_the_job_that_halted_a_lane_lets_the_others_go_on(stage: Stage)
 
 @story(
     Mutation("the failed job is not brought back", "retry_head.sql", "PERFORM revive(v_id);", ""),
-    Mutation("the failed job has no precedence", "retry_head.sql", "unstop_lane(p_lock, v_id)", "unstop_lane(p_lock)"),
+    Mutation(
+        "the failed job has no precedence",
+        "retry_head.sql",
+        "unstop_lane(p_lock, v_id)",
+        "unstop_lane(p_lock)",
+    ),
     Mutation(
         "a retry waits until it is due",
         "retry_head.sql",
@@ -406,9 +480,15 @@ def test_the_head_can_be_tried_again_at_once_and_goes_first(stage: Stage) -> Non
     running = worker.claim_one()
     promise(running.id == first and running.attempts == 2, "its second attempt")
     worker.retry(running, delay="1 hour")
-    promise(worker.claim() == [] and producer.retry_head("a") == first, "it need not wait until it is due")
+    promise(
+        worker.claim() == [] and producer.retry_head("a") == first,
+        "it need not wait until it is due",
+    )
     running = worker.claim_one()
-    promise(running.id == first and ids(worker.finish(running).following) == [better], "then the lane goes on")
+    promise(
+        running.id == first and ids(worker.finish(running).following) == [better],
+        "then the lane goes on",
+    )
     promise(producer.retry_head("a") is None, "this lane waits for no job")
 
 
@@ -425,7 +505,10 @@ def test_a_halted_lane_whose_failed_job_was_deleted_can_still_go_on(stage: Stage
     first, second = producer.defer("a", 0, 0, on_failure="halt")
     worker.finish(worker.claim_one(), status="failed")
     promise(producer.delete(first), "it is over")
-    promise(producer.retry_head("a") is None and stage.lanes() == {"a": "halted"}, "there is nothing to try again")
+    promise(
+        producer.retry_head("a") is None and stage.lanes() == {"a": "halted"},
+        "there is nothing to try again",
+    )
     promise(producer.resume_lane("a") and stage.drain() == [second], "the others go on")
 
 
@@ -445,7 +528,9 @@ def test_two_operators_who_skip_the_head_at_once_skip_two_jobs(stage: Stage) -> 
 
 @story(Mutation("nobody asks whether the lane is halted still", "retry_job.sql",
                 "(take_lane(v_lock)).failed_job_id = p_id", "true"))  # fmt: skip
-def test_a_job_is_tried_again_also_when_somebody_has_just_resumed_the_lane_that_it_halted(stage: Stage) -> None:
+def test_a_job_is_tried_again_also_when_somebody_has_just_resumed_the_lane_that_it_halted(
+    stage: Stage,
+) -> None:
     producer, one, two, worker = stage.session(), stage.session(), stage.session(), stage.worker()
     first, second = producer.defer("a", 0, 0, on_failure="halt")
     worker.finish(worker.claim_one(), status="failed")
@@ -457,7 +542,9 @@ def test_a_job_is_tried_again_also_when_somebody_has_just_resumed_the_lane_that_
 
 @story(Mutation("retry head does not take the lane", "retry_head.sql", "take_lane(p_lock)",
                 "(SELECT l FROM lanes AS l WHERE l.lock = p_lock)"))  # fmt: skip
-def test_of_two_operators_one_skips_what_the_other_wants_to_retry_and_both_know(stage: Stage) -> None:
+def test_of_two_operators_one_skips_what_the_other_wants_to_retry_and_both_know(
+    stage: Stage,
+) -> None:
     producer, one, two, worker = stage.session(), stage.session(), stage.session(), stage.worker()
     first, second = producer.defer("a", 0, 0, on_failure="halt")
     worker.finish(worker.claim_one(), status="failed")
@@ -466,7 +553,10 @@ def test_of_two_operators_one_skips_what_the_other_wants_to_retry_and_both_know(
     two.start(two.retry_head, "a")
     one.commit()
     promise(two.result() is None, "the lane goes on, it waits for no job any more")
-    promise(stage.statuses() == {second: "todo"} and stage.lanes() == {}, "what was left behind stays there")
+    promise(
+        stage.statuses() == {second: "todo"} and stage.lanes() == {},
+        "what was left behind stays there",
+    )
     promise(stage.drain() == [second], "the lane goes on")
 
 
@@ -481,7 +571,10 @@ def test_of_two_operators_one_skips_what_the_other_wants_to_retry_and_both_know(
         "'hold'::retry_policy AS on_retry",
     ),
     Mutation(
-        "the lane that a retry leaves is not given back", "retry.sql", "again.on_retry = 'release' AND", "false AND"
+        "the lane that a retry leaves is not given back",
+        "retry.sql",
+        "again.on_retry = 'release' AND",
+        "false AND",
     ),
     NO_TOKEN,
 )
@@ -492,12 +585,22 @@ def test_a_lane_goes_on_while_a_job_waits_whose_policy_is_to_release_it(stage: S
     running = worker.claim()
     promise(ids(running) == [second], "the lane goes on")
     worker.hasten("2 hours")
-    promise(worker.claim() == [] and stage.statuses()[first] == "blocked", "it is back, and waits in turn")
+    promise(
+        worker.claim() == [] and stage.statuses()[first] == "blocked",
+        "it is back, and waits in turn",
+    )
     promise(ids(worker.finish(*running).following) == [first], f"by its id it goes before {third}")
     promise(stage.drain() == [first, third], "in order")
 
 
-@story(Mutation("a retry ends the pause of its lane", "retry.sql", " AND again.lock <> ALL (v_held.stopped)", ""))
+@story(
+    Mutation(
+        "a retry ends the pause of its lane",
+        "retry.sql",
+        " AND again.lock <> ALL (v_held.stopped)",
+        "",
+    )
+)
 def test_a_retry_that_releases_a_paused_lane_leaves_it_paused(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     first, second = producer.defer("a", 0, 0, on_retry="release")
@@ -520,13 +623,19 @@ def test_a_retry_that_releases_a_paused_lane_leaves_it_paused(stage: Stage) -> N
 )  # fmt: skip
 def test_what_is_put_back_is_as_if_it_had_not_been_claimed(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
-    [retried], [fresh], [paused] = producer.defer("retried"), producer.defer("fresh"), producer.defer("paused")
+    [retried], [fresh], [paused] = (
+        producer.defer("retried"),
+        producer.defer("fresh"),
+        producer.defer("paused"),
+    )
     worker.retry(worker.claim_one())
     jobs = worker.claim()
     producer.pause("paused")
     [better], [best] = producer.defer("retried", 9), producer.defer("fresh", 9)
     worker.put_back(*jobs)
-    promise(stage.lanes() == {"retried": "retrying", "paused": "paused"}, f"as before: {stage.lanes()}")
+    promise(
+        stage.lanes() == {"retried": "retrying", "paused": "paused"}, f"as before: {stage.lanes()}"
+    )
     jobs = worker.claim()
     promise(ids(jobs) == [retried, best], f"{better} waits for what has begun")
     promise([job.attempts for job in jobs] == [2, 1], "no attempt was charged")
@@ -539,11 +648,21 @@ def test_what_is_put_back_is_as_if_it_had_not_been_claimed(stage: Stage) -> None
 
 @story(
     Mutation(
-        "a lane that waits for a retry counts as asleep", "lane_sleeps.sql", "IN ('todo', 'scheduled')", "IN ('todo')"
+        "a lane that waits for a retry counts as asleep",
+        "lane_sleeps.sql",
+        "IN ('todo', 'scheduled')",
+        "IN ('todo')",
     )
 )
-def test_the_reconciler_waits_for_nobody_and_finds_nothing_while_lanes_are_at_work(stage: Stage) -> None:
-    producer, claiming, finishing, operator = stage.session(), stage.worker(), stage.worker(), stage.session()
+def test_the_reconciler_waits_for_nobody_and_finds_nothing_while_lanes_are_at_work(
+    stage: Stage,
+) -> None:
+    producer, claiming, finishing, operator = (
+        stage.session(),
+        stage.worker(),
+        stage.worker(),
+        stage.session(),
+    )
     reconciler = stage.session()
     producer.defer("finishing", 0, 0)
     running = finishing.claim_one()
@@ -563,12 +682,18 @@ def test_the_reconciler_waits_for_nobody_and_finds_nothing_while_lanes_are_at_wo
     for session in (claiming, finishing, operator):
         session.commit()
     reconciler.reconcile()
-    promise([lock for operation, lock in stage.audited() if operation == "reconcile"] == [], "it found nothing")
+    promise(
+        [lock for operation, lock in stage.audited() if operation == "reconcile"] == [],
+        "it found nothing",
+    )
 
 
 @story(
     Mutation(
-        "the reconciler does not look again", "wake_lane.sql", "v_found := lane_sleeps(p_lock);", "v_found := true;"
+        "the reconciler does not look again",
+        "wake_lane.sql",
+        "v_found := lane_sleeps(p_lock);",
+        "v_found := true;",
     ),
 )
 def test_the_reconciler_leaves_alone_a_lane_that_went_on_meanwhile(stage: Stage) -> None:
@@ -627,4 +752,6 @@ def test_a_head_that_no_worker_serves_holds_its_lane_until_it_is_skipped(stage: 
     promise(worker.claim() == [], f"{head} goes first")
     promise(producer.reasons(second) == ["lane head waits", "queue unserved"], "and it is said why")
     promise(producer.skip_head("a") == head, "a person may decide otherwise")
-    promise(producer.reasons(second) == ["ready"] and ids(worker.claim()) == [second], "then it goes on")
+    promise(
+        producer.reasons(second) == ["ready"] and ids(worker.claim()) == [second], "then it goes on"
+    )

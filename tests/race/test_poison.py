@@ -7,7 +7,9 @@ from tests.race.harness import Job, Mutation, Stage, Worker, promise, story
 from tests.race.test_interleavings import SAYS_WHAT_IT_WANTED
 
 LATE = "1 minute"
-WITHOUT_A_LIMIT = Mutation("without a limit", "rescue.sql", "coalesce(times > p_max_lost, false)", "false")
+WITHOUT_A_LIMIT = Mutation(
+    "without a limit", "rescue.sql", "coalesce(times > p_max_lost, false)", "false"
+)
 
 
 def die(stage: Stage, worker: Worker) -> list[int]:
@@ -25,22 +27,40 @@ def lose(stage: Stage, worker: Worker, times: int) -> None:
 
 
 def history(stage: Stage) -> dict[int, str]:
-    rows = stage.control.execute("SELECT id, status::text FROM finished_jobs ORDER BY id").fetchall()
+    rows = stage.control.execute(
+        "SELECT id, status::text FROM finished_jobs ORDER BY id"
+    ).fetchall()
     return {id: status for id, status in rows}
 
 
 def last_errors(stage: Stage) -> list[Any]:
-    return [text for (text,) in stage.control.execute("SELECT errors -> -1 ->> 'error' FROM finished_jobs").fetchall()]
+    return [
+        text
+        for (text,) in stage.control.execute(
+            "SELECT errors -> -1 ->> 'error' FROM finished_jobs"
+        ).fetchall()
+    ]
 
 
 @story(WITHOUT_A_LIMIT)
-def test_a_job_that_is_lost_once_more_than_five_times_fails_and_its_lane_goes_on(stage: Stage) -> None:
+def test_a_job_that_is_lost_once_more_than_five_times_fails_and_its_lane_goes_on(
+    stage: Stage,
+) -> None:
     producer, worker = stage.session(), stage.worker()
     [first], [second] = producer.defer("a"), producer.defer("a")
     lose(stage, worker, 5)
-    promise(worker.claim_one().id == first and history(stage) == {}, "five times it comes back, before the others")
-    promise(die(stage, worker) == [first] and history(stage) == {first: "failed"}, "the sixth time it does not")
-    promise(last_errors(stage) == ["lost 6 times: its workers died"], f"it says why: {last_errors(stage)}")
+    promise(
+        worker.claim_one().id == first and history(stage) == {},
+        "five times it comes back, before the others",
+    )
+    promise(
+        die(stage, worker) == [first] and history(stage) == {first: "failed"},
+        "the sixth time it does not",
+    )
+    promise(
+        last_errors(stage) == ["lost 6 times: its workers died"],
+        f"it says why: {last_errors(stage)}",
+    )
     promise(stage.statuses() == {second: "todo"} and stage.lanes() == {}, "the next is a token")
     promise(stage.drain() == [second], "and runs")
 
@@ -76,9 +96,16 @@ def test_a_lane_that_halts_after_a_failure_halts_after_this_one(stage: Stage) ->
 
 
 @story(
-    Mutation("what is lost again comes back together", "rescue.sql", "WHEN times > 1 THEN (row", "WHEN false THEN (row")
+    Mutation(
+        "what is lost again comes back together",
+        "rescue.sql",
+        "WHEN times > 1 THEN (row",
+        "WHEN false THEN (row",
+    )
 )
-def test_jobs_that_were_only_at_hand_when_another_killed_the_worker_do_not_fail_with_it(stage: Stage) -> None:
+def test_jobs_that_were_only_at_hand_when_another_killed_the_worker_do_not_fail_with_it(
+    stage: Stage,
+) -> None:
     """A worker that has the bad one dies at once, and with it all that it has, begun or not: the most that is claimed ahead."""
     jobs = stage.session().defer(None, *[0] * (MOST_AHEAD + 1))
     bad, rescuer = jobs[77], stage.session()
@@ -95,7 +122,10 @@ def test_jobs_that_were_only_at_hand_when_another_killed_the_worker_do_not_fail_
         assert dying is not None
         stage.silence(dying)
         rescuer.rescue(LATE)
-    promise(history(stage) == {id: "failed" if id == bad else "succeeded" for id in jobs}, "only that one fails")
+    promise(
+        history(stage) == {id: "failed" if id == bad else "succeeded" for id in jobs},
+        "only that one fails",
+    )
 
 
 @story(
@@ -108,7 +138,12 @@ def test_jobs_that_were_only_at_hand_when_another_killed_the_worker_do_not_fail_
 )
 def test_a_slow_rescuer_does_not_fail_the_next_attempt(stage: Stage) -> None:
     """Its worker was only asleep, and asks for another attempt meanwhile."""
-    producer, zombie, other, rescuer = stage.session(), stage.worker(), stage.worker(), stage.session()
+    producer, zombie, other, rescuer = (
+        stage.session(),
+        stage.worker(),
+        stage.worker(),
+        stage.session(),
+    )
     [first] = producer.defer("a")
     lose(stage, zombie, 5)
     running = zombie.claim_one()
@@ -142,7 +177,9 @@ def test_what_its_worker_finishes_meanwhile_has_not_failed(stage: Stage) -> None
         "",
     )
 )
-def test_of_two_rescuers_the_slow_one_leaves_alone_what_a_person_has_brought_back(stage: Stage) -> None:
+def test_of_two_rescuers_the_slow_one_leaves_alone_what_a_person_has_brought_back(
+    stage: Stage,
+) -> None:
     worker, slow, quick, person = stage.worker(), stage.session(), stage.session(), stage.session()
     [first] = person.defer("a")
     lose(stage, worker, 5)
@@ -152,7 +189,10 @@ def test_of_two_rescuers_the_slow_one_leaves_alone_what_a_person_has_brought_bac
     promise(quick.rescue(LATE) == [first] and history(stage) == {first: "failed"}, "it fails")
     promise(person.retry_job(first), "and has another chance")
     promise(stage.worker().claim_one().id == first, "now")
-    promise(slow.resume() == [] and stage.doing() == [first], "another claim than the one it wanted to end")
+    promise(
+        slow.resume() == [] and stage.doing() == [first],
+        "another claim than the one it wanted to end",
+    )
 
 
 @story(SAYS_WHAT_IT_WANTED)
@@ -178,7 +218,9 @@ def test_two_rescuers_at_once_fail_a_job_once(stage: Stage) -> None:
         "ORDER BY jobs.id);",
     ),
 )
-def test_failing_some_and_taking_back_others_does_not_deadlock_with_who_finishes_both(stage: Stage) -> None:
+def test_failing_some_and_taking_back_others_does_not_deadlock_with_who_finishes_both(
+    stage: Stage,
+) -> None:
     stage.let_wait()
     producer, zombie, rescuer = stage.session(), stage.worker(), stage.session()
     [young], [old] = producer.defer(None), producer.defer(None, 9)

@@ -53,7 +53,9 @@ def unbroken(step: Callable[..., Any], *arguments: Any) -> Any:
 def keys(stage: Stage) -> dict[int, str | None]:
     """Of the live jobs, as far as they count."""
     return dict(
-        stage.control.execute("SELECT id, CASE WHEN NOT yields THEN queueing_lock END FROM jobs ORDER BY id").fetchall()
+        stage.control.execute(
+            "SELECT id, CASE WHEN NOT yields THEN queueing_lock END FROM jobs ORDER BY id"
+        ).fetchall()
     )
 
 
@@ -61,7 +63,9 @@ def keys(stage: Stage) -> dict[int, str | None]:
 
 
 @story(LOOKS_ONCE, RAISES)
-def test_of_two_who_defer_one_key_at_once_the_second_gets_the_job_of_the_first(stage: Stage) -> None:
+def test_of_two_who_defer_one_key_at_once_the_second_gets_the_job_of_the_first(
+    stage: Stage,
+) -> None:
     one, two = stage.session(), stage.session()
     one.begin()
     [(first, is_new)] = enqueue(one, "k")
@@ -88,7 +92,10 @@ def test_the_job_of_the_second_comes_into_being_when_the_first_rolls_back(stage:
     two.start(enqueue, two, "k")
     one.rollback()
     [(second, is_new)] = two.result()
-    promise(is_new is True and list(stage.statuses()) == [second], "whoever gets an id gets a job that exists")
+    promise(
+        is_new is True and list(stage.statuses()) == [second],
+        "whoever gets an id gets a job that exists",
+    )
 
 
 @story(
@@ -104,11 +111,15 @@ def test_a_job_that_waits_is_found_without_waiting_for_who_changes_it(stage: Sta
     [(first, _)] = enqueue(one, "k")
     worker.begin()
     worker.claim_one()
-    promise(enqueue(two, "k", on_conflict="raise") == [(first, False)], "as far as anybody can see it waits")
+    promise(
+        enqueue(two, "k", on_conflict="raise") == [(first, False)],
+        "as far as anybody can see it waits",
+    )
     worker.commit()
     [(second, is_new)] = enqueue(two, "k")
     promise(
-        is_new is True and (first, "doing") in stage.statuses().items(), f"a job that runs is no obstacle to {second}"
+        is_new is True and (first, "doing") in stage.statuses().items(),
+        f"a job that runs is no obstacle to {second}",
     )
 
 
@@ -118,7 +129,9 @@ RELIES_ON_NOTHING = Mutation(
 )
 
 
-@story(RELIES_ON_NOTHING, Mutation("who skips locks nothing", "rely_on_waiting.sql", " FOR SHARE", ""))
+@story(
+    RELIES_ON_NOTHING, Mutation("who skips locks nothing", "rely_on_waiting.sql", " FOR SHARE", "")
+)
 def test_a_job_does_not_start_before_those_commit_who_rely_on_it(stage: Stage) -> None:
     """Else it would not see what they write, and no other job would."""
     one, two, worker = stage.session(), stage.session(), stage.worker()
@@ -126,7 +139,10 @@ def test_a_job_does_not_start_before_those_commit_who_rely_on_it(stage: Stage) -
     [other] = one.defer("b")
     for session in (one, two):
         session.begin()
-        promise(enqueue(session, "k", lock="a") == [(first, False)], "it waits, and nobody waits for anybody")
+        promise(
+            enqueue(session, "k", lock="a") == [(first, False)],
+            "it waits, and nobody waits for anybody",
+        )
     promise([job.id for job in worker.claim()] == [other], "not yet")
     one.commit()
     promise(worker.claim() == [], "nor yet")
@@ -136,7 +152,12 @@ def test_a_job_does_not_start_before_those_commit_who_rely_on_it(stage: Stage) -
 
 @story(
     RELIES_ON_NOTHING,
-    Mutation("it is found in any state", "rely_on_waiting.sql", " AND status <> 'doing' AND NOT yields", ""),
+    Mutation(
+        "it is found in any state",
+        "rely_on_waiting.sql",
+        " AND status <> 'doing' AND NOT yields",
+        "",
+    ),
 )
 def test_who_skips_beside_a_claim_relies_on_no_job_that_has_started(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -219,18 +240,25 @@ def test_siblings_of_a_job_that_is_not_new_are_not_left_asleep(stage: Stage) -> 
         "",
     )
 )
-def test_a_conflict_under_raise_defers_nothing_and_leaves_the_transaction_alone(stage: Stage) -> None:
+def test_a_conflict_under_raise_defers_nothing_and_leaves_the_transaction_alone(
+    stage: Stage,
+) -> None:
     producer, rival = stage.session(), stage.session()
     rival.begin()
     [(first, _)] = enqueue(rival, "k")
     producer.begin()
     producer.start(lambda: enqueue(producer, "a", "k", "x", None, on_conflict="raise"))
     rival.commit()
-    promise(producer.result() == [(None, None), (first, False), (None, None), (None, None)], "which one, and whose job")
+    promise(
+        producer.result() == [(None, None), (first, False), (None, None), (None, None)],
+        "which one, and whose job",
+    )
     producer.commit()
     promise(list(stage.statuses()) == [first], "all or none")
     twins = enqueue(producer, "y", "y", on_conflict="raise")
-    promise(twins == [(None, None), (None, False)], f"also when the other is of the same call: {twins}")
+    promise(
+        twins == [(None, None), (None, False)], f"also when the other is of the same call: {twins}"
+    )
     promise(list(stage.statuses()) == [first], "all or none")
 
 
@@ -247,7 +275,9 @@ def test_a_conflict_under_raise_defers_nothing_and_leaves_the_transaction_alone(
 def test_a_job_that_starts_before_it_is_replaced_makes_room_for_a_new_one(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     [(first, _)] = enqueue(producer, "k", args='{"n": 1}')
-    producer.start_until("replace_waiting", lambda: enqueue(producer, "k", args='{"n": 2}', on_conflict="replace"))
+    producer.start_until(
+        "replace_waiting", lambda: enqueue(producer, "k", args='{"n": 2}', on_conflict="replace")
+    )
     worker.claim_one()
     [(second, is_new)] = producer.resume()
     promise(is_new is True and second != first, "the one that runs is past changing")
@@ -263,17 +293,27 @@ def test_a_job_that_starts_before_it_is_replaced_makes_room_for_a_new_one(stage:
         "",
     )
 )
-def test_replacing_a_job_between_two_attempts_changes_what_it_does_and_nothing_else(stage: Stage) -> None:
+def test_replacing_a_job_between_two_attempts_changes_what_it_does_and_nothing_else(
+    stage: Stage,
+) -> None:
     producer, worker = stage.session(), stage.worker()
     [(first, _)] = enqueue(producer, "k", lock="a")
     worker.retry(worker.claim_one(), delay="1 hour")
     promise(
-        enqueue(producer, "k", lock="a", args='{"n": 2}', priority=5, on_conflict="replace") == [(first, False)],
+        enqueue(producer, "k", lock="a", args='{"n": 2}', priority=5, on_conflict="replace")
+        == [(first, False)],
         "it stands",
     )
-    [(status, priority, args)] = stage.control.execute("SELECT status::text, priority, args FROM jobs").fetchall()
-    promise((status, priority, args) == ("scheduled", 0, {"n": 2}), f"its back-off and place stay: {status}")
-    promise(stage.lanes() == {"a": "retrying"} and stage.drain() == [first], "its lane waits for it")
+    [(status, priority, args)] = stage.control.execute(
+        "SELECT status::text, priority, args FROM jobs"
+    ).fetchall()
+    promise(
+        (status, priority, args) == ("scheduled", 0, {"n": 2}),
+        f"its back-off and place stay: {status}",
+    )
+    promise(
+        stage.lanes() == {"a": "retrying"} and stage.drain() == [first], "its lane waits for it"
+    )
 
 
 @story(
@@ -311,7 +351,9 @@ def test_claims_do_not_wait_for_a_job_of_a_busy_lane_that_a_user_is_replacing(st
         beneath=True,
     ),
 )
-def test_while_a_replacement_is_not_committed_a_claim_passes_over_the_job_and_takes_the_others(stage: Stage) -> None:
+def test_while_a_replacement_is_not_committed_a_claim_passes_over_the_job_and_takes_the_others(
+    stage: Stage,
+) -> None:
     producer, worker = stage.session(), stage.worker()
     unbroken(
         producer.run,
@@ -324,7 +366,9 @@ def test_while_a_replacement_is_not_committed_a_claim_passes_over_the_job_and_ta
     promise([job.id for job in worker.claim()] == others, "others run meanwhile")
     producer.commit()
     promise(len(worker.claim()) == 2, "then both run")
-    rows = stage.control.execute("SELECT args ->> 'n' FROM jobs WHERE NOT id = ANY (%s)", [others]).fetchall()
+    rows = stage.control.execute(
+        "SELECT args ->> 'n' FROM jobs WHERE NOT id = ANY (%s)", [others]
+    ).fetchall()
     promise(rows == [("2",), ("2",)], f"with what they were given: {rows}")
 
 
@@ -342,7 +386,12 @@ IGNORES_OPEN = Mutation(
 @story(
     IGNORES_OPEN,
     Mutation("a job goes back with its key", "retry.sql", LETS_GO, ""),
-    Mutation("a job never gets its key back", "retry.sql", "PERFORM retake_queueing_locks(", "PERFORM num_nonnulls("),
+    Mutation(
+        "a job never gets its key back",
+        "retry.sql",
+        "PERFORM retake_queueing_locks(",
+        "PERFORM num_nonnulls(",
+    ),
 )
 def test_a_retry_waits_for_no_user_who_defers_its_key_and_goes_on_without_it(stage: Stage) -> None:
     one, two, worker = stage.session(), stage.session(), stage.worker()
@@ -355,10 +404,14 @@ def test_a_retry_waits_for_no_user_who_defers_its_key_and_goes_on_without_it(sta
     promise(is_new is True, "a job that runs is no obstacle")
     retried = unbroken(worker.retry, *jobs.values())
     promise(retried == [alone, first], "nobody waits, nothing fails")
-    promise(stage.doing() == [] and keys(stage) == {alone: "alone", first: None, second: None}, f"{keys(stage)}")
+    promise(
+        stage.doing() == [] and keys(stage) == {alone: "alone", first: None, second: None},
+        f"{keys(stage)}",
+    )
     two.commit()
     promise(
-        (rival, "k") in keys(stage).items() and set(stage.drain()) == {alone, first, second, rival}, "all work is done"
+        (rival, "k") in keys(stage).items() and set(stage.drain()) == {alone, first, second, rival},
+        "all work is done",
     )
 
 
@@ -379,16 +432,24 @@ def test_a_retry_survives_a_rival_that_commits_after_it_has_looked(stage: Stage)
     [(rival, is_new)] = enqueue(producer, "k")
     promise(is_new is True, "it still runs, as far as anybody can see")
     promise(unbroken(worker.resume) == [first], "it is tried again")
-    promise(keys(stage) == {first: None, rival: "k"} and stage.drain() == [first, rival], "both are done")
+    promise(
+        keys(stage) == {first: None, rival: "k"} and stage.drain() == [first, rival],
+        "both are done",
+    )
 
 
 @story(
     Mutation(
-        "each key is tried for itself", "retake_queueing_locks.sql", "AND clock_timestamp() < p_until THEN", "THEN"
+        "each key is tried for itself",
+        "retake_queueing_locks.sql",
+        "AND clock_timestamp() < p_until THEN",
+        "THEN",
     ),
     IGNORES_OPEN,
 )
-def test_many_jobs_go_back_at_once_although_a_user_is_about_to_defer_all_their_keys(stage: Stage) -> None:
+def test_many_jobs_go_back_at_once_although_a_user_is_about_to_defer_all_their_keys(
+    stage: Stage,
+) -> None:
     user, worker = stage.session(), stage.worker()
     names = [f"k{number}" for number in range(200)]
     enqueue(user, *names)
@@ -398,15 +459,22 @@ def test_many_jobs_go_back_at_once_although_a_user_is_about_to_defer_all_their_k
     worker.run("SET track_functions = 'all'")
     worker.begin()
     unbroken(worker.put_back, *jobs)
-    [(calls,)] = worker.run("SELECT calls FROM pg_stat_xact_user_functions WHERE funcname = 'retake_queueing_locks'")
+    [(calls,)] = worker.run(
+        "SELECT calls FROM pg_stat_xact_user_functions WHERE funcname = 'retake_queueing_locks'"
+    )
     worker.commit()
-    promise(calls < 100 and list(keys(stage).values()) == [None] * 200, f"without their keys, in {calls} attempts")
+    promise(
+        calls < 100 and list(keys(stage).values()) == [None] * 200,
+        f"without their keys, in {calls} attempts",
+    )
 
 
 @story(
     Mutation("all go without a key because of one", "retake_queueing_locks.sql", "IF v_half > 0 AND", "IF false AND"),
 )  # fmt: skip
-def test_of_many_jobs_that_go_back_only_that_goes_without_its_key_which_a_user_is_about_to_defer(stage: Stage) -> None:
+def test_of_many_jobs_that_go_back_only_that_goes_without_its_key_which_a_user_is_about_to_defer(
+    stage: Stage,
+) -> None:
     user, worker = stage.session(), stage.worker()
     stage.adjust("retake_queueing_locks.sql", "interval '50 ms'", "interval '1 hour'")
     (first, _), *rest = enqueue(user, *"abcdef")
@@ -454,7 +522,10 @@ def test_a_rescue_succeeds_although_another_job_waits_under_the_key(stage: Stage
     [(rival, _)] = enqueue(producer, "k", lock="a")
     stage.forget(worker)
     promise(unbroken(rescuer.rescue) == [first], "it is taken back")
-    promise(keys(stage) == {first: None, rival: "k"} and stage.drain() == [first, rival], "both are done, in order")
+    promise(
+        keys(stage) == {first: None, rival: "k"} and stage.drain() == [first, rival],
+        "both are done, in order",
+    )
 
 
 @story(

@@ -16,7 +16,9 @@ STILL_AWAITED = Mutation(
 )
 
 
-def move(worker: Worker, job: Job, lock: str, delay: str = "0", queue: str | None = None) -> list[int]:
+def move(
+    worker: Worker, job: Job, lock: str, delay: str = "0", queue: str | None = None
+) -> list[int]:
     """Tried again in another lane."""
     rows = worker.run(
         "SELECT id FROM retry(%s, %s, %s::interval[], '{NULL}', NULL, NULL, %s::text[], %s::text[])",
@@ -28,7 +30,10 @@ def move(worker: Worker, job: Job, lock: str, delay: str = "0", queue: str | Non
 def reroute(worker: Worker, job: Job, queue: str) -> list[int]:
     """Tried again at once, in another queue."""
     rows = worker.run(
-        "SELECT id FROM retry(%s, %s, '{0}', '{NULL}', NULL, NULL, %s::text[])", [job.id], [job.claim_id], [queue]
+        "SELECT id FROM retry(%s, %s, '{0}', '{NULL}', NULL, NULL, %s::text[])",
+        [job.id],
+        [job.claim_id],
+        [queue],
     )
     return [id for (id,) in rows]
 
@@ -42,7 +47,9 @@ def snooze(worker: Worker, job: Job, delay: str) -> None:
 
 
 @story(GIVES_BACK_THE_WRONG_LANE, STILL_AWAITED)
-def test_a_job_that_moves_into_a_busy_lane_waits_there_and_its_old_lane_goes_on(stage: Stage) -> None:
+def test_a_job_that_moves_into_a_busy_lane_waits_there_and_its_old_lane_goes_on(
+    stage: Stage,
+) -> None:
     producer, one, two = stage.session(), stage.worker("a"), stage.worker("b")
     [first], [second] = producer.defer("a", queue="a"), producer.defer("a", queue="a")
     [holding], [behind] = producer.defer("b", queue="b"), producer.defer("b", queue="b")
@@ -50,7 +57,10 @@ def test_a_job_that_moves_into_a_busy_lane_waits_there_and_its_old_lane_goes_on(
     promise(move(one, running, "b", queue="b") == [first], "it was ours")
     promise(sorted(stage.doing()) == [holding], "the lane that it joins is held, and goes on so")
     promise([job.id for job in one.claim()] == [second], "the lane that it left is free")
-    promise([job.id for job in two.finish(other).following] == [first], "by its id it goes next, in its new lane")
+    promise(
+        [job.id for job in two.finish(other).following] == [first],
+        "by its id it goes next, in its new lane",
+    )
     promise(stage.drain() == [first, second, behind], "nothing is lost")
 
 
@@ -76,7 +86,9 @@ def test_a_job_moves_into_a_lane_that_somebody_is_just_giving_back(stage: Stage)
         "",
     )
 )
-def test_a_claim_that_looked_before_a_retry_changed_its_queue_leaves_the_lane_to_it(stage: Stage) -> None:
+def test_a_claim_that_looked_before_a_retry_changed_its_queue_leaves_the_lane_to_it(
+    stage: Stage,
+) -> None:
     producer, slow, quick = stage.session(), stage.worker("a"), stage.worker("a")
     [first] = producer.defer("a", queue="a")
     quick.retry(quick.claim_one())
@@ -97,22 +109,34 @@ def test_a_claim_that_looked_before_a_retry_changed_its_queue_leaves_the_lane_to
         "",
     )
 )
-def test_a_free_job_that_a_claim_has_looked_at_moves_into_no_lane_before_it_starts(stage: Stage) -> None:
-    producer, slow, quick, holder = stage.session(), stage.worker("a"), stage.worker("a"), stage.worker("b")
+def test_a_free_job_that_a_claim_has_looked_at_moves_into_no_lane_before_it_starts(
+    stage: Stage,
+) -> None:
+    producer, slow, quick, holder = (
+        stage.session(),
+        stage.worker("a"),
+        stage.worker("a"),
+        stage.worker("b"),
+    )
     [free], [holding] = producer.defer(None, queue="a"), producer.defer("b", queue="b")
     promise(holder.claim_one().id == holding, "the lane is busy")
     slow.start_until("start_jobs", slow.claim)
     for job in quick.claim():
         move(quick, job, "b", queue="a")
     promise([job.id for job in slow.resume()] == [free], "it starts as the free job that it was")
-    running = stage.control.execute("SELECT lock FROM jobs WHERE status = 'doing' AND lock IS NOT NULL").fetchall()
+    running = stage.control.execute(
+        "SELECT lock FROM jobs WHERE status = 'doing' AND lock IS NOT NULL"
+    ).fetchall()
     promise(running == [("b",)], f"one job runs in the lane: {running}")
     promise(stage.drain() == sorted([free, holding]), "nothing is lost")
 
 
 @story(
     Mutation(
-        "a lane that is left goes on although it is paused", "retry.sql", " AND again.lock <> ALL (v_held.stopped)", ""
+        "a lane that is left goes on although it is paused",
+        "retry.sql",
+        " AND again.lock <> ALL (v_held.stopped)",
+        "",
     )
 )
 def test_a_job_that_leaves_a_paused_lane_leaves_it_paused(stage: Stage) -> None:
@@ -124,7 +148,10 @@ def test_a_job_that_leaves_a_paused_lane_leaves_it_paused(stage: Stage) -> None:
     promise(stage.lanes() == {"a": "paused"} and worker.claim() == [], "nothing of it starts")
     worker.hasten("2 hours")
     promise([job.id for job in worker.claim()] == [first], "the job that left is free of the pause")
-    promise(producer.resume_lane("a") and stage.drain() == [first, second], "the rest is when it is resumed")
+    promise(
+        producer.resume_lane("a") and stage.drain() == [first, second],
+        "the rest is when it is resumed",
+    )
 
 
 @story(
@@ -136,7 +163,12 @@ def test_a_job_that_leaves_a_paused_lane_leaves_it_paused(stage: Stage) -> None:
     )
 )
 def test_a_cancel_follows_a_job_that_is_moved_to_another_lane_meanwhile(stage: Stage) -> None:
-    producer, worker, other, operator = stage.session(), stage.worker("a"), stage.worker("b"), stage.session()
+    producer, worker, other, operator = (
+        stage.session(),
+        stage.worker("a"),
+        stage.worker("b"),
+        stage.session(),
+    )
     [first] = producer.defer("a", queue="a")
     running = worker.claim_one()
     holding, behind = producer.defer("b", 0, 0, queue="b")
@@ -145,7 +177,8 @@ def test_a_cancel_follows_a_job_that_is_moved_to_another_lane_meanwhile(stage: S
     move(worker, running, "b", queue="b")
     other.finish(held, want=0)
     promise(
-        stage.statuses() == {first: "todo", behind: "blocked"}, f"it is the token of its new lane: {holding} is over"
+        stage.statuses() == {first: "todo", behind: "blocked"},
+        f"it is the token of its new lane: {holding} is over",
     )
     promise(operator.resume() == "cancelled", "it waits, so it can be")
     promise(stage.drain() == [behind], "the lane has another token")
@@ -165,7 +198,10 @@ def test_a_snoozed_job_keeps_its_place_and_its_attempts(stage: Stage) -> None:
     promise(worker.claim() == [] and stage.lanes() == {"a": "retrying"}, "its lane waits")
     worker.hasten("10 minutes")
     again = worker.claim_one()
-    promise((again.id, again.attempts) == (first, 1), f"it goes before {urgent}, and it is its first attempt: {again}")
+    promise(
+        (again.id, again.attempts) == (first, 1),
+        f"it goes before {urgent}, and it is its first attempt: {again}",
+    )
     promise(stage.drain() == [first, urgent], "in order")
 
 

@@ -17,7 +17,12 @@ def move(session: Session, job: int, lock: str) -> bool:
         "PERFORM cancel_job(id) FROM jobs WHERE",
         "UPDATE jobs SET lock = p_lock WHERE",
     ),
-    Mutation("the history keeps the old lock", FILE, "UPDATE finished_jobs SET lock = p_lock WHERE id = p_id;", ""),
+    Mutation(
+        "the history keeps the old lock",
+        FILE,
+        "UPDATE finished_jobs SET lock = p_lock WHERE id = p_id;",
+        "",
+    ),
 )
 def test_a_lane_does_not_wait_for_a_job_that_was_moved_to_another(stage: Stage) -> None:
     operator, worker = stage.session(), stage.worker()
@@ -52,10 +57,15 @@ def test_a_job_that_a_claim_is_starting_is_not_moved(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "nobody asks whether the lane is halted still", FILE, ".failed_job_id = p_id THEN", ".lock IS NOT NULL THEN"
+        "nobody asks whether the lane is halted still",
+        FILE,
+        ".failed_job_id = p_id THEN",
+        ".lock IS NOT NULL THEN",
     )
 )
-def test_a_lane_that_was_paused_meanwhile_stays_paused_when_the_job_that_had_halted_it_is_moved(stage: Stage) -> None:
+def test_a_lane_that_was_paused_meanwhile_stays_paused_when_the_job_that_had_halted_it_is_moved(
+    stage: Stage,
+) -> None:
     one, two, worker = stage.session(), stage.session(), stage.worker()
     failed, behind = one.defer("a", 0, 0, on_failure="halt")
     worker.finish(worker.claim_one(), status="failed")
@@ -66,7 +76,10 @@ def test_a_lane_that_was_paused_meanwhile_stays_paused_when_the_job_that_had_hal
     promise(one.result() is True, "the job moves all the same")
     promise(stage.lanes() == {"a": "paused"}, "and the pause holds")
     promise([job.id for job in worker.claim()] == [failed], "only the moved one starts")
-    promise(two.resume_lane("a") and [job.id for job in worker.claim()] == [behind], "until the lane is resumed")
+    promise(
+        two.resume_lane("a") and [job.id for job in worker.claim()] == [behind],
+        "until the lane is resumed",
+    )
 
 
 @story(Mutation("the halted lane is left as it is", FILE, "PERFORM unstop_lane(v_halted);", ""))

@@ -8,7 +8,10 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
 NO_LOCK = Mutation(
-    "two schedulers read the row before either writes it", "defer_periodic.sql", "    FOR NO KEY UPDATE;", "    ;"
+    "two schedulers read the row before either writes it",
+    "defer_periodic.sql",
+    "    FOR NO KEY UPDATE;",
+    "    ;",
 )
 NO_MEMORY = Mutation(
     "what was deferred last is not asked",
@@ -74,7 +77,12 @@ def test_who_comes_later_with_the_same_instant_gets_nothing(stage: Stage) -> Non
 
 
 @story(
-    Mutation("the second does not wait", "defer_periodic.sql", "FOR NO KEY UPDATE;", "FOR NO KEY UPDATE SKIP LOCKED;")
+    Mutation(
+        "the second does not wait",
+        "defer_periodic.sql",
+        "FOR NO KEY UPDATE;",
+        "FOR NO KEY UPDATE SKIP LOCKED;",
+    )
 )
 def test_when_the_first_is_rolled_back_the_second_defers_it(stage: Stage) -> None:
     first, second = scheduler(stage), scheduler(stage)
@@ -114,7 +122,9 @@ def test_a_clock_that_was_years_ahead_does_not_silence_a_schedule_for_years(stag
     promise(defer(session) is None, "once for each instant")
 
 
-@story(Mutation("the worker's clock is believed", "defer_periodic.sql", "AND p_instant <= clock()", ""))
+@story(
+    Mutation("the worker's clock is believed", "defer_periodic.sql", "AND p_instant <= clock()", "")
+)
 def test_a_worker_whose_clock_is_ahead_defers_nothing_early(stage: Stage) -> None:
     session = scheduler(stage)
     promise(defer(session, NOON + MINUTE) is None, "it has not come by the server's clock")
@@ -136,8 +146,15 @@ def test_a_schedule_begins_when_it_is_first_told_of(stage: Stage) -> None:
 
 
 @story(
-    Mutation("a new expression goes unnoticed", "register_schedules.sql", "SET cron = excluded.cron, ", "SET "),
-    Mutation("what the old one missed counts", "register_schedules.sql", ", since = excluded.since", ""),
+    Mutation(
+        "a new expression goes unnoticed",
+        "register_schedules.sql",
+        "SET cron = excluded.cron, ",
+        "SET ",
+    ),
+    Mutation(
+        "what the old one missed counts", "register_schedules.sql", ", since = excluded.since", ""
+    ),
 )
 def test_a_changed_schedule_begins_anew_but_repeats_nothing(stage: Stage) -> None:
     defer(scheduler(stage))
@@ -174,7 +191,9 @@ def since(stage: Stage) -> datetime:
         "WHERE true OR NOT EXISTS (",
     )
 )
-def test_a_worker_that_starts_passes_over_the_row_of_a_schedule_that_somebody_has_locked(stage: Stage) -> None:
+def test_a_worker_that_starts_passes_over_the_row_of_a_schedule_that_somebody_has_locked(
+    stage: Stage,
+) -> None:
     scheduler(stage)
     user = stage.session()
     user.begin()

@@ -52,7 +52,9 @@ class Run:
     began: float = field(default_factory=time.monotonic)
 
     def connect(self) -> Connection:
-        return psycopg.connect(self.dsn, autocommit=True, options=f"-c search_path={SCHEMA},pg_temp")
+        return psycopg.connect(
+            self.dsn, autocommit=True, options=f"-c search_path={SCHEMA},pg_temp"
+        )
 
     def dice(self, name: str) -> random.Random:
         return random.Random(f"{self.seed} {name}")
@@ -99,7 +101,9 @@ class Producer:
             committed = time.monotonic()
         for position, (job,) in enumerate(rows):
             self.run.history.deferred.append(
-                Deferred(job, lane, priorities[position], call, position, called, committed, scheduled)
+                Deferred(
+                    job, lane, priorities[position], call, position, called, committed, scheduled
+                )
             )
 
 
@@ -119,7 +123,9 @@ class Worker:
     def register(self) -> None:
         self.held: list[Held] = []
         self.connection = self.run.connect()
-        row = self.connection.execute("SELECT register_worker('w', 'h', 1, %s::text[], 4)", [self.queues]).fetchone()
+        row = self.connection.execute(
+            "SELECT register_worker('w', 'h', 1, %s::text[], 4)", [self.queues]
+        ).fetchone()
         assert row
         (self.id,) = row
 
@@ -145,7 +151,8 @@ class Worker:
     def claim(self) -> None:
         limit = self.dice.randint(1, 4)
         rows = self.connection.execute(
-            "SELECT id, claim_id, fence, attempts FROM claim(%s, %s::text[], %s)", [self.id, self.queues, limit]
+            "SELECT id, claim_id, fence, attempts FROM claim(%s, %s::text[], %s)",
+            [self.id, self.queues, limit],
         ).fetchall()
         assert len(rows) <= limit
         self.take(rows)
@@ -175,7 +182,12 @@ class Worker:
         called = time.monotonic()
         rows = self.connection.execute(
             "SELECT id FROM retry(%s::bigint[], %s::uuid[], %s::interval[], %s::jsonb[])",
-            [[held.job for held in ended], [held.claim for held in ended], delays, [None] * len(ended)],
+            [
+                [held.job for held in ended],
+                [held.claim for held in ended],
+                delays,
+                [None] * len(ended),
+            ],
         ).fetchall()
         self.end([row[0] for row in rows], "retry", called)
         self.run.seen["retried"] += delays.count("0")
@@ -246,7 +258,10 @@ def rescue_until_over(run: Run) -> None:
         while not run.over.is_set():
             rescue(run, connection)
             connection.execute("SELECT pg_sleep(0.02)")
-            if run.producers.is_set() and connection.execute("SELECT FROM jobs LIMIT 1").fetchone() is None:
+            if (
+                run.producers.is_set()
+                and connection.execute("SELECT FROM jobs LIMIT 1").fetchone() is None
+            ):
                 run.over.set()
 
 
@@ -274,16 +289,22 @@ def test_everything_at_once_keeps_every_promise(dsn: str) -> None:
         thread.result()  # raises what went wrong in it, a deadlock for one
 
     with run.connect() as connection:
-        left = connection.execute("SELECT id, status::text, lock, queue FROM jobs ORDER BY id").fetchall()
+        left = connection.execute(
+            "SELECT id, status::text, lock, queue FROM jobs ORDER BY id"
+        ).fetchall()
         lanes = connection.execute("SELECT * FROM lanes").fetchall()
-        done = connection.execute("SELECT count(*), count(DISTINCT id) FROM finished_jobs").fetchone()
+        done = connection.execute(
+            "SELECT count(*), count(DISTINCT id) FROM finished_jobs"
+        ).fetchone()
     told = f"INTURN_TEST_SEED={seed} {dict(run.seen)}"
     committed = sum(job.committed < float("inf") for job in run.history.deferred)
     assert left == [], told
     assert lanes == [], told
     assert done == (committed, committed), told
     assert list(violations(run.history)) == [], told
-    assert [rare for rare in RARE if not run.seen[rare]] == [], told  # a run without them proves little
+    assert [rare for rare in RARE if not run.seen[rare]] == [], (
+        told
+    )  # a run without them proves little
 
 
 def job(id: int, *, priority: int = 0, call: int = 0, at: float = 0.0) -> Deferred:
@@ -305,13 +326,22 @@ def history(deferred: list[Deferred], *steps: str) -> History:
 
 def test_the_checker_accepts_a_history_in_which_all_is_well() -> None:
     deferred = [job(1, at=1), job(2, at=2), job(3, at=3, priority=1), job(4, at=2.1)]
-    assert list(violations(history(deferred, "+3", "-3", "+1", "~1", "+1", "-1", "+4", "-4", "+2", "-2"))) == []
+    assert (
+        list(
+            violations(
+                history(deferred, "+3", "-3", "+1", "~1", "+1", "-1", "+4", "-4", "+2", "-2")
+            )
+        )
+        == []
+    )
 
 
 CORRUPT = {
     "two at once": history([job(1), job(2)], "+1", "+2", "-1", "-2"),
     "the wrong order": history([job(1, at=1), job(2, at=2)], "+2", "-2", "+1", "-1"),
-    "a better one behind": history([job(1, at=2), job(2, at=1, priority=1)], "+1", "-1", "+2", "-2"),
+    "a better one behind": history(
+        [job(1, at=2), job(2, at=1, priority=1)], "+1", "-1", "+2", "-2"
+    ),
     "a call in the wrong order": history([job(1, call=9), job(2, call=9)], "+2", "-2", "+1", "-1"),
     "overtaken in a retry": history([job(1), job(2)], "+1", "~1", "+2", "-2", "+1", "-1"),
     "never started": history([job(1), job(2)], "+1", "-1"),

@@ -29,7 +29,9 @@ def test_a_worker_that_is_awake_is_not_woken(stage: Stage) -> None:
         "EXISTS (SELECT FROM workers WHERE awake",
     )
 )
-def test_a_worker_of_another_queue_that_is_awake_does_not_stand_in_for_a_sleeper(stage: Stage) -> None:
+def test_a_worker_of_another_queue_that_is_awake_does_not_stand_in_for_a_sleeper(
+    stage: Stage,
+) -> None:
     producer, worker, _ = stage.session(), stage.worker("other", "default"), stage.worker("default")
     worker.set_awake(True)
     with stage.notifications() as heard:
@@ -54,7 +56,9 @@ def test_a_worker_of_another_queue_that_is_awake_does_not_stand_in_for_a_sleeper
         "pg_snapshot_xmin(pg_current_snapshot())",
     ),
 )
-def test_a_worker_that_lies_down_looks_again_until_those_are_over_who_saw_it_awake(stage: Stage) -> None:
+def test_a_worker_that_lies_down_looks_again_until_those_are_over_who_saw_it_awake(
+    stage: Stage,
+) -> None:
     producer, worker = stage.session(), stage.worker()
     worker.set_awake(True)
     producer.begin()
@@ -79,7 +83,9 @@ def test_a_worker_that_lies_down_looks_again_until_those_are_over_who_saw_it_awa
         "pg_snapshot_xmax(pg_current_snapshot())",
     )
 )
-def test_who_begins_while_a_worker_is_just_saying_that_it_lies_down_is_waited_for(stage: Stage) -> None:
+def test_who_begins_while_a_worker_is_just_saying_that_it_lies_down_is_waited_for(
+    stage: Stage,
+) -> None:
     producer, worker = stage.session(), stage.worker()
     worker.set_awake(True)
     worker.begin()
@@ -115,7 +121,14 @@ def test_a_transaction_with_an_old_snapshot_wakes_in_any_case(stage: Stage) -> N
     promise(heard == ["default"], "it cannot know that the worker has lain down")
 
 
-@story(Mutation("nobody can ask for silence", "wake.sql", "current_setting('inturn.quiet', true) = 'on'", "false"))
+@story(
+    Mutation(
+        "nobody can ask for silence",
+        "wake.sql",
+        "current_setting('inturn.quiet', true) = 'on'",
+        "false",
+    )
+)
 def test_a_transaction_that_is_to_be_prepared_can_defer_without_a_word(stage: Stage) -> None:
     """PREPARE TRANSACTION refuses one that has notified, and whether it has depends on who is asleep."""
     producer, _ = stage.session(), stage.worker()

@@ -38,7 +38,8 @@ class Bench:
         """One claim that finds a free job, and the pages that it and its functions touched."""
         self.defer(1, None)
         ((plan,),) = self.query(
-            "EXPLAIN (ANALYZE, BUFFERS, FORMAT json) SELECT id FROM claim(%s, '{q}', 1)", [self._worker]
+            "EXPLAIN (ANALYZE, BUFFERS, FORMAT json) SELECT id FROM claim(%s, '{q}', 1)",
+            [self._worker],
         )
         assert plan[0]["Plan"]["Actual Rows"] == 1
         return int(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
@@ -61,13 +62,17 @@ def bench(dsn: str) -> Iterator[Bench]:
         yield Bench(connection)
 
 
-def test_a_claim_costs_the_same_behind_a_hundred_and_a_million_jobs_of_a_busy_lane(bench: Bench) -> None:
+def test_a_claim_costs_the_same_behind_a_hundred_and_a_million_jobs_of_a_busy_lane(
+    bench: Bench,
+) -> None:
     bench.defer(1, "busy")
     assert [lock for _, lock in bench.claim()] == ["busy"]
     pages = {}
     waiting = 0
     for total in (100, 10_000, 1_000_000):
-        alone = (total - waiting) // 50  # deferred one by one, so each is a token that stands in front
+        alone = (
+            total - waiting
+        ) // 50  # deferred one by one, so each is a token that stands in front
         bench.defer(alone, "busy", each=1)
         bench.defer(total - waiting - alone, "busy")
         waiting = total

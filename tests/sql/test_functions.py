@@ -39,7 +39,9 @@ def test_a_statement_is_accepted_by_the_server(dsn: str, name: str) -> None:
     numbered = re.sub("%[sb]", lambda _: f"${next(numbers)}", text.replace("{schema}", "inturn"))
     with connect(dsn) as connection:
         assert refusal(connection, f"PREPARE it AS {numbered}") is None
-        prepared = connection.execute("SELECT cardinality(parameter_types) FROM pg_prepared_statements").fetchall()
+        prepared = connection.execute(
+            "SELECT cardinality(parameter_types) FROM pg_prepared_statements"
+        ).fetchall()
     assert prepared == [(next(numbers) - 1,)], "it has other parameters than it seems"
 
 
@@ -73,17 +75,26 @@ def test_every_transition_refuses_a_transaction_that_reads_the_past(dsn: str) ->
         for level in (psycopg.IsolationLevel.REPEATABLE_READ, psycopg.IsolationLevel.SERIALIZABLE):
             connection.isolation_level = level
             for call in calls:
-                with connection.transaction(force_rollback=True), refused(level.name.replace("_", " ")):
+                with (
+                    connection.transaction(force_rollback=True),
+                    refused(level.name.replace("_", " ")),
+                ):
                     connection.execute(call.encode())
 
 
 def refused(level: str) -> AbstractContextManager[object]:
-    return pytest.raises(psycopg.errors.InvalidTransactionState, match=f"only in READ COMMITTED.* {level}")
+    return pytest.raises(
+        psycopg.errors.InvalidTransactionState, match=f"only in READ COMMITTED.* {level}"
+    )
 
 
 def test_a_temporary_table_cannot_stand_in_for_one_of_ours(dsn: str) -> None:
     with connect(dsn) as connection:
         connection.execute("CREATE TEMPORARY TABLE workers (id uuid)")
-        connection.execute("INSERT INTO pg_temp.workers VALUES ('00000000-0000-0000-0000-000000000001')")
+        connection.execute(
+            "INSERT INTO pg_temp.workers VALUES ('00000000-0000-0000-0000-000000000001')"
+        )
         with pytest.raises(psycopg.errors.NoDataFound, match="not registered"):
-            connection.execute("SELECT inturn.claim('00000000-0000-0000-0000-000000000001', NULL, 1)")
+            connection.execute(
+                "SELECT inturn.claim('00000000-0000-0000-0000-000000000001', NULL, 1)"
+            )

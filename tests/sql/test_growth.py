@@ -66,9 +66,7 @@ GROW: dict[str, list[LiteralString]] = {
 }  # fmt: skip
 
 CLAIM: LiteralString = "SELECT id FROM claim(%s, NULL, 1)"
-FINISH: LiteralString = (
-    "SELECT finished_id, (next).id FROM finish(%s, NULL, 1, %s::bigint[], %s::uuid[], '{succeeded}', '{NULL}')"
-)
+FINISH: LiteralString = "SELECT finished_id, (next).id FROM finish(%s, NULL, 1, %s::bigint[], %s::uuid[], '{succeeded}', '{NULL}')"
 
 
 class Bench:
@@ -87,7 +85,8 @@ class Bench:
         numbers = {"first": first, "last": last, "worker": self.worker, "other": self.other}
         self.connection.execute("DROP TABLE IF EXISTS pg_temp.numbers")
         self.connection.execute(
-            "CREATE TEMPORARY TABLE numbers AS SELECT n FROM generate_series(%(first)s::int, %(last)s) AS n", numbers
+            "CREATE TEMPORARY TABLE numbers AS SELECT n FROM generate_series(%(first)s::int, %(last)s) AS n",
+            numbers,
         )
         for statement in statements:
             self.connection.execute(statement, numbers)
@@ -128,7 +127,9 @@ class Bench:
 
 @pytest.fixture
 def bench(dsn: str) -> Iterator[Bench]:
-    with closing(psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")) as connection:
+    with closing(
+        psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")
+    ) as connection:
         yield Bench(connection)
 
 
@@ -144,14 +145,18 @@ def test_what_a_claim_and_a_finish_cost_does_not_grow_with(bench: Bench, kind: s
         for name, lock, priority in (("lane", "mine", 9), ("front", None, 0)):
             measured = [bench.cost(lock, priority) for _ in range(TIMES)]
             for what in ("claim", "finish"):
-                costs.setdefault(f"{what} ({name})", []).append(median(cost[what] for cost in measured))
+                costs.setdefault(f"{what} ({name})", []).append(
+                    median(cost[what] for cost in measured)
+                )
     slopes = {what: slope(pages) for what, pages in costs.items()}
     assert max(slopes.values()) < FLAT, f"pages at {SIZES}: {costs}"
 
 
 def slope(pages: list[float]) -> float:
     """Of the line through the points in a double logarithmic picture."""
-    return linear_regression([math.log10(size) for size in SIZES], [math.log10(count) for count in pages]).slope
+    return linear_regression(
+        [math.log10(size) for size in SIZES], [math.log10(count) for count in pages]
+    ).slope
 
 
 def test_a_cost_that_grows_is_seen() -> None:

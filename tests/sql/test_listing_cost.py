@@ -44,9 +44,13 @@ def cost(connection: psycopg.Connection[Any]) -> dict[str, int]:
     }
 
 
-def test_what_a_list_and_a_count_cost_does_not_grow_with_the_history(connection: psycopg.Connection[Any]) -> None:
+def test_what_a_list_and_a_count_cost_does_not_grow_with_the_history(
+    connection: psycopg.Connection[Any],
+) -> None:
     connection.execute(FILL, [1, 3 * COUNTED])
     before = cost(connection)
     connection.execute(FILL, [3 * COUNTED + 1, 12 * COUNTED])
     after = cost(connection)
-    assert {name: pages for name, pages in after.items() if pages > 1.5 * before[name] + 20} == {}, before
+    assert {
+        name: pages for name, pages in after.items() if pages > 1.5 * before[name] + 20
+    } == {}, before

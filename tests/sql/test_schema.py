@@ -22,7 +22,9 @@ def test_migrations_and_functions_make_the_schema_that_is_written_down(dsn: str)
     with psycopg.connect(dsn) as connection:
         if connection.info.server_version < 180000:
             pytest.skip("pg_dump words things by the server's version, and the snapshot is of 18")
-    assert snapshot(dsn) == SNAPSHOT.read_text(encoding="utf-8"), "run `make schema` and look at the difference"
+    assert snapshot(dsn) == SNAPSHOT.read_text(encoding="utf-8"), (
+        "run `make schema` and look at the difference"
+    )
 
 
 def test_alembic_finds_no_difference_between_the_database_and_the_tables_module(dsn: str) -> None:
@@ -81,13 +83,19 @@ def test_a_database_with_older_functions_gets_the_new_ones(dsn: str) -> None:
         connection.execute("UPDATE inturn.applied_code SET checksum = 'an older one'")
     migrate(dsn)
     with psycopg.connect(dsn) as connection:
-        row = connection.execute("SELECT prosrc FROM pg_proc WHERE oid = 'inturn.clock'::regproc").fetchone()
+        row = connection.execute(
+            "SELECT prosrc FROM pg_proc WHERE oid = 'inturn.clock'::regproc"
+        ).fetchone()
         assert row is not None
         assert "inturn.clock" in row[0]
-        assert connection.execute("SELECT checksum FROM inturn.applied_code").fetchall() == [(sql.checksum(),)]
+        assert connection.execute("SELECT checksum FROM inturn.applied_code").fetchall() == [
+            (sql.checksum(),)
+        ]
 
 
-def test_a_failed_migration_leaves_nothing_behind(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_migration_leaves_nothing_behind(
+    empty_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sql, "code", lambda: iter(["CREATE FUNCTION broken("]))
     with pytest.raises(ConnectorException, match="syntax error"):
         migrate(empty_dsn)
@@ -99,7 +107,8 @@ def test_another_schema_name_works_as_well(empty_dsn: str) -> None:
     migrate(empty_dsn, 'my "own" schema')
     with psycopg.connect(empty_dsn) as connection:
         rows = connection.execute(
-            "SELECT DISTINCT nspname FROM pg_namespace WHERE nspname IN ('inturn', %s)", ['my "own" schema']
+            "SELECT DISTINCT nspname FROM pg_namespace WHERE nspname IN ('inturn', %s)",
+            ['my "own" schema'],
         )
         assert rows.fetchall() == [('my "own" schema',)]
 
@@ -120,7 +129,9 @@ GONE = "DROP SCHEMA inturn CASCADE"
     ],
     ids=["older", "newer", "other functions", "never migrated"],
 )
-def test_a_worker_refuses_a_schema_that_does_not_fit_and_says_what_to_do(dsn: str, change: str, message: str) -> None:
+def test_a_worker_refuses_a_schema_that_does_not_fit_and_says_what_to_do(
+    dsn: str, change: str, message: str
+) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute(change)
     with pytest.raises(SchemaMismatch, match=message):
@@ -168,7 +179,9 @@ def test_what_goes_on_in_one_schema_holds_up_nothing_in_another(dsn: str) -> Non
                 connection.commit()
                 for _ in range(3):
                     task.defer()
-            assert connection.execute(claim.format(schema).encode()).fetchall() == []  # and it stays open
+            assert (
+                connection.execute(claim.format(schema).encode()).fetchall() == []
+            )  # and it stays open
         statuses = two.execute("SELECT status::text FROM other.jobs ORDER BY id").fetchall()
         assert statuses == [("doing",), ("blocked",), ("blocked",), ("blocked",)]
 
@@ -180,7 +193,9 @@ def test_a_lane_that_is_taken_in_one_schema_is_free_in_another(dsn: str) -> None
         person.execute("SELECT inturn.pause_lane('daily')")  # and it stays open
         worker.execute("SET lock_timeout = '1s'")
         worker.execute("SELECT other.defer('t', lock => 'daily')")
-        claim = "SELECT lock FROM other.claim(other.register_worker('w', 'here', 1, NULL, 1), NULL, 1)"
+        claim = (
+            "SELECT lock FROM other.claim(other.register_worker('w', 'here', 1, NULL, 1), NULL, 1)"
+        )
         assert worker.execute(claim).fetchall() == [("daily",)]
         assert worker.execute("SELECT other.pause_lane('daily')").fetchone() == (True,)
 
@@ -204,7 +219,9 @@ def session(dsn: str) -> Iterator[psycopg.Connection[Any]]:
     """A job is due, and another one is not."""
     with psycopg.connect(dsn) as connection:
         connection.execute("SELECT inturn.defer('t', queue => 'before')")
-        connection.execute("SELECT inturn.defer('t', queue => 'before', scheduled_at => now() + interval '1 day')")
+        connection.execute(
+            "SELECT inturn.defer('t', queue => 'before', scheduled_at => now() + interval '1 day')"
+        )
         yield connection
 
 
@@ -215,20 +232,29 @@ def test_the_server_too_refuses_what_is_not_a_valid_name_of_a_queue(
 ) -> None:
     """`!` above all, which workers take for a request to end a job."""
     assert not QUEUE.fullmatch(queue)
-    with pytest.raises((InvalidParameterValue, CheckViolation), match=r"queue: give 1 to 63 letters|jobs_queue_name"):
+    with pytest.raises(
+        (InvalidParameterValue, CheckViolation),
+        match=r"queue: give 1 to 63 letters|jobs_queue_name",
+    ):
         session.execute(WAYS_IN[way].encode(), [queue])
 
 
 @pytest.mark.parametrize("way", WAYS_IN)
-def test_the_server_takes_each_name_of_a_queue_that_python_takes(session: psycopg.Connection[Any], way: str) -> None:
+def test_the_server_takes_each_name_of_a_queue_that_python_takes(
+    session: psycopg.Connection[Any], way: str
+) -> None:
     for queue in (string.ascii_letters, string.digits + "_.:-", "x" * 63, "-"):
         assert QUEUE.fullmatch(queue)
         with session.transaction(force_rollback=True):
             session.execute(WAYS_IN[way].encode(), [queue])
-            assert session.execute("SELECT FROM inturn.jobs WHERE queue = %s", [queue]).fetchall() == [()]
+            assert session.execute(
+                "SELECT FROM inturn.jobs WHERE queue = %s", [queue]
+            ).fetchall() == [()]
 
 
-def test_the_server_names_the_one_that_is_no_name_among_many(session: psycopg.Connection[Any]) -> None:
+def test_the_server_names_the_one_that_is_no_name_among_many(
+    session: psycopg.Connection[Any],
+) -> None:
     with pytest.raises(InvalidParameterValue, match="Not 'two words'"):
         session.execute(WAYS_IN["among others"].encode(), ["two words"])
 
@@ -241,7 +267,9 @@ def test_no_change_by_hand_gives_a_job_a_name_that_would_deceive_workers(
         session.execute("UPDATE inturn.jobs SET queue = %s", [queue])
 
 
-@pytest.mark.parametrize("timeout", [timedelta(microseconds=999), timedelta(days=365, microseconds=1)])
+@pytest.mark.parametrize(
+    "timeout", [timedelta(microseconds=999), timedelta(days=365, microseconds=1)]
+)
 def test_the_server_too_refuses_a_timeout_that_python_refuses(dsn: str, timeout: timedelta) -> None:
     with pytest.raises(BadArgument):
         check_timeout(timeout)
@@ -251,7 +279,9 @@ def test_the_server_too_refuses_a_timeout_that_python_refuses(dsn: str, timeout:
 
 
 @pytest.mark.parametrize("timeout", [timedelta(milliseconds=1), timedelta(days=365)])
-def test_the_server_takes_the_longest_and_the_shortest_timeout_of_python(dsn: str, timeout: timedelta) -> None:
+def test_the_server_takes_the_longest_and_the_shortest_timeout_of_python(
+    dsn: str, timeout: timedelta
+) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute("SELECT inturn.defer('t', timeout => %s)", [check_timeout(timeout)])
 

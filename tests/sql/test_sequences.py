@@ -14,7 +14,8 @@ def test_sequences_that_are_behind_their_rows_are_named_with_what_they_need(dsn:
             "SELECT id, claim_id, fence FROM claim(register_worker('w', 'here', 1, NULL, 1), NULL, 1)"
         ).fetchall()
         connection.execute(
-            "SELECT finish(NULL, NULL, 0, %s::bigint[], %s::uuid[], '{succeeded}', '{NULL}')", [[id], [claim_id]]
+            "SELECT finish(NULL, NULL, 0, %s::bigint[], %s::uuid[], '{succeeded}', '{NULL}')",
+            [[id], [claim_id]],
         )
         assert connection.execute(behind).fetchall() == []
 
@@ -27,7 +28,9 @@ def test_sequences_that_are_behind_their_rows_are_named_with_what_they_need(dsn:
         ]
 
         connection.execute("SELECT check_fence('printer', 70)")
-        connection.execute("SELECT setval(sequence, needed) FROM sequences_behind() WHERE sequence <> 'fences'")
+        connection.execute(
+            "SELECT setval(sequence, needed) FROM sequences_behind() WHERE sequence <> 'fences'"
+        )
         assert connection.execute(behind).fetchall() == [("fences", 0, 70)]
         connection.execute("SELECT setval('fences', 70)")
         assert connection.execute(behind).fetchall() == []

@@ -41,7 +41,9 @@ def test_it_finds_a_waiting_job_by_what_matters(app: App, queue: Queue) -> None:
     [due] = queue.assert_enqueued("mail", lock=None, scheduled_at=NEW_YEAR + timedelta(minutes=5))
     assert due.id == later
     queue.assert_enqueued(mail, count=2)
-    queue.assert_enqueued(mail.configure(queue="other"), count=2)  # the task counts, not what it was configured with
+    queue.assert_enqueued(
+        mail.configure(queue="other"), count=2
+    )  # the task counts, not what it was configured with
     queue.assert_enqueued("bill", count=0)
     queue.assert_enqueued()
 
@@ -111,7 +113,10 @@ def test_a_wrong_number_is_said_with_the_jobs(app: App, queue: Queue) -> None:
           job 5 bill(order=4), todo
           … and 2 more
     """)
-    with pytest.raises(AssertionError, match=r"^1 job waits where 2 should, of bill\(order=3\):\n(.|\n)*The nearest:"):
+    with pytest.raises(
+        AssertionError,
+        match=r"^1 job waits where 2 should, of bill\(order=3\):\n(.|\n)*The nearest:",
+    ):
         queue.assert_enqueued("bill", args={"order": 3}, count=2)
     with pytest.raises(AssertionError, match=r"^No job waits of mail\."):
         queue.assert_enqueued("mail", count=1)
@@ -133,7 +138,9 @@ def test_what_should_not_wait_is_listed(app: App, queue: Queue) -> None:
     queue.assert_not_enqueued("bill", lock=None)
     queue.assert_not_enqueued("bill", queue="mail")
     for wanted in ({"task": "bill"}, {}, {"args": {"order": 7}, "lock": "o:7", "queue": "default"}):
-        with pytest.raises(AssertionError, match=r"1 job waits and none should, of (.|\n)*job 1 bill\(order=7\)"):
+        with pytest.raises(
+            AssertionError, match=r"1 job waits and none should, of (.|\n)*job 1 bill\(order=7\)"
+        ):
             queue.assert_not_enqueued(**wanted)
     queue.drain()
     queue.assert_not_enqueued()
@@ -167,7 +174,9 @@ def test_what_a_lane_has_not_begun_is_named(app: App, queue: Queue) -> None:
     app.tasks["bill"].configure(lock="lane").defer(order=1)
     app.tasks["bill"].configure(lock="lane", schedule_in={"hours": 1}).defer(order=2)
     queue.drain()
-    with pytest.raises(AssertionError, match=r"->  2  \(order=2\)  \|  nothing\n  not begun: job 2 bill\(order=2\)"):
+    with pytest.raises(
+        AssertionError, match=r"->  2  \(order=2\)  \|  nothing\n  not begun: job 2 bill\(order=2\)"
+    ):
         queue.assert_lane_order("lane", [{"order": 1}, {"order": 2}])
     with pytest.raises(AssertionError, match=r"->  1  nothing  \|  job 1 bill"):
         queue.assert_lane_order("lane", [])
@@ -181,7 +190,9 @@ def test_jobs_of_a_lane_never_overlap(app: App, queue: Queue) -> None:
         app.tasks["bill"].configure(lock="lane").defer(order=number)
     queue.drain(concurrency=4)
     queue.assert_never_overlaps("lane")
-    with pytest.raises(AssertionError, match=r"No job with lock \"lone\" has run.*jobs that have: \['lane'\]"):
+    with pytest.raises(
+        AssertionError, match=r"No job with lock \"lone\" has run.*jobs that have: \['lane'\]"
+    ):
         queue.assert_never_overlaps("lone")
 
 
@@ -193,8 +204,12 @@ def test_an_overlap_in_the_history_is_found(app: App, queue: Queue, dsn: str) ->
             UPDATE inturn.finished_jobs SET started_at = timestamptz '2031-01-01 Z' + id * interval '1 s',
                                             finished_at = timestamptz '2031-01-01 Z' + (id + 1) * interval '1 s'
         """)
-        queue.assert_never_overlaps("lane")  # the next may begin at the moment in which the one before ends
-        connection.execute("UPDATE inturn.finished_jobs SET finished_at = finished_at + interval '1 ms' WHERE id = 2")
+        queue.assert_never_overlaps(
+            "lane"
+        )  # the next may begin at the moment in which the one before ends
+        connection.execute(
+            "UPDATE inturn.finished_jobs SET finished_at = finished_at + interval '1 ms' WHERE id = 2"
+        )
     with pytest.raises(AssertionError) as caught:
         queue.assert_never_overlaps("lane")
     assert message(caught) == text("""
@@ -204,7 +219,9 @@ def test_an_overlap_in_the_history_is_found(app: App, queue: Queue, dsn: str) ->
     """)
 
 
-def test_an_overlap_in_this_process_is_found_also_when_the_clock_stands_still(app: App, queue: Queue) -> None:
+def test_an_overlap_in_this_process_is_found_also_when_the_clock_stands_still(
+    app: App, queue: Queue
+) -> None:
     queue.freeze(NEW_YEAR)
     app.tasks["bill"].configure(lock="lane").batch_defer({"order": 1}, {"order": 2})
     queue.drain()

@@ -13,7 +13,16 @@ from inturn.testing import Databases
 
 ROOT = Path(__file__).parents[2]
 # Named in case it is not installed; if it is, not twice.
-PLUGIN = ("-p", "no:inturn", "-p", "inturn.testing.plugin", "-p", "no:cacheprovider", "-W", "error::ResourceWarning")
+PLUGIN = (
+    "-p",
+    "no:inturn",
+    "-p",
+    "inturn.testing.plugin",
+    "-p",
+    "no:cacheprovider",
+    "-W",
+    "error::ResourceWarning",
+)
 APP = """
 from inturn import App
 
@@ -27,7 +36,9 @@ def fail():
 
 
 @pytest.fixture
-def inner(pytester: pytest.Pytester, databases: Databases, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def inner(
+    pytester: pytest.Pytester, databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> pytest.Pytester:
     """pytest in pytest, on the server of this session."""
     monkeypatch.setenv("INTURN_TEST_DSN", databases.server_dsn)
     pytester.syspathinsert()
@@ -74,7 +85,9 @@ def test_each_test_has_a_database_of_its_own(inner: pytest.Pytester) -> None:
     run(inner).assert_outcomes(passed=2)
 
 
-def test_a_failure_shows_the_line_of_the_test_and_not_how_the_helper_works(inner: pytest.Pytester) -> None:
+def test_a_failure_shows_the_line_of_the_test_and_not_how_the_helper_works(
+    inner: pytest.Pytester,
+) -> None:
     inner.makepyfile(shop=APP)
     inner.makeini("[pytest]\ninturn_app = shop:app\n")
     inner.makepyfile("""
@@ -117,7 +130,9 @@ def test_without_an_app_it_says_how_to_name_one(inner: pytest.Pytester) -> None:
     inner.makepyfile("def test_it(inturn_queue): ...")
     result = run(inner)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(['*Write `inturn_app = "package.module:app"` into pytest\'s settings*'])
+    result.stdout.fnmatch_lines(
+        ['*Write `inturn_app = "package.module:app"` into pytest\'s settings*']
+    )
 
 
 def test_a_template_that_somebody_is_connected_to_is_explained(inner: pytest.Pytester) -> None:

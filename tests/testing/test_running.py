@@ -38,7 +38,11 @@ def test_drain_runs_what_waits_in_the_order_of_its_lane(app: App, queue: Queue) 
         write.configure(lock="alphabet").defer(letter=letter)
     runs = queue.drain()
     assert written == ["a", "b", "c"]
-    assert [run.job.task_kwargs for run in runs] == [{"letter": "a"}, {"letter": "b"}, {"letter": "c"}]
+    assert [run.job.task_kwargs for run in runs] == [
+        {"letter": "a"},
+        {"letter": "b"},
+        {"letter": "c"},
+    ]
     assert statuses(queue) == [Status.SUCCEEDED] * 3
 
 
@@ -77,7 +81,9 @@ async def test_drain_in_a_running_loop_names_the_other(queue: Queue) -> None:
         queue.drain()
 
 
-def test_what_a_job_raises_when_it_has_failed_for_good_is_raised_here(app: App, queue: Queue) -> None:
+def test_what_a_job_raises_when_it_has_failed_for_good_is_raised_here(
+    app: App, queue: Queue
+) -> None:
     @app.task(name="fail")
     def fail(number: int) -> None:
         raise Broken(number)
@@ -85,7 +91,10 @@ def test_what_a_job_raises_when_it_has_failed_for_good_is_raised_here(app: App, 
     fail.batch_defer({"number": 1}, {"number": 2})
     with pytest.raises(Broken) as caught:
         queue.drain()
-    assert caught.value.__notes__ == ["raised by job 1 of task fail, attempt 1", "1 more failed: job 2 of task fail"]
+    assert caught.value.__notes__ == [
+        "raised by job 1 of task fail, attempt 1",
+        "1 more failed: job 2 of task fail",
+    ]
     assert [frame.name for frame in caught.traceback][-1] == "fail"
     assert not any("anyio" in str(frame.path) for frame in caught.traceback)
     assert statuses(queue) == [Status.FAILED] * 2
@@ -102,7 +111,9 @@ def test_errors_are_values_on_request(app: App, queue: Queue) -> None:
 
 
 @pytest.mark.parametrize("sync", [True, False])
-def test_a_job_that_failed_though_its_task_raised_nothing_is_no_success(app: App, queue: Queue, sync: bool) -> None:
+def test_a_job_that_failed_though_its_task_raised_nothing_is_no_success(
+    app: App, queue: Queue, sync: bool
+) -> None:
     """It took too long. A sync task cannot be stopped and goes on to its end; an async one is cancelled."""
 
     @app.task(name="slow", timeout=0.05)
@@ -115,9 +126,13 @@ def test_a_job_that_failed_though_its_task_raised_nothing_is_no_success(app: App
 
     task = slow if sync else slow_async
     task.defer()
-    with pytest.raises(AssertionError, match=r"^job 1 of task slow\w* failed:\n(.|\n)*longer than its timeout"):
+    with pytest.raises(
+        AssertionError, match=r"^job 1 of task slow\w* failed:\n(.|\n)*longer than its timeout"
+    ):
         queue.drain()
-    with pytest.raises(AssertionError, match=r"^job 2 of task slow\w* failed:\n(.|\n)*longer than its timeout"):
+    with pytest.raises(
+        AssertionError, match=r"^job 2 of task slow\w* failed:\n(.|\n)*longer than its timeout"
+    ):
         queue.perform(task)
 
 
@@ -138,7 +153,9 @@ def test_an_attempt_that_will_be_repeated_raises_nothing(app: App, queue: Queue)
 
 def test_a_task_finds_the_app_and_itself_in_its_context(app: App, queue: Queue) -> None:
     found: list[object] = []
-    look = app.task(name="look", pass_context=True)(lambda context: found.extend([context.app, context.task]))
+    look = app.task(name="look", pass_context=True)(
+        lambda context: found.extend([context.app, context.task])
+    )
     look.defer()
     queue.drain()
     assert found == [app, look]
@@ -162,7 +179,10 @@ def test_a_task_ends_its_job_in_a_transaction_of_its_own(app: App, queue: Queue,
     coroutine.defer()
     queue.drain()
     with psycopg.connect(dsn) as connection:
-        assert connection.execute("SELECT name FROM effects").fetchall() == [("plain",), ("coroutine",)]
+        assert connection.execute("SELECT name FROM effects").fetchall() == [
+            ("plain",),
+            ("coroutine",),
+        ]
     assert statuses(queue) == [Status.SUCCEEDED] * 2
 
 
@@ -204,15 +224,21 @@ def test_drain_stops_at_its_condition(app: App, queue: Queue, count: int) -> Non
     assert queue.drain(until=lambda: True) == []
 
 
-def test_a_condition_that_never_comes_true_fails_and_names_what_waits(app: App, queue: Queue) -> None:
+def test_a_condition_that_never_comes_true_fails_and_names_what_waits(
+    app: App, queue: Queue
+) -> None:
     note = app.task(name="note")(lambda: None)
     note.defer()
     note.configure(schedule_in={"hours": 1}, lock="later").defer()
-    with pytest.raises(AssertionError, match=r'false after 1 runs(.|\n)*job 2 note\(\), lock "later", scheduled'):
+    with pytest.raises(
+        AssertionError, match=r'false after 1 runs(.|\n)*job 2 note\(\), lock "later", scheduled'
+    ):
         queue.drain(until=lambda: False)
 
 
-def test_a_condition_that_raises_is_the_tests_error_and_not_the_jobs(app: App, queue: Queue) -> None:
+def test_a_condition_that_raises_is_the_tests_error_and_not_the_jobs(
+    app: App, queue: Queue
+) -> None:
     asked: list[int] = []
 
     def until() -> bool:
@@ -299,10 +325,14 @@ def test_perform_refuses_what_defer_refuses(app: App, queue: Queue) -> None:
         queue.perform(note)  # type: ignore[call-overload]
 
 
-def test_perform_keeps_the_order_of_a_lane_and_says_what_is_in_the_way(app: App, queue: Queue) -> None:
+def test_perform_keeps_the_order_of_a_lane_and_says_what_is_in_the_way(
+    app: App, queue: Queue
+) -> None:
     note = app.task(name="note", lock="lane")(lambda number: number)
     note.defer(number=1)
-    with pytest.raises(AssertionError, match=r"Job 2 of task note was not run(.|\n)*job 1") as caught:
+    with pytest.raises(
+        AssertionError, match=r"Job 2 of task note was not run(.|\n)*job 1"
+    ) as caught:
         queue.perform(note, number=2)
     assert "serves" not in str(caught.value)
     queue.drain()
@@ -383,7 +413,11 @@ def test_code_under_test_may_open_the_app(app: App, queue: Queue) -> None:
     before = set(threading.enumerate())
     with app.open():
         note.defer()
-        assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("pool-")]
+        assert not [
+            thread
+            for thread in set(threading.enumerate()) - before
+            if thread.name.startswith("pool-")
+        ]
     note.defer()
     app.run_worker(wait=False, install_signal_handlers=False)
     assert statuses(queue) == [Status.SUCCEEDED] * 2

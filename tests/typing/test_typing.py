@@ -53,7 +53,9 @@ def mypy() -> Verdict:
         check=False,
     )
     assert not done.stderr
-    for path, number, kind, message in re.findall(r"(?m)^(.+?):(\d+): (error|note): (.*)$", done.stdout):
+    for path, number, kind, message in re.findall(
+        r"(?m)^(.+?):(\d+): (error|note): (.*)$", done.stdout
+    ):
         line = (Path(path).name, int(number))
         if kind == "error":
             verdict.errors.add(line)
@@ -79,7 +81,16 @@ def basedpyright(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
         )
     )
     done = subprocess.run(
-        [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, "--project", config],
+        [
+            sys.executable,
+            "-m",
+            "basedpyright",
+            "--outputjson",
+            "--pythonpath",
+            sys.executable,
+            "--project",
+            config,
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -112,7 +123,9 @@ def test_basedpyright_knows_the_types(basedpyright: Verdict) -> None:
 def test_the_checkers_know_every_option_that_there_is() -> None:
     taken = inspect.signature(Task.configure).parameters.keys() - {"self", "task_kwargs"}
     assert set(JobOptions.__annotations__) == taken
-    assert set(TaskOptions.__annotations__) == inspect.signature(Blueprint.task).parameters.keys() - {
+    assert set(TaskOptions.__annotations__) == inspect.signature(
+        Blueprint.task
+    ).parameters.keys() - {
         "self",
         "_func",
         "pass_context",

@@ -3,7 +3,13 @@
 import pytest
 
 from inturn import App, Blueprint, Task
-from inturn.errors import BadArgument, TaskAlreadyRegistered, TaskDefinitionError, TaskNotFound, UnboundTaskError
+from inturn.errors import (
+    BadArgument,
+    TaskAlreadyRegistered,
+    TaskDefinitionError,
+    TaskNotFound,
+    UnboundTaskError,
+)
 
 
 @pytest.fixture
@@ -28,7 +34,9 @@ def declared(app: App) -> dict[str, object]:
     return {name: task for name, task in app.tasks.items() if not name.startswith("builtin:")}
 
 
-def test_tasks_of_a_blueprint_are_found_under_its_namespace_with_their_aliases(app: App, mail: Blueprint) -> None:
+def test_tasks_of_a_blueprint_are_found_under_its_namespace_with_their_aliases(
+    app: App, mail: Blueprint
+) -> None:
     send = declare(mail, "send", "old.send")
     app.add_tasks_from(mail, namespace="mail")
     assert declared(app) == {"mail:send": send, "mail:old.send": send}
@@ -49,7 +57,9 @@ def test_blueprints_nest(app: App, mail: Blueprint) -> None:
     assert send.name == "outer:mail:send"
 
 
-def test_a_task_declared_after_its_blueprint_was_added_is_found_too(app: App, mail: Blueprint) -> None:
+def test_a_task_declared_after_its_blueprint_was_added_is_found_too(
+    app: App, mail: Blueprint
+) -> None:
     outer = Blueprint()
     outer.add_tasks_from(mail, namespace="mail")
     app.add_tasks_from(outer, namespace="outer")
@@ -69,13 +79,17 @@ def test_names_that_are_taken_are_refused_and_nothing_is_changed(app: App, mail:
     first = declare(app, "mail:send")
     send = declare(mail)
     declare(mail, "receive")
-    with pytest.raises(TaskAlreadyRegistered, match=r"Two tasks are named 'mail:send'.*another namespace"):
+    with pytest.raises(
+        TaskAlreadyRegistered, match=r"Two tasks are named 'mail:send'.*another namespace"
+    ):
         app.add_tasks_from(mail, namespace="mail")
     assert declared(app) == {"mail:send": first}
     assert send.name == "send"
 
 
-def test_a_later_name_that_is_taken_in_the_app_is_refused_in_the_blueprint_too(app: App, mail: Blueprint) -> None:
+def test_a_later_name_that_is_taken_in_the_app_is_refused_in_the_blueprint_too(
+    app: App, mail: Blueprint
+) -> None:
     declare(app, "mail:send")
     app.add_tasks_from(mail, namespace="mail")
     with pytest.raises(TaskAlreadyRegistered, match="'mail:send'"):

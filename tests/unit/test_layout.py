@@ -22,7 +22,9 @@ def test_queue_holds_the_package_and_nothing_else() -> None:
 
 def test_importing_queue_in_the_checkout_gives_the_standard_library() -> None:
     show = "import queue; print(queue.__file__)"
-    done = subprocess.run([sys.executable, "-c", show], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", show], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert Path(done.stdout.strip()) == Path(sysconfig.get_path("stdlib"), "queue.py")
 
 

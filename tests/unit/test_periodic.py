@@ -52,7 +52,10 @@ def test_a_task_may_have_several_schedules_in_zones_of_their_own(app: App) -> No
     @app.task(aliases=["old name"])
     def report(timestamp: int) -> None: ...
 
-    assert [(schedule.periodic_id, f"{schedule.cron.next(NOON):%d %H:%M}") for schedule in app.schedules()] == [
+    assert [
+        (schedule.periodic_id, f"{schedule.cron.next(NOON):%d %H:%M}")
+        for schedule in app.schedules()
+    ] == [
         ("tokyo", "01 00:00"),
         ("berlin", "01 08:00"),
     ]
@@ -64,7 +67,9 @@ def test_a_blueprint_declares_schedules_too() -> None:
 
 def test_two_schedules_of_one_name_are_refused(app: App) -> None:
     task = declare(app).task
-    with pytest.raises(TaskDefinitionError, match=r"report has two schedules with the periodic_id ''. Give one"):
+    with pytest.raises(
+        TaskDefinitionError, match=r"report has two schedules with the periodic_id ''. Give one"
+    ):
         app.periodic(cron="@daily")(task)
 
 
@@ -73,7 +78,8 @@ def test_a_task_that_takes_no_timestamp_is_refused(app: App) -> None:
     def report() -> None: ...
 
     with pytest.raises(
-        TaskDefinitionError, match=r"report is periodic but takes no `timestamp`.*Declare `timestamp: int`"
+        TaskDefinitionError,
+        match=r"report is periodic but takes no `timestamp`.*Declare `timestamp: int`",
     ):
         app.periodic(cron="@daily")(report)
 
@@ -89,7 +95,10 @@ def test_a_task_that_takes_anything_takes_a_timestamp(app: App) -> None:
 def test_a_function_that_is_no_task_yet_is_refused(app: App) -> None:
     def report(timestamp: int) -> None: ...
 
-    with pytest.raises(TaskDefinitionError, match=r"report' is not a task yet. Write @app.periodic.* above @app.task"):
+    with pytest.raises(
+        TaskDefinitionError,
+        match=r"report' is not a task yet. Write @app.periodic.* above @app.task",
+    ):
         app.periodic(cron="@daily")(report)  # type: ignore[type-var]
 
 
@@ -117,7 +126,9 @@ BAD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("message", "options"), BAD.items(), ids=list(BAD))
-def test_what_is_wrong_is_refused_where_it_is_declared(app: App, message: str, options: dict[str, Any]) -> None:
+def test_what_is_wrong_is_refused_where_it_is_declared(
+    app: App, message: str, options: dict[str, Any]
+) -> None:
     with pytest.raises(BadArgument, match=message):
         declare(app, **options)
     assert list(app.schedules()) == []
@@ -130,7 +141,9 @@ def test_bad_defaults_of_an_app_are_refused(given: dict[str, Any]) -> None:
 
 
 def test_a_schedule_that_never_fires_is_warned_of(app: App) -> None:
-    with pytest.warns(UserWarning, match="'0 0 30 2 \\*' never fires, there is no such day") as told:
+    with pytest.warns(
+        UserWarning, match="'0 0 30 2 \\*' never fires, there is no such day"
+    ) as told:
         declare(app, cron="0 0 30 2 *")
     assert told[0].filename == __file__
     with warnings.catch_warnings():
@@ -171,9 +184,14 @@ def test_what_was_deferred_is_not_due_again(last: Policy) -> None:
 
 
 @pytest.mark.parametrize(("delay", "instants"), [(120, ["12:00"]), (119, [])])
-def test_what_is_later_than_the_delay_is_not_due(last: Policy, delay: int, instants: list[str]) -> None:
+def test_what_is_later_than_the_delay_is_not_due(
+    last: Policy, delay: int, instants: list[str]
+) -> None:
     assert due(last.changed(max_delay=delay), NOON - HOUR, NOON + 2 * MINUTE) == instants
-    assert due(last.changed(max_delay=delay, catch_up="all"), NOON - HOUR, NOON + 2 * MINUTE) == instants
+    assert (
+        due(last.changed(max_delay=delay, catch_up="all"), NOON - HOUR, NOON + 2 * MINUTE)
+        == instants
+    )
 
 
 def test_a_long_time_is_caught_up_little_by_little(last: Policy) -> None:

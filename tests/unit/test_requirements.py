@@ -20,7 +20,11 @@ def named(line: str) -> str:
 
 def locked(lock: str) -> dict[str, list[str]]:
     """Each requirement by its name, with the lines that belong to it."""
-    lines = [line for line in (ROOT / f"requirements/{lock}.txt").read_text().splitlines() if "#" not in line]
+    lines = [
+        line
+        for line in (ROOT / f"requirements/{lock}.txt").read_text().splitlines()
+        if "#" not in line
+    ]
     found: dict[str, list[str]] = {}
     for line in lines:
         if not line.startswith(" "):
@@ -46,8 +50,14 @@ def test_everything_that_the_project_asks_for_is_there(lock: str) -> None:
     asked = [*PROJECT["dependencies"]]
     for extra in EXTRAS[lock]:
         asked += PROJECT["optional-dependencies"][extra]
-    asked += [line for line in (ROOT / "requirements/build.in").read_text().splitlines() if not line.startswith("#")]
-    assert {named(line) for line in asked} <= {requirement.partition(" ")[0] for requirement in locked(lock)}
+    asked += [
+        line
+        for line in (ROOT / "requirements/build.in").read_text().splitlines()
+        if not line.startswith("#")
+    ]
+    assert {named(line) for line in asked} <= {
+        requirement.partition(" ")[0] for requirement in locked(lock)
+    }
 
 
 @pytest.mark.parametrize("lock", EXTRAS)

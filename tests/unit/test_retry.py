@@ -18,9 +18,15 @@ def job(attempts: int) -> Job:
     return Job(1, str(uuid4()), 1, "task", "default", None, 0, attempts, None, {})
 
 
-def waits(retry: Any, attempts: int = 0, exception: BaseException | None = None) -> timedelta | None:
+def waits(
+    retry: Any, attempts: int = 0, exception: BaseException | None = None
+) -> timedelta | None:
     chosen = strategy(retry)
-    decision = chosen.get_retry_decision(exception=exception or ValueError(), job=job(attempts)) if chosen else None
+    decision = (
+        chosen.get_retry_decision(exception=exception or ValueError(), job=job(attempts))
+        if chosen
+        else None
+    )
     return None if decision is None else decision.retry_in
 
 
@@ -36,7 +42,9 @@ def test_true_tries_for_ever_and_a_number_that_often() -> None:
 
 def test_the_wait_grows_as_declared() -> None:
     growing = RetryStrategy(wait=1, linear_wait=10, exponential_wait=2)
-    assert [waits(growing, n) for n in range(3)] == [timedelta(seconds=s) for s in (1 + 0 + 2, 1 + 10 + 4, 1 + 20 + 8)]
+    assert [waits(growing, n) for n in range(3)] == [
+        timedelta(seconds=s) for s in (1 + 0 + 2, 1 + 10 + 4, 1 + 20 + 8)
+    ]
 
 
 def test_only_the_named_exceptions_are_retried() -> None:
@@ -66,7 +74,9 @@ def test_however_large_the_numbers_there_is_a_wait_within_bounds(
 def test_a_wait_is_capped_before_it_is_spread() -> None:
     capped = RetryStrategy(exponential_wait=10, max_wait=60)
     assert [waits(capped, n) for n in range(3)] == [timedelta(seconds=s) for s in (10, 60, 60)]
-    assert waits(RetryStrategy(exponential_wait=10, max_wait=60), attempts=10**6) == timedelta(seconds=60)
+    assert waits(RetryStrategy(exponential_wait=10, max_wait=60), attempts=10**6) == timedelta(
+        seconds=60
+    )
     assert waits(RetryStrategy(wait=float("inf"), max_wait=float("inf"))) == LONGEST
 
 
@@ -77,11 +87,15 @@ class Always(Random):
 
 def test_jitter_takes_off_a_part_of_the_wait() -> None:
     assert waits(RetryStrategy(wait=100, jitter=1, random=Always())) == timedelta(seconds=50)
-    assert waits(RetryStrategy(wait=100, jitter=0.2, max_wait=50, random=Always())) == timedelta(seconds=45)
+    assert waits(RetryStrategy(wait=100, jitter=0.2, max_wait=50, random=Always())) == timedelta(
+        seconds=45
+    )
 
 
 @given(wait=st.floats(0, 1e9), jitter=st.floats(0, 1), cap=st.floats(0, 1e9), seed=st.integers())
-def test_a_wait_stays_within_what_jitter_and_cap_allow(wait: float, jitter: float, cap: float, seed: int) -> None:
+def test_a_wait_stays_within_what_jitter_and_cap_allow(
+    wait: float, jitter: float, cap: float, seed: int
+) -> None:
     found = waits(RetryStrategy(wait=wait, jitter=jitter, max_wait=cap, random=Random(seed)))
     longest = min(wait, cap, LONGEST.total_seconds())
     assert found is not None

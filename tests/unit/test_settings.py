@@ -31,7 +31,9 @@ def test_without_any_address_the_error_says_how_to_give_one() -> None:
 
 
 def test_a_wrong_address_is_refused_without_showing_its_password() -> None:
-    with pytest.raises(ConfigurationError, match="INTURN_DSN is not a PostgreSQL address") as raised:
+    with pytest.raises(
+        ConfigurationError, match="INTURN_DSN is not a PostgreSQL address"
+    ) as raised:
         find_dsn(None, {"INTURN_DSN": "mysql://user:secret@host/db"})
     assert "secret" not in str(raised.value)
     assert raised.value.__cause__ is None
@@ -44,7 +46,13 @@ def test_an_app_takes_a_dsn_or_a_connector_but_not_both() -> None:
 
 @pytest.mark.parametrize(
     ("payload", "queues", "answer"),
-    [("", ["a"], True), ("a", None, True), ("a,b", ["b"], True), ("ab", ["a"], False), ("c", ["a", "b"], False)],
+    [
+        ("", ["a"], True),
+        ("a", None, True),
+        ("a,b", ["b"], True),
+        ("ab", ["a"], False),
+        ("c", ["a", "b"], False),
+    ],
 )
 def test_a_notification_concerns_those_who_serve_its_queues(
     payload: str, queues: list[str] | None, answer: bool

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 import inturn
-from inturn import App, Blueprint, Deferrer, JobContext, RetryStrategy, StoredJob, Task, errors, exceptions
+from inturn import (
+    App,
+    Blueprint,
+    Deferrer,
+    JobContext,
+    RetryStrategy,
+    StoredJob,
+    Task,
+    errors,
+    exceptions,
+)
 from inturn.control.jobs import Jobs
 from inturn.control.schema import SchemaManager
 from inturn.worker import Options
@@ -70,7 +80,13 @@ TAKES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "batch_defer_jobs": (Jobs.batch_defer_jobs, {"jobs": NEEDED, "connection": None}),
     "RetryStrategy": (
         RetryStrategy,
-        {"max_attempts": None, "wait": 0, "linear_wait": 0, "exponential_wait": 0, "retry_exceptions": None},
+        {
+            "max_attempts": None,
+            "wait": 0,
+            "linear_wait": 0,
+            "exponential_wait": 0,
+            "retry_exceptions": None,
+        },
     ),
     "a worker": (
         Options,
@@ -97,7 +113,10 @@ TAKES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", TAKES)
 def test_arguments_have_their_names_and_defaults(name: str) -> None:
     function, expected = TAKES[name]
-    taken = {parameter.name: parameter.default for parameter in inspect.signature(function).parameters.values()}
+    taken = {
+        parameter.name: parameter.default
+        for parameter in inspect.signature(function).parameters.values()
+    }
     assert {argument: taken.get(argument, "missing") for argument in expected} == expected
 
 
@@ -118,9 +137,26 @@ def test_methods_are_there(kind: type) -> None:
 
 def test_values_have_their_fields() -> None:
     context = {field.name for field in fields(JobContext)}
-    assert context >= {"app", "worker_name", "worker_queues", "job", "start_timestamp", "additional_context"}
+    assert context >= {
+        "app",
+        "worker_name",
+        "worker_queues",
+        "job",
+        "start_timestamp",
+        "additional_context",
+    }
     assert context >= {"abort_reason", "task"}
-    job = {"id", "status", "queue", "priority", "lock", "task_name", "task_kwargs", "scheduled_at", "attempts"}
+    job = {
+        "id",
+        "status",
+        "queue",
+        "priority",
+        "lock",
+        "task_name",
+        "task_kwargs",
+        "scheduled_at",
+        "attempts",
+    }
     assert {field.name for field in fields(StoredJob)} >= job | {"abort_requested", "worker_id"}
     assert set(dir(inturn.Job)) >= job | {"abort_requested"}
 

@@ -25,7 +25,9 @@ def judged(looks: Iterable[Look], forget: int | None = None) -> list[bool]:
     for number, (now, mine, other) in enumerate(looks):
         if number == forget:
             witness.forget()
-        answers.append(witness.look({ME: at(mine), OTHER: at(other)}, ME, now) == {OTHER: at(other)})
+        answers.append(
+            witness.look({ME: at(mine), OTHER: at(other)}, ME, now) == {OTHER: at(other)}
+        )
     return answers
 
 
@@ -67,4 +69,6 @@ def test_a_worker_that_was_forgotten_has_its_whole_time_again() -> None:
     silent = [witness.look({ME: at(n), OTHER: START}, ME, 10.0 * n) for n in range(4)]
     assert silent[-1] == {OTHER: START}
     witness.forget(OTHER)
-    assert [bool(witness.look({ME: at(n), OTHER: START}, ME, 10.0 * n)) for n in range(4, 8)] == [False] * 3 + [True]
+    assert [bool(witness.look({ME: at(n), OTHER: START}, ME, 10.0 * n)) for n in range(4, 8)] == [
+        False
+    ] * 3 + [True]

@@ -74,7 +74,9 @@ def main(
 
     `entry`: what the interpreter is told to get here again, in a process of its own.
     """
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script that starts us with & has it ignored
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a script that starts us with & has it ignored
     signal.signal(signal.SIGTERM, _terminated)
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     settings = Settings(app, call=(*entry, *([] if app is None else ["-a", app]), *arguments))

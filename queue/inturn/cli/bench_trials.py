@@ -41,7 +41,9 @@ def scratch(connector: PsycopgConnector) -> Iterator[App]:
             migrate(own.dsn, schema=own.schema)
             yield App(connector=own)
         finally:
-            connection.execute(SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(Identifier(own.schema)))
+            connection.execute(
+                SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(Identifier(own.schema))
+            )
 
 
 def trials(app: App, share: float) -> Iterator[Callable[[], list[Measured]]]:
@@ -71,7 +73,11 @@ def _round_trip(app: App) -> list[Measured]:
         start = time.perf_counter()
         for _ in range(ROUND_TRIPS):
             connection.execute("SELECT 1")
-        return [Measured("round trip to the server", "ms", (time.perf_counter() - start) / ROUND_TRIPS * 1000)]
+        return [
+            Measured(
+                "round trip to the server", "ms", (time.perf_counter() - start) / ROUND_TRIPS * 1000
+            )
+        ]
 
 
 def _one_by_one(app: App, task: Task[..., Any], count: int) -> list[Measured]:

@@ -20,6 +20,8 @@ def ask(question: str, *, yes: bool, command: str) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Unconfirmed(f"{question} Without a terminal nobody can be asked. If you mean it: {command}")
+        raise Unconfirmed(
+            f"{question} Without a terminal nobody can be asked. If you mean it: {command}"
+        )
     if not click.confirm(question, default=False, err=True):
         raise Declined("Nothing was changed.")

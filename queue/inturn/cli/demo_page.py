@@ -36,7 +36,9 @@ class Page:
 
     @property
     def misplaced(self) -> int:
-        return sum(letter != place for letter, place in zip(self.letters, ascii_lowercase, strict=False))
+        return sum(
+            letter != place for letter, place in zip(self.letters, ascii_lowercase, strict=False)
+        )
 
     @property
     def in_order(self) -> bool:
@@ -62,10 +64,14 @@ async def fill(page: Page, dsn: str) -> None:
     with anyio.fail_after(ROUND_SECONDS):
         async with app.open_async(), anyio.create_task_group() as workers:
             for name in WORKERS:
-                workers.start_soon(partial(app.run_worker_async, name=name, install_signal_handlers=False))
+                workers.start_soon(
+                    partial(app.run_worker_async, name=name, install_signal_handlers=False)
+                )
             await _until(app, READY, len(WORKERS))
             page.began = time.monotonic()
-            await write.configure(lock=page.lock).batch_defer_async(*({"letter": letter} for letter in ascii_lowercase))
+            await write.configure(lock=page.lock).batch_defer_async(
+                *({"letter": letter} for letter in ascii_lowercase)
+            )
             await _until(
                 app, LEFT, 0
             )  # also reported, so that nothing goes back to the queue when the workers are stopped

@@ -27,7 +27,10 @@ def picture(pages: list[Page], console: Console, remark: str = "") -> Renderable
     blank = "." if console.options.ascii_only else "·"
     panels = [_panel(page, blank) for page in pages]
     return Group(
-        Text(f"{INTRODUCTION} Red: out of place."), "", Columns(panels, padding=(0, 1)), Text(remark, style="dim")
+        Text(f"{INTRODUCTION} Red: out of place."),
+        "",
+        Columns(panels, padding=(0, 1)),
+        Text(remark, style="dim"),
     )
 
 
@@ -52,8 +55,23 @@ def plain(page: Page) -> str:
 def _panel(page: Page, blank: str) -> Panel:
     status = _status(page, blank)
     body = Group(_letters(page, blank), "", status)
-    style = "dim" if page.began is None else "green" if page.in_order else "red" if page.ended else "default"
-    return Panel(body, title=_title(page), title_align="left", width=WIDTH, padding=(1, 5), border_style=style)
+    style = (
+        "dim"
+        if page.began is None
+        else "green"
+        if page.in_order
+        else "red"
+        if page.ended
+        else "default"
+    )
+    return Panel(
+        body,
+        title=_title(page),
+        title_align="left",
+        width=WIDTH,
+        padding=(1, 5),
+        border_style=style,
+    )
 
 
 def _title(page: Page) -> str:
@@ -72,9 +90,14 @@ def _letters(page: Page, blank: str) -> Text:
 
 def _status(page: Page, blank: str) -> Text:
     if page.ended:
-        return Text(f"{_verdict(page):<19}{page.seconds:4.1f} s", style="bold green" if page.in_order else "bold red")
+        return Text(
+            f"{_verdict(page):<19}{page.seconds:4.1f} s",
+            style="bold green" if page.in_order else "bold red",
+        )
     hands = " ".join(page.holding.get(worker, blank) for worker in WORKERS)
-    return Text(f"workers: {hands:<10}{page.seconds:4.1f} s", style="dim" if page.began is None else "")
+    return Text(
+        f"workers: {hands:<10}{page.seconds:4.1f} s", style="dim" if page.began is None else ""
+    )
 
 
 def _verdict(page: Page) -> str:

@@ -21,7 +21,9 @@ def follow(path: str, dsn: str, *, verbose: bool) -> None:
     try:
         worker.start()
         only = PythonFilter(ignore_paths=[here / ".inturn"])
-        for changes in watch(here, watch_filter=only, step=100, rust_timeout=LOOK, yield_on_timeout=True):
+        for changes in watch(
+            here, watch_filter=only, step=100, rust_timeout=LOOK, yield_on_timeout=True
+        ):
             if changes:
                 names = sorted({os.path.relpath(name, here) for _, name in changes})
                 logger.info("dev.changed: %s; starting the worker anew", ", ".join(names))
@@ -36,7 +38,18 @@ def follow(path: str, dsn: str, *, verbose: bool) -> None:
 
 class Worker:
     def __init__(self, path: str, dsn: str, *, verbose: bool) -> None:
-        self._command = [sys.executable, "-m", "inturn.cli", "-a", path, "worker", "--dsn", dsn, "--grace", GRACE]
+        self._command = [
+            sys.executable,
+            "-m",
+            "inturn.cli",
+            "-a",
+            path,
+            "worker",
+            "--dsn",
+            dsn,
+            "--grace",
+            GRACE,
+        ]
         self._command += ["-v"] if verbose else []
         self._environment = {**os.environ, "INTURN_DSN": dsn}
         self._process: subprocess.Popen[bytes] | None = None
@@ -52,7 +65,8 @@ class Worker:
     def look(self) -> None:
         if self._process is not None and self._process.poll() is not None:
             logger.warning(
-                "dev.worker_ended: with status %d; it starts anew when a file changes", self._process.returncode
+                "dev.worker_ended: with status %d; it starts anew when a file changes",
+                self._process.returncode,
             )
             self._process = None
 

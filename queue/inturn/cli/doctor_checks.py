@@ -42,12 +42,17 @@ def _workers(database: Database) -> Finding:
     late = [visible(worker.name) for worker in workers if worker.state == "late"]
     if late:
         detail = f"{_some(late)} not heard of for 30 seconds"
-        return Finding("workers", "warn", detail, "see whether they run; live workers take over their jobs")
+        return Finding(
+            "workers", "warn", detail, "see whether they run; live workers take over their jobs"
+        )
     blocked = [visible(worker.name) for worker in workers if worker.state == "blocked"]
     if blocked:
         detail = f"the event loop of {_some(blocked)} stands still"
         return Finding(
-            "workers", "warn", detail, "its log says what blocks it (loop.blocked); a task must not block the loop"
+            "workers",
+            "warn",
+            detail,
+            "its log says what blocks it (loop.blocked); a task must not block the loop",
         )
     if not workers:
         return Finding("workers", "warn", "none runs", "queue -a package.module:app worker")
@@ -56,7 +61,9 @@ def _workers(database: Database) -> Finding:
 
 def _queues(database: Database) -> Finding:
     queues = database.run(views.queues())
-    unserved = [queue.queue for queue in queues if not queue.workers and (queue.runnable or queue.blocked)]
+    unserved = [
+        queue.queue for queue in queues if not queue.workers and (queue.runnable or queue.blocked)
+    ]
     if unserved:
         detail = f"jobs wait in {_some([visible(name) for name in unserved])}, which no live worker serves"
         return Finding("queues", "fail", detail, f"queue worker --queues {argument(unserved[0])}")
@@ -64,10 +71,15 @@ def _queues(database: Database) -> Finding:
 
 
 def _tasks(database: Database) -> Finding:
-    unknown = [f"{visible(task)} (queue {visible(queue)})" for queue, task in database.run(views.unknown_tasks())]
+    unknown = [
+        f"{visible(task)} (queue {visible(queue)})"
+        for queue, task in database.run(views.unknown_tasks())
+    ]
     if unknown:
         detail = f"no live worker of its queue knows {_some(unknown)}"
-        return Finding("tasks", "fail", detail, "deploy the code that declares it, or cancel the jobs")
+        return Finding(
+            "tasks", "fail", detail, "deploy the code that declares it, or cancel the jobs"
+        )
     return Finding("tasks", "ok", "live workers know the tasks of what waits in front")
 
 
@@ -87,7 +99,9 @@ def _crashes(database: Database) -> Finding:
     # What was at hand beside the culprit has died with it once, and seldom twice.
     state = "fail" if worst.deaths > 1 else "warn"
     detail = f"workers died, perhaps over {_some([_suspect(job) for job in found])}"
-    return Finding("crashes", state, detail, f"queue jobs explain {worst.id}, or queue jobs cancel {worst.id}")
+    return Finding(
+        "crashes", state, detail, f"queue jobs explain {worst.id}, or queue jobs cancel {worst.id}"
+    )
 
 
 def _suspect(job: views.Suspect) -> str:
@@ -107,9 +121,13 @@ def _reconciler(database: Database) -> Finding:
 def _sequences(database: Database) -> Finding:
     behind = database.run(views.sequences_behind())
     if behind:
-        detail = "would hand out numbers again: " + _some([f"{name} is at {at}, not {to}" for name, at, to in behind])
+        detail = "would hand out numbers again: " + _some(
+            [f"{name} is at {at}, not {to}" for name, at, to in behind]
+        )
         name, _, needed = behind[0]
-        return Finding("sequences", "fail", detail, f"SELECT setval('{database.schema}.{name}', {needed})")
+        return Finding(
+            "sequences", "fail", detail, f"SELECT setval('{database.schema}.{name}', {needed})"
+        )
     return Finding("sequences", "ok", "none would hand out a number again")
 
 
@@ -120,7 +138,12 @@ def _transactions(database: Database) -> Finding:
     who = f"process {oldest.pid} ({visible(oldest.application) or 'unnamed'}, {oldest.state or 'state unknown'})"
     state = "fail" if oldest.age > LONGER else "warn"
     detail = f"{who} is in one since {span(oldest.age)}, and keeps dead rows from being removed"
-    return Finding("transactions", state, detail, f"end it, if need be: SELECT pg_terminate_backend({oldest.pid})")
+    return Finding(
+        "transactions",
+        state,
+        detail,
+        f"end it, if need be: SELECT pg_terminate_backend({oldest.pid})",
+    )
 
 
 def _clock(database: Database) -> Finding:
@@ -131,7 +154,9 @@ def _clock(database: Database) -> Finding:
     skew = max(server - after, before - server)
     if skew > SKEW:
         detail = f"this machine and the server differ by {skew.total_seconds():.1f} s"
-        return Finding("clock", "warn", detail, "set both by NTP; times given to schedule_at mean the server's")
+        return Finding(
+            "clock", "warn", detail, "set both by NTP; times given to schedule_at mean the server's"
+        )
     return Finding("clock", "ok", "this machine agrees with the server")
 
 

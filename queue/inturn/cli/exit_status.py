@@ -55,8 +55,12 @@ def end(error: BaseException, *, verbose: bool) -> int:
         error = error.exceptions[0]  # task groups wrap even a single one
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else UNEXPECTED if error.code else 0
-    if isinstance(error, BrokenPipeError):  # whoever read us has seen enough: `queue demo | head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it flushes
+    if isinstance(
+        error, BrokenPipeError
+    ):  # whoever read us has seen enough: `queue demo | head -1`
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # or the interpreter complains when it flushes
         return UNEXPECTED
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return INTERRUPTED
@@ -68,7 +72,10 @@ def end(error: BaseException, *, verbose: bool) -> int:
     if isinstance(error, errors.InturnError):
         say(str(error))
         return status_of(error)
-    say(f"unexpected {type(error).__name__}: {error}" + ("" if verbose else " (-v shows the traceback)"))
+    say(
+        f"unexpected {type(error).__name__}: {error}"
+        + ("" if verbose else " (-v shows the traceback)")
+    )
     return UNEXPECTED
 
 
@@ -93,5 +100,7 @@ def say(message: str) -> None:
     from rich.text import Text
 
     console = Console(stderr=True, soft_wrap=True)
-    console.print(Text.assemble(("error:", "bold red"), " ", "\n".join(map(visible, message.split("\n")))))
+    console.print(
+        Text.assemble(("error:", "bold red"), " ", "\n".join(map(visible, message.split("\n"))))
+    )
     sys.stderr.flush()

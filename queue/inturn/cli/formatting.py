@@ -4,13 +4,17 @@ import re
 import shlex
 from datetime import UTC, datetime, timedelta
 
-STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?")  # as PostgreSQL writes a time
+STAMP = re.compile(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?"
+)  # as PostgreSQL writes a time
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
 def visible(text: str) -> str:
     """On one line, with escapes for what a terminal would act on or not show."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 def argument(text: str) -> str:
@@ -19,7 +23,9 @@ def argument(text: str) -> str:
         return f"-- {shlex.quote(text)}" if text.startswith("-") else shlex.quote(text)
     # bash, zsh and POSIX 2024 read $'…', with the bytes of a character one by one.
     escaped = "".join(
-        char if char.isprintable() and char not in "'\\" else "".join(f"\\x{byte:02x}" for byte in char.encode())
+        char
+        if char.isprintable() and char not in "'\\"
+        else "".join(f"\\x{byte:02x}" for byte in char.encode())
         for char in text
     )
     return f"{'-- ' if text.startswith('-') else ''}$'{escaped}'"

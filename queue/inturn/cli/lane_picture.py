@@ -3,7 +3,16 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from inturn.cli.formatting import amount, argument, last_line, on_clock, relative, span, visible, with_times
+from inturn.cli.formatting import (
+    amount,
+    argument,
+    last_line,
+    on_clock,
+    relative,
+    span,
+    visible,
+    with_times,
+)
 from inturn.model import Reason
 from inturn.operations.lanes import Head, Report
 from inturn.operations.views import Entry
@@ -15,8 +24,13 @@ UNBLOCK_AT = 49  # column
 
 
 def picture(report: Report, reasons: Sequence[Reason], now: datetime) -> list[str]:
-    lines = [f"{visible(report.lock)}  {_state(report)}   {_waiting(report, now)}", *_job(report, now)]
-    steps = [*_steps(report, now), *_of_others(reasons, now)] or [("the next free worker takes it", None)]
+    lines = [
+        f"{visible(report.lock)}  {_state(report)}   {_waiting(report, now)}",
+        *_job(report, now),
+    ]
+    steps = [*_steps(report, now), *_of_others(reasons, now)] or [
+        ("the next free worker takes it", None)
+    ]
     lines += [_step(text, unblock) for text, unblock in steps]
     behind = [f"{job.id} {visible(job.task)}" for job in report.next]
     if report.failed and report.head:
@@ -37,7 +51,9 @@ def facts(report: Report, now: datetime) -> dict[str, str | None]:
         "state": _state(report) + (f" since {on_clock(report.since, now)}" if report.since else ""),
         "worker": visible(report.worker) if report.worker else None,
         "stopped": _stop(report, now) if report.stopped else None,
-        "job": f"{job.id} {visible(job.task)}, started {amount(job.attempts, 'time')}" if job else None,
+        "job": f"{job.id} {visible(job.task)}, started {amount(job.attempts, 'time')}"
+        if job
+        else None,
         "last error": last_line(job.error) if job else None,
         "waiting": _waiting(report, now),
     }
@@ -55,7 +71,11 @@ def _state(report: Report) -> str:
 
 
 def _waiting(report: Report, now: datetime) -> str:
-    own = [] if report.head is None or report.state in ("held", "retrying") else [report.head.created_at]
+    own = (
+        []
+        if report.head is None or report.state in ("held", "retrying")
+        else [report.head.created_at]
+    )
     count = report.behind + len(own)
     if not count:
         return "nothing waits"
@@ -68,10 +88,16 @@ def _job(report: Report, now: datetime) -> Iterator[str]:
     if job is None:
         return
     if report.failed:
-        yield _line("failed", job, f"attempt {job.attempts} failed {relative(job.at, now)}{_error(job)}")
+        yield _line(
+            "failed", job, f"attempt {job.attempts} failed {relative(job.at, now)}{_error(job)}"
+        )
     elif report.state == "held":
         since = f" since {span(now - job.at)}" if job.at else ""
-        yield _line("running", job, f"attempt {job.attempts}{since} on worker {visible(report.worker or '(gone)')}")
+        yield _line(
+            "running",
+            job,
+            f"attempt {job.attempts}{since} on worker {visible(report.worker or '(gone)')}",
+        )
     elif job.attempts:
         at = f" {relative(report.since, now)}" if report.state == "retrying" else ""
         yield _line("head", job, f"attempt {job.attempts} failed{at}{_error(job)}")
@@ -108,7 +134,9 @@ def _stop(report: Report, now: datetime) -> str:
 
 def _of_others(reasons: Sequence[Reason], now: datetime) -> Iterator[tuple[str, str | None]]:
     for each in reasons:
-        if each.reason == DELAYED or (each.reason not in SAID and not each.reason.startswith("lane ")):
+        if each.reason == DELAYED or (
+            each.reason not in SAID and not each.reason.startswith("lane ")
+        ):
             yield visible(with_times(each.detail, now)), each.unblock
 
 

@@ -62,7 +62,11 @@ class Output:
         if self.for_people:
             click.echo("\n".join(lines))
         else:
-            parts = {name: plain(part) for name, part in record.items()} if isinstance(record, dict) else plain(record)
+            parts = (
+                {name: plain(part) for name, part in record.items()}
+                if isinstance(record, dict)
+                else plain(record)
+            )
             click.echo(json.dumps(parts, indent=2 if self.form == "json" else None))
 
     def _print_json(self, records: Sequence[Any]) -> None:
@@ -84,14 +88,18 @@ def output_options(command: F) -> F:
         show_default=True,
         help="How to print it.",
     )
-    return table(click.option("--json", "form", flag_value="json", help="The same as -o json.")(command))
+    return table(
+        click.option("--json", "form", flag_value="json", help="The same as -o json.")(command)
+    )
 
 
 def more(count: int, limit: int) -> None:
     """Beside the data, what it leaves out. `count`: how many there are besides; counting stopped at `limit`."""
     if count:
         prepare()
-        click.echo(f"… {'at least ' if count >= limit else ''}{count:,} more; --limit shows more", err=True)
+        click.echo(
+            f"… {'at least ' if count >= limit else ''}{count:,} more; --limit shows more", err=True
+        )
 
 
 def advice(head: str, detail: str, command: str | None, label: str) -> str:
@@ -110,12 +118,16 @@ def details(pairs: Mapping[str, str | None]) -> list[str]:
 def plain(value: Any, name: str = "") -> Any:
     """As JSON: ids as text, because many readers cut large numbers; times in UTC."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name), field.name) for field in fields(value)}
+        return {
+            field.name: plain(getattr(value, field.name), field.name) for field in fields(value)
+        }
     if isinstance(value, list):
         return [plain(item) for item in value]
     if isinstance(value, datetime):
         return iso(value)
-    if isinstance(value, UUID) or (isinstance(value, int) and (name == "id" or name.endswith("_id"))):
+    if isinstance(value, UUID) or (
+        isinstance(value, int) and (name == "id" or name.endswith("_id"))
+    ):
         return str(value)
     return value
 
@@ -133,10 +145,15 @@ def _print_table(records: Sequence[Any], columns: Columns) -> None:
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in columns:
-        table.add_column(Text(title, no_wrap=True, overflow="ellipsis"), no_wrap=title in ("ID", "STATUS", "STATE"))
+        table.add_column(
+            Text(title, no_wrap=True, overflow="ellipsis"),
+            no_wrap=title in ("ID", "STATUS", "STATE"),
+        )
     for record in records:
         cells = (visible(cell(record)) for cell in columns.values())
-        table.add_row(*(Text(cell, STYLES.get(cell, ""), no_wrap=True, overflow="ellipsis") for cell in cells))
+        table.add_row(
+            *(Text(cell, STYLES.get(cell, ""), no_wrap=True, overflow="ellipsis") for cell in cells)
+        )
     _console().print(table)
 
 

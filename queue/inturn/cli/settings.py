@@ -74,9 +74,9 @@ def dsn_option(command: F) -> F:
 
 
 def schema_option(command: F) -> F:
-    return click.option("--schema", metavar="NAME", help="The database schema of the queue.  [default: inturn]")(
-        command
-    )
+    return click.option(
+        "--schema", metavar="NAME", help="The database schema of the queue.  [default: inturn]"
+    )(command)
 
 
 def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> App:
@@ -138,7 +138,11 @@ def _where(error: BaseException) -> str:
     import traceback
 
     text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<")
+    ]
     if isinstance(error, SyntaxError):  # says itself where it is
         return text
     return f"{text} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"

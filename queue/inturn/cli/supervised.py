@@ -14,7 +14,11 @@ from pathlib import Path
 
 logger = logging.getLogger("inturn.crew")
 
-SOCKET, DSN, OWN_PATH = "INTURN_CREW_SOCKET", "INTURN_CREW_DSN", "INTURN_CREW_PYTHONPATH"  # in the environment
+SOCKET, DSN, OWN_PATH = (
+    "INTURN_CREW_SOCKET",
+    "INTURN_CREW_DSN",
+    "INTURN_CREW_PYTHONPATH",
+)  # in the environment
 PATH = "PYTHONPATH"
 SERVING = b"serving\n"
 

@@ -35,7 +35,9 @@ def run(call: Sequence[str], name: str, count: int, dsn: str | None) -> int:
 
 
 class Crew:
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], name: str, count: int) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], name: str, count: int
+    ) -> None:
         self._command = command
         self._environment = environment
         self._names = [f"{name}-{number}" for number in range(1, count + 1)]

@@ -14,21 +14,27 @@ UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds"
 PART = re.compile(r"(\d+(?:\.\d+)?)([wdhms])")
 
 
-def duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> timedelta | None:
+def duration(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> timedelta | None:
     """90s, 10m, 1h30m, 2d, 1.5h; a bare number is seconds."""
     if text is None:
         return None
     spelled = f"{text}s" if re.fullmatch(r"\d+(\.\d+)?", text) else text
     parts = {unit: number for number, unit in PART.findall(spelled)}
     if not parts or "".join(number + unit for unit, number in parts.items()) != spelled:
-        raise click.BadParameter(f"{text!r} is no length of time. Write for example 90s, 10m or 1h30m.")
+        raise click.BadParameter(
+            f"{text!r} is no length of time. Write for example 90s, 10m or 1h30m."
+        )
     try:
         return timedelta(**{UNITS[unit]: float(number) for unit, number in parts.items()})
     except OverflowError:
         raise click.BadParameter(f"{text!r} is too long.") from None
 
 
-def moment(_context: click.Context, _parameter: click.Parameter, text: str | None) -> datetime | None:
+def moment(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> datetime | None:
     """ISO 8601 with a zone: without one it would mean something else on every machine."""
     if text is None:
         return None
@@ -37,7 +43,9 @@ def moment(_context: click.Context, _parameter: click.Parameter, text: str | Non
     except ValueError:
         at = None
     if at is None or at.utcoffset() is None:
-        raise click.BadParameter(f"{text!r} is no time with a zone. Write for example 2030-01-31T12:00:00Z.")
+        raise click.BadParameter(
+            f"{text!r} is no time with a zone. Write for example 2030-01-31T12:00:00Z."
+        )
     return at
 
 
@@ -65,7 +73,9 @@ def _pair(word: str) -> tuple[str, Any]:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=unique, parse_constant=lambda name: _no_json(text, name))
+        return json.loads(
+            text, object_pairs_hook=unique, parse_constant=lambda name: _no_json(text, name)
+        )
     except (json.JSONDecodeError, BadArgument):
         raise
     except (RecursionError, ValueError) as error:  # thousands of brackets or digits

@@ -31,7 +31,9 @@ def ignoring(schema: str) -> tuple[Callable[..., bool], Callable[..., bool]]:
     def include_name(name: str | None, type_: str, parent_names: Any = None, /) -> bool:
         return not (type_ == "schema" and name == schema)
 
-    def include_object(object_: Any, name: str | None, type_: str, reflected: bool, compare_to: Any, /) -> bool:
+    def include_object(
+        object_: Any, name: str | None, type_: str, reflected: bool, compare_to: Any, /
+    ) -> bool:
         table = object_ if type_ == "table" else getattr(object_, "table", None)
         return getattr(table, "schema", None) != schema
 

@@ -14,7 +14,9 @@ from inturn.worker.worker import Worker
 GRACE = 10.0  # seconds: a server that is told to end is killed soon
 
 
-def lifespan(app: App, *, worker: bool = False, **given: Any) -> Callable[[Any], AbstractAsyncContextManager[None]]:
+def lifespan(
+    app: App, *, worker: bool = False, **given: Any
+) -> Callable[[Any], AbstractAsyncContextManager[None]]:
     """Opens the app when the web application starts, and closes it at its end.
 
     With `worker=True` a worker runs in the same process, and the same event loop; the rest are its options. At the end its running

@@ -11,7 +11,9 @@ from inturn.control.jobs import Jobs
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.context import JobContext
 
-REMOVE_OLD_JOBS = "inturn.builtin_tasks.remove_old_jobs"  # stored with jobs, so it stays when the module moves
+REMOVE_OLD_JOBS = (
+    "inturn.builtin_tasks.remove_old_jobs"  # stored with jobs, so it stays when the module moves
+)
 
 
 class HasJobs(Protocol):
@@ -41,4 +43,6 @@ async def remove_old_jobs(
     A worker's option `keep_history` needs no job, and drops whole days, which is much cheaper.
     """
     app = cast(HasJobs, context.app)
-    await app.job_manager.delete_old_jobs_async(max_hours, queue, remove_failed, remove_cancelled, remove_aborted)
+    await app.job_manager.delete_old_jobs_async(
+        max_hours, queue, remove_failed, remove_cancelled, remove_aborted
+    )

@@ -33,7 +33,9 @@ class JobLists:
 
         [job.id for job in app.job_manager.list_jobs(lock="alphabet", status="failed")]
         """
-        return self._connector.run(_listed(Asked(id, queue, task, status, lock, queueing_lock, worker_id), limit))
+        return self._connector.run(
+            _listed(Asked(id, queue, task, status, lock, queueing_lock, worker_id), limit)
+        )
 
     async def list_jobs_async(
         self,
@@ -52,7 +54,11 @@ class JobLists:
         )
 
     def list_queues(
-        self, queue: str | None = None, task: str | None = None, status: str | None = None, lock: str | None = None
+        self,
+        queue: str | None = None,
+        task: str | None = None,
+        status: str | None = None,
+        lock: str | None = None,
     ) -> list[Counts]:
         """For each queue its name and how many jobs are in which status.
 
@@ -63,34 +69,60 @@ class JobLists:
         return self._connector.run(_counted("queue", Asked(None, queue, task, status, lock)))
 
     async def list_queues_async(
-        self, queue: str | None = None, task: str | None = None, status: str | None = None, lock: str | None = None
+        self,
+        queue: str | None = None,
+        task: str | None = None,
+        status: str | None = None,
+        lock: str | None = None,
     ) -> list[Counts]:
         """Like `list_queues`, in an event loop."""
-        return await self._connector.run_async(_counted("queue", Asked(None, queue, task, status, lock)))
+        return await self._connector.run_async(
+            _counted("queue", Asked(None, queue, task, status, lock))
+        )
 
     def list_tasks(
-        self, queue: str | None = None, task: str | None = None, status: str | None = None, lock: str | None = None
+        self,
+        queue: str | None = None,
+        task: str | None = None,
+        status: str | None = None,
+        lock: str | None = None,
     ) -> list[Counts]:
         """For each task its name and how many jobs are in which status."""
         return self._connector.run(_counted("task", Asked(None, queue, task, status, lock)))
 
     async def list_tasks_async(
-        self, queue: str | None = None, task: str | None = None, status: str | None = None, lock: str | None = None
+        self,
+        queue: str | None = None,
+        task: str | None = None,
+        status: str | None = None,
+        lock: str | None = None,
     ) -> list[Counts]:
         """Like `list_tasks`, in an event loop."""
-        return await self._connector.run_async(_counted("task", Asked(None, queue, task, status, lock)))
+        return await self._connector.run_async(
+            _counted("task", Asked(None, queue, task, status, lock))
+        )
 
     def list_locks(
-        self, queue: str | None = None, task: str | None = None, status: str | None = None, lock: str | None = None
+        self,
+        queue: str | None = None,
+        task: str | None = None,
+        status: str | None = None,
+        lock: str | None = None,
     ) -> list[Counts]:
         """For each lock (1,000 at most) its name and how many jobs are in which status. What holds lanes up: `app.lanes`."""
         return self._connector.run(_counted("lock", Asked(None, queue, task, status, lock)))
 
     async def list_locks_async(
-        self, queue: str | None = None, task: str | None = None, status: str | None = None, lock: str | None = None
+        self,
+        queue: str | None = None,
+        task: str | None = None,
+        status: str | None = None,
+        lock: str | None = None,
     ) -> list[Counts]:
         """Like `list_locks`, in an event loop."""
-        return await self._connector.run_async(_counted("lock", Asked(None, queue, task, status, lock)))
+        return await self._connector.run_async(
+            _counted("lock", Asked(None, queue, task, status, lock))
+        )
 
     def get_stalled_jobs(
         self,
@@ -113,7 +145,9 @@ class JobLists:
         seconds_since_heartbeat: float = 30,
     ) -> Sequence[StoredJob]:
         """Like `get_stalled_jobs`, in an event loop."""
-        return await self._connector.run_async(_stalled(nb_seconds, queue, task_name, seconds_since_heartbeat))
+        return await self._connector.run_async(
+            _stalled(nb_seconds, queue, task_name, seconds_since_heartbeat)
+        )
 
 
 def _listed(asked: Asked, limit: int) -> Operation[list[StoredJob]]:

@@ -37,7 +37,9 @@ class Jobs(JobLists):
         """Like `defer_job`, in an event loop."""
         return (await self.batch_defer_jobs_async([job], connection))[0]
 
-    def batch_defer_jobs(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+    def batch_defer_jobs(
+        self, jobs: Sequence[NewJob], connection: object = None
+    ) -> list[DeferredJob]:
         """Enqueue jobs of any tasks and locks in one statement, in this order, all or none.
 
         locks = [f"customer:{number}" for number in range(100)]
@@ -46,7 +48,9 @@ class Jobs(JobLists):
         """
         return self._connector.run(enqueue.defer_jobs(jobs, self.deferred), connection)
 
-    async def batch_defer_jobs_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+    async def batch_defer_jobs_async(
+        self, jobs: Sequence[NewJob], connection: object = None
+    ) -> list[DeferredJob]:
         """Like `batch_defer_jobs`, in an event loop."""
         return await self._connector.run_async(enqueue.defer_jobs(jobs, self.deferred), connection)
 
@@ -112,7 +116,9 @@ class Jobs(JobLists):
         connection: object = None,
     ) -> bool:
         """Like `retry_job_by_id`, in an event loop."""
-        return await self._connector.run_async(_retry(job_id, retry_at, priority, queue, lock), connection)
+        return await self._connector.run_async(
+            _retry(job_id, retry_at, priority, queue, lock), connection
+        )
 
     def result(self, job_id: int, timeout: float | timedelta | None = None) -> Any:
         """Wait until the job has ended, at most so many seconds, and return what its task returned.
@@ -127,7 +133,9 @@ class Jobs(JobLists):
 
     async def result_async(self, job_id: int, timeout: float | timedelta | None = None) -> Any:  # noqa: ASYNC109 (as in result)
         """Like `result`, in an event loop."""
-        return (await wait_async(self._connector, self._endings, job_id, Patience(job_id, timeout))).value()
+        return (
+            await wait_async(self._connector, self._endings, job_id, Patience(job_id, timeout))
+        ).value()
 
     def delete_old_jobs(
         self,
@@ -143,7 +151,9 @@ class Jobs(JobLists):
 
         A failed job that halts its lane stays. To drop whole days, which is much cheaper, see the worker's `keep_history`.
         """
-        return self._connector.run(_delete_old(nb_hours, queue, include_failed, include_cancelled, include_aborted))
+        return self._connector.run(
+            _delete_old(nb_hours, queue, include_failed, include_cancelled, include_aborted)
+        )
 
     async def delete_old_jobs_async(
         self,
@@ -170,9 +180,18 @@ def _retry(
     return jobs.retry_changed(job_id, at, priority, queue, arguments.check_lock(lock))
 
 
-def _delete_old(nb_hours: float, queue: str | None, failed: bool, cancelled: bool, aborted: bool) -> Operation[int]:
-    asked = {Status.SUCCEEDED: True, Status.FAILED: failed, Status.CANCELLED: cancelled, Status.ABORTED: aborted}
-    return jobs.delete_old(arguments.check_hours(nb_hours), queue, [status for status, yes in asked.items() if yes])
+def _delete_old(
+    nb_hours: float, queue: str | None, failed: bool, cancelled: bool, aborted: bool
+) -> Operation[int]:
+    asked = {
+        Status.SUCCEEDED: True,
+        Status.FAILED: failed,
+        Status.CANCELLED: cancelled,
+        Status.ABORTED: aborted,
+    }
+    return jobs.delete_old(
+        arguments.check_hours(nb_hours), queue, [status for status, yes in asked.items() if yes]
+    )
 
 
 def _cancel(job_id: int, abort: bool, delete_job: bool) -> Operation[bool]:

@@ -40,7 +40,12 @@ class Lanes:
         return await self._connector.run_async(lanes.shown(lock))
 
     def pause(
-        self, lock: str, *, reason: str | None = None, until: datetime | None = None, by: str | None = None
+        self,
+        lock: str,
+        *,
+        reason: str | None = None,
+        until: datetime | None = None,
+        by: str | None = None,
     ) -> bool:
         """No job of it starts until then, or until it is resumed; one that runs may end. False: it was stopped already.
 
@@ -49,7 +54,12 @@ class Lanes:
         return self._connector.run(_pause(lock, reason, until, by))
 
     async def pause_async(
-        self, lock: str, *, reason: str | None = None, until: datetime | None = None, by: str | None = None
+        self,
+        lock: str,
+        *,
+        reason: str | None = None,
+        until: datetime | None = None,
+        by: str | None = None,
     ) -> bool:
         """No job of it starts until then, or until it is resumed; one that runs may end. False: it was stopped already."""
         return await self._connector.run_async(_pause(lock, reason, until, by))
@@ -91,7 +101,9 @@ class Lanes:
         return await self._connector.run_async(lanes.cancel_waiting(lock, by))
 
 
-def _pause(lock: str, reason: str | None, until: datetime | None, by: str | None) -> Operation[bool]:
+def _pause(
+    lock: str, reason: str | None, until: datetime | None, by: str | None
+) -> Operation[bool]:
     check_lock(lock)
     check_moment("until", until)
     return lanes.pause(lock, reason, until, by)

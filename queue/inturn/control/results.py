@@ -56,7 +56,9 @@ class Endings:
     def _listen(self) -> None:
         while self._has_waiters():
             try:
-                with contextlib.closing(self._connector.connect("results", to_listen=True)) as connection:
+                with contextlib.closing(
+                    self._connector.connect("results", to_listen=True)
+                ) as connection:
                     connection.execute(LISTEN)
                     self._ring(None)  # for what was told before we listened
                     looked_at = time.monotonic()
@@ -64,7 +66,9 @@ class Endings:
                         for notification in connection.notifies(timeout=GLANCE):
                             self._ring(notification.payload)
                         if time.monotonic() - looked_at > POLL:
-                            connection.execute("")  # or we would not notice that the connection leads nowhere
+                            connection.execute(
+                                ""
+                            )  # or we would not notice that the connection leads nowhere
                             looked_at = time.monotonic()
             except (ConnectorException, psycopg.Error) as error:
                 if self._bells:
@@ -78,7 +82,9 @@ class Endings:
 
     def _ring(self, job_id: str | None) -> None:
         with self._lock:
-            bells = [ring for id, rings in self._bells.items() if job_id in (None, id) for ring in rings]
+            bells = [
+                ring for id, rings in self._bells.items() if job_id in (None, id) for ring in rings
+            ]
         for ring in bells:
             ring()
 
@@ -115,7 +121,9 @@ def wait(connector: PsycopgConnector, endings: Endings, job_id: int, patience: P
     return end
 
 
-async def wait_async(connector: PsycopgConnector, endings: Endings, job_id: int, patience: Patience) -> End:
+async def wait_async(
+    connector: PsycopgConnector, endings: Endings, job_id: int, patience: Patience
+) -> End:
     bell, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def ring() -> None:

@@ -19,7 +19,9 @@ class SchemaManager:
 
     def apply_schema(self) -> None:
         """Create or update the tables and functions; where nothing is missing nothing changes."""
-        from inturn.schema.migrate import migrate  # here, so that an app that only defers does not load Alembic
+        from inturn.schema.migrate import (
+            migrate,
+        )  # here, so that an app that only defers does not load Alembic
 
         migrate(self._connector.dsn, self._connector.schema)
 

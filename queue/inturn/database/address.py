@@ -9,16 +9,25 @@ from inturn.errors import ConfigurationError
 NAMING = ("host", "database", "service", "user")
 
 
-def find_dsn(given: str | None = None, environment: Mapping[str, str] = os.environ, options: Iterable[str] = ()) -> str:
+def find_dsn(
+    given: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+    options: Iterable[str] = (),
+) -> str:
     """The given one, else INTURN_DSN, else DATABASE_URL, else what options and PG variables say to libpq."""
-    sources = [("the DSN", given), *((name, environment.get(name)) for name in ("INTURN_DSN", "DATABASE_URL"))]
+    sources = [
+        ("the DSN", given),
+        *((name, environment.get(name)) for name in ("INTURN_DSN", "DATABASE_URL")),
+    ]
     for source, dsn in sources:
         if dsn:
             return _checked(source, dsn)
     said = {name for name in NAMING if environment.get(f"PG{name.upper()}")}
     if said or not {"dbname", *NAMING}.isdisjoint(options):
         return ""
-    raise ConfigurationError("No database is named. Pass a DSN, or set INTURN_DSN=postgresql://user@host/database")
+    raise ConfigurationError(
+        "No database is named. Pass a DSN, or set INTURN_DSN=postgresql://user@host/database"
+    )
 
 
 def _checked(source: str, dsn: str) -> str:

@@ -29,8 +29,12 @@ def guest(connection: Any) -> psycopg.Connection[Any]:
             return _sync(connection.connection.driver_connection)
     if _is_django(connection):
         return django_driver(connection)
-    if isinstance(connection, psycopg.AsyncConnection) or _sqlalchemy(connection).startswith(("Async", "async")):
-        raise ConfigurationError(f"connection is async ({_name(connection)}); use defer_async with it")
+    if isinstance(connection, psycopg.AsyncConnection) or _sqlalchemy(connection).startswith(
+        ("Async", "async")
+    ):
+        raise ConfigurationError(
+            f"connection is async ({_name(connection)}); use defer_async with it"
+        )
     raise ConfigurationError(f"connection is a {_name(connection)}; pass {KNOWN}")
 
 
@@ -40,12 +44,18 @@ async def guest_async(connection: Any) -> psycopg.AsyncConnection[Any]:
         return connection
     match _sqlalchemy(connection):
         case "AsyncSession" | "async_scoped_session":
-            return _async((await (await connection.connection()).get_raw_connection()).driver_connection)
+            return _async(
+                (await (await connection.connection()).get_raw_connection()).driver_connection
+            )
         case "AsyncConnection":
             if not connection.in_transaction():
                 await connection.begin()
             return _async((await connection.get_raw_connection()).driver_connection)
-    if isinstance(connection, psycopg.Connection) or _sqlalchemy(connection) or _is_django(connection):
+    if (
+        isinstance(connection, psycopg.Connection)
+        or _sqlalchemy(connection)
+        or _is_django(connection)
+    ):
         raise ConfigurationError(f"connection is sync ({_name(connection)}); use defer with it")
     raise ConfigurationError(f"connection is a {_name(connection)}; pass {KNOWN}")
 
@@ -90,7 +100,8 @@ def _sqlalchemy(connection: object) -> str:
 def _is_django(connection: object) -> bool:
     """`django.db.connection` (a proxy), or one of `django.db.connections`."""
     return any(
-        base.__module__.startswith(("django.db.", "django.utils.connection")) for base in type(connection).__mro__
+        base.__module__.startswith(("django.db.", "django.utils.connection"))
+        for base in type(connection).__mro__
     )
 
 

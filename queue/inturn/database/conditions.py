@@ -56,17 +56,25 @@ def translate(error: psycopg.Error, *, connecting: bool = False) -> InturnError:
 def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | None:
     state, reason = error.sqlstate or "", first_line(error)
     if state.startswith(BUSY):
-        return DatabaseBusy(f"The database is busy: {reason}", connection_lost=False, outcome_unknown=False)
+        return DatabaseBusy(
+            f"The database is busy: {reason}", connection_lost=False, outcome_unknown=False
+        )
     if state.startswith(WORN_OUT) or _plan_has_changed(error):
-        return DatabaseUnavailable(f"The database cannot do this now: {reason}", outcome_unknown=False)
+        return DatabaseUnavailable(
+            f"The database cannot do this now: {reason}", outcome_unknown=False
+        )
     if state == FORBIDDEN:
         reason += ". If a right is missing: queue schema grants"
     if state.startswith(WANTING):
         return DatabaseUnavailable(
-            f"The database cannot do this now: {reason}", connection_lost=False, outcome_unknown=False
+            f"The database cannot do this now: {reason}",
+            connection_lost=False,
+            outcome_unknown=False,
         )
     if connecting:
-        return DatabaseUnavailable(f"The database cannot be reached: {reason}", outcome_unknown=False)
+        return DatabaseUnavailable(
+            f"The database cannot be reached: {reason}", outcome_unknown=False
+        )
     silent = not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
     if silent or state.startswith(LOST):
         return DatabaseUnavailable(f"The database cannot be reached or went away: {reason}")

@@ -19,7 +19,12 @@ from inturn.database.address import find_dsn
 from inturn.database.patience import Terms, with_deadlines
 from inturn.database.pools import AsyncPool, Pool
 from inturn.database.session import AsyncSession, Session
-from inturn.errors import AppNotOpen, ConfigurationError, DatabaseUnavailable, SyncConnectorConfigurationError
+from inturn.errors import (
+    AppNotOpen,
+    ConfigurationError,
+    DatabaseUnavailable,
+    SyncConnectorConfigurationError,
+)
 from inturn.operations import Operation
 from inturn.sql import SCHEMA
 
@@ -79,9 +84,13 @@ class PsycopgConnector:
         **options: Any,
     ) -> None:
         if dsn and conninfo:
-            raise ConfigurationError("Give the connector either a DSN or conninfo: they are two names for one thing.")
+            raise ConfigurationError(
+                "Give the connector either a DSN or conninfo: they are two names for one thing."
+            )
         if timeout <= 0:
-            raise ConfigurationError(f"timeout={timeout!r} is not a number of seconds to wait for the database.")
+            raise ConfigurationError(
+                f"timeout={timeout!r} is not a number of seconds to wait for the database."
+            )
         self._dsn = dsn or conninfo
         self.schema = schema
         self._options = {**(kwargs or {}), **options}
@@ -103,7 +112,9 @@ class PsycopgConnector:
         try:
             return make_conninfo(find_dsn(self._dsn, options=self._options), **self._options)
         except psycopg.ProgrammingError as error:
-            raise ConfigurationError(f"The connector has an option that libpq does not know: {error}".strip()) from None
+            raise ConfigurationError(
+                f"The connector has an option that libpq does not know: {error}".strip()
+            ) from None
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
         """Another one that differs in these."""
@@ -148,7 +159,9 @@ class PsycopgConnector:
     async def run_async(self, operation: Operation[T], connection: object = None) -> T:
         """Like `run`, in an event loop."""
         if connection is not None:
-            return await drive.run_async(operation, await caller_connection.guest_async(connection), self.schema)
+            return await drive.run_async(
+                operation, await caller_connection.guest_async(connection), self.schema
+            )
         pool, again = self._open_async_pool(), drive.Repeatable(operation)
         while True:
             own = await pools.take_async(pool, self._timeout)
@@ -166,14 +179,18 @@ class PsycopgConnector:
             finally:
                 await pool.putconn(own)
 
-    def connect(self, role: str = "command", *, to_listen: bool = False, lock_timeout: float | None = None) -> Session:
+    def connect(
+        self, role: str = "command", *, to_listen: bool = False, lock_timeout: float | None = None
+    ) -> Session:
         """A connection of its own, outside the pools: committing each statement, called `inturn role` on the server.
 
         `lock_timeout`: seconds that a statement may wait for a lock; 0: as long as it takes. None: what the role needs.
         """
         terms = self._terms(role, self._address(to_listen), lock_timeout)
         with drive.translated(connecting=True):
-            return Session.connect(terms.address, terms=terms, application_name=f"inturn {role}", **self._session)
+            return Session.connect(
+                terms.address, terms=terms, application_name=f"inturn {role}", **self._session
+            )
 
     async def connect_async(
         self, role: str, *, to_listen: bool = False, lock_timeout: float | None = None
@@ -182,20 +199,26 @@ class PsycopgConnector:
         terms = self._terms(role, self._address(to_listen), lock_timeout)
         name = f"inturn {role}"
         with drive.translated(connecting=True):
-            return await AsyncSession.connect(terms.address, terms=terms, application_name=name, **self._session)
+            return await AsyncSession.connect(
+                terms.address, terms=terms, application_name=name, **self._session
+            )
 
     def _address(self, to_listen: bool = False) -> str:
         address = find_dsn(self._listen_dsn) if to_listen and self._listen_dsn else self.dsn
         return with_deadlines(address, self._timeout)
 
     def _terms(self, role: str, address: str, lock_timeout: float | None = None) -> Terms:
-        settings = {"default_transaction_isolation": "read committed"}  # what the engine is made for
+        settings = {
+            "default_transaction_isolation": "read committed"
+        }  # what the engine is made for
         if lock_timeout is None and role in CAUTIOUS:
             lock_timeout = LOCK_TIMEOUT
         if lock_timeout is not None:
             settings["lock_timeout"] = f"{round(1000 * lock_timeout)}ms"
         if role in CAUTIOUS:
-            settings["client_connection_check_interval"] = "1s"  # so that what we gave up does not commit much later
+            settings["client_connection_check_interval"] = (
+                "1s"  # so that what we gave up does not commit much later
+            )
         limits = {**dict.fromkeys(WORKING, WORKING_SILENCE), "pool": self._call_timeout}
         return Terms(
             address,
@@ -258,7 +281,11 @@ class PsycopgConnector:
             self._async_pool = pool
             self._lent.append(pool)
         elif self._async_pool is None:
-            await self._keep(await pools.open_async(self._terms("pool", self._address()), self._session, self._sizes))
+            await self._keep(
+                await pools.open_async(
+                    self._terms("pool", self._address()), self._session, self._sizes
+                )
+            )
         with self._opening:
             self._opens += 1
 

@@ -31,7 +31,9 @@ def run(operation: Operation[T], connection: psycopg.Connection[Any], schema: st
             return end.value  # type: ignore[no-any-return]
 
 
-async def run_async(operation: Operation[T], connection: psycopg.AsyncConnection[Any], schema: str) -> T:
+async def run_async(
+    operation: Operation[T], connection: psycopg.AsyncConnection[Any], schema: str
+) -> T:
     with translated():
         async with connection.cursor(row_factory=tuple_row) as cursor:
             try:

@@ -21,19 +21,29 @@ def check_fence(connection: object, resource: str, token: int, *, schema: str = 
     drive.run(_checked(resource, token), caller_connection.guest(connection), schema)
 
 
-async def check_fence_async(connection: object, resource: str, token: int, *, schema: str = SCHEMA) -> None:
+async def check_fence_async(
+    connection: object, resource: str, token: int, *, schema: str = SCHEMA
+) -> None:
     """Like `check_fence`, on an async connection.
 
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
         await check_fence_async(connection, "account:7", 4711)
         await connection.execute("UPDATE accounts SET balance = 0 WHERE id = 7")
     """
-    await drive.run_async(_checked(resource, token), await caller_connection.guest_async(connection), schema)
+    await drive.run_async(
+        _checked(resource, token), await caller_connection.guest_async(connection), schema
+    )
 
 
 def _checked(resource: object, token: object) -> Operation[None]:
-    if not isinstance(resource, str) or "\0" in resource or not 1 <= len(resource.encode(errors="replace")) <= 1024:
-        raise BadArgument("resource", f"{resource!r:.80}: give 1 to 1,024 bytes of text that name it")
+    if (
+        not isinstance(resource, str)
+        or "\0" in resource
+        or not 1 <= len(resource.encode(errors="replace")) <= 1024
+    ):
+        raise BadArgument(
+            "resource", f"{resource!r:.80}: give 1 to 1,024 bytes of text that name it"
+        )
     if isinstance(token, bool) or not isinstance(token, int) or not -(2**63) <= token < 2**63:
         raise BadArgument("token", f"{token!r:.80}: give the fence of the run, context.fence")
     return fences.check(resource, token)

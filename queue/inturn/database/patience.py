@@ -23,7 +23,11 @@ LONGEST_PAUSE = 30.0  # seconds between two questions
 GRACE = 0.5  # for an answer that was on its way when the server was asked, and for each step of a cancellation
 ASKED: LiteralString = "SELECT state FROM pg_stat_activity WHERE pid = %s"
 AT_WORK = ("active", "fastpath function call")
-FATAL = ("FATAL", "ВАЖНО", "致命错误")  # how a server begins its refusal, in the languages that translate the word
+FATAL = (
+    "FATAL",
+    "ВАЖНО",
+    "致命错误",
+)  # how a server begins its refusal, in the languages that translate the word
 SECRET = ("disabled", None)  # track_activities is off, or the session is somebody else's
 SETTLE: LiteralString = """
 WITH session AS (SELECT pg_backend_pid() = %s AS is_direct)
@@ -36,7 +40,12 @@ FROM session
 """
 
 # A peer that vanishes without a word is noticed after about ten seconds, also by a connection that only listens.
-KEEPALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000}
+KEEPALIVE = {
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
 SHORTEST_CONNECT = 2  # seconds; psycopg knows no shorter limit
 
 
@@ -73,9 +82,9 @@ class Terms:
         told |= {"host": info.host or None, "hostaddr": info.hostaddr or None, "port": info.port}
         patience = self.ask_after or LONGEST_PAUSE
         told["connect_timeout"] = max(SHORTEST_CONNECT, round(patience))
-        return make_conninfo("", **{name: value for name, value in told.items() if value is not None}), Terms(
-            "", give_up_after=patience, is_question=True
-        )
+        return make_conninfo(
+            "", **{name: value for name, value in told.items() if value is not None}
+        ), Terms("", give_up_after=patience, is_question=True)
 
 
 def with_deadlines(dsn: str, timeout: float, environment: Mapping[str, str] = os.environ) -> str:
@@ -119,7 +128,9 @@ class Call:
         self._steps = steps
         self._terms = terms
         self._wanted: Any = None  # what it waits for, once it has begun
-        self._is_heard = True  # the peer, since we last looked at the clock: most calls are over before that
+        self._is_heard = (
+            True  # the peer, since we last looked at the clock: most calls are over before that
+        )
 
     def go_on(self) -> Generator[Any, Any, Any]:
         """The steps, until they end; or until Silent is raised."""

@@ -131,8 +131,14 @@ def _explained(pool: Pool | AsyncPool, seconds: float, error: psycopg.Error) -> 
     cause = _cause(pool, error)
     if not isinstance(error, PoolTimeout):
         return conditions.translate(error, connecting=True)
-    reason = f"none of the pool's {pool.max_size} became free" if cause is error else conditions.first_line(cause)
-    return DatabaseUnavailable(f"No connection to the database within {seconds:g} s: {reason}", outcome_unknown=False)
+    reason = (
+        f"none of the pool's {pool.max_size} became free"
+        if cause is error
+        else conditions.first_line(cause)
+    )
+    return DatabaseUnavailable(
+        f"No connection to the database within {seconds:g} s: {reason}", outcome_unknown=False
+    )
 
 
 def _cause(pool: Pool | AsyncPool, error: psycopg.Error) -> BaseException:

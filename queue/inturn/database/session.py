@@ -11,7 +11,17 @@ from psycopg import waiting
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from inturn.database.patience import ASKED, GRACE, SETTLE, Call, Silent, Terms, Verdict, read, refused
+from inturn.database.patience import (
+    ASKED,
+    GRACE,
+    SETTLE,
+    Call,
+    Silent,
+    Terms,
+    Verdict,
+    read,
+    refused,
+)
 
 INTERVAL = 0.1  # seconds between two looks at the clock
 INTERRUPTIONS = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
@@ -75,7 +85,9 @@ class Session(psycopg.Connection[TupleRow]):
 
     def _settle(self, terms: Terms) -> None:
         if not terms.is_question:
-            self.is_direct = self.execute(SETTLE, terms.wanted(self.info.backend_pid)).fetchall()[0][0]
+            self.is_direct = self.execute(SETTLE, terms.wanted(self.info.backend_pid)).fetchall()[
+                0
+            ][0]
 
     def _cancel_call(self, call: Call) -> None:
         """Cancel it on the server too, if that answers soon; else the connection is of no further use."""
@@ -118,7 +130,9 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
         try:
             while True:
                 try:
-                    return await waiting.wait_async(call.go_on(), self.pgconn.socket, interval=interval, **more)
+                    return await waiting.wait_async(
+                        call.go_on(), self.pgconn.socket, interval=interval, **more
+                    )
                 except Silent:
                     await self._look(call)
         except INTERRUPTIONS:

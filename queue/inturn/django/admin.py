@@ -56,7 +56,17 @@ class Outcome(admin.SimpleListFilter):
 
 @admin.register(Job)
 class JobAdmin(ReadOnly):
-    list_display = ("id", "status", "task", "lock", "queue", "priority", "attempts", "scheduled_at", "started_at")
+    list_display = (
+        "id",
+        "status",
+        "task",
+        "lock",
+        "queue",
+        "priority",
+        "attempts",
+        "scheduled_at",
+        "started_at",
+    )
     list_filter = ("status",)
     ordering = ("-id",)
     search_fields = ("=id", "=lock")
@@ -65,7 +75,16 @@ class JobAdmin(ReadOnly):
 
 @admin.register(FinishedJob)
 class FinishedJobAdmin(ReadOnly):
-    list_display = ("id", "status", "task", "lock", "queue", "attempts", "started_at", "finished_at")
+    list_display = (
+        "id",
+        "status",
+        "task",
+        "lock",
+        "queue",
+        "attempts",
+        "started_at",
+        "finished_at",
+    )
     list_filter = (Outcome,)
     ordering = ("-id",)
     search_fields = ("=id",)

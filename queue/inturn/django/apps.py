@@ -27,5 +27,7 @@ def bring_up_to_date(using: str, **_: Any) -> None:
     from inturn.django.operations import is_ours, migrate_queue
 
     connection = connections[using]
-    if is_ours(connection) and any(app == "inturn" for app, _ in MigrationRecorder(connection).applied_migrations()):
+    if is_ours(connection) and any(
+        app == "inturn" for app, _ in MigrationRecorder(connection).applied_migrations()
+    ):
         migrate_queue()

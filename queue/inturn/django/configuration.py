@@ -24,5 +24,7 @@ def configuration() -> Configuration:
     known = [f.name.upper() for f in fields(Configuration)]
     for name in said:
         if name not in known:
-            raise ConfigurationError(f"settings.INTURN has {name!r}, which is none of {', '.join(known)}")
+            raise ConfigurationError(
+                f"settings.INTURN has {name!r}, which is none of {', '.join(known)}"
+            )
     return Configuration(**{name.lower(): value for name, value in said.items()})

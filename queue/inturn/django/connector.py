@@ -32,7 +32,9 @@ class DjangoConnector(UnpooledConnector):
         """Read anew each time: a test runner changes the database's name."""
         given = connections[self.alias].get_connection_params()
         known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
-        return make_conninfo(**{name: value for name, value in given.items() if name in known and value is not None})
+        return make_conninfo(
+            **{name: value for name, value in given.items() if name in known and value is not None}
+        )
 
     def run(self, operation: Operation[T], connection: object = None) -> T:
         """`connection` may also be an alias."""
@@ -40,10 +42,14 @@ class DjangoConnector(UnpooledConnector):
             return super().run(operation, connection)
         django = connections[connection or self.alias]
         try:
-            return drive.run(operation, _Plain(caller_connection.django_driver(django)), self.schema)  # type: ignore[arg-type]
+            return drive.run(
+                operation, _Plain(caller_connection.django_driver(django)), self.schema
+            )  # type: ignore[arg-type]
         except ConnectorException as error:
             if django.in_atomic_block:
-                django.needs_rollback = True  # the server has given the transaction up, Django must know
+                django.needs_rollback = (
+                    True  # the server has given the transaction up, Django must know
+                )
             elif isinstance(error, DatabaseUnavailable) and error.connection_lost:
                 django.close()  # the next call makes another
             raise

@@ -15,7 +15,9 @@ def choices(*statuses: str) -> list[tuple[str, str]]:
 
 
 LIVE = [status.value for status in (Status.TODO, Status.BLOCKED, Status.SCHEDULED, Status.DOING)]
-ENDED = [status.value for status in (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.ABORTED)]
+ENDED = [
+    status.value for status in (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.ABORTED)
+]
 
 
 class AnyJob(models.Model):

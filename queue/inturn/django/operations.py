@@ -35,7 +35,9 @@ def migrate_queue() -> None:
     from inturn.django import app
 
     try:
-        app.connector.run(check_schema(app.connector.schema))  # cheap: Django's tests come by here after each flush
+        app.connector.run(
+            check_schema(app.connector.schema)
+        )  # cheap: Django's tests come by here after each flush
     except SchemaMismatch:
         migrate.migrate(app.connector.dsn, app.connector.schema)
 

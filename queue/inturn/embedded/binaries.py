@@ -27,7 +27,13 @@ class Account:
 
     def run(self, command: Sequence[str | Path]) -> None:
         done = subprocess.run(
-            command, capture_output=True, check=False, cwd="/", user=self.uid, group=self.gid, extra_groups=self._groups
+            command,
+            capture_output=True,
+            check=False,
+            cwd="/",
+            user=self.uid,
+            group=self.gid,
+            extra_groups=self._groups,
         )
         if done.returncode != 0:
             raise EmbeddedServerError(
@@ -52,7 +58,10 @@ class Account:
     def take(self, folder: Path) -> None:
         """Make the account the owner of a folder of ours and of all in it."""
         if self.uid is not None and self.gid is not None:
-            for path in [*folder.rglob("*"), folder]:  # the folder last: until then its future owner cannot interfere
+            for path in [
+                *folder.rglob("*"),
+                folder,
+            ]:  # the folder last: until then its future owner cannot interfere
                 os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
     @property
@@ -99,6 +108,8 @@ def reachable(binaries: Path, account: Account, folder: Path) -> Path:
         # One for each server, in 0.1 to 1 s. One for all would need guards against other users and cleaners of tmp.
         for source in (package, package.with_name(f"{package.name}.libs")):
             if source.exists():
-                shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("include", "*.a"))
+                shutil.copytree(
+                    source, folder / source.name, ignore=shutil.ignore_patterns("include", "*.a")
+                )
         return folder / binaries.relative_to(package.parent)
     return binaries

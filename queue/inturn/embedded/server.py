@@ -55,7 +55,11 @@ class Server:
     """One server, for a `with` or for start() and stop(); without `data` it keeps nothing."""
 
     def __init__(
-        self, data: Path | None = None, *, bin_dir: Path | None = None, settings: Mapping[str, str] | None = None
+        self,
+        data: Path | None = None,
+        *,
+        bin_dir: Path | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self._data = data
         self._bin_dir = bin_dir
@@ -72,7 +76,9 @@ class Server:
 
     def dsn(self, database: str = "postgres") -> str:
         if self._folder is None:
-            raise EmbeddedServerError("The embedded PostgreSQL has no address before it runs. Call start() first.")
+            raise EmbeddedServerError(
+                "The embedded PostgreSQL has no address before it runs. Call start() first."
+            )
         return _dsn(self._folder, database)
 
     def start(self) -> None:
@@ -81,7 +87,10 @@ class Server:
             return
         account = server_account()
         with contextlib.ExitStack() as running:
-            folder, scrap = (_temporary_folder(running, place) for place in (tempfile.gettempdir(), _fast_place()))
+            folder, scrap = (
+                _temporary_folder(running, place)
+                for place in (tempfile.gettempdir(), _fast_place())
+            )
             binaries = reachable(find_binaries(self._bin_dir), account, folder)
             account.take(folder)
             account.take(scrap)
@@ -136,7 +145,13 @@ def _lay_out(data: Path, binaries: Path, account: Account) -> None:
         new = Path(tempfile.mkdtemp(prefix=f"{data.name}.", dir=data.parent))
         try:
             account.take(new)
-            options = ["--no-sync", "--no-instructions", "--auth=trust", "--encoding=UTF8", "--locale=C"]
+            options = [
+                "--no-sync",
+                "--no-instructions",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--locale=C",
+            ]
             account.run([binaries / "initdb", "--username=postgres", *options, "-D", new])
             new.rename(data)
         finally:
@@ -154,8 +169,12 @@ def _wait_for_an_answer(dsn: str, supervisor: subprocess.Popen[bytes], log: IO[b
             return
         time.sleep(0.01)
     # pread, because the server writes at the position of the same open file
-    tail = os.pread(log.fileno(), 4000, max(0, os.fstat(log.fileno()).st_size - 4000)).decode(errors="replace")
-    raise EmbeddedServerError(f"The embedded PostgreSQL did not come up. Its log tells what to repair:\n{tail.strip()}")
+    tail = os.pread(log.fileno(), 4000, max(0, os.fstat(log.fileno()).st_size - 4000)).decode(
+        errors="replace"
+    )
+    raise EmbeddedServerError(
+        f"The embedded PostgreSQL did not come up. Its log tells what to repair:\n{tail.strip()}"
+    )
 
 
 def _end(supervisor: subprocess.Popen[bytes]) -> None:
@@ -167,4 +186,6 @@ def _end(supervisor: subprocess.Popen[bytes]) -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 supervisor.wait(STOP_SECONDS)
                 return
-    raise EmbeddedServerError(f"The embedded PostgreSQL below process {supervisor.pid} does not stop. Kill it by hand.")
+    raise EmbeddedServerError(
+        f"The embedded PostgreSQL below process {supervisor.pid} does not stop. Kill it by hand."
+    )

@@ -26,7 +26,9 @@ DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_job
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
 
 
-def defer_jobs(jobs: Sequence[NewJob], kind: type[DeferredJob] = DeferredJob) -> Operation[list[DeferredJob]]:
+def defer_jobs(
+    jobs: Sequence[NewJob], kind: type[DeferredJob] = DeferredJob
+) -> Operation[list[DeferredJob]]:
     """The jobs that stand, in the order given. No statement for no jobs.
 
     A conflict is told by the server as a row, and raised here: the caller's transaction is not aborted.
@@ -82,7 +84,8 @@ def _policy(jobs: Sequence[NewJob]) -> OnConflict:
     policies = {job.on_conflict for job in jobs if job.queueing_lock is not None}
     if len(policies) > 1:
         raise BadArgument(
-            "on_conflict", "the jobs of one call with a queueing lock have one policy; defer them in several"
+            "on_conflict",
+            "the jobs of one call with a queueing lock have one policy; defer them in several",
         )
     return policies.pop()
 

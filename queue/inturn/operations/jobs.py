@@ -164,9 +164,13 @@ def await_end(job_id: int) -> Operation[End | None]:
     return None if end.status in LIVE else end
 
 
-def delete_old(older_than: timedelta, queue: str | None, statuses: Sequence[Status]) -> Operation[int]:
+def delete_old(
+    older_than: timedelta, queue: str | None, statuses: Sequence[Status]
+) -> Operation[int]:
     """How many were deleted."""
-    ((count,),) = yield Statement(DELETE_OLD, [older_than, queue, [status.value for status in statuses]])
+    ((count,),) = yield Statement(
+        DELETE_OLD, [older_than, queue, [status.value for status in statuses]]
+    )
     return int(count)
 
 

@@ -147,7 +147,11 @@ def reported(lock: str) -> Operation[Report]:
 
 
 def pause(
-    lock: str, reason: str | None, until: datetime | None, by: str | None, length: timedelta | None = None
+    lock: str,
+    reason: str | None,
+    until: datetime | None,
+    by: str | None,
+    length: timedelta | None = None,
 ) -> Operation[bool]:
     """Until then; else for so long, by the server's clock; else until it is resumed."""
     ((done,),) = yield Statement(PAUSE, [lock, reason, until, length, by])

@@ -101,7 +101,15 @@ class Asked:
 
 def listed(asked: Asked, limit: int) -> Operation[list[StoredJob]]:
     """The newest so many, the oldest of them first."""
-    each = [asked.id, asked.queue, asked.task, asked.status, asked.lock, asked.queueing_lock, asked.worker_id]
+    each = [
+        asked.id,
+        asked.queue,
+        asked.task,
+        asked.status,
+        asked.lock,
+        asked.queueing_lock,
+        asked.worker_id,
+    ]
     rows = yield Statement(LIST, [*_twice(each), limit])
     return [StoredJob(*decode_column(row, 7)) for row in rows]
 

@@ -37,10 +37,17 @@ class Heard(NamedTuple):
 
 
 def register(
-    name: str, hostname: str, pid: int, queues: Sequence[str] | None, concurrency: int, tasks: Iterable[str]
+    name: str,
+    hostname: str,
+    pid: int,
+    queues: Sequence[str] | None,
+    concurrency: int,
+    tasks: Iterable[str],
 ) -> Operation[UUID]:
     names = None if queues is None else list(queues)
-    ((worker_id,),) = yield Statement(REGISTER, [name, hostname, pid, names, concurrency, list(tasks)])
+    ((worker_id,),) = yield Statement(
+        REGISTER, [name, hostname, pid, names, concurrency, list(tasks)]
+    )
     assert isinstance(worker_id, UUID)
     return worker_id
 
@@ -105,7 +112,9 @@ def check_schema(schema: str) -> Operation[None]:
     """Raise SchemaMismatch unless the database has the tables and functions of this version."""
     ((migrated,),) = yield Statement(IS_MIGRATED, [schema])
     if not migrated:
-        raise SchemaMismatch(f"The database has no schema {schema!r} of inturn. Create it: queue migrate")
+        raise SchemaMismatch(
+            f"The database has no schema {schema!r} of inturn. Create it: queue migrate"
+        )
     ((revision, checksum),) = yield Statement(APPLIED)
     ours = sql.revision()
     if revision is None or revision < ours:

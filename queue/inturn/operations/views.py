@@ -44,7 +44,9 @@ WHERE NOT EXISTS (
 )
 ORDER BY queue, task
 """
-SUSPECTS = "SELECT id, task, lock, deaths FROM {schema}.suspect_jobs ORDER BY deaths DESC, id LIMIT %s"
+SUSPECTS = (
+    "SELECT id, task, lock, deaths FROM {schema}.suspect_jobs ORDER BY deaths DESC, id LIMIT %s"
+)
 OLDEST_TRANSACTION = """
 SELECT pid, coalesce(application_name, ''), coalesce(state, ''), clock_timestamp() - xact_start FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND xact_start IS NOT NULL

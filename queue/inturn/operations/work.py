@@ -16,7 +16,8 @@ from inturn.operations import Operation, Rows, Statement, decode_column, unless_
 _JOB = "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, args::text, timeout "
 CLAIM = _JOB + "FROM {schema}.claim(%s, %s::text[], %s, %s) ORDER BY priority DESC, id"
 CLAIM_FURTHER = (
-    _JOB + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s) ORDER BY priority DESC, id"
+    _JOB
+    + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s) ORDER BY priority DESC, id"
 )
 OWNED = _JOB + "FROM {schema}.owned(%s)"
 OWNED_CLAIMS = "SELECT id, claim_id::text FROM {schema}.owned(%s)"
@@ -69,11 +70,19 @@ def claim(worker_id: UUID, queues: Queues, limit: int, patient: bool) -> Operati
     return _jobs((yield Statement(CLAIM, [worker_id, _list(queues), limit, patient])))
 
 
-def claim_further(worker_id: UUID, marks: Mapping[tuple[str, int], int], limit: int) -> Operation[list[Job]]:
+def claim_further(
+    worker_id: UUID, marks: Mapping[tuple[str, int], int], limit: int
+) -> Operation[list[Job]]:
     """More free jobs of these queues and priorities, behind these ids."""
     queues = [queue for queue, _ in marks]
     priorities = [priority for _, priority in marks]
-    return _jobs((yield Statement(CLAIM_FURTHER, [worker_id, queues, priorities, list(marks.values()), limit])))
+    return _jobs(
+        (
+            yield Statement(
+                CLAIM_FURTHER, [worker_id, queues, priorities, list(marks.values()), limit]
+            )
+        )
+    )
 
 
 def owned_claims(worker_id: UUID) -> Operation[list[tuple[int, str]]]:
@@ -88,7 +97,11 @@ def owned(worker_id: UUID) -> Operation[list[Job]]:
 
 
 def finish(
-    worker_id: UUID | None, queues: Queues, want: int, ended: Sequence[Ended], forget: Sequence[Status] = ()
+    worker_id: UUID | None,
+    queues: Queues,
+    want: int,
+    ended: Sequence[Ended],
+    forget: Sequence[Status] = (),
 ) -> Operation[Finished]:
     """What ends with a status of `forget` leaves no trace in the history."""
     rows = yield Statement(
@@ -179,7 +192,11 @@ def _results(ended: Sequence[Ended]) -> list[str | None] | None:
 
 
 def _error(outcome: Ended | Again) -> Any:
-    return None if outcome.error is None else Jsonb({"attempt": outcome.job.attempts + 1, "error": outcome.error})
+    return (
+        None
+        if outcome.error is None
+        else Jsonb({"attempt": outcome.job.attempts + 1, "error": outcome.error})
+    )
 
 
 def _list(queues: Queues) -> list[str] | None:

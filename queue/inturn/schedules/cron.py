@@ -64,7 +64,9 @@ class Cron:
         if not self.fires:
             return
         last = moment
-        repeated: deque[datetime] = deque()  # the second time of what comes twice, until the first times are through
+        repeated: deque[datetime] = (
+            deque()
+        )  # the second time of what comes twice, until the first times are through
         for wall in CronSim(self._spec, self._start(moment)):
             first, second = self._instants(wall)
             while repeated and first is not None and repeated[0] < first:
@@ -109,7 +111,9 @@ class Cron:
             return first.astimezone(UTC), None
         if _offset(first) > _offset(second):
             return first.astimezone(UTC), second.astimezone(UTC) if self._follows_hands else None
-        whole_day = _offset(second) - _offset(first) >= DAY  # it was left out of the calendar, and so are its hours
+        whole_day = (
+            _offset(second) - _offset(first) >= DAY
+        )  # it was left out of the calendar, and so are its hours
         return None if self._follows_hands or whole_day else self._end_of_gap(wall), None
 
     def _end_of_gap(self, wall: datetime) -> datetime:
@@ -145,7 +149,10 @@ def _fires(expression: str, fields: list[str]) -> bool:
         alone = ["*"] * 5
         alone[0 if name == "second" else place] = field  # seconds are written as minutes are
         if not _parses(" ".join(alone)):
-            raise BadArgument("cron", f"{expression!r}: field {place + 1}, the {name}, cannot be {field!r}: {values}")
+            raise BadArgument(
+                "cron",
+                f"{expression!r}: field {place + 1}, the {name}, cannot be {field!r}: {values}",
+            )
     if not _parses(" ".join(fields[:5])):
         return False
     return next(CronSim(" ".join(fields[:5]), SOME_MOMENT), None) is not None
@@ -163,7 +170,9 @@ def _zone(tz: object) -> ZoneInfo | tzinfo:
     if isinstance(tz, ZoneInfo) and tz.key is not None:
         return tz
     if not isinstance(tz, str):
-        raise BadArgument("tz", f"is a {type(tz).__name__}; give the name of a zone like 'Europe/Berlin'")
+        raise BadArgument(
+            "tz", f"is a {type(tz).__name__}; give the name of a zone like 'Europe/Berlin'"
+        )
     if tz == "UTC":
         return UTC  # also where no zones are installed
     try:

@@ -30,7 +30,9 @@ class Policy:
     max_delay: timedelta = timedelta(minutes=10)
     catch_up: CatchUp = CatchUp.LAST
 
-    def changed(self, *, max_delay: Span | None = None, catch_up: CatchUpName | None = None) -> Policy:
+    def changed(
+        self, *, max_delay: Span | None = None, catch_up: CatchUpName | None = None
+    ) -> Policy:
         return Policy(
             self.max_delay if max_delay is None else _check_delay(max_delay),
             self.catch_up if catch_up is None else check_choice("catch_up", CatchUp, catch_up),
@@ -41,7 +43,9 @@ def defaults(given: Mapping[str, Any]) -> Policy:
     """The policy of an app."""
     for name in given:
         if name not in ("max_delay", "catch_up"):
-            raise BadArgument("periodic_defaults", f"there is no {name!r}; there are max_delay and catch_up")
+            raise BadArgument(
+                "periodic_defaults", f"there is no {name!r}; there are max_delay and catch_up"
+            )
     return Policy().changed(**given)
 
 
@@ -53,9 +57,15 @@ def _check_delay(span: Span) -> timedelta:
         elif isinstance(span, timedelta):
             delay = span
         else:
-            delay = timedelta(seconds=span) if not isinstance(span, bool) and math.isfinite(span) else -timedelta.max
+            delay = (
+                timedelta(seconds=span)
+                if not isinstance(span, bool) and math.isfinite(span)
+                else -timedelta.max
+            )
     except (TypeError, OverflowError) as error:
-        raise BadArgument("max_delay", f"{span!r}: {error}; give seconds, a timedelta or e.g. {{'hours': 1}}") from None
+        raise BadArgument(
+            "max_delay", f"{span!r}: {error}; give seconds, a timedelta or e.g. {{'hours': 1}}"
+        ) from None
     if not timedelta(seconds=1) <= delay <= timedelta(days=366):
         raise BadArgument("max_delay", f"{span!r} is not between a second and a year")
     return delay

@@ -96,7 +96,10 @@ def downgrade(dsn: str, revision: str, schema: str = sql.SCHEMA) -> None:
 
 
 def grant(
-    dsn: str, schema: str = sql.SCHEMA, prefix: str | None = None, members: Mapping[str, Sequence[str]] | None = None
+    dsn: str,
+    schema: str = sql.SCHEMA,
+    prefix: str | None = None,
+    members: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Create the roles that are missing, make one of them the owner, and give each what it may do; see `sql.grants`."""
     with _plain_errors(), psycopg.connect(dsn, autocommit=True) as connection:
@@ -118,11 +121,15 @@ def apply_script(connection: Connection, revision: str, direction: str) -> None:
 @contextmanager
 def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
     """One unpooled connection, one transaction, the schema on its path and under its lock."""
-    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool)
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
+    )
     with _plain_errors(), engine.connect() as connection, connection.begin():
         raw = _raw(connection)
         # Taken before the current revision is read: a second deploy waits here and then finds nothing to do.
-        raw.execute("SELECT pg_advisory_xact_lock(hashtextextended('inturn migrate ' || %s, 0))", [schema])
+        raw.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended('inturn migrate ' || %s, 0))", [schema]
+        )
         # But never wait long for a table that somebody holds: everybody else would queue behind us.
         raw.execute("SET LOCAL lock_timeout = '10s'")
         raw.execute("SET LOCAL client_min_messages = warning")
@@ -133,8 +140,12 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
             raw.execute(SQL("SET LOCAL ROLE {}").format(Identifier(str(owner))))
         # pg_temp last and by name, else a temporary table could stand in for one of ours inside a function.
         raw.execute(SQL("SET LOCAL search_path = {}, pg_temp").format(Identifier(schema)))
-        if raw.execute("SELECT current_schema()").fetchone() != (schema,):  # or what we create would be temporary
-            raise pg.InsufficientPrivilege(f"there is no schema {schema!r}, or permission is denied for it")
+        if raw.execute("SELECT current_schema()").fetchone() != (
+            schema,
+        ):  # or what we create would be temporary
+            raise pg.InsufficientPrivilege(
+                f"there is no schema {schema!r}, or permission is denied for it"
+            )
         yield connection
 
 
@@ -170,7 +181,9 @@ def _config(connection: Connection, schema: str) -> Config:
 
 
 def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
+    return MigrationContext.configure(
+        connection, opts={"version_table": VERSION_TABLE}
+    ).get_current_revision()
 
 
 def _apply_code(connection: Connection) -> int:
@@ -179,7 +192,9 @@ def _apply_code(connection: Connection) -> int:
     known = raw.execute("SELECT checksum FROM applied_code").fetchone()
     if known == (sql.checksum(),):
         return 0
-    raw.execute("SET LOCAL check_function_bodies = off")  # they call each other, the files are in no order
+    raw.execute(
+        "SET LOCAL check_function_bodies = off"
+    )  # they call each other, the files are in no order
     scripts = list(sql.code())
     for text in scripts:
         raw.execute(text.encode())

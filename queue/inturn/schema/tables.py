@@ -25,7 +25,15 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 metadata = MetaData()
 
 job_status = Enum(
-    "todo", "blocked", "scheduled", "doing", "succeeded", "failed", "cancelled", "aborted", name="job_status"
+    "todo",
+    "blocked",
+    "scheduled",
+    "doing",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "aborted",
+    name="job_status",
 )
 lane_state = Enum("held", "retrying", "paused", "halted", "delayed", name="lane_state")
 retry_policy = Enum("hold", "release", name="retry_policy")
@@ -86,7 +94,9 @@ lanes = Table(
     Column("failed_job_id", BigInteger),
     Column("stopped_by", Text),
     Column("stop_reason", Text),
-    Column("state", lane_state, Computed("CASE … END", persisted=True)),  # the expression stands in the migration
+    Column(
+        "state", lane_state, Computed("CASE … END", persisted=True)
+    ),  # the expression stands in the migration
 )
 _due = "coalesce(look_at, stopped_until)"
 Index("lanes_resume", text(_due), postgresql_where=text(f"{_due} IS NOT NULL"), _table=lanes)

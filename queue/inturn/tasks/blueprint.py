@@ -49,7 +49,9 @@ class Blueprint(Periodics):
 
     def __init__(self) -> None:
         self.tasks: dict[str, Task[..., Any]] = {}
-        self._homes: list[tuple[Blueprint, str]] = []  # where these tasks were added, and under which namespace
+        self._homes: list[
+            tuple[Blueprint, str]
+        ] = []  # where these tasks were added, and under which namespace
 
     def add_task_alias(self, task: Task[..., Any], alias: str) -> None:
         """Find the task by this name too, so that jobs deferred under it still run: `add_task_alias(send, "old.send")`."""
@@ -65,7 +67,9 @@ class Blueprint(Periodics):
         They are deferred through the app that they were added to last. Blueprints may be added to blueprints.
         """
         if blueprint in self._above():
-            raise TaskDefinitionError("A blueprint cannot be added to itself, nor to one that it holds.")
+            raise TaskDefinitionError(
+                "A blueprint cannot be added to itself, nor to one that it holds."
+            )
         self._take(blueprint.tasks, namespace)
         blueprint._homes.append((self, namespace))
 
@@ -88,7 +92,10 @@ class Blueprint(Periodics):
     def _placed(
         self, tasks: Mapping[str, Task[..., Any]], namespace: str
     ) -> Iterator[tuple[Blueprint, dict[str, Task[..., Any]]]]:
-        named = {arguments.check_task_name(_within(namespace, name)): task for name, task in tasks.items()}
+        named = {
+            arguments.check_task_name(_within(namespace, name)): task
+            for name, task in tasks.items()
+        }
         yield self, named
         for home, their_namespace in self._homes:
             yield from home._placed(named, their_namespace)
@@ -163,11 +170,18 @@ class Blueprint(Periodics):
         return declare if _func is None else declare(_func)
 
     def _declare(
-        self, func: Callable[..., Any], *, name: str | None, aliases: Sequence[str], **task_options: Any
+        self,
+        func: Callable[..., Any],
+        *,
+        name: str | None,
+        aliases: Sequence[str],
+        **task_options: Any,
     ) -> Task[..., Any]:
         own_name = arguments.check_task_name(name or default_name(func))
         if own_name in aliases:
-            raise TaskAlreadyRegistered(f"Two tasks are named {own_name!r}: it is its own alias. Leave the alias out.")
+            raise TaskAlreadyRegistered(
+                f"Two tasks are named {own_name!r}: it is its own alias. Leave the alias out."
+            )
         task: Task[..., Any] = Task(self, func, name=own_name, aliases=aliases, **task_options)
         self._take(dict.fromkeys((own_name, *aliases), task))
         return task
@@ -185,7 +199,9 @@ class Blueprint(Periodics):
         """Enqueue jobs through the app that this blueprint was added to last."""
         return self._home().enqueue(jobs, connection)
 
-    async def enqueue_async(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+    async def enqueue_async(
+        self, jobs: Sequence[NewJob], connection: object = None
+    ) -> list[DeferredJob]:
         """Like `enqueue`, in an event loop."""
         return await self._home().enqueue_async(jobs, connection)
 

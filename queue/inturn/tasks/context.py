@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class JobTransaction(
-    AbstractContextManager[psycopg.Connection[Any]], AbstractAsyncContextManager[psycopg.AsyncConnection[Any]], Protocol
+    AbstractContextManager[psycopg.Connection[Any]],
+    AbstractAsyncContextManager[psycopg.AsyncConnection[Any]],
+    Protocol,
 ):
     """What `context.transaction()` returns: for `with` in a sync task, for `async with` in an async one."""
 
@@ -68,8 +70,12 @@ class JobContext:
     start_timestamp: float  # seconds since 1970
     additional_context: dict[str, Any] = field(default_factory=dict)
     abort_reason: str | None = None
-    leases: tuple[HeldResource, ...] = ()  # on the task's resources, in their order; each has a `fence`
-    begin: Callable[[], JobTransaction] | None = field(default=None, repr=False)  # the worker's; see transaction()
+    leases: tuple[
+        HeldResource, ...
+    ] = ()  # on the task's resources, in their order; each has a `fence`
+    begin: Callable[[], JobTransaction] | None = field(
+        default=None, repr=False
+    )  # the worker's; see transaction()
 
     @property
     def fence(self) -> int:

@@ -39,7 +39,9 @@ class RunningWorker(Protocol):
 
 
 TaskMiddleware = Callable[[Callable[[], Any], JobContext, RunningWorker], Any]
-WorkerMiddleware = Callable[[Callable[[], Awaitable[Any]], JobContext, RunningWorker], Awaitable[Any]]
+WorkerMiddleware = Callable[
+    [Callable[[], Awaitable[Any]], JobContext, RunningWorker], Awaitable[Any]
+]
 
 
 class Around:
@@ -53,13 +55,17 @@ class Around:
     ) -> None:
         self._worker = worker
         self._for_tasks = {
-            kind: [each for each in task_middleware or () if is_async(each) is kind] for kind in (False, True)
+            kind: [each for each in task_middleware or () if is_async(each) is kind]
+            for kind in (False, True)
         }
         self._for_jobs = list(worker_middleware or ())
         self.is_something = bool(task_middleware or worker_middleware)
 
     async def call(
-        self, task: Task[..., Any], context: JobContext, run: Callable[[Callable[..., Any]], Awaitable[Any]]
+        self,
+        task: Task[..., Any],
+        context: JobContext,
+        run: Callable[[Callable[..., Any]], Awaitable[Any]],
     ) -> Any:
         """`run` calls the function that it is given as the task's own would be: with its arguments, in a thread or not."""
         layers = [*self._for_tasks[task.is_async], *task.task_middleware]
@@ -79,7 +85,9 @@ class Around:
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Also of an object with an `async def __call__`."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        type(function).__call__
+    )
 
 
 def check_task_middleware(
@@ -96,7 +104,8 @@ def check_task_middleware(
 
 
 def check_worker_middleware(
-    task_middleware: Sequence[TaskMiddleware] | None, worker_middleware: Sequence[WorkerMiddleware] | None
+    task_middleware: Sequence[TaskMiddleware] | None,
+    worker_middleware: Sequence[WorkerMiddleware] | None,
 ) -> None:
     for layer in task_middleware or ():
         _check_callable("task_middleware", layer)

@@ -87,11 +87,16 @@ class Periodics:
 
         clock = Cron(cron, tz)
         if not clock.fires:
-            warnings.warn(f"cron: {cron!r} never fires, there is no such day; the task will not run", stacklevel=2)
+            warnings.warn(
+                f"cron: {cron!r} never fires, there is no such day; the task will not run",
+                stacklevel=2,
+            )
         said: dict[str, Any] = {"max_delay": max_delay, "catch_up": catch_up}
         Policy().changed(**said)
         for option in options.keys() & {"connection", "schedule_at"}:
-            raise BadArgument(option, "a worker defers these jobs, at instants of their own; leave it out")
+            raise BadArgument(
+                option, "a worker defers these jobs, at instants of their own; leave it out"
+            )
 
         def declare(task: AnyTask) -> AnyTask:
             _add(Schedule(_checked(task), _check_id(periodic_id), clock, {**options}, said))
@@ -135,9 +140,15 @@ def _checked(task: AnyTask) -> AnyTask:
 
 def _check_id(periodic_id: object) -> str:
     try:
-        fits = isinstance(periodic_id, str) and "\0" not in periodic_id and len(periodic_id.encode()) <= MAX_ID_BYTES
+        fits = (
+            isinstance(periodic_id, str)
+            and "\0" not in periodic_id
+            and len(periodic_id.encode()) <= MAX_ID_BYTES
+        )
     except UnicodeEncodeError:
         fits = False
     if not fits:
-        raise BadArgument("periodic_id", f"{ascii(periodic_id)[:80]}: give text of at most {MAX_ID_BYTES} bytes")
+        raise BadArgument(
+            "periodic_id", f"{ascii(periodic_id)[:80]}: give text of at most {MAX_ID_BYTES} bytes"
+        )
     return str(periodic_id)

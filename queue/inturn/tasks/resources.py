@@ -18,7 +18,9 @@ from urllib.parse import quote
 from inturn.arguments import check_choice
 from inturn.errors import BadArgument, TaskDefinitionError
 
-Resource = str | Callable[..., Any]  # an address, or what makes an async lock of the task's arguments, given by name
+Resource = (
+    str | Callable[..., Any]
+)  # an address, or what makes an async lock of the task's arguments, given by name
 OnBusyName = Literal["snooze", "wait", "skip", "fail", "proceed"]
 
 
@@ -49,20 +51,33 @@ class Resources:
 
 
 def declared(
-    task: str, signature: Signature, wanted: Sequence[Resource], on_busy: str, busy_seconds: float | None
+    task: str,
+    signature: Signature,
+    wanted: Sequence[Resource],
+    on_busy: str,
+    busy_seconds: float | None,
 ) -> Resources | None:
     choice = check_choice("on_busy", OnBusy, on_busy)
     if busy_seconds is not None and (choice not in SECONDS or not busy_seconds > 0):
-        raise BadArgument("busy_seconds", f"{busy_seconds}: more than 0, and with on_busy='snooze' or 'wait' only")
+        raise BadArgument(
+            "busy_seconds", f"{busy_seconds}: more than 0, and with on_busy='snooze' or 'wait' only"
+        )
     if isinstance(wanted, str) or callable(wanted):
         raise BadArgument("resources", f"{wanted!r}: give a list of addresses or factories")
     if not wanted:
         return None
     for one in wanted:
         _check(task, signature, one)
-    defaults = {name: p.default for name, p in signature.parameters.items() if p.default is not Parameter.empty}
+    defaults = {
+        name: p.default
+        for name, p in signature.parameters.items()
+        if p.default is not Parameter.empty
+    }
     return Resources(
-        tuple(wanted), choice, SECONDS.get(choice, 0.0) if busy_seconds is None else busy_seconds, defaults
+        tuple(wanted),
+        choice,
+        SECONDS.get(choice, 0.0) if busy_seconds is None else busy_seconds,
+        defaults,
     )
 
 
@@ -71,12 +86,14 @@ def _check(task: str, signature: Signature, one: Resource) -> None:
         return
     if not isinstance(one, str):
         raise BadArgument(
-            "resources", f"{one!r}: give addresses (redis://…#name), or functions that make an async lock"
+            "resources",
+            f"{one!r}: give addresses (redis://…#name), or functions that make an async lock",
         )
     address, hash_, name = one.partition("#")
     if "{" in address or (not hash_ and not address.startswith("file:")):
         raise BadArgument(
-            "resources", f"{one!r}: the name of the lock, with arguments in it, comes after the address: …#name"
+            "resources",
+            f"{one!r}: the name of the lock, with arguments in it, comes after the address: …#name",
         )
     try:
         fields = [field for _, field, _, _ in Formatter().parse(name) if field is not None]
@@ -86,7 +103,9 @@ def _check(task: str, signature: Signature, one: Resource) -> None:
     for field in fields:
         argument = field.replace("[", ".").partition(".")[0]
         if not argument or (argument not in signature.parameters and not takes_any):
-            raise TaskDefinitionError(f"Task {task} has no argument {argument!r}, which its resource {one!r} names.")
+            raise TaskDefinitionError(
+                f"Task {task} has no argument {argument!r}, which its resource {one!r} names."
+            )
 
 
 class _Quoting(Formatter):

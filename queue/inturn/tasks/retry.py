@@ -45,7 +45,9 @@ class RetryDecision:
         put(
             self,
             "retry_in",
-            None if retry_in is None else max(timedelta(0), arguments.check_wait("retry_in", retry_in)),
+            None
+            if retry_in is None
+            else max(timedelta(0), arguments.check_wait("retry_in", retry_in)),
         )
         put(self, "priority", None if priority is None else arguments.check_priority(priority))
         put(self, "queue", None if queue is None else arguments.check_queue(queue))
@@ -100,7 +102,9 @@ class RetryStrategy(BaseRetryStrategy):
         }
         for name, value in waits.items():
             if not value >= 0:  # so that it catches NaN
-                raise BadArgument(name, f"{value} is negative or no number; give the seconds to wait")
+                raise BadArgument(
+                    name, f"{value} is negative or no number; give the seconds to wait"
+                )
         if not 0 <= jitter <= 1:
             raise BadArgument("jitter", f"{jitter} is no fraction; give a number from 0 to 1")
         self.max_attempts = max_attempts

@@ -62,7 +62,9 @@ class Options:
             lock=self.lock if lock is None else arguments.check_lock(lock),
             schedule_at=at,
             schedule_in=delay,
-            on_retry=self.on_retry if on_retry is None else arguments.check_choice("on_retry", OnRetry, on_retry),
+            on_retry=self.on_retry
+            if on_retry is None
+            else arguments.check_choice("on_retry", OnRetry, on_retry),
             on_failure=self.on_failure
             if on_failure is None
             else arguments.check_choice("on_failure", OnFailure, on_failure),
@@ -138,10 +140,14 @@ class Deferrer(Generic[P]):
 
     def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
         given = {**self._kwargs, **kwargs}
-        if self._task is not None and (args or given.keys() != self._task.names):  # most give all, by name
+        if self._task is not None and (
+            args or given.keys() != self._task.names
+        ):  # most give all, by name
             given = arguments.bind(self._name, self._task.signature, args, given)
         elif args:
-            raise BadArgument(f"task {self._name}", "is not known here, so its arguments must be given by name")
+            raise BadArgument(
+                f"task {self._name}", "is not known here, so its arguments must be given by name"
+            )
         o = self._options
         return NewJob(  # by place: by name it takes longer than all the checks
             self._name if self._task is None else self._task.name,  # a blueprint may be added later
@@ -199,7 +205,9 @@ class Task(Deferrer[P], Generic[P, R]):
         self.signature = inspect.Signature(parameters[1:] if pass_context else parameters)
         arguments.check_signature(name, self.signature)
         self.names = arguments.names(self.signature)
-        self.task_middleware = check_task_middleware(name, task_middleware, is_async_task=self.is_async)
+        self.task_middleware = check_task_middleware(
+            name, task_middleware, is_async_task=self.is_async
+        )
         self.schedules: dict[str, Schedule] = {}
         self.resources = declared(name, self.signature, resources, on_busy, busy_seconds)
 
@@ -210,9 +218,13 @@ class Task(Deferrer[P], Generic[P, R]):
         return f"<Task {self.name}>"
 
     @overload
-    def configure(self, *, task_kwargs: None = None, **options: Unpack[JobOptions]) -> Deferrer[P]: ...
+    def configure(
+        self, *, task_kwargs: None = None, **options: Unpack[JobOptions]
+    ) -> Deferrer[P]: ...
     @overload
-    def configure(self, *, task_kwargs: Mapping[str, Any], **options: Unpack[JobOptions]) -> Deferrer[...]: ...
+    def configure(
+        self, *, task_kwargs: Mapping[str, Any], **options: Unpack[JobOptions]
+    ) -> Deferrer[...]: ...
     def configure(
         self,
         *,

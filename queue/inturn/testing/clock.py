@@ -47,7 +47,11 @@ class Clock:
 
     def _replace(self, function: Composed | bytes) -> None:
         schema = Identifier(self._connector.schema)
-        with drive.translated(), closing(self._connector.connect("clock")) as connection, connection.transaction():
+        with (
+            drive.translated(),
+            closing(self._connector.connect("clock")) as connection,
+            connection.transaction(),
+        ):
             connection.execute(SQL("SET LOCAL search_path = {}, pg_temp").format(schema))
             connection.execute(SQL(NOBODY_BEATS).format(schema=schema))
             before = drive.run(now(), connection, self._connector.schema)

@@ -36,5 +36,8 @@ class OpenConnector(UnpooledConnector):
             return await drive.run_async(operation, own, self.schema)
 
     def let_go(self) -> None:
-        with self._using, contextlib.closing(self._kept) if self._kept else contextlib.nullcontext():
+        with (
+            self._using,
+            contextlib.closing(self._kept) if self._kept else contextlib.nullcontext(),
+        ):
             self._kept = None

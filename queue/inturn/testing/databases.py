@@ -60,7 +60,9 @@ class Databases:
     def server_dsn(self) -> str:
         """Where the databases are made."""
         if self._server is None:
-            raise ConfigurationError("The server does not run yet. Write: with Databases() as databases: …")
+            raise ConfigurationError(
+                "The server does not run yet. Write: with Databases() as databases: …"
+            )
         return self._server
 
     @contextmanager
@@ -87,7 +89,9 @@ class Databases:
     @contextmanager
     def _database(self, template: str) -> Iterator[str]:
         name = f"inturn_test_{uuid4().hex}"
-        self._command(SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(template)))
+        self._command(
+            SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(template))
+        )
         try:
             yield make_conninfo(self.server_dsn, dbname=name)
         finally:

@@ -82,4 +82,6 @@ class Drain:
             except BaseException as error:
                 self._refused = error
         if self.is_over:
-            self._loop.call_soon_threadsafe(self._worker.stop, "the test has seen what it waited for")
+            self._loop.call_soon_threadsafe(
+                self._worker.stop, "the test has seen what it waited for"
+            )

@@ -12,7 +12,9 @@ from inturn.tasks.task import Deferrer
 from inturn.testing.jobs import Seen, written
 
 SHOWN = 5
-NOT_COMMITTED = "A job that is deferred with connection= is there when that transaction commits, not before."
+NOT_COMMITTED = (
+    "A job that is deferred with connection= is there when that transaction commits, not before."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,9 @@ class Wanted:
         return ", ".join([f"{task}{args}", *others])
 
 
-def wanted(task: "str | Deferrer[...] | None", args: Mapping[str, Any] | EllipsisType, **others: Any) -> Wanted:
+def wanted(
+    task: "str | Deferrer[...] | None", args: Mapping[str, Any] | EllipsisType, **others: Any
+) -> Wanted:
     """Arguments as they are after the way through JSON, so that a tuple equals the list that it becomes."""
     name = ... if task is None else task_name(task)
     plain = args if isinstance(args, EllipsisType) else json.loads(arguments.encode(args))
@@ -62,14 +66,19 @@ def task_name(task: "str | Deferrer[...]") -> str:
     return task if isinstance(task, str) else task._name
 
 
-def enqueued(wanted: Wanted, jobs: Sequence[Seen], count: int | None) -> tuple[list[Seen], str | None]:
+def enqueued(
+    wanted: Wanted, jobs: Sequence[Seen], count: int | None
+) -> tuple[list[Seen], str | None]:
     """The waiting jobs that are wanted, and what is wrong, if anything is."""
     waiting = [job for job in jobs if job.is_waiting]
     found = [job for job in waiting if not wanted.differences(job)]
     if found if count is None else len(found) == count:
         return found, None
     if found or count == 0:
-        lines = [f"{len(found)} {_jobs(len(found))} where {count} should, of {wanted}:", *_listed(found)]
+        lines = [
+            f"{len(found)} {_jobs(len(found))} where {count} should, of {wanted}:",
+            *_listed(found),
+        ]
         others = [job for job in jobs if job not in found]
         if others and len(found) < (count or 0):
             lines += _nearest(wanted, others)
@@ -82,7 +91,9 @@ def not_enqueued(wanted: Wanted, jobs: Sequence[Seen]) -> str | None:
     found = [job for job in jobs if job.is_waiting and not wanted.differences(job)]
     if not found:
         return None
-    return "\n".join([f"{len(found)} {_jobs(len(found))} and none should, of {wanted}:", *_listed(found)])
+    return "\n".join(
+        [f"{len(found)} {_jobs(len(found))} and none should, of {wanted}:", *_listed(found)]
+    )
 
 
 def _nearest(wanted: Wanted, jobs: Sequence[Seen]) -> list[str]:
@@ -91,7 +102,12 @@ def _nearest(wanted: Wanted, jobs: Sequence[Seen]) -> list[str]:
 
     def distance(job: Seen) -> tuple[bool, int, bool, int]:
         differences = wanted.differences(job)
-        return any(text.startswith("task: ") for text in differences), len(differences), not job.is_waiting, job.id
+        return (
+            any(text.startswith("task: ") for text in differences),
+            len(differences),
+            not job.is_waiting,
+            job.id,
+        )
 
     lines = ["The nearest:"]
     for job in sorted(jobs, key=distance)[:SHOWN]:

@@ -77,7 +77,9 @@ class Queue:
         return runs
 
     @overload
-    def perform(self, task: Task[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def perform(
+        self, task: Task[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
+    ) -> R: ...
     @overload
     def perform(self, task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
     @overload
@@ -91,7 +93,9 @@ class Queue:
         return _given(in_a_loop("perform", self._runner.perform, task, args, kwargs))
 
     @overload
-    async def perform_async(self, task: Task[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    async def perform_async(
+        self, task: Task[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
+    ) -> R: ...
     @overload
     async def perform_async(self, task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
     @overload
@@ -124,7 +128,9 @@ class Queue:
         queue.assert_enqueued(ship, args={"order": 1}, lock="order:1")
         """
         __tracebackhide__ = True
-        wanted = expectations.wanted(task, args, lock=lock, queue=queue, priority=priority, scheduled_at=scheduled_at)
+        wanted = expectations.wanted(
+            task, args, lock=lock, queue=queue, priority=priority, scheduled_at=scheduled_at
+        )
         found, problem = expectations.enqueued(wanted, self.jobs(), count)
         _check(problem)
         return found
@@ -139,7 +145,11 @@ class Queue:
     ) -> None:
         """No such job waits; without anything said: none at all."""
         __tracebackhide__ = True
-        _check(expectations.not_enqueued(expectations.wanted(task, args, lock=lock, queue=queue), self.jobs()))
+        _check(
+            expectations.not_enqueued(
+                expectations.wanted(task, args, lock=lock, queue=queue), self.jobs()
+            )
+        )
 
     def assert_lane_order(self, lock: str, expected: Sequence[history.Step]) -> None:
         """The jobs with this lock that were begun are these, in this order. A step is a job's id, its task, or some of its args.

@@ -36,10 +36,14 @@ def order(lock: str, expected: Sequence[Step], jobs: Sequence[Seen]) -> str | No
 def overlaps(lock: str, jobs: Sequence[Seen], runs: Sequence[Run]) -> str | None:
     """What is wrong, or nothing. From the history, of each job the last attempt; from the runs in this process, all."""
     mine = _of(lock, jobs)
-    recorded = [_Span(job.started_at, job.finished_at, job.id) for job in mine if job.started_at is not None]
+    recorded = [
+        _Span(job.started_at, job.finished_at, job.id) for job in mine if job.started_at is not None
+    ]
     watched = [_Span(run.started, run.ended, run.job.id) for run in runs if run.job.lock == lock]
     if not recorded and not watched:
-        others = sorted({job.lock for job in jobs if job.lock is not None and job.started_at is not None})[:5]
+        others = sorted(
+            {job.lock for job in jobs if job.lock is not None and job.started_at is not None}
+        )[:5]
         return f'No job with lock "{lock}" has run, so nothing is shown. Locks of jobs that have: {others or "none"}'
     pairs = _overlapping(recorded) + _overlapping(watched)
     if not pairs:
@@ -59,7 +63,9 @@ def overlaps(lock: str, jobs: Sequence[Seen], runs: Sequence[Run]) -> str | None
 
 def _overlapping(spans: list[_Span]) -> list[tuple[_Span, _Span]]:
     in_time = sorted(spans, key=lambda span: (span.started, span.ended is None, span.ended or 0))
-    return [(a, b) for a, b in itertools.pairwise(in_time) if a.ended is None or b.started < a.ended]
+    return [
+        (a, b) for a, b in itertools.pairwise(in_time) if a.ended is None or b.started < a.ended
+    ]
 
 
 def _of(lock: str, jobs: Sequence[Seen]) -> list[Seen]:

@@ -38,7 +38,9 @@ def inturn_prepare() -> Callable[[str], object] | None:
 
 
 @pytest.fixture(scope="session")
-def inturn_databases(inturn_server: str | None, inturn_prepare: Callable[[str], object] | None) -> Iterator[Databases]:
+def inturn_databases(
+    inturn_server: str | None, inturn_prepare: Callable[[str], object] | None
+) -> Iterator[Databases]:
     """The server, and clones of its template."""
     from inturn.testing import Databases
 

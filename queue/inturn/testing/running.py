@@ -55,7 +55,9 @@ class Runner:
         until = how.get("until")
         if until is not None and until():
             return Outcome([])
-        drain = self._drain({"queues": how.get("queues"), "concurrency": how.get("concurrency", 1)}, how)
+        drain = self._drain(
+            {"queues": how.get("queues"), "concurrency": how.get("concurrency", 1)}, how
+        )
         advance = how.get("advance")
         if advance is None:
             await drain.work()
@@ -66,7 +68,9 @@ class Runner:
             return Outcome(None, AssertionError(self._left_over(len(drain.runs))))
         return Outcome(drain.runs, self._failure(drain.runs) if how.get("raises", True) else None)
 
-    async def perform(self, target: Deferrer[...], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Outcome:
+    async def perform(
+        self, target: Deferrer[...], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Outcome:
         """In a queue of its own, so that nothing else is run."""
         alone = f"perform-{uuid4().hex}"
         job = target._job(args, kwargs)._replace(queue=alone, schedule_at=None, schedule_in=None)
@@ -76,13 +80,17 @@ class Runner:
         await drain.work()
         drain.check()
         if not drain.runs:
-            return Outcome(None, AssertionError(_not_run(job_id, target, self._ask(explain(job_id)))))
+            return Outcome(
+                None, AssertionError(_not_run(job_id, target, self._ask(explain(job_id))))
+            )
         last = drain.runs[-1]
         return Outcome(last.value, self._failure([last]) or (last.error and shortened(last)))
 
     def _drain(self, given: Mapping[str, Any], how: How) -> Drain:
         at_most = how.get("at_most", MANY)
-        return Drain(self._app, given, until=how.get("until"), at_most=at_most, note=self.runs.append)
+        return Drain(
+            self._app, given, until=how.get("until"), at_most=at_most, note=self.runs.append
+        )
 
     async def _as_time_goes_by(self, drain: Drain, start: datetime, advance: timedelta) -> None:
         end = start + advance
@@ -106,13 +114,17 @@ class Runner:
             return None
         error = _error_of(broken[0], failed[broken[0].job.id])
         if len(broken) > 1:
-            error.add_note(f"{len(broken) - 1} more failed: {', '.join(_named(run) for run in broken[1:6])}")
+            error.add_note(
+                f"{len(broken) - 1} more failed: {', '.join(_named(run) for run in broken[1:6])}"
+            )
         return error
 
     def _left_over(self, count: int) -> str:
         waiting = [f"  {job}" for job in self._ask(all_jobs()) if job.is_waiting][:10]
         lines = ["These wait:", *waiting] if waiting else ["No job waits."]
-        return "\n".join([f"until= is still false after {count} runs, and nothing can be run now.", *lines])
+        return "\n".join(
+            [f"until= is still false after {count} runs, and nothing can be run now.", *lines]
+        )
 
     def _ask(self, operation: Operation[T]) -> T:
         """On a connection of its own: the app's may be one that must not be used in an event loop (Django's)."""
@@ -123,7 +135,9 @@ class Runner:
 def in_a_loop(name: str, function: Callable[..., Awaitable[T]], *args: Any) -> T:
     """For a test that is no coroutine."""
     if _in_a_loop_already():
-        raise ConfigurationError(f"This test runs in an event loop. Write: await queue.{name}_async(…)")
+        raise ConfigurationError(
+            f"This test runs in an event loop. Write: await queue.{name}_async(…)"
+        )
     return anyio.run(function, *args)
 
 
@@ -160,4 +174,9 @@ def _named(run: Run) -> str:
 def _not_run(job_id: int, target: Deferrer[...], reasons: Sequence[Reason]) -> str:
     # That nobody serves its queue is also said, and true: the worker of the test is gone again.
     because = [f"  {r.reason}: {r.detail}" for r in reasons if r.reason.startswith("lane")]
-    return "\n".join([f"Job {job_id} of task {target._name} was not run, because of what is there already:", *because])
+    return "\n".join(
+        [
+            f"Job {job_id} of task {target._name} was not run, because of what is there already:",
+            *because,
+        ]
+    )

@@ -65,7 +65,9 @@ class Attempt:
         self.deadline: float | None = None  # while it runs, if it has a timeout
         self.is_overdue = False  # it runs on past that, which was said
         self.lost_database = False  # in a transaction of the task's, which is rolled back
-        self.committed = False  # by the task itself: the job has ended, whatever its code does from there on
+        self.committed = (
+            False  # by the task itself: the job has ended, whatever its code does from there on
+        )
 
     def give_back(self, reason: str) -> None:
         """End the run, not the job: it goes back to its lane. An async task is cancelled; a sync one can only be asked."""
@@ -97,7 +99,9 @@ class Attempt:
             return self._interrupted()
         except Abandoned:
             return None
-        except BaseException as error:  # SystemExit, a stray CancelledError: user code must not end the worker
+        except (
+            BaseException
+        ) as error:  # SystemExit, a stray CancelledError: user code must not end the worker
             if is_cancelled():
                 raise  # the worker itself
             return self._failed(error)
@@ -135,7 +139,12 @@ class Attempt:
         # Shielded: only `abandon` ends the wait for a thread.
         with anyio.CancelScope(shield=True) as self._thread_scope:
             error, value = await anyio.to_thread.run_sync(
-                _caught, function, args, self.job.task_kwargs, limiter=limiter, abandon_on_cancel=True
+                _caught,
+                function,
+                args,
+                self.job.task_kwargs,
+                limiter=limiter,
+                abandon_on_cancel=True,
             )
             if error is not None:
                 raise error
@@ -170,7 +179,10 @@ class Attempt:
         if isinstance(error, JobSkipped):
             return Ended(self.job, Status.CANCELLED, storable(str(error)))
         if self._timed_out and not self._aborted and not isinstance(error, JobTimeout):
-            error, cause = self._overrun(), error  # whatever it raised, it did so because it was stopped, or too late
+            error, cause = (
+                self._overrun(),
+                error,
+            )  # whatever it raised, it did so because it was stopped, or too late
             error.__cause__ = cause
         text = describe(error)
         if isinstance(error, JobAborted):
@@ -178,14 +190,22 @@ class Attempt:
         strategy = self.task.retry_strategy
         try:
             d = strategy.get_retry_decision(exception=error, job=self.job) if strategy else None
-            if strategy is None and self._was_interrupted(error) and self.job.attempts < MOST_OUTAGES:
+            if (
+                strategy is None
+                and self._was_interrupted(error)
+                and self.job.attempts < MOST_OUTAGES
+            ):
                 return Again(self.job, OUTAGE_PAUSE, text)  # an outage is no failure of the task
             if d is None:
                 return Ended(self.job, Status.FAILED, text)
-            return Again(self.job, d.retry_in or timedelta(0), text, d.retry_at, d.priority, d.queue, d.lock)
+            return Again(
+                self.job, d.retry_in or timedelta(0), text, d.retry_at, d.priority, d.queue, d.lock
+            )
         except Exception as mistake:
             return Ended(
-                self.job, Status.FAILED, f"{text}\nand its retry strategy failed:\n{describe(mistake)}"[-MAX_ERROR:]
+                self.job,
+                Status.FAILED,
+                f"{text}\nand its retry strategy failed:\n{describe(mistake)}"[-MAX_ERROR:],
             )
 
 

@@ -43,7 +43,9 @@ class Chore:
         try:
             self.due_at = time.monotonic() + self._work(connection)
         except InturnError as error:
-            if connection.closed or (isinstance(error, DatabaseUnavailable) and error.connection_lost):
+            if connection.closed or (
+                isinstance(error, DatabaseUnavailable) and error.connection_lost
+            ):
                 raise
             logger.warning("upkeep.failed: %s: %s; next try in %.1f s", self._name, error, pause)
         else:
@@ -91,7 +93,9 @@ class Chores:
                 )  # fmt: skip
             else:
                 logger.warning(
-                    "job.rescued: job %s of worker %s, which is gone, waits for its next attempt", job_id, worker_id
+                    "job.rescued: job %s of worker %s, which is gone, waits for its next attempt",
+                    job_id,
+                    worker_id,
                 )
         return EACH_ROUND
 

@@ -40,10 +40,14 @@ def note_outcome(outcome: Outcome) -> None:
                 extra=fields(job),
             )
         case Ended(status=status, error=error):
-            logger.error("job.%s: %s %s\n%s", status, job.id, job.task_name, error, extra=fields(job))
+            logger.error(
+                "job.%s: %s %s\n%s", status, job.id, job.task_name, error, extra=fields(job)
+            )
         case Again(delay=delay, uncharged=True):
             if logger.isEnabledFor(logging.INFO):
-                logger.info("job.snoozed: %s %s for %s", job.id, job.task_name, delay, extra=fields(job))
+                logger.info(
+                    "job.snoozed: %s %s for %s", job.id, job.task_name, delay, extra=fields(job)
+                )
         case Again(delay=delay, at=at, error=error):
             logger.warning(
                 "job.retry_scheduled: %s %s %s\n%s",
@@ -56,7 +60,11 @@ def note_outcome(outcome: Outcome) -> None:
 
 
 def note_not_stored(job: Job, why: object) -> None:
-    _warn(job, "job.result_not_stored: %s %s succeeded, but what it returned cannot be stored: %s", why)
+    _warn(
+        job,
+        "job.result_not_stored: %s %s succeeded, but what it returned cannot be stored: %s",
+        why,
+    )
 
 
 def note_lost(job: Job) -> None:
@@ -68,11 +76,16 @@ def note_overdue(job: Job, why: str) -> None:
 
 
 def note_found(job: Job) -> None:
-    _warn(job, "job.found: %s %s was claimed by this worker, which has no record of it; it goes back")
+    _warn(
+        job, "job.found: %s %s was claimed by this worker, which has no record of it; it goes back"
+    )
 
 
 def note_held(job: Job) -> None:
-    _warn(job, "job.end_held: %s %s has ended; an open transaction keeps that from being stored, and it is tried again")
+    _warn(
+        job,
+        "job.end_held: %s %s has ended; an open transaction keeps that from being stored, and it is tried again",
+    )
 
 
 def note_refused(job: Job, why: object) -> None:

@@ -65,7 +65,9 @@ class Hands:
         except TaskNotFound as error:
             self.reports.add(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
         except Exception as error:
-            self.reports.add(Ended(job, Status.FAILED, f"the worker could not start it:\n{describe(error)}"))
+            self.reports.add(
+                Ended(job, Status.FAILED, f"the worker could not start it:\n{describe(error)}")
+            )
 
     def _start(self, job: Job, task: Task[..., Any]) -> None:
         attempt = Attempt(job, task, None)
@@ -126,7 +128,9 @@ class Hands:
             attempt.ask_to_end()
             if not attempt.is_overdue and now > deadline + OVERDUE_SECONDS:
                 attempt.is_overdue = True
-                events.note_overdue(attempt.job, _why_it_goes_on(attempt, loop_is_blocked=blocked > OVERDUE_SECONDS))
+                events.note_overdue(
+                    attempt.job, _why_it_goes_on(attempt, loop_is_blocked=blocked > OVERDUE_SECONDS)
+                )
 
     def abort(self, job_ids: list[int]) -> None:
         for attempt in list(self._attempts.values()):

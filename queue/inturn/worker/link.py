@@ -19,7 +19,9 @@ class Link:
 
     async def run(self, operation: Operation[T]) -> T:
         """Raise DatabaseUnavailable if it cannot be done now: its `outcome_unknown` says whether it may have taken effect."""
-        if self._connection is None or self._connection.closed:  # closed: a cancelled call leaves it so
+        if (
+            self._connection is None or self._connection.closed
+        ):  # closed: a cancelled call leaves it so
             self._connection = await self._connector.connect_async("worker")
         try:
             return await drive.run_async(operation, self._connection, self._connector.schema)

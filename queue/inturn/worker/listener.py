@@ -21,7 +21,10 @@ ABORT = "!"  # the payload of cancel_job.sql: somebody's running job is to end
 
 
 async def listen(
-    connector: PsycopgConnector, queues: Sequence[str] | None, ring: Callable[[], None], abort: Callable[[], None]
+    connector: PsycopgConnector,
+    queues: Sequence[str] | None,
+    ring: Callable[[], None],
+    abort: Callable[[], None],
 ) -> None:
     """For ever; a lost connection is made anew."""
     pause = 0.1
@@ -53,7 +56,9 @@ async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
     """Raise if the connection leads nowhere, or to a server on which nothing is notified any more."""
     cursor = await connection.execute("SHOW transaction_read_only")
     if await cursor.fetchall() == [("on",)]:
-        raise DatabaseUnavailable("the server is read-only by now: perhaps another one has taken over")
+        raise DatabaseUnavailable(
+            "the server is read-only by now: perhaps another one has taken over"
+        )
 
 
 def concerns(payload: str, queues: Sequence[str] | None) -> bool:

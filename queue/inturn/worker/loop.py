@@ -58,7 +58,9 @@ class Loop:
         self._look_due = False  # at what the server says we are doing
         self._beat_due = False
         self._lost = False  # we were taken for dead
-        self._away_since: float | None = None  # the database: the outcome of the last call may be unknown
+        self._away_since: float | None = (
+            None  # the database: the outcome of the last call may be unknown
+        )
         self._outages = Backoff(*OUTAGE_PAUSES)
         self._waits = Backoff(*BUSY_PAUSES)
         self._unclear: set[int] = set()  # jobs whose ends were on the way then
@@ -118,7 +120,9 @@ class Loop:
     def _may_claim(self) -> bool:
         if self._waits.failures and self._hands.reports:
             return False  # what has ended cannot be stored just now: it must not become ever more
-        return self._appetite.hungry and not self.stopping and len(self._hands) < self._pace.capacity
+        return (
+            self._appetite.hungry and not self.stopping and len(self._hands) < self._pace.capacity
+        )
 
     @property
     def _holds_up_jobs(self) -> bool:
@@ -128,7 +132,11 @@ class Loop:
     @property
     def _forgets_what_is_due(self) -> bool:
         """Whether lanes keep handing us jobs, so that we make no claim, in which due jobs and lanes are looked after."""
-        return self._hands.reports.is_due and not self.stopping and time.monotonic() - self._claimed_at > DUE_SECONDS
+        return (
+            self._hands.reports.is_due
+            and not self.stopping
+            and time.monotonic() - self._claimed_at > DUE_SECONDS
+        )
 
     async def _look_for_due(self) -> None:
         """A claim of no job: what is due is ready from then on, and lanes give way to it."""
@@ -144,7 +152,9 @@ class Loop:
             return
         self._appetite.begin()
         began = self._claimed_at = time.monotonic()
-        jobs = await self._link.run(work.claim(self.id, self._options.queues, room, self._appetite.patient))
+        jobs = await self._link.run(
+            work.claim(self.id, self._options.queues, room, self._appetite.patient)
+        )
         self._outages.reset()
         self._trail.begin(jobs, room, time.monotonic() - began)
         self._start(jobs)
@@ -171,7 +181,9 @@ class Loop:
         try:
             await self._report(outcomes)
         except ConnectorException as error:
-            self._hands.reports.give_back(outcomes)  # finish is idempotent: what took effect is not accepted twice
+            self._hands.reports.give_back(
+                outcomes
+            )  # finish is idempotent: what took effect is not accepted twice
             self._unclear |= {outcome.job.id for outcome in outcomes}
             if isinstance(error, DatabaseUnavailable):
                 raise
@@ -186,7 +198,9 @@ class Loop:
             retried = await self._link.run(work.retry(again))
         if ended:
             want = 0 if self.stopping else len(ended)
-            done = await self._link.run(work.finish(self.id, self._options.queues, want, ended, self._options.forget))
+            done = await self._link.run(
+                work.finish(self.id, self._options.queues, want, ended, self._options.forget)
+            )
         self._outages.reset()
         busy = retried.busy | done.busy
         self._hands.reports.hold(outcome for outcome in outcomes if outcome.job.id in busy)
@@ -195,9 +209,13 @@ class Loop:
         self._start(done.next)
         self._pace.note(len(outcomes))
         if again or len(done.next) < sum(outcome.job.lock is not None for outcome in outcomes):
-            self._appetite.hungry = True  # a lane went back, perhaps with a job that only we have room for
+            self._appetite.hungry = (
+                True  # a lane went back, perhaps with a job that only we have room for
+            )
         elif not self._options.wait:
-            self._appetite.hungry = True  # what jobs have deferred meanwhile is to be done too, before the end
+            self._appetite.hungry = (
+                True  # what jobs have deferred meanwhile is to be done too, before the end
+            )
         self._log(outcomes, accepted | retried.accepted | done.accepted)
 
     async def report_last(self) -> None:
@@ -218,7 +236,9 @@ class Loop:
                 raise
             except ConnectorException as error:
                 events.note_refused(outcome.job, error)
-                reason = storable(f"the database refused to store how it ended: {error}\n{outcome.error or ''}")
+                reason = storable(
+                    f"the database refused to store how it ended: {error}\n{outcome.error or ''}"
+                )
                 try:
                     await self._report([Ended(outcome.job, Status.FAILED, reason)])
                 except ConnectorException:
@@ -247,11 +267,15 @@ class Loop:
         self._start([job for job in jobs if job.id in busy])
         if busy:  # an open transaction keeps us from it
             await anyio.sleep(BUSY_PAUSES[0])
-        self._appetite.hungry = True  # ... or for us, when a slot is free: a claim may have found no more than these
+        self._appetite.hungry = (
+            True  # ... or for us, when a slot is free: a claim may have found no more than these
+        )
 
     async def _sleep(self) -> None:
         self._appetite.lie_down()
-        due = self._look_due or self._beat_due or self._lost or self._may_claim or self._holds_up_jobs
+        due = (
+            self._look_due or self._beat_due or self._lost or self._may_claim or self._holds_up_jobs
+        )
         if due or self._hands.reports.is_due:
             return
         waiting = self._hands.slots.waiting
@@ -317,7 +341,9 @@ class Loop:
     async def _wait_for_lock(self, error: DatabaseBusy) -> None:
         """Somebody has locked a table, or the like: it passes, and so far nothing has happened."""
         pause = self._waits.next()
-        self._appetite.hungry = True  # it may have been a claim, and whoever has deferred meanwhile has told us already
+        self._appetite.hungry = (
+            True  # it may have been a claim, and whoever has deferred meanwhile has told us already
+        )
         if pause > BUSY_PAUSES[1] / 2:
             logger.warning("database.busy: %s; next try in %.1f s", error, pause)
         await anyio.sleep(pause)
@@ -336,7 +362,9 @@ class Loop:
     async def _resume(self) -> None:
         """A reply may have been lost: ask the server what is ours."""
         await self._give_back_unknown()
-        await self._beat()  # a server that answers may still take nothing: it is read-only, or its disk is full
+        await (
+            self._beat()
+        )  # a server that answers may still take nothing: it is read-only, or its disk is full
         self._away_since = None
         self._appetite.hungry = True
 
@@ -348,7 +376,8 @@ class Loop:
 
     async def _register_again(self) -> None:
         logger.error(
-            "worker.lost: %s was taken for dead, its jobs were taken over; registering anew", self._options.name
+            "worker.lost: %s was taken for dead, its jobs were taken over; registering anew",
+            self._options.name,
         )
         self._hands.take_unbegun()
         self._hands.give_back("the worker was taken for dead and the job taken over")

@@ -34,7 +34,11 @@ class LoopWatch:
     def stack(self) -> str:
         """What the loop's thread is at, line by line."""
         frame = sys._current_frames().get(self._thread)
-        return "".join(traceback.format_stack(frame)).rstrip() if frame is not None else "(its thread is gone)"
+        return (
+            "".join(traceback.format_stack(frame)).rstrip()
+            if frame is not None
+            else "(its thread is gone)"
+        )
 
     def _turned(self) -> None:
         self._asked_at = None

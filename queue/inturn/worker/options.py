@@ -71,22 +71,38 @@ class Options:
     def __post_init__(self) -> None:
         if self.queues is not None:
             if isinstance(self.queues, str) or not self.queues:
-                raise BadArgument("queues", f"{self.queues!r}: give a list of names, or None for all")
+                raise BadArgument(
+                    "queues", f"{self.queues!r}: give a list of names, or None for all"
+                )
             for queue in self.queues:
                 check_queue(queue)
         if self.delete_jobs not in FORGET:
-            raise BadArgument("delete_jobs", f"{self.delete_jobs!r} is none of {', '.join(map(repr, FORGET))}")
+            raise BadArgument(
+                "delete_jobs", f"{self.delete_jobs!r} is none of {', '.join(map(repr, FORGET))}"
+            )
         if not _is_span(self.keep_history):
-            raise BadArgument("keep_history", f"{self.keep_history!r}: give a timedelta or days, or None to keep all")
+            raise BadArgument(
+                "keep_history",
+                f"{self.keep_history!r}: give a timedelta or days, or None to keep all",
+            )
         if not _is_countable(self.max_lost_attempts):
-            raise BadArgument("max_lost_attempts", f"{self.max_lost_attempts!r}: give 1 to 9, or None for no limit")
+            raise BadArgument(
+                "max_lost_attempts",
+                f"{self.max_lost_attempts!r}: give 1 to 9, or None for no limit",
+            )
         if self.concurrency < 1:
-            raise BadArgument("concurrency", f"{self.concurrency}: a worker runs at least 1 job at a time")
+            raise BadArgument(
+                "concurrency", f"{self.concurrency}: a worker runs at least 1 job at a time"
+            )
         self._check_intervals()
         check_worker_middleware(self.task_middleware, self.worker_middleware)
 
     def _check_intervals(self) -> None:
-        for name in ("fetch_job_polling_interval", "abort_job_polling_interval", "update_heartbeat_interval"):
+        for name in (
+            "fetch_job_polling_interval",
+            "abort_job_polling_interval",
+            "update_heartbeat_interval",
+        ):
             if getattr(self, name) <= 0:
                 raise BadArgument(name, f"{getattr(self, name)} seconds: must be more than 0")
         if self.stalled_worker_timeout < 3 * self.update_heartbeat_interval:

@@ -47,7 +47,9 @@ class Keeper:
 
     def __init__(self, connector: PsycopgConnector) -> None:
         self._place = database(connector)
-        self._clients: dict[str, Any] = {}  # of Redis, by address: a lock of its own each would be a connection each
+        self._clients: dict[
+            str, Any
+        ] = {}  # of Redis, by address: a lock of its own each would be a connection each
         self._holdings: dict[Key, Holding] = {}
         self._going: set[anyio.Event] = set()
 
@@ -69,7 +71,11 @@ class Keeper:
     def _judged(self, outcome: Outcome) -> Outcome:
         holding = self._holdings.get((outcome.job.id, outcome.job.claim_id))
         loss = holding and holding.loss()
-        if loss and isinstance(outcome, Ended) and outcome.status in (Status.SUCCEEDED, Status.FAILED):
+        if (
+            loss
+            and isinstance(outcome, Ended)
+            and outcome.status in (Status.SUCCEEDED, Status.FAILED)
+        ):
             return Again(outcome.job, LOST_PAUSE, storable(f"{loss}\n{outcome.error or ''}"))
         return outcome
 
@@ -134,7 +140,10 @@ class Holding:
         """All of them; or it raises what becomes of the job."""
         spec = self._attempt.task.resources
         assert spec is not None
-        wanted = [self._keeper.lock(one, self._attempt) for one in spec.filled(self._attempt.job.task_kwargs)]
+        wanted = [
+            self._keeper.lock(one, self._attempt)
+            for one in spec.filled(self._attempt.job.task_kwargs)
+        ]
         locks = lock_all(wanted, spec.seconds if spec.on_busy is OnBusy.WAIT else A_MOMENT)
         await self._keeper.settled()
         try:
@@ -156,7 +165,11 @@ class Holding:
             lease.on_lost(lambda: loop.call_soon_threadsafe(self._note_loss))
 
     def loss(self) -> LockError | None:
-        return next((lease.loss() for lease in self._leases if not lease.valid), None) if self._all else None
+        return (
+            next((lease.loss() for lease in self._leases if not lease.valid), None)
+            if self._all
+            else None
+        )
 
     def _note_loss(self) -> None:
         if loss := self.loss():  # not, if it was given back meanwhile

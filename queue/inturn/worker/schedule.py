@@ -35,7 +35,9 @@ class Scheduler:
         self._connector = connector
         self._policies = {schedule: app.policy(schedule) for schedule in app.schedules()}
         self._told = [_told(schedule) for schedule in self._policies]
-        self._given_up: dict[Schedule, datetime] = {}  # the newest instant that came too late, which was said
+        self._given_up: dict[
+            Schedule, datetime
+        ] = {}  # the newest instant that came too late, which was said
         self._end = Event()
         self._has_looked = Event()
         self._thread = Thread(target=self._run, name="inturn schedule", daemon=True)
@@ -109,7 +111,9 @@ class Scheduler:
             # A transaction that is still open has the row, or a job under the queueing lock.
             logger.warning("schedule.busy: %s at %s; trying again", schedule, due[0].isoformat())
             return now + BUSY_PAUSE
-        except ConnectorException as error:  # of this schedule, and no reason to leave the others undone
+        except (
+            ConnectorException
+        ) as error:  # of this schedule, and no reason to leave the others undone
             logger.error("schedule.failed: %s at %s: %s", schedule, due[0].isoformat(), error)
             return schedule.cron.next(now)
         return now  # that took its time, and there may be more
@@ -118,7 +122,9 @@ class Scheduler:
         operation = enqueue.defer_periodic(schedule.periodic_id, instant, schedule.job(instant))
         job_id = drive.run(operation, connection, self._connector.schema)
         if job_id is not None:
-            logger.info("schedule.deferred: job %s of %s for %s", job_id, schedule, instant.isoformat())
+            logger.info(
+                "schedule.deferred: job %s of %s for %s", job_id, schedule, instant.isoformat()
+            )
 
     def _note_missed(self, schedule: Schedule, after: datetime, now: datetime) -> None:
         missed = schedule.cron.newest(max(after, self._given_up.get(schedule, after)), now)
@@ -133,4 +139,6 @@ class Scheduler:
 
 
 def _told(schedule: Schedule) -> Told:
-    return Told(schedule.task.name, schedule.periodic_id, schedule.cron.expression, schedule.cron.tz)
+    return Told(
+        schedule.task.name, schedule.periodic_id, schedule.cron.expression, schedule.cron.tz
+    )

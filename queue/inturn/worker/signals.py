@@ -27,7 +27,10 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INSTANT = 0.3  # seconds in which all signals are one
 PATIENCE = 4.0  # seconds from the second signal to the end of the process
 LAST_WORDS = 0.5  # seconds for the log to take them
-ORPHANED, HANDLED = 0, 128  # no signal has the number 0; HANDLED is added to a number by the handler in Python
+ORPHANED, HANDLED = (
+    0,
+    128,
+)  # no signal has the number 0; HANDLED is added to a number by the handler in Python
 
 _listening: "list[Caught]" = []
 _dedicated = False
@@ -68,7 +71,9 @@ def caught(patience: float = PATIENCE) -> Iterator["Caught | None"]:
             caught.close()
 
 
-async def obey(caught: "Caught", stop: Callable[[str], object], abort: Callable[[str], object]) -> None:
+async def obey(
+    caught: "Caught", stop: Callable[[str], object], abort: Callable[[str], object]
+) -> None:
     if _tell_serving is not None:
         _tell_serving()
     while True:  # whoever cancels this has it started again
@@ -90,7 +95,9 @@ class Caught:
         self._mouth.setblocking(False)
         # What is ignored stays ignored: that is how nohup works.
         self._numbers = [number for number in NUMBERS if signal.getsignal(number) != signal.SIG_IGN]
-        self.usual: dict[int, Any] = {number: signal.signal(number, self._handle) for number in self._numbers}
+        self.usual: dict[int, Any] = {
+            number: signal.signal(number, self._handle) for number in self._numbers
+        }
         self._others = signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
         self._thread = threading.Thread(target=self._listen, name="inturn-signals", daemon=True)
         self._thread.start()
@@ -103,7 +110,9 @@ class Caught:
     def close(self) -> None:
         """Give the signals back."""
         self.restore(self.usual)
-        self._ear.shutdown(socket.SHUT_RDWR)  # a process that was forked without our knowledge may have the other end
+        self._ear.shutdown(
+            socket.SHUT_RDWR
+        )  # a process that was forked without our knowledge may have the other end
         self._thread.join()
         self._ear.close()
 
@@ -167,14 +176,18 @@ class Caught:
 
     def _end(self, why: str) -> None:
         # In a thread, since another one may be stuck in the log.
-        last_words = threading.Thread(target=_say_and_flush, args=(why, self._ended_by.name), daemon=True)
+        last_words = threading.Thread(
+            target=_say_and_flush, args=(why, self._ended_by.name), daemon=True
+        )
         last_words.start()
         last_words.join(LAST_WORDS)
         os._exit(128 + self._ended_by)
 
 
 def _say_and_flush(why: str, name: str) -> None:
-    logger.critical("process.killed: %s (%s); what it ran is taken over by other workers", why, name)
+    logger.critical(
+        "process.killed: %s (%s); what it ran is taken over by other workers", why, name
+    )
     logging.shutdown()
 
 
@@ -201,4 +214,6 @@ def _after_fork_in_child() -> None:
     _after_fork()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
+)

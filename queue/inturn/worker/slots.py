@@ -17,7 +17,9 @@ from anyio.abc import TaskGroup
 from inturn.errors import WorkerCancelled
 from inturn.worker.attempt import Attempt, is_cancelled
 
-IN_A_ROW = 16  # jobs that never wait, one after the other, before the rest of the program gets a turn
+IN_A_ROW = (
+    16  # jobs that never wait, one after the other, before the rest of the program gets a turn
+)
 
 
 class Slots:
@@ -37,7 +39,9 @@ class Slots:
             is_done = True
             self._group.cancel_scope.cancel()  # nothing runs any more, the slots are parked
         if not is_done:
-            raise WorkerCancelled("The worker's own tasks were cancelled, and not by the worker: its work is not done")
+            raise WorkerCancelled(
+                "The worker's own tasks were cancelled, and not by the worker: its work is not done"
+            )
 
     def add(self, attempt: Attempt) -> None:
         if self._parked:
@@ -76,7 +80,9 @@ class Slots:
         """Another task takes the place of this one."""
         if not is_cancelled():
             with suppress(asyncio.CancelledError):
-                await asyncio.sleep(0)  # a cancellation that is under way ends here, or it would end the worker
+                await asyncio.sleep(
+                    0
+                )  # a cancellation that is under way ends here, or it would end the worker
         self._started -= 1
         if self.waiting:
             self.add(self.waiting.popleft())

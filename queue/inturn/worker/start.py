@@ -14,15 +14,22 @@ from inturn.worker.backoff import Backoff
 
 T = TypeVar("T")
 logger = logging.getLogger("inturn.worker.worker")
-OUTAGE_PAUSES = 0.1, 1.0  # seconds before the next try: at first, and at most, however long the database is away
+OUTAGE_PAUSES = (
+    0.1,
+    1.0,
+)  # seconds before the next try: at first, and at most, however long the database is away
 
 
 def grace_is_over(grace: float, error: DatabaseUnavailable) -> DatabaseUnavailable:
-    return DatabaseUnavailable(f"The database was away for longer than db_grace ({grace:g} s): {error}")
+    return DatabaseUnavailable(
+        f"The database was away for longer than db_grace ({grace:g} s): {error}"
+    )
 
 
 async def patiently(
-    step: Callable[[], Awaitable[T]], grace: float | None, is_told_to_end: Callable[[], bool] = lambda: False
+    step: Callable[[], Awaitable[T]],
+    grace: float | None,
+    is_told_to_end: Callable[[], bool] = lambda: False,
 ) -> T:
     """Try again for `grace` seconds while the database is away; None: do not."""
     until = time.monotonic() + (grace or 0.0)

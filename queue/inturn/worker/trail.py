@@ -28,7 +28,9 @@ class Trail:
         self._marks = {}
         if len(jobs) == room and all(job.lock is None for job in jobs):
             self._note(jobs)
-            self._fresh_until = time.monotonic() + max(FRESH_SECONDS, min(COST_SHARE * seconds, LONGEST))
+            self._fresh_until = time.monotonic() + max(
+                FRESH_SECONDS, min(COST_SHARE * seconds, LONGEST)
+            )
 
     def went_on(self, jobs: Sequence[Job], room: int) -> None:
         if len(jobs) < room:
@@ -38,4 +40,6 @@ class Trail:
 
     def _note(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
-            self._marks[job.queue, job.priority] = job.id  # sorted by priority and id: the last one is the highest
+            self._marks[job.queue, job.priority] = (
+                job.id
+            )  # sorted by priority and id: the last one is the highest

@@ -30,13 +30,17 @@ from inturn.tasks.context import JobTransaction
 if TYPE_CHECKING:
     from inturn.worker.attempt import Attempt
 
-HELD_UP_SECONDS = 5.0  # by another open transaction; ours holds locks too, so two could wait for each other
+HELD_UP_SECONDS = (
+    5.0  # by another open transaction; ours holds locks too, so two could wait for each other
+)
 
 
 class FinishingTransaction(JobTransaction):
     """`async with` in an async task, `with` in a sync one."""
 
-    def __init__(self, connector: PsycopgConnector, attempt: "Attempt", forget: tuple[Status, ...]) -> None:
+    def __init__(
+        self, connector: PsycopgConnector, attempt: "Attempt", forget: tuple[Status, ...]
+    ) -> None:
         self._connector = connector
         self._attempt = attempt
         self._forget = forget
@@ -48,7 +52,10 @@ class FinishingTransaction(JobTransaction):
         return self._sync.__enter__()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> bool | None:
         return self._sync.__exit__(kind, error, at)
 
@@ -57,7 +64,10 @@ class FinishingTransaction(JobTransaction):
         return await self._async.__aenter__()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> bool | None:
         return await self._async.__aexit__(kind, error, at)
 
@@ -108,8 +118,12 @@ class FinishingTransaction(JobTransaction):
     def _end(self) -> Operation[None]:
         job = self._attempt.job
         give_up_at = time.monotonic() + HELD_UP_SECONDS
-        while True:  # while somebody's open transaction is in the way; each call waits a moment for it
-            done = yield from work.finish(None, None, 0, [Ended(job, Status.SUCCEEDED)], self._forget)
+        while (
+            True
+        ):  # while somebody's open transaction is in the way; each call waits a moment for it
+            done = yield from work.finish(
+                None, None, 0, [Ended(job, Status.SUCCEEDED)], self._forget
+            )
             if job.id not in done.busy:
                 break
             if time.monotonic() > give_up_at:
@@ -127,14 +141,18 @@ class FinishingTransaction(JobTransaction):
     def _ask(self, error: BaseException) -> bool:
         try:
             with self._connector.connect("task") as connection:
-                return drive.run(work.has_ended(self._attempt.job), connection, self._connector.schema)
+                return drive.run(
+                    work.has_ended(self._attempt.job), connection, self._connector.schema
+                )
         except ConnectorException:
             raise error from None  # it stays unknown; what the worker reports then is fenced too
 
     async def _ask_async(self, error: BaseException) -> bool:
         try:
             async with await self._connector.connect_async("task") as connection:
-                return await drive.run_async(work.has_ended(self._attempt.job), connection, self._connector.schema)
+                return await drive.run_async(
+                    work.has_ended(self._attempt.job), connection, self._connector.schema
+                )
         except ConnectorException:
             raise error from None
 

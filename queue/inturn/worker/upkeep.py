@@ -105,12 +105,16 @@ class Upkeep:
         """Declare dead who has fallen silent; return whether there was anybody. Note whether somebody is late of whom
         that is not known yet."""
         schema = self._connector.schema
-        everybody = drive.run(upkeep.last_heartbeats(timedelta(seconds=self._patience)), connection, schema)
+        everybody = drive.run(
+            upkeep.last_heartbeats(timedelta(seconds=self._patience)), connection, schema
+        )
         heard = {each.worker_id: each.heartbeat_at for each in everybody if not each.locked}
         silent = self._witness.look(heard, self._worker_id(), time.monotonic())
         dead = drive.run(upkeep.declare_dead(silent), connection, schema) if silent else set()
         for worker_id in silent.keys() - dead:
-            self._witness.forget(worker_id)  # somebody has its row locked, and so it may be unable to be heard of
+            self._witness.forget(
+                worker_id
+            )  # somebody has its row locked, and so it may be unable to be heard of
         self.suspects = any(each.late and each.worker_id not in dead for each in everybody)
         self._must_notice |= self.suspects
         return bool(dead)

@@ -69,7 +69,13 @@ class Worker:
     app.run_worker(worker_middleware=[fragile], wait=False)
     """
 
-    def __init__(self, app: Blueprint, connector: PsycopgConnector, options: Options, pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        app: Blueprint,
+        connector: PsycopgConnector,
+        options: Options,
+        pace: Pace | None = None,
+    ) -> None:
         self._tasks = app.tasks
         self._connector = connector
         self._options = options
@@ -78,12 +84,18 @@ class Worker:
         around = Around(self, options.task_middleware, options.worker_middleware)
         self._hands = Hands(app, connector, options, self._appetite.ring, around)
         pace = pace or Pace(options.concurrency)
-        self._loop = Loop(self._link, options, self._hands, self._appetite, pace, self._register, self._is_settled)
+        self._loop = Loop(
+            self._link, options, self._hands, self._appetite, pace, self._register, self._is_settled
+        )
         self._scheduler = Scheduler(connector, app)
-        self._upkeep = Upkeep(connector, options, lambda: self._loop.id, partial(self._in_loop, self._appetite.wake))
+        self._upkeep = Upkeep(
+            connector, options, lambda: self._loop.id, partial(self._in_loop, self._appetite.wake)
+        )
         self._heartbeat = self._make_heartbeat()
         self._helpers: TaskGroup | None = None
-        self._limiter = anyio.CapacityLimiter(1)  # tasks may have taken all threads of the common one, and keep them
+        self._limiter = anyio.CapacityLimiter(
+            1
+        )  # tasks may have taken all threads of the common one, and keep them
         self._failure: Exception | None = None
         self._has_left = False
         self._owns_process = False
@@ -93,12 +105,22 @@ class Worker:
         """Until it has stopped; what made it abort jobs, if anything did."""
         try:
             grace = self._options.db_grace
-            await patiently(lambda: self._link.run(upkeep.check_schema(self._connector.schema)), grace)
+            await patiently(
+                lambda: self._link.run(upkeep.check_schema(self._connector.schema)), grace
+            )
             # Before others can see us: whoever does may end us in order.
-            with signals.caught() if self._options.install_signal_handlers else nullcontext() as caught:
+            with (
+                signals.caught()
+                if self._options.install_signal_handlers
+                else nullcontext() as caught
+            ):
                 # Threads that run on would do so beside the next attempts at their jobs, unless they end with the process.
                 self._owns_process = self._loop.may_abandon = caught is not None
-                await patiently(self._loop.register, grace, lambda: caught is not None and not caught.counted.empty())
+                await patiently(
+                    self._loop.register,
+                    grace,
+                    lambda: caught is not None and not caught.counted.empty(),
+                )
                 await self._serve(caught)
             return self._loop.aborting
         finally:
@@ -116,7 +138,9 @@ class Worker:
         self._loop.stopping = True
         self._appetite.ring()
         grace = self._options.shutdown_graceful_timeout
-        if grace is not None and self._helpers is not None:  # None: it has not begun to serve, and will not
+        if (
+            grace is not None and self._helpers is not None
+        ):  # None: it has not begun to serve, and will not
             self._helpers.start_soon(self._keep, self._abort_at, time.monotonic() + grace)
 
     def abort(self, reason: str = "abort") -> None:
@@ -141,14 +165,26 @@ class Worker:
                 if self._options.listen_notify:
                     queues, appetite = self._options.queues, self._appetite
                     self._helpers.start_soon(
-                        self._keep, listen, self._connector, queues, appetite.wake, self._loop.note_look
+                        self._keep,
+                        listen,
+                        self._connector,
+                        queues,
+                        appetite.wake,
+                        self._loop.note_look,
                     )
                 self._helpers.start_soon(self._keep, self._look_now_and_then)
                 if caught is not None:
-                    self._helpers.start_soon(self._keep, signals.obey, caught, self.stop, self.abort)
+                    self._helpers.start_soon(
+                        self._keep, signals.obey, caught, self.stop, self.abort
+                    )
                 if not self._options.wait:  # it does what is due, and then ends
-                    for wait in (self._scheduler.wait_for_first_look, self._upkeep.wait_for_first_look):
-                        await anyio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=self._limiter)
+                    for wait in (
+                        self._scheduler.wait_for_first_look,
+                        self._upkeep.wait_for_first_look,
+                    ):
+                        await anyio.to_thread.run_sync(
+                            wait, abandon_on_cancel=True, limiter=self._limiter
+                        )
                 await self._hands.slots.run(self._work)
                 self._helpers.cancel_scope.cancel()
         finally:
@@ -168,7 +204,10 @@ class Worker:
             if self._hands:
                 await self._end_jobs()
                 if self._hands:
-                    logger.warning("worker.abandoning: %d jobs run on; they go back to their lanes", len(self._hands))
+                    logger.warning(
+                        "worker.abandoning: %d jobs run on; they go back to their lanes",
+                        len(self._hands),
+                    )
                 await self._leave()
                 self._hands.abandon()
 
@@ -176,7 +215,11 @@ class Worker:
         """Their code has ended before others run it; only a process of our own takes with it what does not end."""
         self._hands.take_unbegun()  # still ours at the server, until we leave
         self._hands.give_back("the worker ends")
-        limit = min(ABORT_SECONDS, max(0.0, self._loop.ends_at - time.monotonic())) if self._owns_process else None
+        limit = (
+            min(ABORT_SECONDS, max(0.0, self._loop.ends_at - time.monotonic()))
+            if self._owns_process
+            else None
+        )
         with anyio.move_on_after(limit, shield=True):
             await self._hands.wait_until_empty()
 
@@ -189,15 +232,24 @@ class Worker:
             except asyncio.CancelledError:
                 if is_cancelled():
                     raise
-                logger.warning("worker.cancelled: something has cancelled %s; it is started again", helper.__name__)
+                logger.warning(
+                    "worker.cancelled: something has cancelled %s; it is started again",
+                    helper.__name__,
+                )
 
     async def _register(self) -> UUID:
         o = self._options
         worker_id = await self._link.run(
-            upkeep.register(o.name, socket.gethostname(), os.getpid(), o.queues, o.concurrency, self._tasks)
+            upkeep.register(
+                o.name, socket.gethostname(), os.getpid(), o.queues, o.concurrency, self._tasks
+            )
         )
         logger.info(
-            "worker.started: %s %s, concurrency %d, queues: %s", o.name, worker_id, o.concurrency, o.queues or "all"
+            "worker.started: %s %s, concurrency %d, queues: %s",
+            o.name,
+            worker_id,
+            o.concurrency,
+            o.queues or "all",
         )
         return worker_id
 
@@ -209,7 +261,9 @@ class Worker:
         with anyio.move_on_after(LEAVE_SECONDS, shield=True):
             for thread in (self._scheduler, self._heartbeat, self._upkeep):
                 await anyio.to_thread.run_sync(thread.stop, limiter=self._limiter)
-            with suppress(InturnError):  # what has ended need not run again only because the worker has failed
+            with suppress(
+                InturnError
+            ):  # what has ended need not run again only because the worker has failed
                 await self._loop.report_last()
             try:
                 count = await self._link.run(
@@ -218,7 +272,8 @@ class Worker:
                 logger.info("worker.stopped: %s; %d jobs given back", self._options.name, count)
             except InturnError as error:
                 logger.warning(
-                    "worker.stopped: the database could not be told (%s); its jobs are taken over later", error
+                    "worker.stopped: the database could not be told (%s); its jobs are taken over later",
+                    error,
                 )
 
     def _blame(self) -> str | None:

@@ -17,7 +17,17 @@ from tests.failover.history import Event, report
 from tests.failover.load import Load
 from tests.failover.patroni.stack import Missing, Stack
 
-COLUMNS = ["standby", "event", "gap", "acknowledged", "lost", "run twice", "out of order", "overlaps", "workers alive"]
+COLUMNS = [
+    "standby",
+    "event",
+    "gap",
+    "acknowledged",
+    "lost",
+    "run twice",
+    "out of order",
+    "overlaps",
+    "workers alive",
+]
 
 
 class Window(NamedTuple):
@@ -61,7 +71,9 @@ def try_all(*, synchronous: bool) -> list[list[str]]:
             "INTURN_LISTEN_DSN": stack.through_haproxy,
             "FAILOVER_POOLER": "yes",
         }
-        with Load(Path(folder, "log"), stack.multi_host, stack.through_haproxy, pooled, pause=0.03) as load:
+        with Load(
+            Path(folder, "log"), stack.multi_host, stack.through_haproxy, pooled, pause=0.03
+        ) as load:
             load.goes_on()
             windows = [go_through(stack, load, event) for event in EVENTS]
             load.finish()
@@ -75,16 +87,28 @@ def go_through(stack: Stack, load: Load, event: str) -> Window:
     load.goes_on()
     wait_until(stack.is_whole, "three nodes again")
     load.goes_on()
-    return Window(event, begin, time.monotonic_ns(), sum(worker.poll() is None for worker in load.workers))
+    return Window(
+        event, begin, time.monotonic_ns(), sum(worker.poll() is None for worker in load.workers)
+    )
 
 
 def row(events: list[Event], window: Window, *, synchronous: bool) -> list[str]:
     """Of what was acknowledged and of what started meanwhile."""
-    acks = [event for event in events if event.kind == "ack" and window.begin <= event.at < window.end]
-    ends = sorted(event.at for event in events if event.kind == "end" and window.begin <= event.at < window.end)
+    acks = [
+        event for event in events if event.kind == "ack" and window.begin <= event.at < window.end
+    ]
+    ends = sorted(
+        event.at
+        for event in events
+        if event.kind == "end" and window.begin <= event.at < window.end
+    )
     gap, last = max((after - before, before) for before, after in itertools.pairwise(ends))
     found = report(events, [] if synchronous else [last + 1])
-    starts = {event[1:3] for event in events if event.kind == "start" and window.begin <= event.at < window.end}
+    starts = {
+        event[1:3]
+        for event in events
+        if event.kind == "start" and window.begin <= event.at < window.end
+    }
     return [
         "synchronous" if synchronous else "asynchronous",
         window.event,

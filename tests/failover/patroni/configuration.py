@@ -73,7 +73,9 @@ def patroni(member: Member, etcd: int, binaries: Path, password: str, *, synchro
 
 def haproxy(port: int, members: Sequence[Member]) -> str:
     """The way to the primary. Sessions of a node that is the primary no longer are closed."""
-    servers = "\n".join(f"    server {m.name} 127.0.0.1:{m.port} check port {m.rest}" for m in members)
+    servers = "\n".join(
+        f"    server {m.name} 127.0.0.1:{m.port} check port {m.rest}" for m in members
+    )
     return f"""
 defaults
     mode tcp

@@ -22,7 +22,12 @@ from tests.failover.cluster import wait_until
 from tests.failover.patroni import configuration
 from tests.failover.patroni.configuration import DATABASE, Member, free_ports
 
-PACKAGES = {"patroni": "patroni", "etcd": "etcd-server", "haproxy": "haproxy", "pgbouncer": "pgbouncer"}
+PACKAGES = {
+    "patroni": "patroni",
+    "etcd": "etcd-server",
+    "haproxy": "haproxy",
+    "pgbouncer": "pgbouncer",
+}
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin"])
 
 # Ends everything when its standard input does, which is when the command ends, also if that is killed.
@@ -51,11 +56,15 @@ def find_programs() -> dict[str, str]:
         missing.append("postgresql")
     if (
         "patroni" not in missing
-        and subprocess.run(["/usr/bin/python3", "-c", "import etcd"], stderr=subprocess.DEVNULL, check=False).returncode
+        and subprocess.run(
+            ["/usr/bin/python3", "-c", "import etcd"], stderr=subprocess.DEVNULL, check=False
+        ).returncode
     ):
         missing.append("python3-etcd")
     if missing:
-        raise Missing(f"`make patroni` needs Debian packages that are not there: apt-get install {' '.join(missing)}")
+        raise Missing(
+            f"`make patroni` needs Debian packages that are not there: apt-get install {' '.join(missing)}"
+        )
     return {name: path for name, path in found.items() if path}
 
 
@@ -80,7 +89,8 @@ class Stack:
             self._account.take(self.folder)
             self._etcd, peer, self._haproxy, self._pgbouncer, *ports = free_ports(10)
             self.members = [
-                Member(name, self.folder / name, ports[2 * n], ports[2 * n + 1]) for n, name in enumerate("abc")
+                Member(name, self.folder / name, ports[2 * n], ports[2 * n + 1])
+                for n, name in enumerate("abc")
             ]
             urls = [f"http://127.0.0.1:{port}" for port in (self._etcd, peer)]
             self._launch(
@@ -94,7 +104,9 @@ class Stack:
                 self.start(member)
             self._start_proxies()
             wait_until(lambda: self.is_whole(), "three nodes")
-            with psycopg.connect(self._address(self._leader().port, "postgres"), autocommit=True) as connection:
+            with psycopg.connect(
+                self._address(self._leader().port, "postgres"), autocommit=True
+            ) as connection:
                 connection.execute(f"CREATE DATABASE {DATABASE}".encode())
             migrate(self.multi_host)
             self._ends = ends.pop_all()
@@ -127,8 +139,12 @@ class Stack:
     # -- nodes
 
     def start(self, member: Member) -> None:
-        text = configuration.patroni(member, self._etcd, self._binaries, self._password, synchronous=self._synchronous)
-        self._launch(f"patroni-{member.name}", "patroni", self._written(f"{member.name}.json", text))
+        text = configuration.patroni(
+            member, self._etcd, self._binaries, self._password, synchronous=self._synchronous
+        )
+        self._launch(
+            f"patroni-{member.name}", "patroni", self._written(f"{member.name}.json", text)
+        )
 
     def leader(self) -> Member | None:
         """As the other nodes see it, too; None if there is none at the moment."""
@@ -161,7 +177,9 @@ class Stack:
         """In order, as before an upgrade. Returns who was the leader."""
         leader = self._leader()
         body = json.dumps({"leader": leader.name}).encode()
-        request = urllib.request.Request(f"http://127.0.0.1:{leader.rest}/switchover", body, method="POST")
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{leader.rest}/switchover", body, method="POST"
+        )
         with urllib.request.urlopen(request, timeout=60):  # noqa: S310 (loopback)
             return leader
 
@@ -220,7 +238,9 @@ class Stack:
         self._launched.append(process)
 
     def _launch_guard(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(["/bin/sh", "-c", GUARD, "guard", self.folder], stdin=subprocess.PIPE, bufsize=0)
+        return subprocess.Popen(
+            ["/bin/sh", "-c", GUARD, "guard", self.folder], stdin=subprocess.PIPE, bufsize=0
+        )
 
     def _end(self, guard: subprocess.Popen[bytes]) -> None:
         assert guard.stdin is not None

@@ -9,7 +9,9 @@ from inturn.tasks.middleware import RunningWorker
 app = App(connector=PsycopgConnector("postgresql://"))
 
 
-async def around(call_next: Callable[[], Awaitable[Any]], context: JobContext, worker: RunningWorker) -> Any:
+async def around(
+    call_next: Callable[[], Awaitable[Any]], context: JobContext, worker: RunningWorker
+) -> Any:
     return await call_next()
 
 

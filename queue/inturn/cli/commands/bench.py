@@ -43,7 +43,9 @@ def command(settings: Settings, /, dsn: str | None, quick: bool, form: str) -> N
             found += step()
     columns = {
         "": lambda measured: measured.what,
-        "VALUE": lambda measured: f"{measured.value:,.0f}" if measured.value >= 100 else f"{measured.value:.2f}",
+        "VALUE": lambda measured: (
+            f"{measured.value:,.0f}" if measured.value >= 100 else f"{measured.value:.2f}"
+        ),
         "UNIT": lambda measured: measured.unit,
     }
     Output(form).records(found, columns, "")

@@ -35,11 +35,27 @@ Examples:
     type=click.Choice(["raise", "skip", "replace"]),
     help="What to do if one does: fail, print its id, or hand it this work too.  [default: the task's, or raise]",
 )
-@click.option("--timeout", callback=duration, metavar="TIME", help="How long a run may take, e.g. 90s.")
+@click.option(
+    "--timeout", callback=duration, metavar="TIME", help="How long a run may take, e.g. 90s."
+)
 @click.option("--queue", help="Which queue.  [default: the task's]")
-@click.option("--priority", type=int, metavar="N", help="Higher runs earlier.  [default: the task's]")
-@click.option("--at", "schedule_at", callback=moment, metavar="TIME", help="Not before, e.g. 2030-01-31T12:00:00Z.")
-@click.option("--in", "schedule_in", callback=duration, metavar="TIME", help="Not before so long from now, e.g. 10m.")
+@click.option(
+    "--priority", type=int, metavar="N", help="Higher runs earlier.  [default: the task's]"
+)
+@click.option(
+    "--at",
+    "schedule_at",
+    callback=moment,
+    metavar="TIME",
+    help="Not before, e.g. 2030-01-31T12:00:00Z.",
+)
+@click.option(
+    "--in",
+    "schedule_in",
+    callback=duration,
+    metavar="TIME",
+    help="Not before so long from now, e.g. 10m.",
+)
 @click.option("--unknown", is_flag=True, help="Defer it although the app does not know the task.")
 @app_option
 @dsn_option
@@ -69,7 +85,11 @@ def command(
     from inturn.app import App
 
     path = settings.app_path()
-    app = App(connector=find_connector(settings, dsn, schema)) if path is None else load_app(path, dsn, schema)
+    app = (
+        App(connector=find_connector(settings, dsn, schema))
+        if path is None
+        else load_app(path, dsn, schema)
+    )
     # A connection instead of the app's pool, which would try for half a minute when the database is away.
     with closing(app.connector.connect()) as connection:
         deferrer = app.configure_task(

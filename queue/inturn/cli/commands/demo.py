@@ -33,7 +33,9 @@ def command() -> None:
     console = Console(highlight=False)
     pages = [Page(lock=None), Page(lock="alphabet")]
     if console.is_terminal and not console.is_dumb_terminal:
-        with Live(shown.picture(pages, console, shown.STARTING), console=console, auto_refresh=False) as live:
+        with Live(
+            shown.picture(pages, console, shown.STARTING), console=console, auto_refresh=False
+        ) as live:
             _play(pages, draw=lambda: live.update(shown.picture(pages, console), refresh=True))
     else:
         click.echo(f"{shown.INTRODUCTION}\n{shown.STARTING}")
@@ -44,7 +46,9 @@ def command() -> None:
 
 
 def _play(
-    pages: list[Page], draw: Callable[[], None] = lambda: None, done: Callable[[Page], None] = lambda _: None
+    pages: list[Page],
+    draw: Callable[[], None] = lambda: None,
+    done: Callable[[Page], None] = lambda _: None,
 ) -> None:
     """Both rounds, on a server of their own. `draw` is called over and over, `done` after each round."""
     import anyio
@@ -74,5 +78,7 @@ def _play(
             anyio.run(rounds, server.dsn())
         except* TimeoutError:
             count = sum(len(page.letters) for page in pages)
-            raise InturnError(f"The workers wrote {count} of 52 letters, then nothing for {ROUND_SECONDS} s.") from None
+            raise InturnError(
+                f"The workers wrote {count} of 52 letters, then nothing for {ROUND_SECONDS} s."
+            ) from None
     draw()

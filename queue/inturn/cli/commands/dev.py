@@ -53,10 +53,14 @@ def _serve(path: str | None, *, verbose: bool) -> None:
 
     with Server(_data_folder()) as server:
         done = migrate(server.dsn())
-        logger.info("dev.started: PostgreSQL, data in %s, schema inturn: %s", FOLDER / "postgres", done)
+        logger.info(
+            "dev.started: PostgreSQL, data in %s, schema inturn: %s", FOLDER / "postgres", done
+        )
         click.echo(f"{server.dsn()}\nexport INTURN_DSN={shlex.quote(server.dsn())}")
         if path is None:
-            logger.info("dev.ready: no app was named, so there is no worker; Ctrl-C ends the server")
+            logger.info(
+                "dev.ready: no app was named, so there is no worker; Ctrl-C ends the server"
+            )
             while True:
                 signal.pause()
         from inturn.cli.dev_worker import follow

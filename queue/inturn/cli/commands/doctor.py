@@ -25,7 +25,10 @@ def command(database: Database, form: str) -> None:
     from inturn.cli.doctor_checks import examine
 
     findings = list(examine(database))
-    lines = [advice(f"{found.state:<5} {found.check:<13} ", found.detail, found.advice, "do") for found in findings]
+    lines = [
+        advice(f"{found.state:<5} {found.check:<13} ", found.detail, found.advice, "do")
+        for found in findings
+    ]
     Output(form).lines(findings, lines)
     if any(found.state == "fail" for found in findings):
         raise SystemExit(UNHEALTHY)

@@ -29,16 +29,32 @@ Examples:
 
 The roles are NAME_owner, NAME_producer, NAME_worker, NAME_operator and NAME_monitor. docs/security.md says what each may do.""",
 )
-@click.option("--apply", is_flag=True, help="Do it, instead of printing the SQL. What is there already stays as it is.")
-@click.option("--prefix", metavar="NAME", help="What the names of the roles begin with.  [default: the schema's name]")
 @click.option(
-    "--owner", metavar="LOGIN", multiple=True, help="A login that may migrate. Can be repeated, as all of these."
+    "--apply",
+    is_flag=True,
+    help="Do it, instead of printing the SQL. What is there already stays as it is.",
+)
+@click.option(
+    "--prefix",
+    metavar="NAME",
+    help="What the names of the roles begin with.  [default: the schema's name]",
+)
+@click.option(
+    "--owner",
+    metavar="LOGIN",
+    multiple=True,
+    help="A login that may migrate. Can be repeated, as all of these.",
 )
 @click.option("--producer", metavar="LOGIN", multiple=True, help="A login that may defer jobs.")
 @click.option("--worker", metavar="LOGIN", multiple=True, help="A login that may run jobs.")
-@click.option("--operator", metavar="LOGIN", multiple=True, help="A login that may see and change everything.")
 @click.option(
-    "--monitor", metavar="LOGIN", multiple=True, help="A login that may see all but arguments, errors and results."
+    "--operator", metavar="LOGIN", multiple=True, help="A login that may see and change everything."
+)
+@click.option(
+    "--monitor",
+    metavar="LOGIN",
+    multiple=True,
+    help="A login that may see all but arguments, errors and results.",
 )
 @dsn_option
 @schema_option
@@ -67,14 +83,20 @@ def command(
         click.echo(sql.grants(name, prefix, members), nl=False)
         return
 
-    where = find_connector(settings, dsn, schema).dsn  # an unusable address is reported before the slow import
+    where = find_connector(
+        settings, dsn, schema
+    ).dsn  # an unusable address is reported before the slow import
     from inturn.schema.migrate import grant
 
     grant(where, name, prefix, members)
-    click.echo(f"schema {name}: owned by {prefix or name}_owner, and closed to all but the {prefix or name}_… roles")
+    click.echo(
+        f"schema {name}: owned by {prefix or name}_owner, and closed to all but the {prefix or name}_… roles"
+    )
 
 
 def _check(prefix: str) -> None:
     size = len(prefix.encode())
     if size > ROLE_BYTES - LONGEST:
-        raise BadArgument("prefix", f"{size} bytes, at most {ROLE_BYTES - LONGEST}: the names of roles end there")
+        raise BadArgument(
+            "prefix", f"{size} bytes, at most {ROLE_BYTES - LONGEST}: the names of roles end there"
+        )

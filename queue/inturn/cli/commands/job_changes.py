@@ -45,7 +45,9 @@ def retry(database: Database, job_ids: tuple[int, ...], form: str) -> None:
         status = database.run(jobs.status(job_id))
         if status is None:
             raise nothing(job_id)
-        raise Conflict(f"Job {job_id} is {status} and needs no retry. What it waits for: queue jobs explain {job_id}")
+        raise Conflict(
+            f"Job {job_id} is {status} and needs no retry. What it waits for: queue jobs explain {job_id}"
+        )
 
     _each(job_ids, act, form)
 
@@ -70,12 +72,20 @@ def cancel(database: Database, job_ids: tuple[int, ...], abort: bool, yes: bool,
         if status is None:
             raise nothing(job_id)
         if status == "doing" and not abort:
-            raise Conflict(f"Job {job_id} is being done. Ask its worker to end it: queue jobs cancel --abort {job_id}")
+            raise Conflict(
+                f"Job {job_id} is being done. Ask its worker to end it: queue jobs cancel --abort {job_id}"
+            )
         if status not in ("cancelled", "doing"):
             raise Conflict(f"Job {job_id} has {status} already.")
         return "asked to end" if status == "doing" else "cancelled"
 
-    _ask("Cancel", database, job_ids, yes=yes, command="queue jobs cancel --yes" + (" --abort" if abort else ""))
+    _ask(
+        "Cancel",
+        database,
+        job_ids,
+        yes=yes,
+        command="queue jobs cancel --yes" + (" --abort" if abort else ""),
+    )
     _each(job_ids, act, form)
 
 
@@ -96,7 +106,9 @@ def delete(database: Database, job_ids: tuple[int, ...], yes: bool, form: str) -
             return "deleted"
         if database.run(jobs.status(job_id)) is None:
             raise nothing(job_id)
-        raise Conflict(f"Job {job_id} is being done. End it first: queue jobs cancel --abort {job_id}")
+        raise Conflict(
+            f"Job {job_id} is being done. End it first: queue jobs cancel --abort {job_id}"
+        )
 
     _ask("Delete", database, job_ids, yes=yes, command="queue jobs delete --yes")
     _each(job_ids, act, form)
@@ -123,8 +135,16 @@ def _ask(verb: str, database: Database, job_ids: Sequence[int], *, yes: bool, co
     ids = list(dict.fromkeys(job_ids))
     found = [job for job in (database.run(jobs.shown(job_id)) for job_id in ids) if job]
     locks = sorted({visible(job.lock) for job in found if job.lock})
-    lanes = f" ({amount(len(locks), 'lane')}: {', '.join(locks[:3])}{', …' if len(locks) > 3 else ''})" if locks else ""
-    ask(f"{verb} {amount(len(ids), 'job')}{lanes}?", yes=yes, command=f"{command} {' '.join(map(str, ids))}")
+    lanes = (
+        f" ({amount(len(locks), 'lane')}: {', '.join(locks[:3])}{', …' if len(locks) > 3 else ''})"
+        if locks
+        else ""
+    )
+    ask(
+        f"{verb} {amount(len(ids), 'job')}{lanes}?",
+        yes=yes,
+        command=f"{command} {' '.join(map(str, ids))}",
+    )
 
 
 def _each(job_ids: Sequence[int], act: Callable[[int], str], form: str) -> None:

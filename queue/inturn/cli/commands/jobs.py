@@ -31,7 +31,11 @@ def filter_options(function: Any) -> Any:
         click.option("--task", help="Only of this task."),
         click.option("--queue", help="Only of this queue."),
         click.option(
-            "--status", "statuses", multiple=True, type=click.Choice(STATUSES), help="Only these; may be repeated."
+            "--status",
+            "statuses",
+            multiple=True,
+            type=click.Choice(STATUSES),
+            help="Only these; may be repeated.",
         ),
     ):
         function = option(function)
@@ -40,7 +44,13 @@ def filter_options(function: Any) -> Any:
 
 @command.command("list", epilog="Example: queue jobs list --status failed --queue mail --limit 100")
 @filter_options
-@click.option("--limit", type=click.IntRange(1, COUNTED), default=50, show_default=True, help="How many at most.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, COUNTED),
+    default=50,
+    show_default=True,
+    help="How many at most.",
+)
 @output_options
 @with_database
 def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
@@ -77,7 +87,8 @@ def count(database: Database, form: str, **asked: Any) -> None:
     number = database.run(jobs.counted(jobs.Filter(**asked), COUNTED))
     more_there_are = number >= COUNTED
     Output(form).record(
-        {"count": number, "or_more": more_there_are}, f"{number:,}{' or more' if more_there_are else ''}"
+        {"count": number, "or_more": more_there_are},
+        f"{number:,}{' or more' if more_there_are else ''}",
     )
 
 
@@ -99,16 +110,24 @@ def show(database: Database, job_id: int, form: str) -> None:
     facts = {
         "job": f"{job.id} {job.status}",
         "task": visible(job.task),
-        "arguments": visible(getattr(job.args, "reason", None) or json.dumps(job.args, ensure_ascii=False)),
+        "arguments": visible(
+            getattr(job.args, "reason", None) or json.dumps(job.args, ensure_ascii=False)
+        ),
         "queue": visible(job.queue),
         "lock": visible(job.lock) if job.lock else None,
         "queueing lock": visible(job.queueing_lock) if job.queueing_lock else None,
         "priority": str(job.priority),
         "timeout": job.timeout,
         "attempts": str(job.attempts),
-        **{name.removesuffix("_at"): on_clock(at, now) for name in times if (at := getattr(job, name))},
+        **{
+            name.removesuffix("_at"): on_clock(at, now)
+            for name in times
+            if (at := getattr(job, name))
+        },
         "worker": str(job.worker_id) if job.worker_id else None,
-        "result": None if job.result is None else visible(json.dumps(job.result, ensure_ascii=False)),
+        "result": None
+        if job.result is None
+        else visible(json.dumps(job.result, ensure_ascii=False)),
     }
     errors = [
         f"  {visible(line)}"
@@ -137,7 +156,9 @@ def explain(database: Database, job_id: int, form: str) -> None:
         replace(each, detail=with_times(each.detail, now), unblock=for_lane(each.unblock, job.lock))
         for each in database.run(jobs.explain(job_id))
     ]
-    lines = [advice(f"{each.reason:<16}  ", each.detail, each.unblock, "unblock") for each in reasons]
+    lines = [
+        advice(f"{each.reason:<16}  ", each.detail, each.unblock, "unblock") for each in reasons
+    ]
     output.lines(reasons, lines)
 
 

@@ -18,12 +18,28 @@ LONGEST_PAUSE = timedelta(days=365 * 1000)
 @click.command(epilog='Example: queue lanes pause order:4711 --for 10m --reason "bank is down"')
 @lock_argument
 @click.option("--reason", help="Why, for whoever finds it paused.")
-@click.option("--until", callback=moment, metavar="TIME", help="Goes on by itself then, e.g. 2030-01-31T12:00:00Z.")
-@click.option("--for", "length", callback=duration, metavar="TIME", help="Goes on by itself after so long, e.g. 10m.")
+@click.option(
+    "--until",
+    callback=moment,
+    metavar="TIME",
+    help="Goes on by itself then, e.g. 2030-01-31T12:00:00Z.",
+)
+@click.option(
+    "--for",
+    "length",
+    callback=duration,
+    metavar="TIME",
+    help="Goes on by itself after so long, e.g. 10m.",
+)
 @output_options
 @with_database
 def pause(
-    database: Database, lock: str, reason: str | None, until: datetime | None, length: timedelta | None, form: str
+    database: Database,
+    lock: str,
+    reason: str | None,
+    until: datetime | None,
+    length: timedelta | None,
+    form: str,
 ) -> None:
     """Let no job of a lane start.
 
@@ -40,7 +56,9 @@ def pause(
             f"Let it go on first: queue lanes resume {argument(lock)}"
         )
     end = (
-        "until somebody resumes it" if report.stopped_until is None else f"until {on_clock(report.stopped_until, now)}"
+        "until somebody resumes it"
+        if report.stopped_until is None
+        else f"until {on_clock(report.stopped_until, now)}"
     )
     running = "; the job that runs may end" if report.state == "held" else ""
     Output(form).record({"lane": report}, f"paused {visible(lock)} {end}{running}")
@@ -95,7 +113,9 @@ def skip_head(database: Database, lock: str, yes: bool, form: str) -> None:
                 f"Meanwhile another job goes next in the lane {visible(lock)}; nothing was changed. Look again, or cancel "
                 f"the one you meant: queue jobs cancel {job.id}"
             )
-    Output(form).record({"lock": lock, "job_id": str(skipped)}, f"skipped job {skipped} of {visible(lock)}")
+    Output(form).record(
+        {"lock": lock, "job_id": str(skipped)}, f"skipped job {skipped} of {visible(lock)}"
+    )
 
 
 @click.command("retry-head", epilog="Example: queue lanes retry-head order:4711")
@@ -115,7 +135,9 @@ def retry_head(database: Database, lock: str, form: str) -> None:
         raise Conflict(
             f"The lane {visible(lock)} waits for no retry. What it waits for: queue lanes explain {argument(lock)}"
         )
-    Output(form).record({"lock": lock, "job_id": str(job_id)}, f"job {job_id} of {visible(lock)} is due now")
+    Output(form).record(
+        {"lock": lock, "job_id": str(job_id)}, f"job {job_id} of {visible(lock)} is due now"
+    )
 
 
 @click.command("cancel-waiting", epilog="Example: queue lanes cancel-waiting order:4711 --yes")
@@ -140,13 +162,17 @@ def cancel_waiting(database: Database, lock: str, yes: bool, form: str) -> None:
         command=f"queue lanes cancel-waiting --yes {argument(lock)}",
     )
     count = database.run(lanes.cancel_waiting(lock, None))
-    Output(form).record({"lock": lock, "cancelled": count}, f"cancelled {amount(count, 'job')} of {visible(lock)}")
+    Output(form).record(
+        {"lock": lock, "cancelled": count}, f"cancelled {amount(count, 'job')} of {visible(lock)}"
+    )
 
 
 def _check_end(until: datetime | None, length: timedelta | None) -> None:
     if until is not None and length is not None:
         raise click.UsageError("--until and --for exclude each other. Give one of them.")
     if length is not None and not timedelta(0) < length <= LONGEST_PAUSE:
-        raise click.UsageError("--for must be longer than nothing and no longer than a thousand years.")
+        raise click.UsageError(
+            "--for must be longer than nothing and no longer than a thousand years."
+        )
     if until is not None and (until <= datetime.now(UTC) or until.year > 9998):
         raise click.UsageError("--until must be a time to come, before the year 9999.")

@@ -25,7 +25,13 @@ def command() -> None:
 
 
 @command.command("list", epilog="Example: queue lanes list --limit 10")
-@click.option("--limit", type=click.IntRange(1, COUNTED), default=50, show_default=True, help="How many at most.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, COUNTED),
+    default=50,
+    show_default=True,
+    help="How many at most.",
+)
 @output_options
 @with_database
 def list_lanes(database: Database, limit: int, form: str) -> None:
@@ -67,7 +73,11 @@ def show(database: Database, lock: str, form: str) -> None:
     now = database.now()
     past = [lane_picture.entry(each, now) for each in entries]
     shown = {"lane": report, "audit": entries}
-    Output(form).record(shown, *details(lane_picture.facts(report, now)), *(["", "done to it:", *past] if past else []))
+    Output(form).record(
+        shown,
+        *details(lane_picture.facts(report, now)),
+        *(["", "done to it:", *past] if past else []),
+    )
 
 
 @command.command(epilog="Example: queue lanes explain order:4711")
@@ -82,7 +92,9 @@ def explain(database: Database, lock: str, form: str) -> None:
     report = known(database, lock)
     reasons = database.run(jobs.explain(report.head.id)) if report.head else []
     now = database.now()
-    Output(form).record({"lane": report, "reasons": reasons}, *lane_picture.picture(report, reasons, now))
+    Output(form).record(
+        {"lane": report, "reasons": reasons}, *lane_picture.picture(report, reasons, now)
+    )
 
 
 command.add_command(lane_changes.pause)

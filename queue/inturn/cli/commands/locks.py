@@ -32,7 +32,9 @@ def command() -> None:
 
 @command.command(epilog="Example: queue locks ls redis://localhost/0")
 @click.argument("store", envvar=VARIABLE)
-@click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
+@click.option(
+    "-o", "output", type=click.Choice(["table", "json"]), default="table", help="How to print."
+)
 @click.option("--prefix", default="inturn", show_default=True, help="Of the keys in Redis.")
 def ls(store: str, output: str, prefix: str) -> None:
     """List the locks that are held in STORE: an address without a name, by default INTURN_LOCKS_URL."""
@@ -51,7 +53,9 @@ def ls(store: str, output: str, prefix: str) -> None:
 
 @command.command(epilog="Example: queue locks show redis://localhost/0#report")
 @click.argument("lock")
-@click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
+@click.option(
+    "-o", "output", type=click.Choice(["table", "json"]), default="table", help="How to print."
+)
 def show(lock: str, output: str) -> None:
     """Who holds LOCK; exit status 3 if nobody does."""
     with ended():
@@ -105,7 +109,9 @@ def break_(lock: str, yes: bool, dry_run: bool) -> None:
 @click.argument("lock")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--timeout", type=float, help="Seconds to wait for the lock; by default for ever.")
-@click.option("--ttl", type=float, help="Seconds that it lives without renewal, where it has a time to live.")
+@click.option(
+    "--ttl", type=float, help="Seconds that it lives without renewal, where it has a time to live."
+)
 def run(lock: str, command: tuple[str, ...], timeout: float | None, ttl: float | None) -> None:
     """Run COMMAND while holding LOCK; its exit status, or 4 if the lock was not free in time."""
     with ended():
@@ -141,7 +147,9 @@ def made(address: str, **options: Any) -> Any:
     if address.startswith("#"):
         store = os.environ.get(VARIABLE)
         if store is None:
-            raise ValueError(f"{address} is the name of a lock only. Set {VARIABLE} to the address of its store")
+            raise ValueError(
+                f"{address} is the name of a lock only. Set {VARIABLE} to the address of its store"
+            )
         address = store.partition("#")[0] + address
     return lock_from_url(address, **options)
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 ALL = 10_000
 UNSEEN = "no worker has seen it yet"
 CHANGED = "workers know it as {0.cron} in {0.tz}"
-NONE = "There is no schedule. Declare one with @app.periodic, and name the app: -a package.module:app"
+NONE = (
+    "There is no schedule. Declare one with @app.periodic, and name the app: -a package.module:app"
+)
 GONE = "not in the app"
 
 
@@ -78,7 +80,9 @@ def list_schedules(database: Database, form: str) -> None:
 
 
 @command.command("next", epilog="Example: queue -a shop.tasks:app schedules next --count 20")
-@click.option("--count", type=click.IntRange(1, ALL), default=10, show_default=True, help="How many instants.")
+@click.option(
+    "--count", type=click.IntRange(1, ALL), default=10, show_default=True, help="How many instants."
+)
 @output_options
 @with_database
 def next_instants(database: Database, count: int, form: str) -> None:
@@ -105,15 +109,25 @@ def _lines(database: Database, now: datetime) -> list[Line]:
         for schedule in load_app(path).schedules():
             row = known.pop((schedule.task.name, schedule.periodic_id), None)
             lines.append(
-                _line(schedule.task.name, schedule.periodic_id, schedule.cron.expression, schedule.cron.tz, row, now)
+                _line(
+                    schedule.task.name,
+                    schedule.periodic_id,
+                    schedule.cron.expression,
+                    schedule.cron.tz,
+                    row,
+                    now,
+                )
             )
     lines += [
-        _line(row.task, row.periodic_id, row.cron, row.tz, row, now, GONE if path else "") for row in known.values()
+        _line(row.task, row.periodic_id, row.cron, row.tz, row, now, GONE if path else "")
+        for row in known.values()
     ]
     return sorted(lines, key=lambda line: (line.task, line.periodic_id))
 
 
-def _line(task: str, periodic_id: str, cron: str, tz: str, row: Row | None, now: datetime, note: str = "") -> Line:
+def _line(
+    task: str, periodic_id: str, cron: str, tz: str, row: Row | None, now: datetime, note: str = ""
+) -> Line:
     from inturn.schedules.cron import Cron
 
     following = Cron(cron, tz).next(now)

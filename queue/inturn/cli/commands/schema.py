@@ -26,13 +26,17 @@ Examples:
 )
 @click.option("--apply", "action", flag_value="apply", help="The same as `queue migrate`.")
 @click.option("--read", "action", flag_value="read", help="The same as `queue schema sql`.")
-@click.option("--migrations-path", "action", flag_value="path", help="Print the folder of the revisions.")
+@click.option(
+    "--migrations-path", "action", flag_value="path", help="Print the folder of the revisions."
+)
 @click.pass_context
 def command(context: click.Context, action: str | None) -> None:
     """The queue's tables and functions in the database."""
     if context.invoked_subcommand is not None:
         if action is not None:
-            raise click.UsageError(f"--{action} and {context.invoked_subcommand} exclude each other. Give one of them.")
+            raise click.UsageError(
+                f"--{action} and {context.invoked_subcommand} exclude each other. Give one of them."
+            )
     elif action == "apply":
         context.invoke(migrate.command)
     elif action == "read":
@@ -66,7 +70,9 @@ def status(settings: Settings, dsn: str | None, schema: str | None) -> None:
     connector = find_connector(settings, dsn, schema)
     with closing(connector.connect()) as connection:
         drive.run(check_schema(connector.schema), connection, connector.schema)
-    click.echo(f"schema {connector.schema}: revision {sql.revision()}, fits inturn {version('inturn')}")
+    click.echo(
+        f"schema {connector.schema}: revision {sql.revision()}, fits inturn {version('inturn')}"
+    )
 
 
 @command.command(

@@ -51,7 +51,11 @@ def command(settings: Settings, dsn: str | None, schema: str | None, code: str |
     from inturn.operations.upkeep import check_schema
 
     path = settings.app_path()
-    app = App(connector=find_connector(settings, dsn, schema)) if path is None else load_app(path, dsn, schema)
+    app = (
+        App(connector=find_connector(settings, dsn, schema))
+        if path is None
+        else load_app(path, dsn, schema)
+    )
     # Before the prompt: the app's pool would try for half a minute when the database is away.
     with closing(app.connector.connect()) as connection:
         drive.run(check_schema(app.connector.schema), connection, app.connector.schema)
@@ -65,8 +69,17 @@ def command(settings: Settings, dsn: str | None, schema: str | None, code: str |
 def names(app: App) -> dict[str, Any]:
     jobs = app.job_manager
     at_hand = {"app": app, "tasks": app.tasks, "job_manager": jobs, "lanes": app.lanes}
-    lists = {name: getattr(jobs, name) for name in ("list_jobs", "list_queues", "list_tasks", "list_locks")}
-    return {**at_hand, **lists, "cancel": jobs.cancel_job_by_id, "retry": jobs.retry_job_by_id, "explain": jobs.explain}
+    lists = {
+        name: getattr(jobs, name)
+        for name in ("list_jobs", "list_queues", "list_tasks", "list_locks")
+    }
+    return {
+        **at_hand,
+        **lists,
+        "cancel": jobs.cancel_job_by_id,
+        "retry": jobs.retry_job_by_id,
+        "explain": jobs.explain,
+    }
 
 
 def prompt(app: App) -> None:
@@ -83,5 +96,7 @@ def prompt(app: App) -> None:
         readline.set_completer(rlcompleter.Completer(at_hand).complete)
         readline.parse_and_bind("tab: complete")
     tasks = f"{len(app.tasks)} names of tasks" if app.tasks else "no tasks"
-    banner = f"inturn {version('inturn')}, schema {app.connector.schema}, {tasks}. At hand:\n{HINTS}"
+    banner = (
+        f"inturn {version('inturn')}, schema {app.connector.schema}, {tasks}. At hand:\n{HINTS}"
+    )
     code.interact(banner, local=at_hand, exitmsg="")

@@ -7,7 +7,14 @@ from typing import Any, TypeVar
 import click
 
 from inturn.cli import logs
-from inturn.cli.settings import Settings, app_option, dsn_option, load_app, pass_settings, verbose_option
+from inturn.cli.settings import (
+    Settings,
+    app_option,
+    dsn_option,
+    load_app,
+    pass_settings,
+    verbose_option,
+)
 from inturn.cli.values import duration
 from inturn.errors import MissingApp, SchemaMismatch
 
@@ -28,15 +35,46 @@ Examples:
 )
 @app_option
 @dsn_option
-@click.option("-q", "--queues", metavar="A,B", multiple=True, help="Serve only these queues.  [default: all]")
-@click.option("-c", "--concurrency", type=int, metavar="N", help="How many jobs at once.  [default: 1]")
-@click.option("--processes", type=click.IntRange(1, 256), default=1, help="How many such workers.  [default: 1]")
+@click.option(
+    "-q", "--queues", metavar="A,B", multiple=True, help="Serve only these queues.  [default: all]"
+)
+@click.option(
+    "-c", "--concurrency", type=int, metavar="N", help="How many jobs at once.  [default: 1]"
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 256),
+    default=1,
+    help="How many such workers.  [default: 1]",
+)
 @click.option("-n", "--name", help="What to call this worker in logs and tables.")
-@click.option("--one-shot/--wait", "-1/-w", "--no-wait", default=None, help="End when nothing is left to do, or wait.")
-@seconds("--grace", "--shutdown-graceful-timeout", help="Abort what still runs so long after the first signal.")
-@seconds("-p", "--poll", "--fetch-job-polling-interval", help="Look for jobs at least this often.  [default: 5]")
-@seconds("--abort-job-polling-interval", help="Look for jobs to abort at least this often.  [default: 5]")
-@click.option("--listen-notify/--no-listen-notify", "-l", default=None, help="Listen for notifications, or only poll.")
+@click.option(
+    "--one-shot/--wait",
+    "-1/-w",
+    "--no-wait",
+    default=None,
+    help="End when nothing is left to do, or wait.",
+)
+@seconds(
+    "--grace",
+    "--shutdown-graceful-timeout",
+    help="Abort what still runs so long after the first signal.",
+)
+@seconds(
+    "-p",
+    "--poll",
+    "--fetch-job-polling-interval",
+    help="Look for jobs at least this often.  [default: 5]",
+)
+@seconds(
+    "--abort-job-polling-interval", help="Look for jobs to abort at least this often.  [default: 5]"
+)
+@click.option(
+    "--listen-notify/--no-listen-notify",
+    "-l",
+    default=None,
+    help="Listen for notifications, or only poll.",
+)
 @click.option(
     "--delete-jobs",
     type=click.Choice(["never", "successful", "always"]),
@@ -48,7 +86,11 @@ Examples:
     metavar="TIME",
     help="Drop days of the history that are older, for example 30d.  [default: keep all]",
 )
-@seconds("--heartbeat", "--update-heartbeat-interval", help="How often to sign that it lives.  [default: 10]")
+@seconds(
+    "--heartbeat",
+    "--update-heartbeat-interval",
+    help="How often to sign that it lives.  [default: 10]",
+)
 @click.option(
     "--stalled-after",
     "--stalled-worker-timeout",
@@ -121,7 +163,8 @@ def options(
     """Only what was said: the rest is left to the app's worker_defaults."""
     said = {
         **same_name,
-        "queues": [name for names in queues for part in names.split(",") if (name := part.strip())] or None,
+        "queues": [name for names in queues for part in names.split(",") if (name := part.strip())]
+        or None,
         "wait": None if one_shot is None else not one_shot,
         "shutdown_graceful_timeout": grace,
         "fetch_job_polling_interval": poll,

@@ -35,4 +35,6 @@ def list_workers(database: Database, form: str) -> None:
         "STARTED": lambda worker: relative(worker.started_at, now),
         "PROCESS": lambda worker: f"{worker.pid} on {worker.hostname}",
     }
-    Output(form).records(found, columns, "No worker runs. Start one: queue -a package.module:app worker")
+    Output(form).records(
+        found, columns, "No worker runs. Start one: queue -a package.module:app worker"
+    )

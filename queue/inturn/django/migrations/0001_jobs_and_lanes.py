@@ -20,7 +20,11 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="FinishedJob",
             fields=[("id", models.BigIntegerField(primary_key=True))],
-            options={"db_table": table("finished_jobs"), "managed": False, "verbose_name": "finished job"},
+            options={
+                "db_table": table("finished_jobs"),
+                "managed": False,
+                "verbose_name": "finished job",
+            },
         ),
         migrations.CreateModel(
             name="Lane",
