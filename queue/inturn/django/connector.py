@@ -42,9 +42,8 @@ class DjangoConnector(UnpooledConnector):
             return super().run(operation, connection)
         django = connections[connection or self.alias]
         try:
-            return drive.run(
-                operation, _Plain(caller_connection.django_driver(django)), self.schema
-            )  # type: ignore[arg-type]
+            plain = _Plain(caller_connection.django_driver(django))
+            return drive.run(operation, plain, self.schema)  # type: ignore[arg-type]
         except ConnectorException as error:
             if django.in_atomic_block:
                 django.needs_rollback = (

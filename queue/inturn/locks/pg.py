@@ -99,7 +99,9 @@ class _Pg(BaseLock[L]):
 
 
 def refuse_malformed(dsn: str) -> None:
-    from inturn.database import conninfo  # here, since whoever imports locks imports nothing else of ours
+    from inturn.database import (
+        conninfo,  # here, since whoever imports locks imports nothing else of ours
+    )
 
     wrong = conninfo.problem(dsn)
     if wrong is not None:
