@@ -1,6 +1,7 @@
 # Everything here works in a fresh checkout with Python 3.11 or later and no settings.
 PYTHON ?= python3
 python := .venv/bin/python
+PARALLEL := -n logical --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
@@ -12,8 +13,9 @@ help: ## list what can be made
 demo: .venv/installed ## see locks keep the alphabet in order (ten seconds)
 	@.venv/bin/queue demo
 
+# Most tests wait for servers, so one process for each core takes about half as long. TESTS="tests/race -k retry" runs some.
 test: .venv/installed ## run all tests on an embedded PostgreSQL
-	@$(python) -m pytest $(TESTS)
+	@$(python) -m pytest $(or $(TESTS),$(PARALLEL))
 
 # The same as a part of `make test`, for longer; a seed repeats the dice, not the timing.
 stress: .venv/installed ## ten minutes of everything at once (SECONDS=600 SEED=...), then growth to a million jobs

@@ -1934,9 +1934,13 @@ BEGIN
     IF p_ids IS NULL OR p_ids = '{}' THEN
         RETURN;
     END IF;
-    -- A standby that was promoted may not know the last fences that the old primary gave.
-    IF (nextval('fences') >> 40) & 65535 <> timeline() THEN
-        PERFORM raise_fences(timeline());
+    -- A standby that was promoted may not know the last fences that the old primary gave. Looking once for each session is
+    -- enough: before the promotion, none could come here.
+    IF current_setting('inturn.timeline', true) IS DISTINCT FROM 'seen' THEN
+        IF (nextval('fences') >> 40) & 65535 <> timeline() THEN
+            PERFORM raise_fences(timeline());
+        END IF;
+        PERFORM set_config('inturn.timeline', 'seen', false);
     END IF;
     RETURN QUERY
     UPDATE jobs
