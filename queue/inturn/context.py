@@ -13,7 +13,7 @@ from inturn.model import Job
 
 if TYPE_CHECKING:
     from inturn.blueprint import Blueprint
-    from inturn.locks.lease import AsyncLease
+    from inturn.locks.core.lease import AsyncLease
     from inturn.tasks import Task
     from inturn.worker.transaction import Transaction
 

@@ -27,7 +27,7 @@ from inturn.locks import (
     SmartLock,
     host_name,
 )
-from inturn.locks.steps import run
+from inturn.locks.core.protocol import run
 from tests.locks.conftest import Async, Spawn, in_threads, until
 
 KEY = "inturn:{it}"

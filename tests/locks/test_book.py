@@ -9,8 +9,8 @@ import pytest
 import redis
 
 from inturn.locks import Semaphore, SmartLock, acquire_lock_with_timeout, release_lock
-from inturn.locks.engine import Grant, Refusal
-from inturn.locks.steps import run
+from inturn.locks.core.engine import Grant, Refusal
+from inturn.locks.core.protocol import run
 from tests.locks.conftest import Spawn, in_threads, until
 
 HOLD = """

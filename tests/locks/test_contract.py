@@ -32,9 +32,9 @@ from inturn.locks import (
     SmartLock,
     install,
 )
-from inturn.locks.lease import AsyncLease, Lease
-from inturn.locks.lock import Lock
-from inturn.locks.lock_async import AsyncLock
+from inturn.locks.core.lease import AsyncLease, Lease
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
 from tests.locks.conftest import in_threads
 
 Make = Callable[..., Lock]

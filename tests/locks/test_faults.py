@@ -251,7 +251,7 @@ FileLock(sys.argv[1]).acquire(); print(os.getpid(), flush=True); sys.stdin.readl
 
 
 def test_P11_terminating_its_session_loses_a_postgresql_lock(pg: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inturn.locks.watchdog.PROOF_INTERVAL", 0.1)
+    monkeypatch.setattr("inturn.locks.core.watchdog.PROOF_INTERVAL", 0.1)
     lock = PgLock(pg, "it")
     lease = lock.acquire()
     assert lease is not None

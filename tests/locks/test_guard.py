@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 import redis
 
-from inturn.locks import LockBackendError, SmartLock, guard, smart
+from inturn.locks import LockBackendError, SmartLock
+from inturn.locks.files import guard
+from inturn.locks.redis import smart
 from tests.locks.conftest import Spawn, until
 
 KEY = "inturn:{it}"

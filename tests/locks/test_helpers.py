@@ -264,7 +264,7 @@ class Refuse:
         if name.partition(".")[0] in sys.argv[1].split(","):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Refuse())
-import inturn.locks, inturn.locks.openlock
+import inturn.locks, inturn.locks.compat.openlock
 from inturn.locks import *  # noqa
 """
 
@@ -312,7 +312,7 @@ def test_each_class_says_which_contract_it_gives() -> None:
 
 
 def test_every_script_names_its_keys_and_touches_no_other() -> None:
-    folder = Path(inturn.locks.__file__).parent / "lua"
+    folder = Path(inturn.locks.__file__).parent / "redis" / "lua"
     scripts = sorted(folder.glob("*.lua"))
     assert scripts
     for script in scripts:

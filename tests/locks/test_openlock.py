@@ -17,9 +17,9 @@ from typing import Any
 import openlock as theirs
 import pytest
 
-import inturn.locks.openlock as ours
+import inturn.locks.compat.openlock as ours
 from inturn.locks import LockBackendError
-from inturn.locks.markers import foreign_holder_lives, parsed
+from inturn.locks.compat.lockfile import foreign_holder_lives, parsed
 from tests.locks.conftest import Spawn, in_threads, until
 
 OTHER = {ours: theirs, theirs: ours}
@@ -32,7 +32,7 @@ library, path, how = sys.argv[1:4]
 if library == "openlock":
     import openlock as module
 else:
-    import inturn.locks.openlock as module
+    import inturn.locks.compat.openlock as module
 lock = module.FileLock(path)
 lock.acquire(timeout=20)
 print("acquired", flush=True)
@@ -430,7 +430,7 @@ def test_OD1_a_narrow_terminal_and_a_long_path_do_not_make_two_holders(tmp_path:
     ask = "import sys; {} as m; print(m.FileLock(sys.argv[1]).locked())"
     answers = [
         spawn(ask.format(how), path, env={**os.environ, "COLUMNS": "80"}).line()
-        for how in ("import openlock", "import inturn.locks.openlock")
+        for how in ("import openlock", "import inturn.locks.compat.openlock")
     ]
     assert answers == ["False", "True"]  # the defect, and ours
 
@@ -463,7 +463,7 @@ def test_OD3_without_ps_it_does_not_crash(path: Path, script: list[str], spawn: 
     ask = "import sys; {} as m\ntry: print(m.FileLock(sys.argv[1]).locked())\nexcept OSError: print('crash')"
     answers = [
         spawn(ask.format(how), path, env={**os.environ, "PATH": str(tmp_path)}).line()
-        for how in ("import openlock", "import inturn.locks.openlock")
+        for how in ("import openlock", "import inturn.locks.compat.openlock")
     ]
     assert answers == ["crash", "True"]
 

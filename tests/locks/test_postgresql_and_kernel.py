@@ -18,9 +18,9 @@ from inturn.locks import (
     LockLost,
     PgLock,
     check_fence,
-    filesystem,
     install,
 )
+from inturn.locks.files import filesystem
 from tests.locks.conftest import Spawn, in_threads, until
 
 
@@ -90,13 +90,13 @@ def test_waiters_stand_in_the_servers_queue(pg: str) -> None:
 
 def test_a_deadlock_that_the_server_finds_is_named(pg: str) -> None:
     """Two sessions that each hold what the other wants; one of them is told."""
-    from inturn.locks.pg_port import PgPort, Query
+    from inturn.locks.postgres.ports import PgPort, Query
 
     a, b = PgLock(pg, "a"), PgLock(pg, "b")
     ports = [PgPort(pg), PgPort(pg)]
     for port, lock in zip(ports, (a, b), strict=True):
         port.do(Query("SELECT pg_advisory_lock(%s)", (lock.key,)))
-    from inturn.locks.steps import run
+    from inturn.locks.core.protocol import run
 
     def want(lock: Any, port: Any) -> Any:
         try:
@@ -296,7 +296,7 @@ def test_X45_a_file_with_another_name_is_refused(tmp_path: Path, path: Path) -> 
 ON_A_FULL_DISK = """
 import resource, sys
 from inturn.locks import KernelFileLock, LockError
-from inturn.locks.openlock import FileLock
+from inturn.locks.compat.openlock import FileLock
 kind, path, room = sys.argv[1:]
 lock = {"kernel": KernelFileLock, "openlock": FileLock}[kind](path)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(room), resource.RLIM_INFINITY))

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from inturn.locks import AsyncPgLock, LockBackendError, PgLock, install, lock_from_url, pg_port
+from inturn.locks import AsyncPgLock, LockBackendError, PgLock, install, lock_from_url
+from inturn.locks.postgres import ports as pg_port
 from tests.flow.lossy import reach
 from tests.proxy import Faulty
 

@@ -15,8 +15,8 @@ import redis.asyncio.lock
 import redis.lock
 from redis.exceptions import LockError, LockNotOwnedError
 
-import inturn.locks.tokenlock
-import inturn.locks.tokenlock_async
+import inturn.locks.compat.token_lock
+import inturn.locks.compat.token_lock_async
 from inturn.locks import AsyncTokenLock, SmartLock, TokenLock, locked
 from tests.locks.conftest import Async, Spawn, in_threads, until
 from tests.locks.lossy import Lossy
@@ -231,7 +231,7 @@ def test_the_stored_value_is_exactly_the_token(client: "redis.Redis") -> None:
 
 @pytest.mark.parametrize(
     ("kind", "module"),
-    [(redis.lock.Lock, redis.lock), (TokenLock, inturn.locks.tokenlock)],
+    [(redis.lock.Lock, redis.lock), (TokenLock, inturn.locks.compat.token_lock)],
     ids=["redis-py", "ours"],
 )
 def test_it_sleeps_exactly_and_never_a_clipped_rest(conn: "redis.Redis", kind: Any, module: Any) -> None:

@@ -12,9 +12,11 @@ import pytest
 import redis
 import redis.asyncio
 
-from inturn.locks import AsyncSmartLock, LockBackendError, SmartLock, baselease, watchdog
+from inturn.locks import AsyncSmartLock, LockBackendError, SmartLock
+from inturn.locks.core import base_lease as baselease
+from inturn.locks.core import watchdog
+from inturn.locks.core.threads import Clock
 from inturn.locks.sigterm import expire_soon
-from inturn.locks.timing import Clock
 
 
 def test_one_watchdog_serves_many_leases(client: "redis.Redis") -> None:

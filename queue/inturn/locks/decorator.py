@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 from urllib.parse import quote
 
-from inturn.locks.baselock import BaseLock
+from inturn.locks.core.base_lock import BaseLock
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
 from inturn.locks.errors import LockError
-from inturn.locks.lock import Lock
-from inturn.locks.lock_async import AsyncLock
 from inturn.locks.urls import lock_from_url
 
 P = ParamSpec("P")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import LiteralString
 from urllib.parse import unquote, urlsplit
 
-from inturn.locks.engine import Holder
+from inturn.locks.core.engine import Holder
 from inturn.locks.errors import LockBackendError, LockMalformed
 from inturn.locks.urls import POSTGRESQL, REDIS, scheme_of
 
@@ -32,9 +32,9 @@ def _in_redis(address: str, prefix: str) -> Iterator[Holder]:
     """Smart locks, and what else stands in their place; basic locks have no owner to show."""
     from redis.exceptions import RedisError
 
-    from inturn.locks.basic import BasicLock
-    from inturn.locks.redis import client_at, translated
-    from inturn.locks.smart import SmartLock
+    from inturn.locks.redis.basic import BasicLock
+    from inturn.locks.redis.ports import client_at, translated
+    from inturn.locks.redis.smart import SmartLock
 
     with client_at(address, decode_responses=True) as client:
         keys = client.scan_iter(match=f"{prefix}:{{*}}", count=500)
@@ -58,8 +58,8 @@ def _in_postgresql(address: str) -> Iterator[Holder]:
     """Rows only: an advisory lock does not know its name."""
     import psycopg
 
-    from inturn.locks.pg import refuse_malformed
-    from inturn.locks.pg_port import connect
+    from inturn.locks.postgres.pg_lock import refuse_malformed
+    from inturn.locks.postgres.ports import connect
 
     refuse_malformed(address)
     try:
@@ -73,7 +73,7 @@ def _in_postgresql(address: str) -> Iterator[Holder]:
 
 
 def _in_folder(folder: Path) -> Iterator[Holder]:
-    from inturn.locks.kernel import KernelFileLock
+    from inturn.locks.files.kernel import KernelFileLock
 
     for path in sorted(folder.iterdir()):
         if path.is_file() and not path.is_symlink():

@@ -6,11 +6,11 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
-from inturn.locks.baselock import BaseLock
+from inturn.locks.core.base_lock import BaseLock
+from inturn.locks.core.lease import AsyncLease, Lease
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
 from inturn.locks.errors import LockDeadlock
-from inturn.locks.lease import AsyncLease, Lease
-from inturn.locks.lock import Lock
-from inturn.locks.lock_async import AsyncLock
 
 
 class lock_all:

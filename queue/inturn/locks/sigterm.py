@@ -10,9 +10,9 @@ import threading
 from contextlib import suppress
 from types import FrameType
 
-from inturn.locks.baselease import all_living
+from inturn.locks.core.base_lease import all_living
+from inturn.locks.core.lease import Lease
 from inturn.locks.errors import LockError
-from inturn.locks.lease import Lease
 
 PATIENCE = 2.0  # seconds that the end of the process waits for the stores
 

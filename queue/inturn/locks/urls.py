@@ -3,8 +3,8 @@
 from typing import Any, Literal, overload
 from urllib.parse import unquote, urlsplit
 
-from inturn.locks.lock import Lock
-from inturn.locks.lock_async import AsyncLock
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
 
 REDIS = ("redis", "rediss", "unix")
 POSTGRESQL = ("postgresql", "postgres")
@@ -33,8 +33,8 @@ def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lo
 
 
 def _on_redis(address: str, name: str, asynchronous: bool, options: dict[str, Any]) -> Lock | AsyncLock:
-    from inturn.locks.redis import async_client_at, client_at
-    from inturn.locks.smart import AsyncSmartLock, SmartLock
+    from inturn.locks.redis.ports import async_client_at, client_at
+    from inturn.locks.redis.smart import AsyncSmartLock, SmartLock
 
     client = options.pop("redis", None)
     if asynchronous:
@@ -48,7 +48,7 @@ def scheme_of(url: str) -> str:
 
 
 def _on_file(path: str, name: str, asynchronous: bool, options: dict[str, Any]) -> Lock | AsyncLock:
-    from inturn.locks.kernel import AsyncKernelFileLock, KernelFileLock
+    from inturn.locks.files.kernel import AsyncKernelFileLock, KernelFileLock
 
     if name:  # a folder of locks, for templates: file:///run/locks#name
         path = f"{path.rstrip('/')}/{name.replace('/', '_')}"
@@ -56,6 +56,6 @@ def _on_file(path: str, name: str, asynchronous: bool, options: dict[str, Any]) 
 
 
 def _on_postgresql(address: str, name: str, asynchronous: bool, options: dict[str, Any]) -> Lock | AsyncLock:
-    from inturn.locks.pg import AsyncPgLock, PgLock
+    from inturn.locks.postgres.pg_lock import AsyncPgLock, PgLock
 
     return AsyncPgLock(address, name, **options) if asynchronous else PgLock(address, name, **options)

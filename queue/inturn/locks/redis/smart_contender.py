@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from inturn.locks.engine import Claim, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.engine import Claim, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.protocol import Steps
 from inturn.locks.errors import LockMalformed
-from inturn.locks.guard import given_back, is_dead, keep_young, vouch_for
-from inturn.locks.redis_scripts import Call, milliseconds, script
-from inturn.locks.steps import Steps
+from inturn.locks.files.guard import given_back, is_dead, keep_young, vouch_for
+from inturn.locks.redis.scripts import Call, milliseconds, script
 
 if TYPE_CHECKING:
-    from inturn.locks.smart import _Smart
+    from inturn.locks.redis.smart import _Smart
 
 HELD, SEED_WANTED = 0, 2  # replies of take.lua
 NO_GUARD = "-"

@@ -19,18 +19,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from inturn.locks.baselock import BaseLock, L
-from inturn.locks.engine import Claim, Holder
-from inturn.locks.guard import boot_id
-from inturn.locks.lock import Lock
-from inturn.locks.lock_async import AsyncLock
-from inturn.locks.policy import DEFAULT, Policy
-from inturn.locks.redis import AsyncRedisPort, RedisPort
-from inturn.locks.redis_scripts import Call, Keys, milliseconds, script, written
+from inturn.locks.core.base_lock import BaseLock, L
+from inturn.locks.core.engine import Claim, Holder
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
+from inturn.locks.core.protocol import Steps
+from inturn.locks.core.settings import OnTimeout, Terms
+from inturn.locks.files.guard import boot_id
+from inturn.locks.redis.policy import DEFAULT, Policy
+from inturn.locks.redis.ports import AsyncRedisPort, RedisPort
+from inturn.locks.redis.scripts import Call, Keys, milliseconds, script, written
+from inturn.locks.redis.smart_contender import NO_GUARD, SmartClaim, holder_of, malformed
 from inturn.locks.sigterm import expire_on_sigterm
-from inturn.locks.smart_claim import NO_GUARD, SmartClaim, holder_of, malformed
-from inturn.locks.steps import Steps
-from inturn.locks.terms import OnTimeout, Terms
 
 TTL = 30.0
 

@@ -9,12 +9,12 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from inturn.locks import engine
-from inturn.locks.baselock import BaseLock
-from inturn.locks.engine import Grant, Holder, Refusal
+from inturn.locks.core import engine
+from inturn.locks.core.base_lock import BaseLock
+from inturn.locks.core.engine import Grant, Holder, Refusal
+from inturn.locks.core.lease import Lease
+from inturn.locks.core.protocol import Port, Steps, run
 from inturn.locks.errors import LockBackendError, LockLost, LockNotHeld
-from inturn.locks.lease import Lease
-from inturn.locks.steps import Port, Steps, run
 
 
 class Lock(BaseLock[Lease]):

@@ -25,12 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from inturn.locks.engine import LONGEST_PAUSE, growing
-from inturn.locks.errors import LockBackendError, LockError
-from inturn.locks.files import Held, open_regular
-from inturn.locks.filesystem import refuse_unknown
-from inturn.locks.markers import Record, foreign_holder_lives, own_record, parsed
-from inturn.locks.openlock_options import (
+from inturn.locks.compat.lockfile import Record, foreign_holder_lives, own_record, parsed
+from inturn.locks.compat.openlock_options import (
     Defaults,
     InvalidLockFile,
     InvalidOption,
@@ -40,6 +36,10 @@ from inturn.locks.openlock_options import (
     get_defaults,
     set_defaults,
 )
+from inturn.locks.core.engine import LONGEST_PAUSE, growing
+from inturn.locks.errors import LockBackendError, LockError
+from inturn.locks.files.filesystem import refuse_unknown
+from inturn.locks.files.open_file import Held, open_regular
 
 __all__ = [
     "Defaults",

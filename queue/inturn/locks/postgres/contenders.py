@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from inturn.locks.engine import LONGEST_PAUSE, Claim, Grant, Refusal, Renewal
+from inturn.locks.core.engine import LONGEST_PAUSE, Claim, Grant, Refusal, Renewal
+from inturn.locks.core.protocol import Steps
 from inturn.locks.errors import LockDeadlock, LockError
-from inturn.locks.pg_port import Query
-from inturn.locks.steps import Steps
+from inturn.locks.postgres.ports import Query
 
 if TYPE_CHECKING:
-    from inturn.locks.pg import _Pg
+    from inturn.locks.postgres.pg_lock import _Pg
 
 LONGEST_SLICE = 30.0  # seconds that one statement waits in the server's queue
 

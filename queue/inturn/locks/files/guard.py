@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from inturn.locks.errors import LockBackendError
-from inturn.locks.files import Held, open_regular
+from inturn.locks.files.open_file import Held, open_regular
 
 LOOK_INTERVAL = 60.0  # seconds; whoever tidies /tmp waits for days
 SWEEP_INTERVAL = 3600.0

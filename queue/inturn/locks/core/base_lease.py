@@ -18,13 +18,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary, ref
 
-from inturn.locks.engine import Claim, Grant, Renewal
+from inturn.locks.core.engine import Claim, Grant, Renewal
+from inturn.locks.core.lazy_event import Loss
+from inturn.locks.core.settings import check_ttl
 from inturn.locks.errors import LockLost, LockNotHeld
-from inturn.locks.loss import Loss
-from inturn.locks.terms import check_ttl
 
 if TYPE_CHECKING:
-    from inturn.locks.baselock import BaseLock
+    from inturn.locks.core.base_lock import BaseLock
 
 logger = logging.getLogger(__name__)
 _pid = os.getpid()

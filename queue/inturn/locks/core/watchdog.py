@@ -16,10 +16,10 @@ from collections.abc import Callable
 from functools import partial
 from weakref import WeakKeyDictionary, ref
 
-from inturn.locks.baselease import BaseLease, all_living
+from inturn.locks.core.base_lease import BaseLease, all_living
+from inturn.locks.core.lease import AsyncLease, Lease
+from inturn.locks.core.threads import Action, Clock, Lane, guarded
 from inturn.locks.errors import LockBackendError
-from inturn.locks.lease import AsyncLease, Lease
-from inturn.locks.timing import Action, Clock, Lane, guarded
 
 logger = logging.getLogger(__name__)
 PROOF_INTERVAL = 5.0  # seconds between two looks at a lock without a time to live

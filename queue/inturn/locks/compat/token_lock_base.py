@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from redis.exceptions import LockError, LockNotOwnedError
 
-from inturn.locks.redis_scripts import MARK_MS, beside, milliseconds, script
+from inturn.locks.redis.scripts import MARK_MS, beside, milliseconds, script
 
 
 class Minted(bytes):

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from inturn.locks.redis_scripts import milliseconds
+from inturn.locks.redis.scripts import milliseconds
 
 
 @dataclass(frozen=True)

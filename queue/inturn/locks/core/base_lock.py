@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, Self, TypeVar
 
-from inturn.locks.baselease import BaseLease, all_living, kept, living
-from inturn.locks.engine import Claim, Grant, Holder, Refusal
+from inturn.locks.core.base_lease import BaseLease, all_living, kept, living
+from inturn.locks.core.engine import Claim, Grant, Holder, Refusal
+from inturn.locks.core.handles import facts_of
+from inturn.locks.core.protocol import Steps
+from inturn.locks.core.settings import Terms
+from inturn.locks.core.watchdog import watch
 from inturn.locks.errors import LockDeadlock, LockError, LockNotHeld, LockTimeout
-from inturn.locks.handles import facts_of
-from inturn.locks.steps import Steps
-from inturn.locks.terms import Terms
-from inturn.locks.watchdog import watch
 
 L = TypeVar("L", bound=BaseLease)
 

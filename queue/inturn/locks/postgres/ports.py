@@ -15,8 +15,8 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.rows import tuple_row
 
+from inturn.locks.core.protocol import Listen, Pause
 from inturn.locks.errors import LockBackendError
-from inturn.locks.steps import Listen, Pause
 from inturn.patience import Terms, with_deadlines
 from inturn.session import AsyncSession, Session
 

@@ -11,9 +11,9 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from inturn.locks.core.protocol import Listen, Pause
 from inturn.locks.errors import LockBackendError
-from inturn.locks.redis_scripts import Call
-from inturn.locks.steps import Listen, Pause
+from inturn.locks.redis.scripts import Call
 
 ANSWER_SECONDS = 1.0  # to hear that a subscription stands
 SILENCE = 2.5  # seconds without an answer, after which a client of ours gives its connection up

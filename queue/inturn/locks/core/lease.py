@@ -4,9 +4,9 @@ import asyncio
 import threading
 from contextlib import AbstractContextManager
 
-from inturn.locks.baselease import BaseLease
-from inturn.locks.engine import repeated
-from inturn.locks.steps import AsyncPort, Port, run, run_async
+from inturn.locks.core.base_lease import BaseLease
+from inturn.locks.core.engine import repeated
+from inturn.locks.core.protocol import AsyncPort, Port, run, run_async
 
 
 class Lease(BaseLease):

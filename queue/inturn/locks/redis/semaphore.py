@@ -9,17 +9,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from inturn.locks.baselock import BaseLock, L
-from inturn.locks.engine import Claim, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.base_lock import BaseLock, L
+from inturn.locks.core.engine import Claim, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
+from inturn.locks.core.protocol import Steps
+from inturn.locks.core.settings import OnTimeout, Terms
 from inturn.locks.errors import LockLost, LockNotHeld
-from inturn.locks.lock import Lock
-from inturn.locks.lock_async import AsyncLock
-from inturn.locks.redis import AsyncRedisPort, RedisPort
-from inturn.locks.redis_scripts import MARK_MS, Call, Keys, milliseconds, script
-from inturn.locks.smart import TTL
-from inturn.locks.smart_claim import LONGEST_PAUSE
-from inturn.locks.steps import Steps
-from inturn.locks.terms import OnTimeout, Terms
+from inturn.locks.redis.ports import AsyncRedisPort, RedisPort
+from inturn.locks.redis.scripts import MARK_MS, Call, Keys, milliseconds, script
+from inturn.locks.redis.smart import TTL
+from inturn.locks.redis.smart_contender import LONGEST_PAUSE
 
 PATIENCE_MS = 4000  # a waiter who has not asked again for so long is dead; it asks at least every LONGEST_PAUSE
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from typing import Any
 
-from inturn.locks.steps import Pause
+from inturn.locks.core.protocol import Pause
 
 
 class ClockPort:

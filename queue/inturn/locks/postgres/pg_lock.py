@@ -16,15 +16,15 @@ from typing import Any, Literal
 
 from psycopg.pq import TransactionStatus
 
-from inturn.locks.baselock import BaseLock, L
-from inturn.locks.engine import Claim, Holder
+from inturn.locks.core.base_lock import BaseLock, L
+from inturn.locks.core.engine import Claim, Holder
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
+from inturn.locks.core.protocol import Steps
+from inturn.locks.core.settings import OnTimeout, Terms
 from inturn.locks.errors import LockError
-from inturn.locks.lock import Lock
-from inturn.locks.lock_async import AsyncLock
-from inturn.locks.pg_claims import LOCKS, LOOK_AT_ROW, AdvisoryClaim, RowClaim
-from inturn.locks.pg_port import AsyncPgPort, PgPort, Query
-from inturn.locks.steps import Steps
-from inturn.locks.terms import OnTimeout, Terms
+from inturn.locks.postgres.contenders import LOCKS, LOOK_AT_ROW, AdvisoryClaim, RowClaim
+from inturn.locks.postgres.ports import AsyncPgPort, PgPort, Query
 
 Mode = Literal["session", "transaction", "table"]
 ROW_TTL = 30.0

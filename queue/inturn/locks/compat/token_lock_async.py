@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from redis.exceptions import LockError, LockNotOwnedError
 
-from inturn.locks.tokenlock_base import OWNED, BaseTokenLock, error
+from inturn.locks.compat.token_lock_base import OWNED, BaseTokenLock, error
 
 logger = logging.getLogger(__name__)
 

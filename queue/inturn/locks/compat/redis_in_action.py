@@ -9,9 +9,9 @@ import secrets
 import time
 from typing import Any, Literal
 
-from inturn.locks.redis import RedisPort
-from inturn.locks.redis_scripts import MARK_MS, Call, beside, script
-from inturn.locks.terms import check_ttl
+from inturn.locks.core.settings import check_ttl
+from inturn.locks.redis.ports import RedisPort
+from inturn.locks.redis.scripts import MARK_MS, Call, beside, script
 
 PAUSE = 0.001  # seconds between two tries, as in the book
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, ParamSpec, TypeVar
 
+from inturn.locks.core.protocol import Listen, Pause, Steps
 from inturn.locks.errors import LockBackendError, LockError
-from inturn.locks.steps import Listen, Pause, Steps
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -19,16 +19,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from inturn.locks.baselock import BaseLock, L
-from inturn.locks.engine import Claim, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.base_lock import BaseLock, L
+from inturn.locks.core.engine import Claim, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
+from inturn.locks.core.protocol import Steps
+from inturn.locks.core.settings import OnTimeout, Terms
 from inturn.locks.errors import LockBackendError
-from inturn.locks.files import Held, open_regular
-from inturn.locks.filesystem import refuse_unknown
-from inturn.locks.lock import Lock
-from inturn.locks.lock_async import AsyncLock
-from inturn.locks.ports import AsyncClockPort, ClockPort
-from inturn.locks.steps import Steps
-from inturn.locks.terms import OnTimeout, Terms
+from inturn.locks.files.filesystem import refuse_unknown
+from inturn.locks.files.open_file import Held, open_regular
+from inturn.locks.files.ports import AsyncClockPort, ClockPort
 
 RECORD_BYTES = 4096
 DECODER = json.JSONDecoder()

@@ -7,16 +7,16 @@ not renewed, has no fence, and by default no expiry: one that a crash left behin
 
 from typing import Any
 
-from inturn.locks.baselock import BaseLock, L
-from inturn.locks.engine import Claim, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.base_lock import BaseLock, L
+from inturn.locks.core.engine import Claim, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
+from inturn.locks.core.protocol import Steps
+from inturn.locks.core.settings import OnTimeout, Terms
 from inturn.locks.errors import LockError
-from inturn.locks.lock import Lock
-from inturn.locks.lock_async import AsyncLock
-from inturn.locks.redis import AsyncRedisPort, RedisPort
-from inturn.locks.redis_scripts import Call, Keys, milliseconds, script
-from inturn.locks.smart_claim import LONGEST_PAUSE, malformed
-from inturn.locks.steps import Steps
-from inturn.locks.terms import OnTimeout, Terms
+from inturn.locks.redis.ports import AsyncRedisPort, RedisPort
+from inturn.locks.redis.scripts import Call, Keys, milliseconds, script
+from inturn.locks.redis.smart_contender import LONGEST_PAUSE, malformed
 
 
 class BasicClaim(Claim):

@@ -4,12 +4,12 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from inturn.locks import engine
-from inturn.locks.baselock import BaseLock
-from inturn.locks.engine import Grant, Holder, Refusal
+from inturn.locks.core import engine
+from inturn.locks.core.base_lock import BaseLock
+from inturn.locks.core.engine import Grant, Holder, Refusal
+from inturn.locks.core.lease import AsyncLease
+from inturn.locks.core.protocol import AsyncPort, Steps, run_async
 from inturn.locks.errors import LockBackendError, LockLost, LockNotHeld
-from inturn.locks.lease import AsyncLease
-from inturn.locks.steps import AsyncPort, Steps, run_async
 
 
 class AsyncLock(BaseLock[AsyncLease]):
