@@ -379,7 +379,9 @@ def test_min_hold_is_not_cut_short_by_a_second_release(client: "redis.Redis", co
     lease = lock.acquire()
     assert lease is not None
     lock.release()
-    assert run(lock.claim(lease.lock_id).drop(), lock.port())  # another process has its handle, and knows of no minimum
+    assert run(
+        lock.new_contender(lease.lock_id).drop(), lock.port()
+    )  # another process has its handle, and knows of no minimum
     assert SmartLock(client, "it").acquire(timeout=0) is None
     assert json.loads(str(conn.get(KEY)))["released"] is True
 

@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from inturn.locks import Semaphore, SmartLock, acquire_lock_with_timeout, release_lock
-from inturn.locks.core.engine import Grant, Refusal
+from inturn.locks.core.contender import Grant, Refusal
 from inturn.locks.core.protocol import run
 from tests.locks.conftest import Spawn, in_threads, until
 
@@ -52,7 +52,7 @@ def test_T4_lock_timeout_is_rounded_up_and_never_0(client: "redis.Redis") -> Non
         client.delete("lock:it")
         acquire_lock_with_timeout(client, "it", lock_timeout=given)
         assert (lives - 1) * 1000 < client.pttl("lock:it") <= lives * 1000
-    with pytest.raises(ValueError, match="more than nothing"):
+    with pytest.raises(ValueError, match="more than 0"):
         acquire_lock_with_timeout(client, "it", lock_timeout=0)
 
 
@@ -200,7 +200,7 @@ def test_T15_who_does_not_wait_does_not_overtake(client: "redis.Redis") -> None:
     held = Semaphore(client, "it", 1).acquire()
     assert held is not None
     waiter = Semaphore(client, "it", 1)
-    first = waiter.claim()
+    first = waiter.new_contender()
     refused = run(first.take(10.0), waiter.port())  # it stands in the queue, and has not looked again yet
     assert isinstance(refused, Refusal)
     held.release()

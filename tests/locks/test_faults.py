@@ -25,7 +25,7 @@ from inturn.locks import (
     PgLock,
     Semaphore,
     SmartLock,
-    check_fence,
+    check_lock_fence,
     highest_fence,
     install,
 )
@@ -120,14 +120,14 @@ def test_P5_sigstop_beyond_the_ttl_the_sleeper_is_told_and_fenced_off(
     with SmartLock(conn, "it", host="next", timeout=20) as lease, psycopg.connect(pg) as connection:
         assert lease is not None
         assert lease.fence is not None
-        check_fence(connection, "it", lease.fence)
+        check_lock_fence(connection, "it", lease.fence)
         connection.commit()
         os.kill(stopped.pid, signal.SIGCONT)
         stopped.say("")
         assert stopped.line() == "lost"
         with pytest.raises(LockLost, match="refused"):
-            check_fence(connection, "it", fence)  # what it would write late
-        check_fence(connection, "it", lease.fence)
+            check_lock_fence(connection, "it", fence)  # what it would write late
+        check_lock_fence(connection, "it", lease.fence)
 
 
 def test_P6_sigkill_a_kernel_lock_is_free_at_once(tmp_path: Path, spawn: Spawn) -> None:
@@ -207,7 +207,7 @@ def test_P9_flushall_fences_heal_from_what_postgresql_has_seen(client: "redis.Re
         with SmartLock(client, "it", seed=seed) as lease, psycopg.connect(pg) as connection:
             assert lease is not None
             assert lease.fence is not None
-            check_fence(connection, "it", lease.fence)
+            check_lock_fence(connection, "it", lease.fence)
             return lease.fence
 
     before = [use() for _ in range(3)]

@@ -35,7 +35,7 @@ sys.stdin.readline()
 def folder(tmp_path: Path, monkeypatch: Any) -> Path:
     """Where guards are made meanwhile, as in a process that has made none yet."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(guard, "_guards", [])
+    monkeypatch.setattr(guard.guards, "made", [])
     folder = tmp_path / f"inturn-locks-{os.geteuid()}"
     folder.mkdir(mode=0o700)
     return folder
@@ -72,7 +72,7 @@ def test_S8_two_threads_that_take_their_first_lock_at_once_make_one_guard(folder
 
     monkeypatch.setattr(guard, "_sweep", stopping)
     made: list[str] = []
-    first, second = (threading.Thread(target=lambda n=n: made.append(guard.vouch_for(n))) for n in "12")
+    first, second = (threading.Thread(target=lambda n=n: made.append(guard.guard_lock(n))) for n in "12")
     first.start()
     assert first_is_in.wait(20)
     second.start()
@@ -112,7 +112,7 @@ def test_S8_a_look_that_missed_it_is_not_forgotten(conn: "redis.Redis", monkeypa
         assert lease is not None
         [path] = files(folder)
         path.unlink()
-        monkeypatch.setattr(guard._guards[-1], "_look_at", 0)
+        monkeypatch.setattr(guard.guards.made[-1], "_look_at", 0)
         lease.renew()
         assert files(folder) == []
         with SmartLock(conn, "other"):
@@ -155,12 +155,12 @@ def test_S8_a_copy_of_a_guard_proves_nothing(conn: "redis.Redis", folder: Path) 
 def test_S8_a_guard_that_was_closed_behind_our_back_is_made_anew(conn: "redis.Redis", folder: Path) -> None:
     """As a daemon does that closes whatever is open; the number may be another file's by then, which we leave alone."""
     with SmartLock(conn, "other"):
-        fd = guard._guards[-1]._held.fd
+        fd = guard.guards.made[-1]._file.fd
         with (folder / "elsewhere").open("w") as other:
             os.dup2(other.fileno(), fd)
         with SmartLock(conn, "it", host="web-1"):
             assert SmartLock(conn, "it", host="web-1").acquire(timeout=0) is None
-    guard._guards.clear()
+    guard.guards.made.clear()
     os.close(fd)
 
 
@@ -248,14 +248,14 @@ def test_S8_a_folder_that_others_may_write_to_is_refused_and_proves_nothing(
     conn: "redis.Redis", socket: str, spawn: Spawn, tmp_path: Path, monkeypatch: Any, mode: int
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(guard, "_guards", [])
+    monkeypatch.setattr(guard.guards, "made", [])
     holder = spawn(HOLD, socket, env={**os.environ, "TMPDIR": str(tmp_path)})
     assert holder.line() == "True"
     holder.kill()
     (folder,) = tmp_path.iterdir()
     folder.chmod(mode)
     assert not guard.is_dead(named_in(conn))
-    with pytest.raises(LockBackendError, match="only we may write"):
+    with pytest.raises(LockBackendError, match="only this user may write"):
         SmartLock(conn, "other").acquire()
     folder.chmod(0o700)
     assert guard.is_dead(named_in(conn))
@@ -299,7 +299,7 @@ def test_S8_they_are_swept_once_an_hour(conn: "redis.Redis", folder: Path) -> No
     with SmartLock(conn, "it"):
         assert old.exists()
     os.utime(swept, (time.time() - 4000,) * 2)
-    guard._guards.clear()
+    guard.guards.made.clear()
     with SmartLock(conn, "it"):
         assert not old.exists()
 

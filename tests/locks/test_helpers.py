@@ -170,7 +170,7 @@ def test_addresses_make_the_lock_of_their_store(socket: str, tmp_path: Path) -> 
         assert type(lock_from_url(url)) is kind
         assert type(lock_from_url(url, asynchronous=True)) is async_kind
         assert lock_from_url(url).name == name
-    assert lock_from_url("redis://localhost#it", ttl=5).terms.ttl == 5
+    assert lock_from_url("redis://localhost#it", ttl=5).settings.ttl == 5
 
 
 @pytest.mark.parametrize("url", ["redis://localhost/0", "postgresql://host/db", "ftp://host#it", "it", ""])

@@ -19,7 +19,7 @@ import pytest
 
 import inturn.locks.compat.openlock as ours
 from inturn.locks import LockBackendError
-from inturn.locks.compat.lockfile import foreign_holder_lives, parsed
+from inturn.locks.compat.lockfile import foreign_holder_lives, parse_record
 from tests.locks.conftest import Spawn, in_threads, until
 
 OTHER = {ours: theirs, theirs: ours}
@@ -204,7 +204,7 @@ def test_O11_creation_is_atomic(path: Path) -> None:
     def watch() -> None:
         while len(sightings) < 100:
             with contextlib.suppress(FileNotFoundError):
-                record = parsed(path.read_bytes())
+                record = parse_record(path.read_bytes())
                 assert record is not None
                 assert record.lock_id
                 sightings.append(record.pid)
@@ -339,7 +339,7 @@ def test_O19_a_reused_pid_does_not_hide_staleness(path: Path, script: list[str],
     assert not ours.FileLock(str(path)).locked()
     with ours.FileLock(str(path), timeout=1):
         pass
-    record = parsed(f"{os.getpid()}\n{Path(sys.argv[0]).stem}\n".encode())
+    record = parse_record(f"{os.getpid()}\n{Path(sys.argv[0]).stem}\n".encode())
     assert record is not None
     assert not foreign_holder_lives(record, 0.0)  # before the machine was started
 

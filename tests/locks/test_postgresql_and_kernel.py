@@ -17,7 +17,7 @@ from inturn.locks import (
     LockError,
     LockLost,
     PgLock,
-    check_fence,
+    check_lock_fence,
     install,
 )
 from inturn.locks.files import filesystem
@@ -47,7 +47,7 @@ def test_a_transactions_lock_ends_with_the_transaction(pg: str) -> None:
 
 def test_a_transactions_lock_needs_a_transaction(pg: str) -> None:
     with psycopg.connect(pg, autocommit=True) as connection:
-        with pytest.raises(LockError, match="in no transaction"):
+        with pytest.raises(LockError, match="no open transaction"):
             PgLock(connection, "it", mode="transaction").acquire()
         with connection.transaction(), PgLock(connection, "it", mode="transaction"):
             pass
@@ -100,7 +100,7 @@ def test_a_deadlock_that_the_server_finds_is_named(pg: str) -> None:
 
     def want(lock: Any, port: Any) -> Any:
         try:
-            return run(lock.claim().take(10.0), port)
+            return run(lock.new_contender().take(10.0), port)
         except LockDeadlock:
             port.close()  # it gives way
             return "deadlock"
@@ -131,11 +131,11 @@ def test_terms_that_make_no_sense_are_refused(pg: str, wrong: Any) -> None:
 
 def test_a_fence_check_keeps_later_holders_waiting_until_the_commit(pg: str) -> None:
     with psycopg.connect(pg) as first, psycopg.connect(pg) as second:
-        check_fence(first, "it", 1)
+        check_lock_fence(first, "it", 1)
         passed = threading.Event()
 
         def later() -> None:
-            check_fence(second, "it", 2)
+            check_lock_fence(second, "it", 2)
             passed.set()
             second.commit()
 
@@ -147,7 +147,7 @@ def test_a_fence_check_keeps_later_holders_waiting_until_the_commit(pg: str) -> 
 
         in_threads(later, commit)
         with pytest.raises(LockLost):
-            check_fence(first, "it", 1)
+            check_lock_fence(first, "it", 1)
 
 
 # ---------------------------------------------------------------- kernel
@@ -241,14 +241,14 @@ def test_X45_what_is_put_in_the_place_of_the_file_is_not_destroyed(path: Path) -
         "{}",
     ):
         path.write_text(contents)
-        with pytest.raises(LockBackendError, match="something else"):
+        with pytest.raises(LockBackendError, match="something other"):
             KernelFileLock(path).acquire(timeout=0)
         assert path.read_text() == contents
 
 
 def test_X45_who_keeps_the_refusal_does_not_keep_the_file_locked(path: Path) -> None:
     path.write_text("precious")
-    with pytest.raises(LockBackendError, match="something else") as kept:
+    with pytest.raises(LockBackendError, match="something other") as kept:
         KernelFileLock(path).acquire(timeout=0)
     path.write_text("")
     with KernelFileLock(path, timeout=0):
@@ -276,7 +276,7 @@ def test_X45_a_tmpfs_will_do() -> None:
 
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, KernelFileLock(Path(folder) / "it.lock") as lease:
         assert lease is not None
-        assert filesystem.filesystem_of(Path(folder)) == "tmpfs"
+        assert filesystem.get_filesystem(Path(folder)) == "tmpfs"
 
 
 def test_X45_a_file_with_another_name_is_refused(tmp_path: Path, path: Path) -> None:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from inturn.cli.locks import command
 from inturn.locks import AsyncPgLock, LockError, PgLock, SmartLock, lock_from_url
-from inturn.locks.listing import held_at
+from inturn.locks.listing import list_holders
 
 SECRETS = ("hunter", "snow", "hun")
 
@@ -61,7 +61,7 @@ def test_no_error_nor_its_cause_repeats_a_malformed_address(address: str) -> Non
         lock_from_url(f"{address}#it").holder()
 
     def look() -> None:
-        list(held_at(address))
+        list(list_holders(address))
 
     for call in (use, look):
         with pytest.raises((LockError, ValueError, TypeError)) as raised:
@@ -85,7 +85,7 @@ def test_no_lock_shows_its_address() -> None:
         lock_from_url("redis://u:hunter@h/0#it"),
     ]
     for lock in locks:
-        assert clean(f"{lock!r} {lock} {lock.claim()!r} {lock.port()!r}")
+        assert clean(f"{lock!r} {lock} {lock.new_contender()!r} {lock.port()!r}")
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import redis
 import redis.asyncio
 
 from inturn.locks import AsyncSmartLock, LockBackendError, SmartLock
-from inturn.locks.core import base_lease as baselease
 from inturn.locks.core import watchdog
-from inturn.locks.core.threads import Clock
+from inturn.locks.core.process import process
+from inturn.locks.core.threads import TimerThread
 from inturn.locks.sigterm import expire_soon
 
 
@@ -35,7 +35,7 @@ def test_one_watchdog_serves_many_leases(client: "redis.Redis") -> None:
 
 
 def test_a_signals_handler_may_take_a_lock_while_the_watchdog_is_told_of_another(monkeypatch: Any) -> None:
-    clock, told, heappush = Clock(), threading.Event(), heapq.heappush
+    clock, told, heappush = TimerThread(), threading.Event(), heapq.heappush
 
     def interrupted(*arguments: Any) -> None:  # in the middle of it, where a handler might run
         monkeypatch.setattr(heapq, "heappush", heappush)
@@ -68,7 +68,7 @@ class Looks(watchdog.FirstLooks):
 @pytest.fixture
 def looks(monkeypatch: Any) -> Looks:
     looks = Looks()
-    monkeypatch.setattr(watchdog, "_of_threads", looks)
+    monkeypatch.setattr(watchdog.watchdog, "of_threads", looks)
     return looks
 
 
@@ -95,17 +95,17 @@ def test_a_lock_that_comes_during_the_first_look_at_others_is_not_overlooked(
     now = [0.0]
     first = held(SmartLock(client, "first", clock=lambda: now[0]))
     now[0] += 10.0
-    all_living = baselease.all_living
+    list_leases = process.list_leases
 
     def before_the_last_comes() -> Any:
-        seen = all_living()
+        seen = list_leases()
         others.append(held(SmartLock(client, "last", clock=lambda: now[0])))
         return seen
 
     others: list[Any] = []
-    monkeypatch.setattr(watchdog, "all_living", before_the_last_comes)
+    monkeypatch.setattr(process, "list_leases", before_the_last_comes)
     looks.come()
-    monkeypatch.setattr(watchdog, "all_living", all_living)
+    monkeypatch.setattr(process, "list_leases", list_leases)
     assert isinstance(first.watched_by, watchdog.ThreadWatch)
     now[0] += 10.0
     looks.come()
@@ -137,7 +137,7 @@ def test_a_date_that_was_interrupted_before_it_was_made_is_made_by_the_next(
         if len(made) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(watchdog, "_of_threads", watchdog.FirstLooks(after, watchdog.ThreadWatch))
+    monkeypatch.setattr(watchdog.watchdog, "of_threads", watchdog.FirstLooks(after, watchdog.ThreadWatch))
     with pytest.raises(KeyboardInterrupt):
         SmartLock(client, "it", ttl=0.3).acquire()
     time.sleep(0.15)
@@ -256,7 +256,7 @@ def test_async_an_extension_waits_for_the_renewal_that_is_under_way(socket: str)
 def test_after_a_failure_a_shorter_life_is_renewed_in_its_own_time(client: "redis.Redis") -> None:
     lease = held(SmartLock(client, "it", ttl=30))
     watch = watchdog.ThreadWatch(lease)
-    watch.failed(lease, LockBackendError("silent"))
+    watch.note_failure(lease, LockBackendError("silent"))
     lease.extend(0.3)
     assert watch._renew_at(lease) - lease.clock() <= 0.1
     lease.release()
@@ -294,10 +294,10 @@ def test_all_that_live_are_found_while_another_thread_acquires(client: "redis.Re
             others.append(SmartLock(client, f"it{len(others)}").acquire())
             return super().__call__()
 
-    known: Any = baselease.living
+    known: Any = process.leases
     known.data[id(first)] = Interrupted(first, lambda _: None, id(first))
     try:
-        assert first in baselease.all_living()
+        assert first in process.list_leases()
     finally:
         del known.data[id(first)]
     assert others

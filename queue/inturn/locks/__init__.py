@@ -1,8 +1,12 @@
-"""Locks beside the queue, useful without it: on Redis, on files, on PostgreSQL.
+"""Locks beside the queue, and useful without it: on Redis, on files, and on PostgreSQL.
 
-Each class promises one of three things. **Mutex**: kernel or PostgreSQL session; lost only with the process or the
-connection. **Lease**: has a time to live, overlap is possible, so hand its `fence` to whatever it protects. **Hint**:
-one of many gets it, nobody owns it. `docs/locks.md` says which one when.
+Each class promises one of three things:
+
+- A **mutex** belongs to a process or a PostgreSQL session, and is lost only with that.
+- A **lease** has a time to live. Two of them can overlap, so hand its `fence` to what it protects.
+- A **hint** goes to one of many, but nobody owns it.
+
+`docs/locks.md` says when to use which.
 
     from redis import Redis
     from inturn.locks import SmartLock
@@ -11,7 +15,8 @@ one of many gets it, nobody owns it. `docs/locks.md` says which one when.
         ...
         lease.ensure()  # raises if the lock was lost meanwhile
 
-The async twin of `X` is `AsyncX`. Importing this package needs neither Redis nor PostgreSQL; using a lock needs its store.
+The async twin of `X` is `AsyncX`. You can import this package without a Redis client or PostgreSQL.
+Only to use a lock do you need its store.
 """
 
 from importlib import import_module
@@ -31,7 +36,9 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name != "redis":
             raise
-        raise ModuleNotFoundError(f"{name} needs Redis's client: pip install 'inturn[redis]'", name="redis") from error
+        raise ModuleNotFoundError(
+            f"{name} needs the Redis client: pip install 'inturn[redis]'", name="redis"
+        ) from error
     globals()[name] = value
     return value
 

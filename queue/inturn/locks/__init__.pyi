@@ -1,12 +1,14 @@
-# The only list of the public names: type checkers read it, and __init__.py imports a name from the module that is
-# named here when somebody first uses it.
+# The only list of the public names. Type checkers read it, and __init__.py looks up here which
+# module to import when somebody first uses a name.
 
 from inturn.locks.compat.openlock import FileLock as FileLock
-from inturn.locks.compat.redis_in_action import acquire_lock_with_timeout as acquire_lock_with_timeout
+from inturn.locks.compat.redis_in_action import (
+    acquire_lock_with_timeout as acquire_lock_with_timeout,
+)
 from inturn.locks.compat.redis_in_action import release_lock as release_lock
 from inturn.locks.compat.token_lock import TokenLock as TokenLock
 from inturn.locks.compat.token_lock_async import AsyncTokenLock as AsyncTokenLock
-from inturn.locks.core.engine import Holder as Holder
+from inturn.locks.core.contender import Holder as Holder
 from inturn.locks.core.lease import AsyncLease as AsyncLease
 from inturn.locks.core.lease import Lease as Lease
 from inturn.locks.decorator import locked as locked
@@ -19,8 +21,8 @@ from inturn.locks.errors import LockNotHeld as LockNotHeld
 from inturn.locks.errors import LockTimeout as LockTimeout
 from inturn.locks.files.kernel import AsyncKernelFileLock as AsyncKernelFileLock
 from inturn.locks.files.kernel import KernelFileLock as KernelFileLock
-from inturn.locks.postgres.fences import check_fence as check_fence
-from inturn.locks.postgres.fences import check_fence_async as check_fence_async
+from inturn.locks.postgres.fences import check_lock_fence as check_lock_fence
+from inturn.locks.postgres.fences import check_lock_fence_async as check_lock_fence_async
 from inturn.locks.postgres.fences import highest_fence as highest_fence
 from inturn.locks.postgres.fences import install as install
 from inturn.locks.postgres.pg_lock import AsyncPgLock as AsyncPgLock

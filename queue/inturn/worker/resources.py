@@ -115,7 +115,7 @@ class Keeper:
         if address.partition(":")[0] not in REDIS:
             return lock_from_url(url, asynchronous=True)
         if address not in self._clients:
-            from inturn.locks.redis.ports import async_client_at
+            from inturn.locks.redis.clients import async_client_at
 
             self._clients[address] = async_client_at(address)
         return lock_from_url(url, asynchronous=True, redis=self._clients[address])

@@ -1,1 +1,1 @@
-"""Drop-ins with the names and formats of other libraries: `openlock`, redis-py's `Lock`, "Redis in Action"."""
+"""Drop-ins for `openlock`, for redis-py's `Lock`, and for the functions of "Redis in Action"."""

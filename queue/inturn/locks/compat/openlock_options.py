@@ -1,4 +1,4 @@
-"""The errors and the defaults of `openlock`, by their names."""
+"""The errors and the defaults of `openlock`, under the same names."""
 
 import copy
 from typing import TypedDict
@@ -7,19 +7,19 @@ from inturn.locks.errors import LockError
 
 
 class OpenLockException(LockError):
-    """The base of all that is raised here."""
+    """The base of every error here."""
 
 
 class Timeout(OpenLockException):
-    """The lock was held for all of the time that the caller would wait."""
+    """Somebody else held the lock for as long as the caller would wait."""
 
 
 class InvalidRelease(OpenLockException):
-    """The lock to be released is not ours."""
+    """The lock to release is not ours."""
 
 
 class InvalidLockFile(OpenLockException):
-    """No valid lock file came about."""
+    """No valid lock file could be made."""
 
 
 class InvalidOption(OpenLockException):
@@ -27,11 +27,11 @@ class InvalidOption(OpenLockException):
 
 
 class Defaults(TypedDict, total=False):
-    """Seconds to wait before an own file is confirmed; attempts to create a valid one; seconds between two tries."""
+    """How lock files are made and waited for."""
 
-    race_delay: float
-    tries: int
-    retry_period: float
+    race_delay: float  # seconds before a file of ours is confirmed
+    tries: int  # attempts to create a valid one
+    retry_period: float  # seconds between two tries
 
 
 _defaults: Defaults = {"race_delay": 0.2, "tries": 2, "retry_period": 0.3}
@@ -42,7 +42,7 @@ def get_defaults() -> Defaults:
 
 
 def set_defaults(**kw: float) -> None:
-    """For locks that are made from now on."""
+    """Change the defaults for locks that are made from now on."""
     for key in kw:
         if key not in _defaults:
             raise InvalidOption(f"Invalid option: '{key}'")

@@ -1,7 +1,9 @@
-"""The two functions of the book "Redis in Action", by their names and defaults, without the old ones' gaps.
+"""The two lock functions of the book "Redis in Action", without the gaps of the originals.
 
-Promise a lease that nobody renews: after `lock_timeout` it is free, whether its holder has finished or not. Advisory:
-only who asks is kept out.
+Names and defaults are the same.
+
+**Promises (a lease).** Nobody renews it. After `lock_timeout` it is free, whether or not its holder
+has finished. It is advisory: it keeps out only those who ask for it.
 """
 
 import math
@@ -19,7 +21,7 @@ PAUSE = 0.001  # seconds between two tries, as in the book
 def acquire_lock_with_timeout(
     conn: Any, lockname: str, acquire_timeout: float = 10, lock_timeout: float = 10
 ) -> str | Literal[False]:
-    """The identifier to release it with, or False after `acquire_timeout` seconds."""
+    """Return the identifier to release the lock with, or False after `acquire_timeout` seconds."""
     check_ttl(lock_timeout)
     port, key, identifier = RedisPort(conn), f"lock:{lockname}", secrets.token_hex(16)
     life = math.ceil(lock_timeout) * 1000
@@ -27,7 +29,7 @@ def acquire_lock_with_timeout(
     while True:
         if port.do(Call(script("token_take"), (key,), (identifier, life, "1"))) == 1:
             return identifier
-        # The old two commands could leave it without an expiry, and it was never free again.
+        # The book's two commands can leave a lock without an expiry, which is never free again.
         port.do(Call(script("token_repair"), (key,), (life,)))
         if time.monotonic() >= end:
             return False
@@ -35,7 +37,9 @@ def acquire_lock_with_timeout(
 
 
 def release_lock(conn: Any, lockname: str, identifier: str) -> bool:
-    """True if it was ours, False if it was lost."""
+    """Release the lock. Return False if it was lost."""
     key = f"lock:{lockname}"
     mark = beside(key, f":released:{identifier}").decode()
-    return bool(RedisPort(conn).do(Call(script("token_release"), (key, mark), (identifier, MARK_MS))))
+    return bool(
+        RedisPort(conn).do(Call(script("token_release"), (key, mark), (identifier, MARK_MS)))
+    )

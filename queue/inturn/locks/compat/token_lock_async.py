@@ -1,8 +1,8 @@
-"""A drop-in for `redis.asyncio.lock.Lock`: as tokenlock.py, for tasks.
+"""A drop-in for `redis.asyncio.lock.Lock`: like `token_lock`, but for tasks.
 
-Tasks share a thread, so the token is kept for each task. What a task acquired that has ended since (`wait_for` and
-helpers run in tasks of their own) belongs to whoever goes on; what a living task holds, no other releases, unless the
-lock was made with `thread_local=False`.
+Tasks share a thread, so the token is stored for each task. Tokens of an ended task belong to
+whoever carries on, because `wait_for` and helpers run in tasks of their own. What a living task
+holds, no other task releases, unless the lock was made with `thread_local=False`.
 """
 
 import asyncio
@@ -13,12 +13,14 @@ from typing import Any, Literal, Self
 
 from redis.exceptions import LockError, LockNotOwnedError
 
-from inturn.locks.compat.token_lock_base import OWNED, BaseTokenLock, error
+from inturn.locks.compat.token_lock_base import OWNED, BaseTokenLock, make_error
 
 logger = logging.getLogger(__name__)
 
 
 class TaskToken:
+    """The token of each task."""
+
     def __init__(self) -> None:
         self._tokens: dict[object, bytes] = {}
 
@@ -32,23 +34,27 @@ class TaskToken:
         if token is None:
             self._tokens.pop(self._key(), None)
             return
-        for key in [key for key in self._tokens if _ended(key)]:
-            del self._tokens[key]  # whatever they held is over, since it could be acquired again
-        self._tokens[_current()] = token
+        for key in [key for key in self._tokens if _has_ended(key)]:
+            del self._tokens[key]  # we acquired the lock, so whatever they held is over
+        self._tokens[_get_task()] = token
 
     def _key(self) -> object:
-        mine = _current()
-        return mine if mine in self._tokens else next((key for key in self._tokens if _ended(key)), None)
+        mine = _get_task()
+        return (
+            mine
+            if mine in self._tokens
+            else next((key for key in self._tokens if _has_ended(key)), None)
+        )
 
 
-def _current() -> object:
+def _get_task() -> object:
     try:
         return asyncio.current_task()
     except RuntimeError:
         return None
 
 
-def _ended(key: object) -> bool:
+def _has_ended(key: object) -> bool:
     return not isinstance(key, asyncio.Task) or key.done()
 
 
@@ -61,7 +67,7 @@ class AsyncTokenLock(BaseTokenLock):
     async def __aenter__(self) -> Self:
         if await self.acquire():
             return self
-        raise error(LockError, "Unable to acquire lock within the time specified", self.name)
+        raise make_error(LockError, "Unable to acquire lock within the time specified", self.name)
 
     async def __aexit__(
         self,
@@ -74,14 +80,16 @@ class AsyncTokenLock(BaseTokenLock):
         except LockError:
             if self.raise_on_release_error:
                 raise
-            logger.warning("Lock %s was unlocked or no longer owned when exiting context manager.", self.name)
+            logger.warning(
+                "Lock %s was unlocked or no longer owned when exiting context manager.", self.name
+            )
 
     async def acquire(
         self, blocking: bool | None = None, blocking_timeout: float | None = None, token: Any = None
     ) -> bool:
         blocking = self.blocking if blocking is None else blocking
         blocking_timeout = self.blocking_timeout if blocking_timeout is None else blocking_timeout
-        own = self.encoded(token)
+        own = self.encode_token(token)
         clock = asyncio.get_running_loop().time
         stop_trying_at = None if blocking_timeout is None else clock() + blocking_timeout
         while True:
@@ -95,20 +103,23 @@ class AsyncTokenLock(BaseTokenLock):
             await asyncio.sleep(self.sleep)
 
     async def do_acquire(self, token: bytes) -> bool:
-        return self.acquired(await self.lua_acquire(**self.acquisition(token)))
+        return self.check_acquired(await self.lua_acquire(**self.acquire_arguments(token)))
 
     async def locked(self) -> bool:
-        """By anybody."""
+        """Return True if anybody holds the lock."""
         return bool(await self.redis.exists(self.name))
 
     async def owned(self) -> bool:
-        """By us, as the server says."""
+        """Return True if the server says that we hold the lock."""
         token = self.local.token
         return token is not None and bool(await self.redis.eval(OWNED, 1, self.name, token))
 
     async def release(self) -> None:
-        """Cancelled on the way, it can be repeated: the token is forgotten only when the answer is there."""
-        token = self.releasable_token()
+        """Release the lock.
+
+        A cancelled release can be repeated: the token is only forgotten once the answer came.
+        """
+        token = self.get_releasable_token()
         try:
             await self.do_release(token)
         except LockNotOwnedError:
@@ -117,19 +128,23 @@ class AsyncTokenLock(BaseTokenLock):
         self.local.token = None
 
     async def do_release(self, expected_token: bytes) -> None:
-        self.confirmed(await self.lua_release(**self.giving_back(expected_token)), "release")
+        self.check_reply(
+            await self.lua_release(**self.release_arguments(expected_token)), "release"
+        )
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Awaitable[Literal[True]]:
-        self.held_token("extend")
+        self.get_held_token("extend")
         return self.do_extend(additional_time, replace_ttl)
 
     async def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:
-        return self.confirmed(await self.lua_extend(**self.extension(additional_time, replace_ttl)), "extend")
+        return self.check_reply(
+            await self.lua_extend(**self.extend_arguments(additional_time, replace_ttl)), "extend"
+        )
 
     def reacquire(self) -> Awaitable[Literal[True]]:
-        """Let it live for its timeout again, from now on."""
-        self.held_token("reacquire")
+        """Start its time to live anew."""
+        self.get_held_token("reacquire")
         return self.do_reacquire()
 
     async def do_reacquire(self) -> Literal[True]:
-        return self.confirmed(await self.lua_reacquire(**self.reacquisition()), "reacquire")
+        return self.check_reply(await self.lua_reacquire(**self.reacquire_arguments()), "reacquire")

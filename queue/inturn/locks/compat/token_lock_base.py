@@ -1,4 +1,4 @@
-"""What both colours of redis-py's lock have in common: tokens, scripts, errors."""
+"""What both drop-ins for redis-py's locks have in common: tokens, scripts and errors."""
 
 import secrets
 import threading
@@ -11,14 +11,18 @@ from inturn.locks.redis.scripts import MARK_MS, beside, milliseconds, script
 
 
 class Minted(bytes):
-    """A token that nobody else can have, so that finding it means that it is ours."""
+    """A token that nobody else can have, so finding it means that the lock is ours."""
 
 
 class ThreadToken(threading.local):
-    token: bytes | None = None  # of threads that never acquired too
+    """The token of each thread, and None for a thread that never acquired."""
+
+    token: bytes | None = None
 
 
 class BaseTokenLock:
+    """Everything but the waiting and the calls to the client."""
+
     LUA_RELEASE_SCRIPT = script("token_release").text
     LUA_EXTEND_SCRIPT = script("token_extend").text
     LUA_REACQUIRE_SCRIPT = script("token_reacquire").text
@@ -40,9 +44,13 @@ class BaseTokenLock:
         thread_local: bool = True,
         raise_on_release_error: bool = True,
     ) -> None:
-        """`timeout`: seconds that it lives; `blocking_timeout`: seconds that one waits. None: for ever."""
+        """Take the arguments of redis-py's lock.
+
+        `timeout` is how many seconds the lock lives, and `blocking_timeout` how many seconds
+        `acquire` waits. None means for ever.
+        """
         if timeout is not None:
-            life(timeout)
+            life_ms(timeout)
         self.redis = redis
         self.name = name
         self.timeout = timeout
@@ -68,7 +76,7 @@ class BaseTokenLock:
         if cls.lua_acquire is None:
             cls.lua_acquire = self.redis.register_script(cls.LUA_ACQUIRE_SCRIPT)
 
-    def encoded(self, token: Any) -> bytes:
+    def encode_token(self, token: Any) -> bytes:
         if token is None:
             return Minted(secrets.token_hex(16).encode())
         try:
@@ -77,59 +85,76 @@ class BaseTokenLock:
             encoder = self.redis.connection_pool.get_encoder()
         return bytes(encoder.encode(token))
 
-    def acquisition(self, token: bytes) -> dict[str, Any]:
-        life_ms = "" if self.timeout is None else life(self.timeout)
-        arguments = [token, life_ms, "1" if isinstance(token, Minted) else "0"]
+    def acquire_arguments(self, token: bytes) -> dict[str, Any]:
+        ttl = "" if self.timeout is None else life_ms(self.timeout)
+        arguments = [token, ttl, "1" if isinstance(token, Minted) else "0"]
         return {"keys": [self.name], "args": arguments, "client": self.redis}
 
-    def acquired(self, reply: int) -> bool:
+    def check_acquired(self, reply: int) -> bool:
         if reply == -1:
-            raise error(LockError, "Something else than a lock is stored under this name", self.name)
+            raise make_error(
+                LockError, "Something else than a lock is stored under this name", self.name
+            )
         return reply == 1
 
-    def giving_back(self, token: bytes) -> dict[str, Any]:
+    def release_arguments(self, token: bytes) -> dict[str, Any]:
         mark = beside(self.name, f":released:{token.hex()}")
         return {"keys": [self.name, mark], "args": [token, MARK_MS], "client": self.redis}
 
-    def held_token(self, verb: str) -> bytes:
+    def get_held_token(self, verb: str) -> bytes:
         token: bytes | None = self.local.token
         if token is None:
-            raise error(LockError, f"Cannot {verb} an unlocked lock", self.name)
+            raise make_error(LockError, f"Cannot {verb} an unlocked lock", self.name)
         if self.timeout is None:
-            raise error(LockError, f"Cannot {verb} a lock with no timeout", self.name)
+            raise make_error(LockError, f"Cannot {verb} a lock with no timeout", self.name)
         return token
 
-    def releasable_token(self) -> bytes:
+    def get_releasable_token(self) -> bytes:
         token: bytes | None = self.local.token
         if token is None:
-            raise error(LockError, "Cannot release a lock that's not owned or is already unlocked.", self.name)
+            raise make_error(
+                LockError,
+                "Cannot release a lock that's not owned or is already unlocked.",
+                self.name,
+            )
         return token
 
-    def extension(self, additional_time: float, replace_ttl: bool) -> dict[str, Any]:
-        arguments = [self.local.token, life(additional_time), "1" if replace_ttl else "0"]
+    def extend_arguments(self, additional_time: float, replace_ttl: bool) -> dict[str, Any]:
+        arguments = [self.local.token, life_ms(additional_time), "1" if replace_ttl else "0"]
         return {"keys": [self.name], "args": arguments, "client": self.redis}
 
-    def reacquisition(self) -> dict[str, Any]:
+    def reacquire_arguments(self) -> dict[str, Any]:
         assert self.timeout is not None
-        return {"keys": [self.name], "args": [self.local.token, life(self.timeout)], "client": self.redis}
+        return {
+            "keys": [self.name],
+            "args": [self.local.token, life_ms(self.timeout)],
+            "client": self.redis,
+        }
 
-    def confirmed(self, reply: object, verb: str) -> Literal[True]:
+    def check_reply(self, reply: object, verb: str) -> Literal[True]:
         if not reply:
-            raise error(LockNotOwnedError, f"Cannot {verb} a lock that's no longer owned", self.name)
+            raise make_error(
+                LockNotOwnedError, f"Cannot {verb} a lock that's no longer owned", self.name
+            )
         return True
 
 
 OWNED = script("token_owned").text
 
 
-def life(seconds: float) -> int:
-    """In milliseconds, never none: 0 would mean for ever to one command and an error to another."""
+def life_ms(seconds: float) -> int:
+    """Convert a time to live to milliseconds, or raise ValueError if it is not more than 0.
+
+    To Redis, 0 would mean for ever in one command and an error in another.
+    """
     if not seconds > 0:
-        raise ValueError(f"timeout={seconds}: a time to live is more than nothing; give seconds, or None for ever")
+        raise ValueError(
+            f"timeout={seconds}: a time to live must be more than 0 seconds, or None for ever"
+        )
     return milliseconds(seconds)
 
 
-def error(kind: type[LockError], problem: str, name: Any) -> LockError:
+def make_error(kind: type[LockError], problem: str, name: Any) -> LockError:
     raised = kind(problem)
-    raised.lock_name = name  # older clients' errors do not take it
+    raised.lock_name = name  # the errors of older clients do not accept it
     return raised

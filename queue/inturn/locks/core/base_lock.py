@@ -1,4 +1,4 @@
-"""What every lock has, whatever its colour: its terms, who acquired it, what it says when it is busy."""
+"""What sync and async locks have in common: settings, who acquired what, and errors."""
 
 import asyncio
 import copy
@@ -7,11 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, Self, TypeVar
 
-from inturn.locks.core.base_lease import BaseLease, all_living, kept, living
-from inturn.locks.core.engine import Claim, Grant, Holder, Refusal
-from inturn.locks.core.handles import facts_of
+from inturn.locks.core.base_lease import BaseLease
+from inturn.locks.core.contender import Contender, Grant, Holder, Refusal
+from inturn.locks.core.handles import decode_handle
+from inturn.locks.core.process import process
 from inturn.locks.core.protocol import Steps
-from inturn.locks.core.settings import Terms
+from inturn.locks.core.settings import LockSettings
 from inturn.locks.core.watchdog import watch
 from inturn.locks.errors import LockDeadlock, LockError, LockNotHeld, LockTimeout
 
@@ -19,93 +20,129 @@ L = TypeVar("L", bound=BaseLease)
 
 
 class BaseLock(ABC, Generic[L]):
-    portable = True  # its leases mean something in another process
+    """A lock without its store, for threads (`Lock`) or for tasks (`AsyncLock`)."""
+
+    portable = True  # another process can use its handles
     permits = 1
 
-    def __init__(self, name: str, terms: Terms) -> None:
+    def __init__(self, name: str, settings: LockSettings) -> None:
         if not name:
             raise ValueError("a lock needs a name")
         self.name = name
-        self.terms = terms
-        self._held: dict[L, object] = {}  # who acquired it; the last is the latest
+        self.settings = settings
+        self._held: dict[L, object] = {}  # each lease with its acquirer; the last one is the latest
         self._entered: dict[object, list[L | None]] = {}
-        self._settings: Self | None = None
+        self._template: Self | None = None
 
     @abstractmethod
-    def claim(self, lock_id: str | None = None) -> Claim:
-        """A new contender, or the one of a handle."""
+    def new_contender(self, lock_id: str | None = None) -> Contender:
+        """Return a new contender, or the one whose `lock_id` came with a handle."""
 
     @abstractmethod
     def look(self) -> Steps[Holder | None]:
-        """Who holds it; None: nobody."""
+        """Find out who holds it. None means nobody."""
 
-    def settings(self) -> Self:
-        """Itself without its leases, for claims: a lock that nobody refers to takes its leases along at once."""
-        if self._settings is None:
-            self._settings = copy.copy(self)
-            self._settings._held, self._settings._entered = {}, {}
-        return self._settings
+    def template(self) -> Self:
+        """Return a copy without leases, for contenders to refer to.
+
+        A contender that referred to the lock itself would keep its leases alive after the last
+        reference to the lock.
+        """
+        if self._template is None:
+            self._template = copy.copy(self)
+            self._template._held, self._template._entered = {}, {}
+        return self._template
 
     def on_behalf_of(self, whom: str, attempt: int) -> Self:
-        """For one of several attempts at one thing: itself, or a copy that need not wait for an earlier attempt."""
+        """Return a lock for one of several attempts at the same thing.
+
+        Where the store supports it, that lock does not wait for an earlier attempt.
+        """
         return self
 
     def break_steps(self) -> Steps[bool]:
         yield from ()
-        raise LockError("only its holder's end frees it: end that process or connection", name=self.name)
+        raise LockError(
+            "it ends only with its holder: end that process or connection", name=self.name
+        )
+
+    def forget(self, lease: L) -> None:
+        """Remove a lease that was released."""
+        self._held.pop(lease, None)
+
+    def busy(self, refusal: Refusal | None) -> LockTimeout:
+        """Return the error for a lock that somebody else holds."""
+        holder = refusal.holder if refusal else None
+        if holder is None:
+            return LockTimeout("somebody else holds it", name=self.name)
+        return LockTimeout(
+            "somebody else holds it",
+            name=self.name,
+            owner=holder.owner,
+            age=holder.age,
+            ttl=holder.ttl,
+        )
 
     def _deadline(self, timeout: float | None, blocking: bool) -> float | None:
         if not blocking:
-            return self.terms.clock()
-        timeout = self.terms.timeout if timeout is None else timeout
+            return self.settings.clock()
+        timeout = self.settings.timeout if timeout is None else timeout
         if timeout is not None:
-            return self.terms.clock() + timeout
-        if self.permits == 1 and self._held and any(lease.valid for lease in self._held_by(caller())):
-            raise LockDeadlock("you hold it already, and would wait for yourself for ever", name=self.name)
+            return self.settings.clock() + timeout
+        if (
+            self.permits == 1
+            and self._held
+            and any(lease.valid for lease in self._held_by(get_caller()))
+        ):
+            raise LockDeadlock(
+                "you hold it already, and would wait for yourself for ever", name=self.name
+            )
         return None
 
-    def _granted(self, make: Callable[..., L], claim: Claim, outcome: Grant, began: float, port: object) -> L:
-        terms = self.terms
-        lease = make(self, claim, outcome, port, began)
-        living[id(lease)] = lease
-        if terms.renew and not self.portable:
-            kept.add(lease)
+    def _make_lease(
+        self, make: Callable[..., L], contender: Contender, grant: Grant, began: float, port: object
+    ) -> L:
+        lease = make(self, contender, grant, port, began)
+        process.leases[id(lease)] = lease
+        if self.settings.renew and not self.portable:
+            process.pinned_leases.add(lease)
         watch(lease)
         return lease
 
     def _hold(self, lease: L) -> L:
-        self._held[lease] = caller()
+        self._held[lease] = get_caller()
         return lease
 
     def _held_by(self, whom: object) -> list[L]:
         return [lease for lease, holder in self._held.copy().items() if holder is whom]
 
-    def _mine(self) -> L:
-        """The lease that this thread or task acquired last."""
-        ended = (who for who in list(self._held.values()) if isinstance(who, asyncio.Task) and who.done())
-        for who in (caller(), *ended):  # what a task acquired that has ended since belongs to whoever goes on
+    def _get_own_lease(self) -> L:
+        """Return the lease that this thread or task acquired last."""
+        # What an ended task acquired belongs to whoever carries on.
+        ended = (
+            who for who in list(self._held.values()) if isinstance(who, asyncio.Task) and who.done()
+        )
+        for who in (get_caller(), *ended):
             for lease in reversed(self._held_by(who)):
                 if not lease.released and not lease.foreign:
                     return lease
         raise LockNotHeld(
-            "this thread or task did not acquire it, or has released it; elsewhere release the lease", name=self.name
+            "this thread or task did not acquire it, or has released it. "
+            "To release it elsewhere, use its lease",
+            name=self.name,
         )
 
-    def forget(self, lease: L) -> None:
-        """It was released, by whomever."""
-        self._held.pop(lease, None)
-
-    def _entered_with(self, lease: L | None, refusal: Refusal | None) -> L | None:
-        me = caller()
+    def _enter(self, lease: L | None, refusal: Refusal | None) -> L | None:
+        me = get_caller()
         if lease is not None:
             self._held[lease] = me
-        elif self.terms.on_timeout == "raise":
+        elif self.settings.on_timeout == "raise":
             raise self.busy(refusal)
         self._entered.setdefault(me, []).append(lease)
         return lease
 
     def _leave(self) -> L | None:
-        key = caller()
+        key = get_caller()
         entered = self._entered[key]
         lease = entered.pop()
         if lease is not None:
@@ -114,31 +151,33 @@ class BaseLock(ABC, Generic[L]):
             del self._entered[key]
         return lease
 
-    def busy(self, refusal: Refusal | None) -> LockTimeout:
-        holder = refusal.holder if refusal else None
-        if holder is None:
-            return LockTimeout("somebody else holds it", name=self.name)
-        return LockTimeout("somebody else holds it", name=self.name, owner=holder.owner, age=holder.age, ttl=holder.ttl)
-
-    def _known(self, claim: Claim, colour: type[L]) -> L | None:
-        """The lease itself, if it is one of this process."""
-        for known in all_living():
-            if isinstance(known, colour) and known.lock_id == claim.lock_id and not known.foreign:
+    def _find_lease(self, contender: Contender, kind: type[L]) -> L | None:
+        """Return the lease of a handle, if it is one of this process."""
+        for known in process.list_leases():
+            if isinstance(known, kind) and known.lock_id == contender.lock_id and not known.foreign:
                 if known.released:
-                    raise LockNotHeld("the lease of this handle is over", name=self.name, owner=known.owner)
+                    raise self._lease_over(known.owner)
                 return known
         if self.portable:
             return None
-        raise LockNotHeld("it lives and dies with the process that acquired it; release it there", name=self.name)
+        raise LockNotHeld(
+            "it lives and dies with the process that acquired it; release it there", name=self.name
+        )
 
-    def _facts(self, handle: str) -> tuple[Claim, Grant]:
-        facts = facts_of(handle)
+    def _read_handle(self, handle: str) -> tuple[Contender, Grant]:
+        facts = decode_handle(handle)
         if facts["name"] != self.name:
-            raise ValueError(f"the handle is one of the lock {facts['name']!r}, and this is {self.name!r}")
-        return self.claim(facts["lock_id"]), Grant(facts["owner"], facts["fence"], facts["acquired_at"])
+            raise ValueError(
+                f"the handle belongs to the lock {facts['name']!r}, and this is {self.name!r}"
+            )
+        grant = Grant(facts["owner"], facts["fence"], facts["acquired_at"])
+        return self.new_contender(facts["lock_id"]), grant
+
+    def _lease_over(self, owner: str | None) -> LockNotHeld:
+        return LockNotHeld("the lease of this handle is over", name=self.name, owner=owner)
 
 
-def caller() -> object:
-    """The running task, or else the thread."""
+def get_caller() -> object:
+    """Return the running task, or else the thread."""
     task = asyncio.current_task() if asyncio._get_running_loop() else None
     return task or threading.current_thread()

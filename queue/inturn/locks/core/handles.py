@@ -1,15 +1,24 @@
-"""What a lease is called in another function or process."""
+"""Handles: strings that name a lease, for another function or another process."""
 
 import json
-from base64 import urlsafe_b64decode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
 from typing import Any
 
 
-def facts_of(handle: str) -> dict[str, Any]:
+def encode_handle(facts: Mapping[str, Any]) -> str:
+    return urlsafe_b64encode(json.dumps(facts).encode()).decode()
+
+
+def decode_handle(handle: str) -> dict[str, Any]:
     try:
         facts = json.loads(urlsafe_b64decode(handle))
-        if isinstance(facts, dict) and isinstance(facts["name"], str) and isinstance(facts["lock_id"], str):
+        if (
+            isinstance(facts, dict)
+            and isinstance(facts["name"], str)
+            and isinstance(facts["lock_id"], str)
+        ):
             return facts
     except (ValueError, KeyError):
         pass
-    raise ValueError("this is no handle of a lock; give what Lease.handle() returned")
+    raise ValueError("this is not the handle of a lock; give what Lease.handle() returned")

@@ -1,10 +1,13 @@
-"""An event that is cheap until somebody waits for it."""
+"""An event that costs almost nothing until somebody waits for it."""
 
 import threading
 
 
-class Loss:
-    """An event that can also be asked in an `if`; what it takes to wait for it is made when somebody does."""
+class LazyEvent:
+    """Like `threading.Event`, but also true or false in an `if`.
+
+    What waiting takes is only made when somebody waits.
+    """
 
     __slots__ = ("_changing", "_event", "_set")
 
@@ -26,7 +29,7 @@ class Loss:
         return event.wait(timeout)
 
     def set(self) -> None:
-        """Under the lock that it was made with."""
+        """Set it. The caller holds the lock that the event was made with."""
         self._set = True
         if self._event is not None:
             self._event.set()

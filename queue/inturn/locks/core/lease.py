@@ -1,49 +1,54 @@
-"""Leases of threads and of tasks; what they promise stands in baselease.py."""
+"""Leases of threads and of tasks. `base_lease` says what they promise."""
 
 import asyncio
 import threading
 from contextlib import AbstractContextManager
 
 from inturn.locks.core.base_lease import BaseLease
-from inturn.locks.core.engine import repeated
+from inturn.locks.core.engine import repeat_if_unclear
 from inturn.locks.core.protocol import AsyncPort, Port, run, run_async
 
 
 class Lease(BaseLease):
-    """One acquisition of one lock: what `acquire()` and `with` give; its `fence` rises with each."""
+    """One acquisition of one lock, from `acquire()` or `with`. Its `fence` grows each time."""
 
     port: Port
 
     @property
     def _one_at_a_time(self) -> AbstractContextManager[object]:
-        """Renewals: of two at once nobody could tell which the store has heard last."""
+        """For renewals: of two at once, nobody could tell which one the store saw last."""
         return self.__dict__.setdefault("_renewing", threading.RLock())  # type: ignore[no-any-return]
 
     def release(self) -> None:
-        """Give it back; raises LockLost if there was nothing left to give. Releasing again does nothing."""
+        """Give the lock back. Raise LockLost if it was lost; a second call does nothing."""
         if self._begin_release():
-            given_back = run(repeated(self._claim.drop), self.port)
+            was_ours = run(repeat_if_unclear(self._contender.drop), self.port)
             self.port.close()
-            self._end_release(given_back)
+            self._end_release(was_ours)
 
     def extend(self, ttl: float) -> None:
-        """From now on it lives for `ttl` seconds, and the watchdog renews it for as long."""
-        self._extension(ttl)
+        """Let it live for `ttl` seconds from now. The watchdog keeps renewing it for as long."""
+        self._check_extension(ttl)
         try:
             self.renew(ttl)
         finally:
-            self.hasten()
+            self.reschedule()
         self.ensure()
 
     def renew(self, new_ttl: float | None = None) -> None:
+        """Start its time to live anew, or begin another one of `new_ttl` seconds."""
         with self._one_at_a_time:
             self.ttl = new_ttl or self.ttl
             ttl, began = self.next_ttl(), self.clock()
-            self._asks_for(ttl, began)
-            self.renewed(run(repeated(self._claim.renew, ttl), self.port), ttl, began)
+            self._expect_end(ttl, began)
+            outcome = run(repeat_if_unclear(self._contender.renew, ttl), self.port)
+            self.apply_renewal(outcome, ttl, began)
 
     def owned(self) -> bool:
-        return not self.foreign and not self.released and run(repeated(self._claim.owned), self.port)
+        """Return True if the store says that the lock is still held by this lease."""
+        if self.foreign or self.released:
+            return False
+        return run(repeat_if_unclear(self._contender.owned), self.port)
 
 
 class AsyncLease(BaseLease):
@@ -56,27 +61,32 @@ class AsyncLease(BaseLease):
         return self.__dict__.setdefault("_renewing", asyncio.Lock())  # type: ignore[no-any-return]
 
     async def release(self) -> None:
-        """Give it back; raises LockLost if there was nothing left to give. Releasing again does nothing."""
+        """Give the lock back. Raise LockLost if it was lost; a second call does nothing."""
         if self._begin_release():
-            given_back = await run_async(repeated(self._claim.drop), self.port)
+            was_ours = await run_async(repeat_if_unclear(self._contender.drop), self.port)
             await self.port.close()
-            self._end_release(given_back)
+            self._end_release(was_ours)
 
     async def extend(self, ttl: float) -> None:
-        """From now on it lives for `ttl` seconds, and the watchdog renews it for as long."""
-        self._extension(ttl)
+        """Let it live for `ttl` seconds from now. The watchdog keeps renewing it for as long."""
+        self._check_extension(ttl)
         try:
             await self.renew(ttl)
         finally:
-            self.hasten()
+            self.reschedule()
         self.ensure()
 
     async def renew(self, new_ttl: float | None = None) -> None:
+        """Start its time to live anew, or begin another one of `new_ttl` seconds."""
         async with self._one_at_a_time:
             self.ttl = new_ttl or self.ttl
             ttl, began = self.next_ttl(), self.clock()
-            self._asks_for(ttl, began)
-            self.renewed(await run_async(repeated(self._claim.renew, ttl), self.port), ttl, began)
+            self._expect_end(ttl, began)
+            outcome = await run_async(repeat_if_unclear(self._contender.renew, ttl), self.port)
+            self.apply_renewal(outcome, ttl, began)
 
     async def owned(self) -> bool:
-        return not self.foreign and not self.released and await run_async(repeated(self._claim.owned), self.port)
+        """Return True if the store says that the lock is still held by this lease."""
+        if self.foreign or self.released:
+            return False
+        return await run_async(repeat_if_unclear(self._contender.owned), self.port)

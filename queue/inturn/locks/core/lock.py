@@ -1,8 +1,11 @@
-"""The face of every lock: acquire, release, extend, locked, owned, and the context manager, for threads; lock_async.py for tasks.
+"""The methods of every lock, for threads. `lock_async` has the same methods for tasks.
 
-A lock object may be shared by threads and tasks; each caller releases only what it acquired itself. Whoever wants to
-release elsewhere takes the lease, or its handle, along. The context manager raises when it could not acquire: its body
-never runs unlocked, unless the lock was made with `on_timeout="proceed"`; then it receives None and releases nothing.
+Threads and tasks can share a lock object. Each caller releases only what it acquired itself. To
+release elsewhere, take the lease or its handle along.
+
+The context manager raises if it could not acquire, so its body never runs unlocked. The exception
+is a lock that was made with `on_timeout="proceed"`: its body then receives None, and nothing is
+released.
 """
 
 from abc import abstractmethod
@@ -11,65 +14,79 @@ from contextlib import contextmanager, suppress
 
 from inturn.locks.core import engine
 from inturn.locks.core.base_lock import BaseLock
-from inturn.locks.core.engine import Grant, Holder, Refusal
+from inturn.locks.core.contender import Grant, Holder, Refusal
 from inturn.locks.core.lease import Lease
 from inturn.locks.core.protocol import Port, Steps, run
 from inturn.locks.errors import LockBackendError, LockLost, LockNotHeld
 
 
 class Lock(BaseLock[Lease]):
+    """A lock for threads."""
+
     @abstractmethod
     def port(self) -> Port: ...
 
     def acquire(self, timeout: float | None = None, blocking: bool = True) -> Lease | None:
-        """The lease, or None if somebody else held the lock all the time (`timeout`: seconds, by default the lock's)."""
-        lease, _ = self._try(self._deadline(timeout, blocking))
+        """Return the lease, or None if somebody else held the lock for all of `timeout` seconds.
+
+        By default the lock's own timeout counts.
+        """
+        lease, _ = self._acquire_until(self._deadline(timeout, blocking))
         return lease and self._hold(lease)
 
     def release(self) -> None:
-        self._mine().release()
+        """Release what this thread or task acquired last."""
+        self._get_own_lease().release()
 
     def extend(self, ttl: float) -> None:
-        self._mine().extend(ttl)
+        """Extend what this thread or task acquired last."""
+        self._get_own_lease().extend(ttl)
 
     def locked(self) -> bool:
-        """Held by anybody."""
+        """Return True if anybody holds the lock."""
         return self.holder() is not None
 
     def owned(self) -> bool:
-        """Held by this thread or task, as the store says."""
+        """Return True if the store says that this thread or task holds the lock."""
         try:
-            return self._mine().owned()
+            return self._get_own_lease().owned()
         except LockNotHeld:
             return False
 
     def holder(self) -> Holder | None:
-        return self._once(self.look())
+        """Return who holds the lock, or None if it is free."""
+        return self._run(self.look())
 
     def break_(self) -> bool:
-        """Free it by force, whoever holds it; False if nobody did. Its fence rises, so that the old holder is refused."""
-        return self._once(self.break_steps())
+        """Free the lock by force, whoever holds it. Return False if nobody did.
+
+        If the lock has a fence, that rises, so that the old holder is refused.
+        """
+        return self._run(self.break_steps())
 
     def from_handle(self, handle: str) -> Lease:
-        """The lease that this handle was made of; raises LockNotHeld if that is over."""
-        claim, grant = self._facts(handle)
-        known = self._known(claim, Lease)
+        """Return the lease that made this handle. Raise LockNotHeld if that lease is over."""
+        contender, grant = self._read_handle(handle)
+        known = self._find_lease(contender, Lease)
         if known is not None:
             return known
-        began = self.terms.clock()
+        began = self.settings.clock()
         port = self.port()
-        if run(engine.repeated(claim.owned), port):
-            return self._granted(Lease, claim, grant, began, port)
+        if run(engine.repeat_if_unclear(contender.owned), port):
+            return self._make_lease(Lease, contender, grant, began, port)
         port.close()
-        raise LockNotHeld("the lease of this handle is over", name=self.name, owner=grant.owner)
+        raise self._lease_over(grant.owner)
 
-    def attempt(self, timeout: float | None) -> tuple[Lease | None, Refusal | None]:
-        """A lease that only its receiver releases, or who was in the way."""
-        return self._try(self._deadline(timeout, True))
+    def try_acquire(self, timeout: float | None) -> tuple[Lease | None, Refusal | None]:
+        """Return a lease, or else who is in the way. Only its receiver releases this lease."""
+        return self._acquire_until(self._deadline(timeout, True))
 
     @contextmanager
     def until_released(self, lease: Lease | None) -> Iterator[Lease | None]:
-        """Release it at the end; a loss that nobody noticed is raised, unless the body's own error says more."""
+        """Release the lease at the end of the body.
+
+        Raise LockLost if it was lost, unless the body raises an error of its own.
+        """
         try:
             yield lease
         except BaseException:
@@ -83,8 +100,8 @@ class Lock(BaseLock[Lease]):
             lease.release()
 
     def __enter__(self) -> Lease | None:
-        lease, refusal = self._try(self._deadline(None, True))
-        return self._entered_with(lease, refusal)
+        lease, refusal = self._acquire_until(self._deadline(None, True))
+        return self._enter(lease, refusal)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         lease = self._leave()
@@ -96,20 +113,20 @@ class Lock(BaseLock[Lease]):
             with suppress(LockLost, LockBackendError):
                 lease.release()
 
-    def _try(self, deadline: float | None) -> tuple[Lease | None, Refusal | None]:
-        claim, port = self.claim(), self.port()
+    def _acquire_until(self, deadline: float | None) -> tuple[Lease | None, Refusal | None]:
+        contender, port = self.new_contender(), self.port()
         try:
-            outcome, began = run(engine.acquire(claim, deadline, self.terms.clock), port)
+            outcome, began = run(engine.acquire(contender, deadline, self.settings.clock), port)
             port.rest()
         except BaseException:
             port.close()
             raise
         if isinstance(outcome, Grant):
-            return self._granted(Lease, claim, outcome, began, port), None
+            return self._make_lease(Lease, contender, outcome, began, port), None
         port.close()
         return None, outcome
 
-    def _once(self, steps: Steps[engine.T]) -> engine.T:
+    def _run(self, steps: Steps[engine.T]) -> engine.T:
         port = self.port()
         try:
             return run(steps, port)

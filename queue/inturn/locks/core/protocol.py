@@ -1,8 +1,11 @@
-"""One core, two colours: what a lock does is a generator that yields requests and is sent the answers.
+"""The protocol between a lock and its store: generators that yield requests and are sent answers.
 
-A port carries the requests out, on a Redis client, a PostgreSQL connection or nothing but the clock. `run` and
-`run_async` are the only places where the two colours differ. Errors and cancellations are thrown into the generator,
-so that it can take back what it began; it may yield once more to do so.
+What a lock does is written once, as a generator. A port carries out its requests on a Redis client,
+on a PostgreSQL connection, or with nothing but a clock. `run` and `run_async` are the only places
+where sync and async differ.
+
+Errors and cancellations are thrown into the generator, so that it can take back what it began. It
+may yield again to do so.
 """
 
 import asyncio
@@ -23,28 +26,35 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
+    """Wait for so many seconds."""
+
     seconds: float
 
 
 class Port(Protocol):
+    """Carries out the requests of a sync lock."""
+
     @property
-    def lane(self) -> object:
-        """Renewals through ports of one lane may hold each other up: they share a server."""
+    def server(self) -> object:
+        """What this port talks to. Renewals on one server can hold each other up."""
 
     def do(self, request: Any) -> Any: ...
     def rest(self) -> None:
-        """The waiting is over: stop listening."""
+        """Stop listening, because the wait is over."""
 
     def close(self) -> None: ...
 
 
 class AsyncPort(Protocol):
+    """Carries out the requests of an async lock."""
+
     async def do(self, request: Any) -> Any: ...
     async def rest(self) -> None: ...
     async def close(self) -> None: ...
 
 
 def run(steps: Steps[T], port: Port) -> T:
+    """Run the generator on a sync port and return its result."""
     try:
         request = next(steps)
         while True:
@@ -59,6 +69,7 @@ def run(steps: Steps[T], port: Port) -> T:
 
 
 async def run_async(steps: Steps[T], port: AsyncPort) -> T:
+    """Run the generator on an async port and return its result."""
     task = asyncio.current_task()
     assert task is not None
     cancelled = task.cancelling()
@@ -68,7 +79,8 @@ async def run_async(steps: Steps[T], port: AsyncPort) -> T:
             try:
                 answer = await port.do(request)
                 if task.cancelling() > cancelled:
-                    # A client that ran into a time limit of its own at that moment has taken the cancellation for it.
+                    # The client hit a time limit of its own at the same moment, and took our
+                    # cancellation for it.
                     raise asyncio.CancelledError
             except BaseException as error:
                 cancelled = task.cancelling()

@@ -1,4 +1,4 @@
-"""How long a lock lives, and how long one waits for it."""
+"""How long a lock lives, and how long a caller waits for it."""
 
 import time
 from collections.abc import Callable
@@ -9,8 +9,8 @@ OnTimeout = Literal["raise", "proceed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """How long a lock lives, and how long one waits for it; seconds."""
+class LockSettings:
+    """How long a lock lives, and how long a caller waits for it, in seconds."""
 
     ttl: float | None = None
     timeout: float | None = None
@@ -21,18 +21,19 @@ class Terms:
 
     @property
     def first_ttl(self) -> float:
-        """For locks that have one."""
+        """The time to live that an acquisition asks for. Only for locks that have one."""
         assert self.ttl is not None
         return self.ttl if self.max_hold is None else min(self.ttl, self.max_hold)
 
     def __post_init__(self) -> None:
         check_ttl(self.ttl)
         if self.max_hold is not None and not self.max_hold > 0:
-            raise ValueError(f"max_hold={self.max_hold}: give more than no seconds, or None")
+            raise ValueError(f"max_hold={self.max_hold}: give more than 0 seconds, or None")
         if self.on_timeout not in ("raise", "proceed"):
             raise ValueError(f"on_timeout={self.on_timeout!r}: choose 'raise' or 'proceed'")
 
 
 def check_ttl(ttl: float | None) -> None:
+    """Raise ValueError unless `ttl` is None or more than 0."""
     if ttl is not None and not ttl > 0:
-        raise ValueError(f"ttl={ttl}: a time to live is more than nothing; give seconds")
+        raise ValueError(f"ttl={ttl}: a time to live must be more than 0 seconds")

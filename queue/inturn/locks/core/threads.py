@@ -1,4 +1,4 @@
-"""The threads below the watchdog: one that keeps the time, and one for each server that renews."""
+"""The threads behind the watchdog: one timer, and one thread for each server that renews."""
 
 import heapq
 import logging
@@ -13,13 +13,14 @@ IDLE = 5.0  # seconds after which a thread without work ends
 Action = Callable[[], None]
 
 
-class Clock:
-    """Runs actions at their time, in one thread."""
+class TimerThread:
+    """Runs each action when it is due, in one thread."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, Action]] = []
         self._numbers = count()
-        self._changing = threading.RLock()  # a signal's handler may take a lock while this thread is in here
+        # Reentrant, because a signal handler may take a lock while this thread is in here.
+        self._changing = threading.RLock()
         self._changed = threading.Condition(self._changing)
         self._running = False
 
@@ -30,12 +31,12 @@ class Clock:
             if not self._running:
                 self._running = True
                 threading.Thread(target=self._run, name="inturn-locks-clock", daemon=True).start()
-            elif self._due[0] is new:  # else it need not be woken
+            elif self._due[0] is new:  # only then must the thread wake up earlier
                 self._changed.notify()
 
     def _run(self) -> None:
         while action := self._next():
-            guarded(action)
+            run_logging_errors(action)
 
     def _next(self) -> Action | None:
         with self._changed:
@@ -48,8 +49,8 @@ class Clock:
                     return None
 
 
-class Lane:
-    """Runs renewals for one server one after another, in a thread that ends when there are none."""
+class RenewalThread:
+    """Renews the leases of one server one after another, in a thread that ends when it is idle."""
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[Action] = SimpleQueue()
@@ -66,7 +67,7 @@ class Lane:
     def _run(self) -> None:
         while True:
             try:
-                guarded(self._queue.get(timeout=IDLE))
+                run_logging_errors(self._queue.get(timeout=IDLE))
             except Empty:
                 with self._starting:
                     if self._queue.empty():
@@ -74,7 +75,8 @@ class Lane:
                         return
 
 
-def guarded(action: Action) -> None:
+def run_logging_errors(action: Action) -> None:
+    """Run the action. An error is logged, so that it does not end the thread."""
     try:
         action()
     except Exception:

@@ -1,4 +1,4 @@
-"""Ports of locks whose store is this machine: they only wait."""
+"""Ports of locks whose store is this machine. They carry out nothing but pauses."""
 
 import asyncio
 import time
@@ -7,8 +7,10 @@ from typing import Any
 from inturn.locks.core.protocol import Pause
 
 
-class ClockPort:
-    lane = "local"
+class PausePort:
+    """Sleeps in a thread."""
+
+    server = "local"
 
     def do(self, request: Any) -> None:
         if isinstance(request, Pause):
@@ -18,7 +20,9 @@ class ClockPort:
     def close(self) -> None: ...
 
 
-class AsyncClockPort:
+class AsyncPausePort:
+    """Sleeps in a task."""
+
     async def do(self, request: Any) -> None:
         if isinstance(request, Pause):
             await asyncio.sleep(request.seconds)

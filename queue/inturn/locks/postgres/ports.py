@@ -1,7 +1,8 @@
-"""PostgreSQL below the locks: a connection of each lease's own, or the caller's.
+"""Ports on PostgreSQL connections: one that a lease opens for itself, or the caller's.
 
-A connection is made when it is first needed and closed with the lease. One that is lost is made anew: for a row that is
-right, and for an advisory lock it tells that the lock is gone, because the new session does not have it.
+A lease opens its connection when it first needs it, and closes it at its end. A lost connection is
+opened again. That is right for a row. For an advisory lock it shows that the lock is gone, because
+the new session does not hold it.
 """
 
 import asyncio
@@ -20,26 +21,32 @@ from inturn.locks.errors import LockBackendError
 from inturn.patience import Terms, with_deadlines
 from inturn.session import AsyncSession, Session
 
-TIMEOUT = 5.0  # seconds to connect; half of it until a silent server is asked whether it is still at work
-LONGEST_CALL = 40.0  # seconds: longer than a statement waits in the server's queue; where the server cannot be asked
+# Seconds to connect. After half of them, a silent server is asked whether it still works on a call.
+TIMEOUT = 5.0
+# Seconds for a call where the server cannot be asked: more than a statement waits in its queue.
+LONGEST_CALL = 40.0
 SETTINGS = {"default_transaction_isolation": "read committed"}
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
+    """A request to run a statement."""
+
     text: LiteralString
     parameters: Any = None
     repeatable: bool = True
 
 
 class PgPort:
+    """Carries out requests on a sync connection."""
+
     def __init__(self, where: str | psycopg.Connection[Any]) -> None:
         self._where = where
         self._own: psycopg.Connection[Any] | None = None
         self._pid = os.getpid()
 
     @property
-    def lane(self) -> object:
+    def server(self) -> object:
         return self._where
 
     def do(self, request: Any) -> Any:
@@ -49,7 +56,7 @@ class PgPort:
             case Listen():
                 pass
             case Query():
-                with translated(request):
+                with translate_errors(request):
                     return self._query(request)
 
     def rest(self) -> None: ...
@@ -60,7 +67,7 @@ class PgPort:
             own.close()
 
     def __del__(self) -> None:
-        self.close()  # of a lease that nobody refers to any more
+        self.close()  # nobody refers to the lease any more
 
     def _query(self, query: Query) -> list[tuple[Any, ...]]:
         with self._connection().cursor(row_factory=tuple_row) as cursor:
@@ -76,6 +83,8 @@ class PgPort:
 
 
 class AsyncPgPort:
+    """Carries out requests on an async connection."""
+
     def __init__(self, where: str | psycopg.AsyncConnection[Any]) -> None:
         self._where = where
         self._own: psycopg.AsyncConnection[Any] | None = None
@@ -88,7 +97,7 @@ class AsyncPgPort:
             case Listen():
                 pass
             case Query():
-                with translated(request):
+                with translate_errors(request):
                     return await self._query(request)
 
     async def rest(self) -> None: ...
@@ -101,7 +110,7 @@ class AsyncPgPort:
     def __del__(self) -> None:
         own, self._own = self._own, None
         if own is not None and self._pid == os.getpid():
-            own.pgconn.finish()  # nothing can be awaited any more
+            own.pgconn.finish()  # nothing can be awaited here
 
     async def _query(self, query: Query) -> list[tuple[Any, ...]]:
         connection = await self._connection()
@@ -113,7 +122,7 @@ class AsyncPgPort:
         if not isinstance(self._where, str):
             return self._where
         if self._own is None or self._own.closed:
-            terms = _terms(self._where)
+            terms = _make_terms(self._where)
             self._own = await AsyncSession.connect(
                 terms.address, terms=terms, autocommit=True, application_name="inturn lock"
             )
@@ -121,25 +130,42 @@ class AsyncPgPort:
 
 
 def connect(where: str) -> Session:
-    terms = _terms(where)
-    return Session.connect(terms.address, terms=terms, autocommit=True, application_name="inturn lock")
+    """Open a connection that does not wait for ever on a silent server."""
+    terms = _make_terms(where)
+    return Session.connect(
+        terms.address, terms=terms, autocommit=True, application_name="inturn lock"
+    )
 
 
-def _terms(where: str) -> Terms:
+def refuse_malformed_dsn(dsn: str) -> None:
+    """Raise ValueError, without a part of the DSN that may be a password, if it cannot be used."""
+    from inturn import conninfo  # only here, so that importing the locks imports little else
+
+    wrong = conninfo.problem(dsn)
+    if wrong is not None:
+        raise ValueError(f"this {wrong}")
+
+
+def _make_terms(where: str) -> Terms:
     address = with_deadlines(where, TIMEOUT)
     return Terms(address, TIMEOUT / 2, LONGEST_CALL, settle_within=TIMEOUT, settings=SETTINGS)
 
 
 @contextmanager
-def translated(query: Query) -> Iterator[None]:
+def translate_errors(query: Query) -> Iterator[None]:
+    """Raise the lock's errors instead of psycopg's."""
     try:
         yield
     except psycopg.errors.UndefinedTable as error:
-        raise LockBackendError("the table inturn_locks does not exist; create it: inturn.locks.install(dsn)") from error
+        raise LockBackendError(
+            "the table inturn_locks does not exist; create it with inturn.locks.install(dsn)"
+        ) from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        # Classes 55 and 40 are answers of a server that lives: lock not available, deadlock.
+        # Other classes, such as 55 (lock not available) and 40 (deadlock), come from a live server.
         lost = error.sqlstate is None or error.sqlstate.startswith(("57", "08"))
-        raise LockBackendError(f"PostgreSQL: {_first_line(error)}", unclear=lost and query.repeatable) from error
+        raise LockBackendError(
+            f"PostgreSQL: {_first_line(error)}", unclear=lost and query.repeatable
+        ) from error
     except psycopg.Error as error:
         raise LockBackendError(f"PostgreSQL refused: {_first_line(error)}") from error
 

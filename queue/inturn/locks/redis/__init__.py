@@ -1,1 +1,1 @@
-"""Locks in Redis. `smart` is the main one, and `lua/` holds the scripts that decide on the server."""
+"""Locks in Redis. `smart` is the main one. The scripts in `lua/` decide on the server."""

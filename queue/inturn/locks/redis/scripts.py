@@ -1,7 +1,7 @@
-"""The scripts of the locks in Redis, and the names of their keys.
+"""The Lua scripts of the locks in Redis, and the names of their keys.
 
-Every script names all its keys, and all keys of a lock lie in one hash slot: `prefix:{name}…`, so that
-a Cluster runs them too.
+Every script names all its keys. The keys of one lock share a hash slot, as `prefix:{name}…`, so
+that a Redis Cluster runs the scripts too.
 """
 
 import hashlib
@@ -18,6 +18,8 @@ MARK_MS = 30_000  # how long a release can be repeated: longer than any client r
 
 @dataclass(frozen=True, slots=True)
 class Script:
+    """The text of a script and the name under which the server knows it."""
+
     text: str
     sha: bytes = field(init=False)
 
@@ -27,29 +29,42 @@ class Script:
 
 
 class Call(NamedTuple):
+    """A request to run a script."""
+
     script: Script
     keys: Sequence[str | bytes]
     arguments: Sequence[str | int | bytes] = ()
-    is_known: bool = True  # to the server, which then needs only its name
+    is_known: bool = True  # the server has seen the script, and needs only its name
 
     @property
     def words(self) -> tuple[Any, ...]:
-        command, script = ("EVALSHA", self.script.sha) if self.is_known else ("EVAL", self.script.text)
+        command, script = (
+            ("EVALSHA", self.script.sha) if self.is_known else ("EVAL", self.script.text)
+        )
         return (command, script, len(self.keys), *self.keys, *self.arguments)
 
 
 @cache
 def script(name: str, *preludes: str) -> Script:
-    return Script("\n".join((SCRIPTS / f"{part}.lua").read_text(encoding="utf-8") for part in (*preludes, name)))
+    """Return a script of the folder `lua`, behind the preludes that it needs."""
+    parts = (*preludes, name)
+    return Script(
+        "\n".join((SCRIPTS / f"{part}.lua").read_text(encoding="utf-8") for part in parts)
+    )
 
 
 class Keys:
-    """The keys of one lock, whose name its channel has too; as bytes, which clients need not encode anew in each call."""
+    """The keys of one lock. `lock` is also the name of its channel.
+
+    They are bytes, so that clients need not encode them anew in each call.
+    """
 
     def __init__(self, prefix: str, name: str) -> None:
         if not name or name.startswith("}") or len(name) > 1024:
-            raise ValueError(f"name={name[:50]!r}: give 1 to 1,024 characters, the first of them not }}")
-        self.lock = written("name", f"{prefix}:{{{name}}}").encode()
+            raise ValueError(
+                f"name={name[:50]!r}: give 1 to 1,024 characters that do not begin with }}"
+            )
+        self.lock = check_utf8("name", f"{prefix}:{{{name}}}").encode()
         self.fence = self.of("fence")
 
     def of(self, part: str) -> bytes:
@@ -59,7 +74,8 @@ class Keys:
         return self.lock + b":released:" + lock_id.encode()
 
 
-def written(what: str, text: str) -> str:
+def check_utf8(what: str, text: str) -> str:
+    """Return the text, or raise ValueError if it cannot be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -68,7 +84,7 @@ def written(what: str, text: str) -> str:
 
 
 def beside(key: str | bytes, suffix: str) -> bytes:
-    """A key in the slot of another, whatever that is called."""
+    """Return a key in the same slot as another one, whatever that one is called."""
     key = key.encode() if isinstance(key, str) else bytes(key)
     start = key.find(b"{")
     tagged = start >= 0 and key.find(b"}", start + 2) > 0
@@ -76,5 +92,5 @@ def beside(key: str | bytes, suffix: str) -> bytes:
 
 
 def milliseconds(seconds: float) -> int:
-    """Rounded up: a life of 0.4 ms is short, and not none."""
+    """Convert to milliseconds, rounded up: 0.4 ms is a short life, but not none."""
     return ceil(seconds * 1000)

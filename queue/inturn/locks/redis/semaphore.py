@@ -1,8 +1,11 @@
-"""N permits, first come, first served, by the server's clock; one script decides.
+"""N permits, first come, first served, by the server's clock. A single script decides.
 
-Promises (a lease). Never more than `limit` permits that have not ended. Permits that ended are gone before anybody is
-refused. Who waits is served in the order of asking, whatever their clocks say; who has died while waiting is passed
-over after a few seconds. It does not promise that a holder who was stopped knows of its end: see `Lease`.
+**Promises (a lease).** There are never more than `limit` permits that have not ended. Permits that
+have ended go before anybody is refused. Waiters are served in the order in which they asked,
+whatever their own clocks say. A waiter that died is passed over after a few seconds.
+
+**What it does not promise.** A holder that was stopped does not know that its permit has ended: see
+`Lease`.
 """
 
 from collections.abc import Callable
@@ -10,21 +13,24 @@ from contextlib import suppress
 from typing import Any
 
 from inturn.locks.core.base_lock import BaseLock, L
-from inturn.locks.core.engine import Claim, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.contender import Contender, Grant, Holder, Refusal, Renewal
 from inturn.locks.core.lock import Lock
 from inturn.locks.core.lock_async import AsyncLock
 from inturn.locks.core.protocol import Steps
-from inturn.locks.core.settings import OnTimeout, Terms
+from inturn.locks.core.settings import LockSettings, OnTimeout
 from inturn.locks.errors import LockLost, LockNotHeld
 from inturn.locks.redis.ports import AsyncRedisPort, RedisPort
+from inturn.locks.redis.replies import LONGEST_PAUSE
 from inturn.locks.redis.scripts import MARK_MS, Call, Keys, milliseconds, script
-from inturn.locks.redis.smart import TTL
-from inturn.locks.redis.smart_contender import LONGEST_PAUSE
 
-PATIENCE_MS = 4000  # a waiter who has not asked again for so long is dead; it asks at least every LONGEST_PAUSE
+TTL = 30.0
+# A waiter asks at least every LONGEST_PAUSE. If it has not asked for this long, it is dead.
+PATIENCE_MS = 4000
 
 
-class PermitClaim(Claim):
+class PermitContender(Contender):
+    """A contender for one of the permits."""
+
     longest_pause = LONGEST_PAUSE
 
     def __init__(self, lock: "_Semaphore[Any]", lock_id: str | None) -> None:
@@ -48,8 +54,14 @@ class PermitClaim(Claim):
 
     def _request(self, patience: float, seed: str) -> Call:
         parts = ("permits", "queue", "waiters", "tickets", "fence")
-        ttl = self._lock.terms.first_ttl
-        arguments = (self.lock_id, self._lock.limit, milliseconds(ttl), PATIENCE_MS if patience > 0 else 0, seed)
+        ttl = self._lock.settings.first_ttl
+        arguments = (
+            self.lock_id,
+            self._lock.limit,
+            milliseconds(ttl),
+            PATIENCE_MS if patience > 0 else 0,
+            seed,
+        )
         return Call(script("permit_take"), [self.keys.of(part) for part in parts], arguments)
 
     def leave(self) -> Steps[None]:
@@ -58,19 +70,25 @@ class PermitClaim(Claim):
             yield Call(script("permit_leave"), keys, (self.lock_id, self.channel))
 
     def drop(self) -> Steps[bool]:
-        if not self._granted:  # cancelled on the way: it may stand in the queue
+        if not self._granted:  # cancelled, so it may still be in the queue
             self._queued = True
             yield from self.leave()
         keys = (self.keys.of("permits"), self.keys.mark(self.lock_id))
-        return bool((yield Call(script("permit_drop"), keys, (self.lock_id, self.channel, MARK_MS))))
+        return bool(
+            (yield Call(script("permit_drop"), keys, (self.lock_id, self.channel, MARK_MS)))
+        )
 
     def renew(self, ttl: float | None) -> Steps[Renewal]:
         assert ttl is not None
         keys = (self.keys.of("permits"), self.keys.mark(self.lock_id))
-        return Renewal((yield Call(script("permit_renew"), keys, (self.lock_id, milliseconds(ttl)))))
+        return Renewal(
+            (yield Call(script("permit_renew"), keys, (self.lock_id, milliseconds(ttl))))
+        )
 
     def owned(self) -> Steps[bool]:
-        return bool((yield Call(script("permit_owned"), (self.keys.of("permits"),), (self.lock_id,))))
+        return bool(
+            (yield Call(script("permit_owned"), (self.keys.of("permits"),), (self.lock_id,)))
+        )
 
 
 class _Semaphore(BaseLock[L]):
@@ -87,9 +105,9 @@ class _Semaphore(BaseLock[L]):
         renew: bool = True,
         max_hold: float | None = None,
         seed: Callable[[], int] | None = None,
-        **terms: Any,
+        **settings: Any,
     ) -> None:
-        super().__init__(name, Terms(ttl, timeout, on_timeout, renew, max_hold, **terms))
+        super().__init__(name, LockSettings(ttl, timeout, on_timeout, renew, max_hold, **settings))
         if limit < 1:
             raise ValueError(f"limit={limit}: give the number of permits, at least 1")
         self.redis = redis
@@ -97,11 +115,11 @@ class _Semaphore(BaseLock[L]):
         self.limit = self.permits = limit
         self.seed = seed
 
-    def claim(self, lock_id: str | None = None) -> Claim:
-        return PermitClaim(self.settings(), lock_id)
+    def new_contender(self, lock_id: str | None = None) -> Contender:
+        return PermitContender(self.template(), lock_id)
 
     def look(self) -> Steps[Holder | None]:
-        """Somebody, if no permit is left."""
+        """Find out whether all permits are taken."""
         keys = (self.keys.of("permits"), self.keys.of("fence"))
         taken, left, fence = yield Call(script("permit_look"), keys)
         if taken < self.limit:
@@ -116,9 +134,9 @@ class Semaphore(_Semaphore[Any], Lock):
         return RedisPort(self.redis)
 
     def refresh(self) -> bool:
-        """True while it is ours; else False, and what was left of it is gone."""
+        """Extend the permit and return True. If it was lost, clean up and return False."""
         try:
-            lease = self._mine()
+            lease = self._get_own_lease()
         except LockNotHeld:
             return False
         try:
@@ -137,9 +155,9 @@ class AsyncSemaphore(_Semaphore[Any], AsyncLock):
         return AsyncRedisPort(self.redis)
 
     async def refresh(self) -> bool:
-        """True while it is ours; else False, and what was left of it is gone."""
+        """Extend the permit and return True. If it was lost, clean up and return False."""
         try:
-            lease = self._mine()
+            lease = self._get_own_lease()
         except LockNotHeld:
             return False
         try:
