@@ -93,7 +93,7 @@ class BaseTokenLock:
     def check_acquired(self, reply: int) -> bool:
         if reply == -1:
             raise make_error(
-                LockError, "Something else than a lock is stored under this name", self.name
+                LockError, "Something other than a lock is stored under this name", self.name
             )
         return reply == 1
 

@@ -1,4 +1,6 @@
--- Anybody's release. KEYS: lock, also the name of its channel. Replies {1}, {0} free, {-1, what stands there}.
+-- Release a basic lock, whoever holds it.
+-- KEYS: lock, also the name of its channel.
+-- Replies {1} if it was held, {0} if it was free, {-1, what is there} if it is not a lock.
 
 local kind = redis.call('TYPE', KEYS[1]).ok
 if kind == 'none' then

@@ -1,4 +1,6 @@
--- KEYS: lock. ARGV: value, time to live in ms ('': none). Replies {1}, {0, ttl in ms}, {-1, what stands there}.
+-- Take a basic lock if it is free.
+-- KEYS: lock. ARGV: value, time to live in ms ('' for none).
+-- Replies {1} if taken, {0, time to live in ms} if held, {-1, what is there} if it is not a lock.
 
 local kind = redis.call('TYPE', KEYS[1]).ok
 if kind ~= 'none' and kind ~= 'string' then

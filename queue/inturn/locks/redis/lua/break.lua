@@ -1,9 +1,11 @@
--- Free the lock by force. The fence rises, so that the old holder's is refused wherever it is compared with the newest.
--- KEYS: lock, also the name of its channel; fence. Replies {1} broken, {0} free, {-1, what stands there}.
+-- Free the lock by force. Its fence rises, so that whatever compares fences refuses the old holder.
+-- KEYS: lock, also the name of its channel; fence.
+-- Replies {1} if it was held, {0} if it was free, {-1, what is there} if it is not a lock.
 
 local value, problem = held(KEYS[1])
 if value then
-  if redis.call('EXISTS', KEYS[2]) == 1 then -- an unknown one stays unknown, and whoever takes the lock asks for its seed
+  -- An unknown fence stays unknown, so that the next contender asks for its seed.
+  if redis.call('EXISTS', KEYS[2]) == 1 then
     redis.call('INCR', KEYS[2])
   end
   redis.call('DEL', KEYS[1])

@@ -1,5 +1,5 @@
--- The rest of drop_ours.lua: the lock must stay for a while, or does not begin as we wrote it.
--- KEYS, ARGV and replies as there.
+-- The second half of drop_ours.lua, for the rare cases: the lock must stay taken for a while, or
+-- its value does not begin as we wrote it. KEYS, ARGV and replies are the same.
 
 local value = held(KEYS[1])
 if not value or value.lock_id ~= ARGV[1] or value.released then
@@ -8,7 +8,8 @@ end
 if not ARGV[2] then
   return free()
 end
--- Nobody steals what only waits for its end, and a second release finds that it does not begin as we wrote it.
+-- A released lock that waits for its end is not stolen. A second release sees that its value does
+-- not begin as we wrote it.
 local members = string.match(redis.call('GET', KEYS[1]), '^%s*{(.*)$')
 redis.call('SET', KEYS[1], '{"released":true,' .. members, 'PX', ARGV[2])
 redis.call('SET', KEYS[2], '1', 'PX', MARK_MS)

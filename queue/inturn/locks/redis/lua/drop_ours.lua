@@ -1,7 +1,9 @@
--- Give the lock back if it is ours. Done twice it answers the same: the second time the mark of the first is found.
--- Here is the nearly always true: the value begins with our lock_id (32 digits), as we wrote it. drop.lua goes on from here.
--- KEYS: lock, also the name of its channel; mark of this release. ARGV: 1 lock_id, 2 ms that it must stay taken, if so.
--- Replies 1 if ours, else 0.
+-- Give the lock back if it is ours. A repeated request gets the same reply, because it finds the
+-- mark that the first one left.
+-- This half handles the usual case: the value begins with our lock_id (32 digits), as we wrote it.
+-- drop.lua continues from here.
+-- KEYS: lock, also the name of its channel; mark of this release.
+-- ARGV: 1 lock_id, 2 ms for which it must stay taken, if any. Replies 1 if it was ours, or else 0.
 
 local MARK_MS = '30000' -- how long a release can be repeated: longer than any client retries
 

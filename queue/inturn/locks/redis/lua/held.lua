@@ -1,7 +1,8 @@
--- Before every script of the smart lock: reads the value at its key.
--- Returns the decoded value, or nil and why there is none: 'none', or what stands there instead of a lock.
+-- Read the value at a key. Every script of the smart lock begins with this one.
+-- `held` returns the decoded value, or nil and a reason: 'none', or what is there instead.
 
-local LONGEST = 65536 -- bytes; nothing of ours is as long, and decoding half a gigabyte would stop the server
+-- Bytes. No value of ours is as long, and decoding half a gigabyte would stop the server.
+local LONGEST = 65536
 
 local function printable(text)
   return (string.gsub(string.sub(tostring(text), 1, 200), '[^\32-\126]', function(c)
@@ -14,12 +15,13 @@ local function now()
 end
 
 local function is_lock(value)
-  return type(value) == 'table' and type(value.hostname) == 'string' and type(value.lock_id) == 'string'
+  return type(value) == 'table'
+    and type(value.hostname) == 'string' and type(value.lock_id) == 'string'
     and type(value.acquired_at) == 'number' and value.acquired_at == math.floor(value.acquired_at)
 end
 
 local function held(key)
-  local raw = redis.pcall('GETRANGE', key, 0, LONGEST) -- an error, if it is of another type
+  local raw = redis.pcall('GETRANGE', key, 0, LONGEST) -- an error if it has another type
   if raw == '' and redis.call('EXISTS', key) == 0 then
     return nil, 'none'
   end
@@ -36,7 +38,7 @@ local function held(key)
   return nil, 'the value ' .. printable(raw)
 end
 
--- What clients show of a value; only ASCII, because some clients decode every reply.
+-- The facts that clients show. Only ASCII, because some clients decode every reply.
 local function facts(key, value)
   return {printable(value.owner or value.hostname), printable(value.lock_id), value.acquired_at,
     now() - value.acquired_at, redis.call('PTTL', key), tonumber(value.fence) or -1}

@@ -1,4 +1,5 @@
--- KEYS: lock. Replies {0} free, {1, facts…}, {-1, what stands there}.
+-- Look at a smart lock. KEYS: lock.
+-- Replies {0} if it is free, {1, facts…}, {-1, what is there} if it is not a lock.
 
 local value, problem = held(KEYS[1])
 if value then

@@ -1,4 +1,6 @@
--- KEYS: permits, mark of this release. ARGV: lock_id, channel, ms that the mark is kept. Replies 1 if ours, else 0.
+-- Give a permit back.
+-- KEYS: permits, mark of this release. ARGV: lock_id, channel, ms for which the mark is kept.
+-- Replies 1 if it was ours, or else 0.
 
 local time = redis.call('TIME')
 local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)

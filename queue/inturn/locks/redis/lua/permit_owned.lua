@@ -1,4 +1,4 @@
--- KEYS: permits. ARGV: lock_id. Replies 1 if it has a permit that has not ended.
+-- Check a permit. KEYS: permits. ARGV: lock_id. Replies 1 if it has one that has not ended.
 
 local time = redis.call('TIME')
 local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)

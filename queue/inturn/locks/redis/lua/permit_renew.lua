@@ -1,5 +1,6 @@
--- KEYS: permits, mark of its release. ARGV: lock_id, ttl in ms. Replies 1 renewed, 2 released elsewhere, 0 not ours.
--- What has ended is removed, and not brought back to life.
+-- Renew a permit. One that has ended is removed, and not brought back to life.
+-- KEYS: permits, mark of its release. ARGV: lock_id, ttl in ms.
+-- Replies 1 if renewed, 2 if it was released elsewhere, 0 if it is not ours.
 
 local time = redis.call('TIME')
 local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)

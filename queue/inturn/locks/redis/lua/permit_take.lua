@@ -1,7 +1,9 @@
 -- Take one of N permits, in the order of asking. All times are the server's.
--- KEYS: permits (zset: end in ms), queue (zset: ticket), waiters (zset: end of patience in ms), tickets, fence.
--- ARGV: 1 lock_id, 2 limit, 3 ttl in ms, 4 patience in ms (0: does not queue), 5 seed ('': ask if unknown).
--- Replies {1, fence, acquired_at}, {0, ms until a permit ends}, {2} the seed is wanted.
+-- KEYS: permits (zset: end in ms), queue (zset: ticket), waiters (zset: end of patience in ms),
+--       tickets, fence.
+-- ARGV: 1 lock_id, 2 limit, 3 ttl in ms, 4 patience in ms (0: do not queue),
+--       5 seed ('': ask for it if the fence is unknown).
+-- Replies {1, fence, acquired_at}, {0, ms until a permit ends}, {2} if the seed is wanted.
 
 local time = redis.call('TIME')
 local seconds = tonumber(time[1])
@@ -9,7 +11,8 @@ local ms = seconds * 1000 + math.floor(tonumber(time[2]) / 1000)
 
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ms)
 for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', ms)) do
-  redis.call('ZREM', KEYS[2], gone) -- whoever stopped asking has died or given up: nobody waits behind it
+  -- It stopped asking, so it died or gave up. Nobody waits behind it.
+  redis.call('ZREM', KEYS[2], gone)
   redis.call('ZREM', KEYS[3], gone)
 end
 

@@ -1,5 +1,5 @@
--- KEYS: lock, mark of its release. ARGV: lock_id, new time to live in ms.
--- Replies 1 renewed, 2 released by its owner elsewhere, 0 not ours.
+-- Renew a smart lock. KEYS: lock, mark of its release. ARGV: lock_id, new time to live in ms.
+-- Replies 1 if renewed, 2 if its owner released it elsewhere, 0 if it is not ours.
 
 local value = held(KEYS[1])
 if redis.call('EXISTS', KEYS[2]) == 1 then

@@ -1,25 +1,31 @@
--- The rest of take_free.lua: the lock is taken, or its fence is unknown.
--- KEYS and replies as there. ARGV: 3 when it may be stolen: grace in ms for our host's old lock (-1: never steal), age in s from which another
---       host's lock is stale (-1: never), grace in ms for a stale one, a guard whose process is proven dead;
---       and the fence's seed ('': ask for it if the fence is unknown).
+-- The second half of take_free.lua, for when the lock is taken or its fence is unknown.
+-- KEYS and replies are the same. ARGV[3] is a line of five words:
+--   grace in ms for an old lock of our host (-1: never steal it),
+--   age in s from which a lock of another host is stale (-1: never),
+--   grace in ms for a stale lock,
+--   a guard whose process is proven dead,
+--   the fence's seed ('': ask for it if the fence is unknown).
 
-local same_host, stale_after, stale, dead, seed = string.match(ARGV[3], '^(%S+) (%S+) (%S+) (%S+) (%d*)$')
+local same_host, stale_after, stale, dead, seed =
+  string.match(ARGV[3], '^(%S+) (%S+) (%S+) (%S+) (%d*)$')
 same_host, stale_after, stale = tonumber(same_host), tonumber(stale_after), tonumber(stale)
 
 local function our_host_may_have_left(value, ours)
-  return same_host >= 0 and value.hostname == ours.hostname and not value.portable and not value.released
+  return same_host >= 0 and value.hostname == ours.hostname
+    and not value.portable and not value.released
 end
 
--- Our host's lock is dead if its process is, or is from before the boot. Without a guard (another program's value) the
--- name of the host has to do.
+-- A lock of our host is dead if its process is dead, or if it is from before the boot. A value of
+-- another program has no guard. There, the name of the host must do.
 local function our_host_left(value, ours)
   return our_host_may_have_left(value, ours)
-    and (value.guard == nil or value.guard == dead or (value.boot and ours.boot and value.boot ~= ours.boot))
+    and (value.guard == nil or value.guard == dead
+      or (value.boot and ours.boot and value.boot ~= ours.boot))
 end
 
 local function an_earlier_attempt_left(value, ours)
-  return ours.attempt and value.on_behalf_of == ours.on_behalf_of and type(value.attempt) == 'number'
-    and value.attempt < ours.attempt and not value.released
+  return ours.attempt and value.on_behalf_of == ours.on_behalf_of
+    and type(value.attempt) == 'number' and value.attempt < ours.attempt and not value.released
 end
 
 local function stealable_after(value, ours)
@@ -39,7 +45,8 @@ local value, problem = held(KEYS[1])
 if value then
   local ours = cjson.decode(ARGV[1] .. '}')
   if value.lock_id == ours.lock_id then
-    return granted(string.format('%.0f', tonumber(value.fence) or -1), string.format('%.0f', value.acquired_at))
+    local fence = string.format('%.0f', tonumber(value.fence) or -1)
+    return granted(fence, string.format('%.0f', value.acquired_at))
   end
   local grace = stealable_after(value, ours)
   if grace > 0 then

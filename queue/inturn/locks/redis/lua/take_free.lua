@@ -1,10 +1,13 @@
--- Take the lock if it is free, ours already (a repeated request), or may be stolen. Here is the nearly always true:
--- it is free and its fence is known; what is made for the rest only, is made in take.lua, which goes on from here.
+-- Take the lock if it is free, if it is ours already (a repeated request), or if it may be stolen.
+-- This half handles the usual case: the lock is free and its fence is known. take.lua continues
+-- from here, and makes what only the other cases need.
 -- KEYS: lock, fence.
--- ARGV: 1 the value as JSON without fence, acquired_at and its closing brace, 2 ttl in ms, 3 what only take.lua reads.
--- Few arguments, the value ready made, a reply of one line: each costs a client more than the server's work on it.
--- Replies: 'fence acquired_at', {0, facts…, guard whose death would change that}, {2} the seed is wanted,
--- {-1, what stands there}.
+-- ARGV: 1 the value as JSON without fence, acquired_at and its closing brace, 2 ttl in ms,
+--       3 what only take.lua reads.
+-- Few arguments, a ready-made value and a reply of one line: each of them would cost a client more
+-- than the server's work on it.
+-- Replies 'fence acquired_at', {0, facts…, a guard whose death would let us steal it},
+-- {2} if the seed is wanted, {-1, what is there} if it is not a lock.
 
 local function granted(fence_text, seconds)
   return redis.status_reply(fence_text .. ' ' .. seconds)
@@ -18,11 +21,12 @@ local function take(fence)
   return granted(fence_text, seconds)
 end
 
--- Who is refused writes nothing, not even what is taken back: memory may be full, and standbys would hear of each try.
+-- A refused contender writes nothing, not even something that it takes back. The memory may be
+-- full, and replicas would hear of every try.
 if redis.call('EXISTS', KEYS[1]) == 0 then
   local fence = redis.call('INCR', KEYS[2])
   if fence > 1 then
     return take(fence)
   end
-  redis.call('DEL', KEYS[2]) -- it was unknown
+  redis.call('DEL', KEYS[2]) -- the fence was unknown
 end

@@ -1,4 +1,6 @@
--- KEYS: lock. ARGV: token, ms, '0' to add them to what is left or '1' to replace it. Replies 1 if ours, else 0.
+-- Extend a token lock. KEYS: lock.
+-- ARGV: token, ms, '0' to add them to what is left or '1' to replace it.
+-- Replies 1 if it is ours, or else 0.
 
 if redis.call('TYPE', KEYS[1]).ok ~= 'string' or redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0

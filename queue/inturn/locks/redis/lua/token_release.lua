@@ -1,4 +1,5 @@
--- KEYS: lock[, mark of this release]. ARGV: token[, ms that the mark is kept]. Replies 1 if ours, else 0.
+-- Release a token lock. KEYS: lock[, mark of this release].
+-- ARGV: token[, ms for which the mark is kept]. Replies 1 if it was ours, or else 0.
 
 if redis.call('TYPE', KEYS[1]).ok == 'string' and redis.call('GET', KEYS[1]) == ARGV[1] then
   redis.call('DEL', KEYS[1])

@@ -1,4 +1,5 @@
--- Give a lock that has no expiry one; never touch another. KEYS: lock. ARGV: time to live in ms.
+-- Give a lock without an expiry one, and leave any other lock alone.
+-- KEYS: lock. ARGV: time to live in ms.
 
 if redis.call('PTTL', KEYS[1]) == -1 then
   return redis.call('PEXPIRE', KEYS[1], ARGV[1])

@@ -1,5 +1,7 @@
--- KEYS: lock. ARGV: token, time to live in ms ('': none), '1' if nobody else can have this token.
--- Replies 1 taken, 0 held. A request that is repeated because its reply was lost finds its own token.
+-- Take a token lock.
+-- KEYS: lock. ARGV: token, time to live in ms ('' for none), '1' if the token is unique.
+-- Replies 1 if taken, 0 if held, -1 if it is not a lock.
+-- A request that is repeated because its reply was lost finds its own token.
 
 local kind = redis.call('TYPE', KEYS[1]).ok
 if kind == 'none' then

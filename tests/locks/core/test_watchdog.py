@@ -1,4 +1,4 @@
-"""The threads and dates behind the leases. That they are renewed, and when they are lost, stands in test_contract.py."""
+"""The watchdog's threads and dates. `test_contract.py` tests when leases are renewed and lost."""
 
 import asyncio
 import heapq
@@ -21,10 +21,14 @@ from inturn.locks.sigterm import expire_soon
 
 def test_one_watchdog_serves_many_leases(client: "redis.Redis") -> None:
     def ours() -> set[str]:
-        return {thread.name for thread in threading.enumerate() if thread.name.startswith("inturn-locks")}
+        return {
+            thread.name
+            for thread in threading.enumerate()
+            if thread.name.startswith("inturn-locks")
+        }
 
     leases = [SmartLock(client, f"it{n}", ttl=0.4).acquire() for n in range(30)]
-    time.sleep(0.9)  # two lives
+    time.sleep(0.9)  # two times to live
     for lease in leases:
         assert lease is not None
         lease.ensure()
@@ -34,10 +38,12 @@ def test_one_watchdog_serves_many_leases(client: "redis.Redis") -> None:
         lease.release()
 
 
-def test_a_signals_handler_may_take_a_lock_while_the_watchdog_is_told_of_another(monkeypatch: Any) -> None:
+def test_a_signals_handler_may_take_a_lock_while_the_watchdog_is_told_of_another(
+    monkeypatch: Any,
+) -> None:
     clock, told, heappush = TimerThread(), threading.Event(), heapq.heappush
 
-    def interrupted(*arguments: Any) -> None:  # in the middle of it, where a handler might run
+    def interrupted(*arguments: Any) -> None:  # in the middle of it, where a signal handler may run
         monkeypatch.setattr(heapq, "heappush", heappush)
         clock.after(0.0, told.set)
         heappush(*arguments)
@@ -51,11 +57,13 @@ def test_a_signals_handler_may_take_a_lock_while_the_watchdog_is_told_of_another
 
 
 class Looks(watchdog.FirstLooks):
-    """Whose dates come when a test says so."""
+    """First looks that happen when a test says so."""
 
     def __init__(self) -> None:
         self.dates: list[tuple[float, Callable[[], None]]] = []
-        super().__init__(lambda seconds, action: self.dates.append((seconds, action)), watchdog.ThreadWatch)
+        super().__init__(
+            lambda seconds, action: self.dates.append((seconds, action)), watchdog.ThreadWatch
+        )
 
     def come(self) -> None:
         self.dates.pop(0)[1]()
@@ -78,8 +86,10 @@ def held(lock: SmartLock) -> Any:
     return lease
 
 
-def test_locks_that_are_held_for_a_moment_leave_the_watchdog_asleep(client: "redis.Redis", looks: Looks) -> None:
-    """One date for all of them, and nothing that piles up."""
+def test_locks_that_are_held_for_a_moment_leave_the_watchdog_asleep(
+    client: "redis.Redis", looks: Looks
+) -> None:
+    """There is one date for all of them, and nothing piles up."""
     for n in range(50):
         with SmartLock(client, f"it{n}", ttl=30.0):
             pass
@@ -116,7 +126,9 @@ def test_a_lock_that_comes_during_the_first_look_at_others_is_not_overlooked(
 
 def test_a_look_at_one_is_none_at_those_who_have_time(client: "redis.Redis", looks: Looks) -> None:
     now = [0.0]
-    short, long = (held(SmartLock(client, f"it{ttl}", ttl=ttl, clock=lambda: now[0])) for ttl in (3.0, 3600.0))
+    short, long = (
+        held(SmartLock(client, f"it{ttl}", ttl=ttl, clock=lambda: now[0])) for ttl in (3.0, 3600.0)
+    )
     assert looks.waits == [1.0]
     now[0] += 1.0
     looks.come()
@@ -137,7 +149,9 @@ def test_a_date_that_was_interrupted_before_it_was_made_is_made_by_the_next(
         if len(made) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(watchdog.watchdog, "of_threads", watchdog.FirstLooks(after, watchdog.ThreadWatch))
+    monkeypatch.setattr(
+        watchdog.watchdog, "of_threads", watchdog.FirstLooks(after, watchdog.ThreadWatch)
+    )
     with pytest.raises(KeyboardInterrupt):
         SmartLock(client, "it", ttl=0.3).acquire()
     time.sleep(0.15)
@@ -145,7 +159,9 @@ def test_a_date_that_was_interrupted_before_it_was_made_is_made_by_the_next(
         assert len(made) == 2
 
 
-def test_extending_again_and_again_leaves_one_date(client: "redis.Redis", looks: Looks, monkeypatch: Any) -> None:
+def test_extending_again_and_again_leaves_one_date(
+    client: "redis.Redis", looks: Looks, monkeypatch: Any
+) -> None:
     now = [0.0]
     lease = held(SmartLock(client, "it", clock=lambda: now[0]))
     now[0] += 10.0
@@ -161,7 +177,7 @@ def test_extending_again_and_again_leaves_one_date(client: "redis.Redis", looks:
 
 
 class Silent:
-    """A port behind which the replies are lost, though all is done."""
+    """A port that carries out every request and loses its reply."""
 
     def __init__(self, port: Any) -> None:
         self._port = port
@@ -174,7 +190,9 @@ class Silent:
         return getattr(self._port, name)
 
 
-def test_an_extension_to_an_earlier_end_counts_though_its_reply_was_lost(client: "redis.Redis") -> None:
+def test_an_extension_to_an_earlier_end_counts_though_its_reply_was_lost(
+    client: "redis.Redis",
+) -> None:
     lease = held(SmartLock(client, "it"))
     port, lease.port = lease.port, Silent(lease.port)
     with pytest.raises(LockBackendError, match="gone"):
@@ -197,7 +215,7 @@ def test_a_longer_life_that_was_not_granted_is_not_waited_for(client: "redis.Red
 
 
 def test_an_extension_waits_for_the_renewal_that_is_under_way(client: "redis.Redis") -> None:
-    """Or the older request could be the last that the store hears, and the newer one the last that we do."""
+    """Otherwise the store could hear the older request last, and we the newer reply last."""
     lease = held(SmartLock(client, "it", ttl=30))
     begun, go_on, asked = threading.Event(), threading.Event(), []
 
@@ -210,7 +228,10 @@ def test_an_extension_waits_for_the_renewal_that_is_under_way(client: "redis.Red
             return self._port.do(request)
 
     port, lease.port = lease.port, Slow(lease.port)
-    renewing, extending = threading.Thread(target=lease.renew), threading.Thread(target=lease.extend, args=(600,))
+    renewing, extending = (
+        threading.Thread(target=lease.renew),
+        threading.Thread(target=lease.extend, args=(600,)),
+    )
     renewing.start()
     assert begun.wait(20)
     extending.start()
@@ -284,13 +305,13 @@ def test_two_leases_of_one_lock_id_are_both_renewed(socket: str) -> None:
 
 
 def test_all_that_live_are_found_while_another_thread_acquires(client: "redis.Redis") -> None:
-    """SIGTERM shortens them all, and must not be stopped by that."""
+    """SIGTERM shortens them all, and another thread must not keep it from that."""
     first = SmartLock(client, "it").acquire()
     assert first is not None
     others: list[Any] = []
 
     class Interrupted(KeyedRef[int, Any]):
-        def __call__(self) -> Any:  # in the middle of it, where threads may switch
+        def __call__(self) -> Any:  # in the middle of it, where threads can switch
             others.append(SmartLock(client, f"it{len(others)}").acquire())
             return super().__call__()
 

@@ -1,4 +1,4 @@
-"""Statement S8 in detail: what proves that a process of this host is dead, and what does not."""
+"""What proves that a process of this host is dead, and what does not (statement S8)."""
 
 import fcntl
 import json
@@ -33,7 +33,7 @@ sys.stdin.readline()
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: Any) -> Path:
-    """Where guards are made meanwhile, as in a process that has made none yet."""
+    """Return the folder of the guards, as in a process that has made none yet."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(guard.guards, "made", [])
     folder = tmp_path / f"inturn-locks-{os.geteuid()}"
@@ -57,13 +57,17 @@ def name_of(path: Path) -> str:
     return f"{path.name}-{path.stat().st_ino}"
 
 
-def test_S8_a_process_has_one_guard_for_all_its_locks(conn: "redis.Redis", folder: Path) -> None:
+@pytest.mark.statement("S8")
+def test_a_process_has_one_guard_for_all_its_locks(conn: "redis.Redis", folder: Path) -> None:
     with SmartLock(conn, "it"), SmartLock(conn, "other"):
         assert names(folder) == {named_in(conn)}
 
 
-def test_S8_two_threads_that_take_their_first_lock_at_once_make_one_guard(folder: Path, monkeypatch: Any) -> None:
-    """The first stops while it makes it, until the second has come to where it must wait, or is done."""
+@pytest.mark.statement("S8")
+def test_two_threads_that_take_their_first_lock_at_once_make_one_guard(
+    folder: Path, monkeypatch: Any
+) -> None:
+    """The first one stops while it makes the guard, until the second one waits or is done."""
     first_is_in, go_on = threading.Event(), threading.Event()
 
     def stopping(_: Path) -> None:
@@ -72,7 +76,9 @@ def test_S8_two_threads_that_take_their_first_lock_at_once_make_one_guard(folder
 
     monkeypatch.setattr(guard, "_sweep", stopping)
     made: list[str] = []
-    first, second = (threading.Thread(target=lambda n=n: made.append(guard.guard_lock(n))) for n in "12")
+    first, second = (
+        threading.Thread(target=lambda n=n: made.append(guard.guard_lock(n))) for n in "12"
+    )
     first.start()
     assert first_is_in.wait(20)
     second.start()
@@ -85,18 +91,28 @@ def test_S8_two_threads_that_take_their_first_lock_at_once_make_one_guard(folder
     assert len(names(folder)) == 1
 
 
-def test_S8_a_guard_elsewhere_proves_nothing(conn: "redis.Redis", socket: str, spawn: Spawn, tmp_path: Path) -> None:
+@pytest.mark.statement("S8")
+def test_a_guard_elsewhere_proves_nothing(
+    conn: "redis.Redis", socket: str, spawn: Spawn, tmp_path: Path
+) -> None:
     holder = spawn(HOLD, socket, env={**os.environ, "TMPDIR": str(tmp_path)})
     assert holder.line() == "True"
     holder.kill()
     assert SmartLock(conn, "it", host="web-1").acquire(timeout=0) is None
 
 
-def test_S8_a_guard_that_was_tidied_away_is_made_anew(conn: "redis.Redis", monkeypatch: Any, folder: Path) -> None:
+@pytest.mark.statement("S8")
+def test_a_guard_that_was_tidied_away_is_made_anew(
+    conn: "redis.Redis", monkeypatch: Any, folder: Path
+) -> None:
     monkeypatch.setattr(guard, "LOOK_INTERVAL", 0)
     lock = SmartLock(conn, "it", host="web-1")
     seen = set()
-    tidies: list[Callable[[Path], object]] = [Path.unlink, lambda path: shutil.rmtree(path.parent), Path.exists]
+    tidies: list[Callable[[Path], object]] = [
+        Path.unlink,
+        lambda path: shutil.rmtree(path.parent),
+        Path.exists,
+    ]
     for tidy in tidies:
         with lock:
             seen.add(named_in(conn))
@@ -106,8 +122,11 @@ def test_S8_a_guard_that_was_tidied_away_is_made_anew(conn: "redis.Redis", monke
     assert len(seen) == 3
 
 
-def test_S8_a_look_that_missed_it_is_not_forgotten(conn: "redis.Redis", monkeypatch: Any, folder: Path) -> None:
-    """A renewal may look first, and is no reason to make another; who acquires next is."""
+@pytest.mark.statement("S8")
+def test_a_look_that_missed_it_is_not_forgotten(
+    conn: "redis.Redis", monkeypatch: Any, folder: Path
+) -> None:
+    """A renewal may notice first, but only the next acquisition makes a new guard."""
     with SmartLock(conn, "it", ttl=30) as lease:
         assert lease is not None
         [path] = files(folder)
@@ -120,7 +139,10 @@ def test_S8_a_look_that_missed_it_is_not_forgotten(conn: "redis.Redis", monkeypa
 
 
 @pytest.mark.parametrize("use", ["acquires", "renews"])
-def test_S8_a_guard_in_use_stays_young(conn: "redis.Redis", monkeypatch: Any, folder: Path, use: str) -> None:
+@pytest.mark.statement("S8")
+def test_a_guard_in_use_stays_young(
+    conn: "redis.Redis", monkeypatch: Any, folder: Path, use: str
+) -> None:
     monkeypatch.setattr(guard, "LOOK_INTERVAL", 0)
     with SmartLock(conn, "it", ttl=0.6):
         [path] = files(folder)
@@ -131,7 +153,8 @@ def test_S8_a_guard_in_use_stays_young(conn: "redis.Redis", monkeypatch: Any, fo
         assert files(folder) == [path]
 
 
-def test_S8_a_former_guard_that_reappears_is_no_proof_while_its_process_lives(
+@pytest.mark.statement("S8")
+def test_a_former_guard_that_reappears_is_no_proof_while_its_process_lives(
     conn: "redis.Redis", monkeypatch: Any, folder: Path
 ) -> None:
     monkeypatch.setattr(guard, "LOOK_INTERVAL", 0)
@@ -144,7 +167,8 @@ def test_S8_a_former_guard_that_reappears_is_no_proof_while_its_process_lives(
             assert SmartLock(conn, "it", host="web-1").acquire(timeout=0) is None
 
 
-def test_S8_a_copy_of_a_guard_proves_nothing(conn: "redis.Redis", folder: Path) -> None:
+@pytest.mark.statement("S8")
+def test_a_copy_of_a_guard_proves_nothing(conn: "redis.Redis", folder: Path) -> None:
     with SmartLock(conn, "it", host="web-1"):
         [path] = files(folder)
         shutil.copy(path, folder / "copy")
@@ -152,8 +176,11 @@ def test_S8_a_copy_of_a_guard_proves_nothing(conn: "redis.Redis", folder: Path) 
         assert SmartLock(conn, "it", host="web-1").acquire(timeout=0) is None
 
 
-def test_S8_a_guard_that_was_closed_behind_our_back_is_made_anew(conn: "redis.Redis", folder: Path) -> None:
-    """As a daemon does that closes whatever is open; the number may be another file's by then, which we leave alone."""
+@pytest.mark.statement("S8")
+def test_a_guard_that_was_closed_behind_our_back_is_made_anew(
+    conn: "redis.Redis", folder: Path
+) -> None:
+    """Some daemons close every open file. Its number may belong to another file by then."""
     with SmartLock(conn, "other"):
         fd = guard.guards.made[-1]._file.fd
         with (folder / "elsewhere").open("w") as other:
@@ -164,7 +191,10 @@ def test_S8_a_guard_that_was_closed_behind_our_back_is_made_anew(conn: "redis.Re
     os.close(fd)
 
 
-def test_S8_what_holds_a_lock_beyond_its_end_leaves_the_proof(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
+@pytest.mark.statement("S8")
+def test_what_holds_a_lock_beyond_its_end_leaves_the_proof(
+    conn: "redis.Redis", socket: str, spawn: Spawn
+) -> None:
     holder = spawn(HOLD, socket)
     assert holder.line() == "True"
     holder.say("end")
@@ -175,10 +205,13 @@ def test_S8_what_holds_a_lock_beyond_its_end_leaves_the_proof(conn: "redis.Redis
     assert lease.fence == 2
 
 
-def test_S8_nor_is_the_proof_taken_away_when_nobody_refers_to_the_lease(
+@pytest.mark.statement("S8")
+def test_nor_is_the_proof_taken_away_when_nobody_refers_to_the_lease(
     conn: "redis.Redis", socket: str, spawn: Spawn
 ) -> None:
-    holder = spawn(HOLD.replace("print(", "held = lease; lease = None; del held; print(lease is "), socket)
+    holder = spawn(
+        HOLD.replace("print(", "held = lease; lease = None; del held; print(lease is "), socket
+    )
     holder.line()
     holder.say("end")
     assert holder.process.wait(20) == 0
@@ -187,7 +220,8 @@ def test_S8_nor_is_the_proof_taken_away_when_nobody_refers_to_the_lease(
 
 
 @pytest.mark.parametrize("held", ["lease.release()", "lock.acquire(timeout=0)"])
-def test_S8_who_holds_nothing_at_its_end_leaves_nothing(
+@pytest.mark.statement("S8")
+def test_who_holds_nothing_at_its_end_leaves_nothing(
     conn: "redis.Redis", socket: str, spawn: Spawn, tmp_path: Path, held: str
 ) -> None:
     code = HOLD.replace("sys.stdin", f"{held}; sys.stdin")
@@ -203,18 +237,23 @@ def test_S8_who_holds_nothing_at_its_end_leaves_nothing(
     assert files(folder) == []
 
 
-def test_S8_a_forked_child_has_a_guard_of_its_own(conn: "redis.Redis", folder: Path) -> None:
+@pytest.mark.statement("S8")
+def test_a_forked_child_has_a_guard_of_its_own(conn: "redis.Redis", folder: Path) -> None:
     with SmartLock(conn, "other", host="web-1"):
         before = names(folder)
 
         def child(socket: str, answers: Any) -> None:
-            lease = SmartLock(redis.Redis(unix_socket_path=socket), "it", host="web-1").acquire(timeout=0)
+            lease = SmartLock(redis.Redis(unix_socket_path=socket), "it", host="web-1").acquire(
+                timeout=0
+            )
             answers.put(lease is not None)
             time.sleep(60)
 
         context = multiprocessing.get_context("fork")
         answers = context.Queue()
-        process = context.Process(target=child, args=(conn.connection_pool.connection_kwargs["path"], answers))
+        process = context.Process(
+            target=child, args=(conn.connection_pool.connection_kwargs["path"], answers)
+        )
         process.start()
         assert answers.get(timeout=20)
         assert names(folder) == {*before, named_in(conn)}
@@ -224,27 +263,38 @@ def test_S8_a_forked_child_has_a_guard_of_its_own(conn: "redis.Redis", folder: P
         process.kill()
         process.join()
         assert SmartLock(conn, "it", host="web-1").acquire(timeout=0)
-        assert not any(guard.is_dead(name) for name in before)  # and ours is not unlocked by its end
+        # The end of the child did not unlock ours.
+        assert not any(guard.is_dead(name) for name in before)
 
 
 @pytest.mark.parametrize("name", ["", "-", "../secret", "ABCDEF00" * 4, "0" * 31, "0" * 32])
-def test_S8_only_a_file_that_was_made_as_a_guard_proves_anything(folder: Path, name: str) -> None:
+@pytest.mark.statement("S8")
+def test_only_a_file_that_was_made_as_a_guard_proves_anything(folder: Path, name: str) -> None:
     for path in (folder.parent / "secret", folder / ("ABCDEF00" * 4)):
         path.touch()
         assert not guard.is_dead(name)
         assert not guard.is_dead(f"{name}-{path.stat().st_ino}")
 
 
-def test_S8_where_there_is_no_folder_nothing_is_proven(conn: "redis.Redis", folder: Path, monkeypatch: Any) -> None:
+@pytest.mark.statement("S8")
+def test_where_there_is_no_folder_nothing_is_proven(
+    conn: "redis.Redis", folder: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "none"))
-    conn.set(KEY, json.dumps({"hostname": "web-1", "acquired_at": 1, "lock_id": "theirs", "guard": "0" * 32 + "-7"}))
+    conn.set(
+        KEY,
+        json.dumps(
+            {"hostname": "web-1", "acquired_at": 1, "lock_id": "theirs", "guard": "0" * 32 + "-7"}
+        ),
+    )
     assert SmartLock(conn, "it", host="web-1", portable=True).acquire(timeout=0) is None
     with pytest.raises(LockBackendError, match="set TMPDIR"):
         SmartLock(conn, "other").acquire()
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
-def test_S8_a_folder_that_others_may_write_to_is_refused_and_proves_nothing(
+@pytest.mark.statement("S8")
+def test_a_folder_that_others_may_write_to_is_refused_and_proves_nothing(
     conn: "redis.Redis", socket: str, spawn: Spawn, tmp_path: Path, monkeypatch: Any, mode: int
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -262,7 +312,8 @@ def test_S8_a_folder_that_others_may_write_to_is_refused_and_proves_nothing(
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [("a boot", None), (None, "a boot"), (None, None)])
-def test_S8_a_boot_that_is_hidden_proves_nothing(
+@pytest.mark.statement("S8")
+def test_a_boot_that_is_hidden_proves_nothing(
     conn: "redis.Redis", monkeypatch: Any, theirs: str | None, ours: str | None
 ) -> None:
     monkeypatch.setattr(smart, "boot_id", lambda: theirs)
@@ -271,7 +322,8 @@ def test_S8_a_boot_that_is_hidden_proves_nothing(
         assert SmartLock(conn, "it", host="web-1").acquire(timeout=0) is None
 
 
-def test_S8_two_who_look_at_a_dead_guard_do_not_hinder_each_other(folder: Path) -> None:
+@pytest.mark.statement("S8")
+def test_two_who_look_at_a_dead_guard_do_not_hinder_each_other(folder: Path) -> None:
     path = folder / ("0" * 32)
     path.touch()
     with path.open() as file:
@@ -279,7 +331,10 @@ def test_S8_two_who_look_at_a_dead_guard_do_not_hinder_each_other(folder: Path) 
         assert guard.is_dead(name_of(path))
 
 
-def test_S8_old_guards_of_the_dead_are_swept_those_of_the_living_stay(conn: "redis.Redis", folder: Path) -> None:
+@pytest.mark.statement("S8")
+def test_old_guards_of_the_dead_are_swept_those_of_the_living_stay(
+    conn: "redis.Redis", folder: Path
+) -> None:
     living = guard.Guard(folder)
     [its] = files(folder)
     old, young = folder / ("0" * 32), folder / ("1" * 32)
@@ -291,7 +346,8 @@ def test_S8_old_guards_of_the_dead_are_swept_those_of_the_living_stay(conn: "red
         assert names(folder) == {name_of(young), living.name, named_in(conn)}
 
 
-def test_S8_they_are_swept_once_an_hour(conn: "redis.Redis", folder: Path) -> None:
+@pytest.mark.statement("S8")
+def test_they_are_swept_once_an_hour(conn: "redis.Redis", folder: Path) -> None:
     old, swept = folder / ("0" * 32), folder / guard.SWEPT
     for path in (old, swept):
         path.touch()
@@ -304,7 +360,8 @@ def test_S8_they_are_swept_once_an_hour(conn: "redis.Redis", folder: Path) -> No
         assert not old.exists()
 
 
-def test_S8_a_process_that_ends_while_another_sweeps_does_not_disturb_it(
+@pytest.mark.statement("S8")
+def test_a_process_that_ends_while_another_sweeps_does_not_disturb_it(
     conn: "redis.Redis", folder: Path, monkeypatch: Any
 ) -> None:
     paths = [folder / f"{number:032}" for number in range(40)]
@@ -313,7 +370,7 @@ def test_S8_a_process_that_ends_while_another_sweeps_does_not_disturb_it(
         os.utime(path, (0, 0))
 
     class Time:
-        """Asked between the list of the files and the look at one of them."""
+        """A clock that is read between listing the files and looking at one of them."""
 
         monotonic = time.monotonic
 
@@ -338,17 +395,24 @@ def test_S8_a_process_that_ends_while_another_sweeps_does_not_disturb_it(
         assert names(folder) == {named_in(conn)}
 
 
-def test_S8_a_sweep_that_fails_is_no_reason_to_take_no_lock(conn: "redis.Redis", folder: Path) -> None:
+@pytest.mark.statement("S8")
+def test_a_sweep_that_fails_is_no_reason_to_take_no_lock(conn: "redis.Redis", folder: Path) -> None:
     (folder / guard.SWEPT).symlink_to("/nowhere/at/all")
     with SmartLock(conn, "it") as lease:
         assert lease is not None
 
 
-def test_S8_a_forked_childs_end_leaves_the_parents_guard(socket: str, spawn: Spawn, tmp_path: Path) -> None:
+@pytest.mark.statement("S8")
+def test_a_forked_childs_end_leaves_the_parents_guard(
+    socket: str, spawn: Spawn, tmp_path: Path
+) -> None:
     fork = (
-        "import os; child = os.fork(); child or sys.exit(); os.waitpid(child, 0); print('over', flush=True); sys.stdin"
+        "import os; child = os.fork(); child or sys.exit(); os.waitpid(child, 0); "
+        "print('over', flush=True); sys.stdin"
     )
-    holder = spawn(HOLD.replace("sys.stdin", fork), socket, env={**os.environ, "TMPDIR": str(tmp_path)})
+    holder = spawn(
+        HOLD.replace("sys.stdin", fork), socket, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
     assert holder.line() == "True"
     assert holder.line() == "over"
     (folder,) = tmp_path.iterdir()

@@ -1,4 +1,4 @@
-"""Statements R and redis-py's defects: TokenLock beside the lock that it replaces."""
+"""TokenLock beside redis-py's lock, which it replaces (statements R and RD)."""
 
 import asyncio
 import contextlib
@@ -20,15 +20,19 @@ import inturn.locks.compat.token_lock_async
 from inturn.locks import AsyncTokenLock, SmartLock, TokenLock, locked
 from tests.locks.conftest import Async, Spawn, in_threads, until
 from tests.locks.lossy import Lossy
+from tests.locks.odd import make_of_type
 
 HOLD = """
 import sys, redis
 from inturn.locks import TokenLock
-print(TokenLock(redis.Redis(unix_socket_path=sys.argv[1]), "it", timeout=float(sys.argv[2])).acquire(), flush=True)
+lock = TokenLock(redis.Redis(unix_socket_path=sys.argv[1]), "it", timeout=float(sys.argv[2]))
+print(lock.acquire(), flush=True)
 sys.stdin.readline()
 """
 BOTH = pytest.mark.parametrize("kind", [redis.lock.Lock, TokenLock], ids=["redis-py", "ours"])
-BOTH_ASYNC = pytest.mark.parametrize("kind", [redis.asyncio.lock.Lock, AsyncTokenLock], ids=["redis-py", "ours"])
+BOTH_ASYNC = pytest.mark.parametrize(
+    "kind", [redis.asyncio.lock.Lock, AsyncTokenLock], ids=["redis-py", "ours"]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -44,18 +48,25 @@ def fresh_scripts() -> Iterator[None]:
 # ---------------------------------------------------------------- the same as redis-py
 
 
-def test_R1_threads_processes_and_machines_exclude_each_other(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
+@pytest.mark.statement("R1")
+def test_threads_processes_and_machines_exclude_each_other(
+    conn: "redis.Redis", socket: str, spawn: Spawn
+) -> None:
     assert spawn(HOLD, socket, 60).line() == "True"
     assert in_threads(*[lambda: TokenLock(conn, "it").acquire(blocking=False)] * 3) == [False] * 3
 
 
 @BOTH
-def test_R2_one_holder(client: "redis.Redis", kind: Any) -> None:
+@pytest.mark.statement("R2")
+def test_one_holder(client: "redis.Redis", kind: Any) -> None:
     taken = in_threads(*[lambda: kind(client, "it").acquire(blocking=False)] * 10)
     assert taken.count(True) == 1
 
 
-def test_R3_obtainable_at_last_even_when_the_holder_crashed(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
+@pytest.mark.statement("R3")
+def test_obtainable_at_last_even_when_the_holder_crashed(
+    conn: "redis.Redis", socket: str, spawn: Spawn
+) -> None:
     holder = spawn(HOLD, socket, 0.5)
     holder.line()
     holder.kill()
@@ -63,7 +74,8 @@ def test_R3_obtainable_at_last_even_when_the_holder_crashed(conn: "redis.Redis",
 
 
 @BOTH
-def test_R4_time_to_live_waiting_limit_and_extension(client: "redis.Redis", kind: Any) -> None:
+@pytest.mark.statement("R4")
+def test_time_to_live_waiting_limit_and_extension(client: "redis.Redis", kind: Any) -> None:
     lock = kind(client, "it", timeout=10)
     assert lock.acquire()
     assert 9_000 < client.pttl("it") <= 10_000
@@ -77,7 +89,8 @@ def test_R4_time_to_live_waiting_limit_and_extension(client: "redis.Redis", kind
 
 
 @BOTH
-def test_R5_acquire_with_a_waiting_limit_work_release(client: "redis.Redis", kind: Any) -> None:
+@pytest.mark.statement("R5")
+def test_acquire_with_a_waiting_limit_work_release(client: "redis.Redis", kind: Any) -> None:
     with kind(client, "it", blocking_timeout=1) as lock:
         assert lock.owned()
         assert lock.locked()
@@ -85,10 +98,13 @@ def test_R5_acquire_with_a_waiting_limit_work_release(client: "redis.Redis", kin
 
 
 @BOTH
-def test_R6_a_robbed_holders_release_raises_and_the_robber_keeps_it(client: "redis.Redis", kind: Any) -> None:
+@pytest.mark.statement("R6")
+def test_a_robbed_holders_release_raises_and_the_robber_keeps_it(
+    client: "redis.Redis", kind: Any
+) -> None:
     first, second = kind(client, "it", timeout=30), kind(client, "it", timeout=30)
     first.acquire()
-    client.delete("it")  # its time is over
+    client.delete("it")  # it has expired
     assert second.acquire(blocking=False)
     with pytest.raises(LockNotOwnedError):
         first.release()
@@ -97,7 +113,8 @@ def test_R6_a_robbed_holders_release_raises_and_the_robber_keeps_it(client: "red
 
 
 @BOTH
-def test_R7_a_static_token_releases_in_another_function(client: "redis.Redis", kind: Any) -> None:
+@pytest.mark.statement("R7")
+def test_a_static_token_releases_in_another_function(client: "redis.Redis", kind: Any) -> None:
     kind(client, "it").acquire(token="static")
     elsewhere = kind(client, "it")
     elsewhere.local.token = b"static"
@@ -106,26 +123,29 @@ def test_R7_a_static_token_releases_in_another_function(client: "redis.Redis", k
 
 
 @BOTH
-def test_R7_a_shared_instance_releases_in_another_thread(client: "redis.Redis", kind: Any) -> None:
+@pytest.mark.statement("R7")
+def test_a_shared_instance_releases_in_another_thread(client: "redis.Redis", kind: Any) -> None:
     lock = kind(client, "it", thread_local=False)
     lock.acquire()
     in_threads(lock.release)
     assert not lock.locked()
 
 
-def test_R7_a_handle_releases_in_another_function(client: "redis.Redis") -> None:
+@pytest.mark.statement("R7")
+def test_a_handle_releases_in_another_function(client: "redis.Redis") -> None:
     lease = SmartLock(client, "it").acquire()
     assert lease is not None
     SmartLock(client, "it").from_handle(lease.handle()).release()
     assert not SmartLock(client, "it").locked()
 
 
-def test_R8_static_tokens_are_confused_and_handles_are_not(client: "redis.Redis") -> None:
+@pytest.mark.statement("R8")
+def test_static_tokens_are_confused_and_handles_are_not(client: "redis.Redis") -> None:
     first, second = TokenLock(client, "it"), TokenLock(client, "it")
     assert first.acquire(token="static")
-    assert not second.acquire(blocking=False, token="static")  # held, whoever else carries the same
+    assert not second.acquire(blocking=False, token="static")  # held, with the same token
     second.local.token = b"static"
-    assert second.owned()  # and yet it seems to be its own
+    assert second.owned()  # and yet it seems to be the second one's
     a, b = SmartLock(client, "that").acquire(), SmartLock(client, "other").acquire()
     assert a is not None
     assert b is not None
@@ -135,21 +155,29 @@ def test_R8_static_tokens_are_confused_and_handles_are_not(client: "redis.Redis"
 
 
 @BOTH
-def test_R9_errors_name_the_lock(client: "redis.Redis", kind: Any) -> None:
+@pytest.mark.statement("R9")
+def test_errors_name_the_lock(client: "redis.Redis", kind: Any) -> None:
     with pytest.raises(LockError) as caught:
         kind(client, "it").release()
     assert caught.value.lock_name == "it"
 
 
-def test_R9_errors_name_owner_age_and_ttl(client: "redis.Redis") -> None:
-    with SmartLock(client, "it", host="web-1"), pytest.raises(TimeoutError, match=r"'it'.*owner web-1, age .* ttl"):
+@pytest.mark.statement("R9")
+def test_errors_name_owner_age_and_ttl(client: "redis.Redis") -> None:
+    with (
+        SmartLock(client, "it", host="web-1"),
+        pytest.raises(TimeoutError, match=r"'it'.*owner web-1, age .* ttl"),
+    ):
         with SmartLock(client, "it", host="web-2", timeout=0):
             pass
 
 
-def test_R10_if_unable_stop_in_one_call(client: "redis.Redis") -> None:
+@pytest.mark.statement("R10")
+def test_if_unable_stop_in_one_call(client: "redis.Redis") -> None:
     ran = []
-    job = locked("it", using=lambda name: SmartLock(client, name), on_busy="skip")(lambda: ran.append(1))
+    job = locked("it", using=lambda name: SmartLock(client, name), on_busy="skip")(
+        lambda: ran.append(1)
+    )
     with SmartLock(client, "it"):
         job()
     assert ran == []
@@ -158,7 +186,8 @@ def test_R10_if_unable_stop_in_one_call(client: "redis.Redis") -> None:
     assert not SmartLock(client, "it").locked()
 
 
-def test_R11_the_same_helper_serves_recurring_and_ad_hoc_callers(client: "redis.Redis") -> None:
+@pytest.mark.statement("R11")
+def test_the_same_helper_serves_recurring_and_ad_hoc_callers(client: "redis.Redis") -> None:
     entered, leave, ran = threading.Event(), threading.Event(), []
 
     @locked("refresh:{filter_id}", using=lambda name: SmartLock(client, name), on_busy="skip")
@@ -176,7 +205,8 @@ def test_R11_the_same_helper_serves_recurring_and_ad_hoc_callers(client: "redis.
     assert ran == ["recurring"]
 
 
-def test_R12_keys_are_made_from_arguments(conn: "redis.Redis") -> None:
+@pytest.mark.statement("R12")
+def test_keys_are_made_from_arguments(conn: "redis.Redis") -> None:
     seen: list[Any] = []
 
     @locked("filter:{filter_id}:{kind}", using=lambda name: SmartLock(conn, name))
@@ -188,7 +218,8 @@ def test_R12_keys_are_made_from_arguments(conn: "redis.Redis") -> None:
 
 
 @BOTH
-def test_R13_short_ttls(client: "redis.Redis", kind: Any) -> None:
+@pytest.mark.statement("R13")
+def test_short_ttls(client: "redis.Redis", kind: Any) -> None:
     lock = kind(client, "it", timeout=0.05)
     lock.acquire()
     until(lambda: not lock.locked())
@@ -199,12 +230,17 @@ def test_R13_short_ttls(client: "redis.Redis", kind: Any) -> None:
 # ---------------------------------------------------------------- the details of a drop-in
 
 
-@pytest.mark.parametrize("method", ["__init__", "acquire", "release", "extend", "reacquire", "do_acquire", "do_extend"])
+@pytest.mark.parametrize(
+    "method", ["__init__", "acquire", "release", "extend", "reacquire", "do_acquire", "do_extend"]
+)
 def test_signatures_are_those_of_redis_py(method: str) -> None:
     pairs = [(redis.lock.Lock, TokenLock), (redis.asyncio.lock.Lock, AsyncTokenLock)]
     for theirs, ours in pairs:
         expected, got = (
-            [(p.name, p.default) for p in inspect.signature(getattr(kind, method)).parameters.values()]
+            [
+                (p.name, p.default)
+                for p in inspect.signature(getattr(kind, method)).parameters.values()
+            ]
             for kind in (theirs, ours)
         )
         assert got == expected
@@ -234,7 +270,9 @@ def test_the_stored_value_is_exactly_the_token(client: "redis.Redis") -> None:
     [(redis.lock.Lock, redis.lock), (TokenLock, inturn.locks.compat.token_lock)],
     ids=["redis-py", "ours"],
 )
-def test_it_sleeps_exactly_and_never_a_clipped_rest(conn: "redis.Redis", kind: Any, module: Any) -> None:
+def test_it_sleeps_exactly_and_never_a_clipped_rest(
+    conn: "redis.Redis", kind: Any, module: Any
+) -> None:
     kind(conn, "it").acquire()
     now, slept = 0.0, []
 
@@ -243,7 +281,7 @@ def test_it_sleeps_exactly_and_never_a_clipped_rest(conn: "redis.Redis", kind: A
         now += seconds
         slept.append(seconds)
 
-    with mock.patch.object(module, "mod_time") as clock:  # the clock is injected; Redis is real
+    with mock.patch.object(module, "mod_time") as clock:  # an injected clock on a real Redis
         clock.monotonic.side_effect = lambda: now
         clock.sleep.side_effect = sleep
         assert kind(conn, "it", sleep=0.25, blocking_timeout=1.1).acquire() is False
@@ -314,18 +352,18 @@ def test_async_a_cancelled_release_keeps_the_token(with_async: Async, kind: Any)
 
         async def hold() -> None:
             await lock.acquire()
-            await client.client_pause(300, all=False)  # the server answers no writer for a while
+            await client.client_pause(300, all=False)  # for a while, the server answers no writes
             acquired.set()
             await lock.release()
 
         holder = asyncio.create_task(hold())
         await acquired.wait()
-        await asyncio.sleep(0.05)  # so that the request is on its way
+        await asyncio.sleep(0.05)  # until the request is on its way
         holder.cancel()
         with pytest.raises(asyncio.CancelledError):
             await holder
         assert lock.local.token is not None
-        with contextlib.suppress(LockNotOwnedError):  # the server may have done it
+        with contextlib.suppress(LockNotOwnedError):  # the server may have done it already
             await lock.release()
         assert not await lock.locked()
 
@@ -336,7 +374,8 @@ def test_async_a_cancelled_release_keeps_the_token(with_async: Async, kind: Any)
 def test_async_acquiring_in_wait_for_and_releasing_outside(with_async: Async, kind: Any) -> None:
     async def body(client: Any) -> None:
         lock = kind(client, "it")
-        assert await asyncio.wait_for(asyncio.ensure_future(lock.acquire()), 5)  # a task of its own
+        own_task = asyncio.ensure_future(lock.acquire())
+        assert await asyncio.wait_for(own_task, 5)
         await lock.release()
 
     with_async(body)
@@ -352,14 +391,15 @@ def retrying(lossy: Lossy) -> "redis.Redis":
     return redis.Redis(unix_socket_path=lossy.path, retry=Retry(NoBackoff(), 3))
 
 
-def test_RD1_a_lost_reply_on_acquire_changes_nothing(lossy: Lossy) -> None:
+@pytest.mark.statement("RD1")
+def test_a_lost_reply_on_acquire_changes_nothing(lossy: Lossy) -> None:
     with retrying(lossy) as client:
         theirs, ours = redis.lock.Lock(client, "theirs"), TokenLock(client, "ours")
         for lock in (theirs, ours):
             lock.acquire()
-            lock.release()  # everything is loaded and connected
+            lock.release()  # now everything is loaded and connected
         lossy.lose_next_reply()
-        assert theirs.acquire(blocking=False) is False  # the defect: though the key holds its token
+        assert theirs.acquire(blocking=False) is False  # the defect: the key holds its token
         assert theirs.locked()
         lossy.lose_next_reply()
         assert ours.acquire(blocking=False) is True
@@ -368,7 +408,8 @@ def test_RD1_a_lost_reply_on_acquire_changes_nothing(lossy: Lossy) -> None:
         ours.release()
 
 
-def test_RD2_a_lost_reply_on_release_changes_nothing(lossy: Lossy) -> None:
+@pytest.mark.statement("RD2")
+def test_a_lost_reply_on_release_changes_nothing(lossy: Lossy) -> None:
     with retrying(lossy) as client:
         theirs, ours = redis.lock.Lock(client, "theirs"), TokenLock(client, "ours")
         for lock in (theirs, ours):
@@ -384,8 +425,12 @@ def test_RD2_a_lost_reply_on_release_changes_nothing(lossy: Lossy) -> None:
         assert not ours.locked()
 
 
-def test_RD3_another_threads_release_is_a_lock_error(client: "redis.Redis") -> None:
-    for lock, error in ((redis.lock.Lock(client, "theirs"), AttributeError), (TokenLock(client, "ours"), LockError)):
+@pytest.mark.statement("RD3")
+def test_another_threads_release_is_a_lock_error(client: "redis.Redis") -> None:
+    for lock, error in (
+        (redis.lock.Lock(client, "theirs"), AttributeError),
+        (TokenLock(client, "ours"), LockError),
+    ):
         lock.acquire()
         with pytest.raises(error):
             in_threads(lock.release)
@@ -402,7 +447,10 @@ def ours_in_another_thread(client: "redis.Redis") -> None:
     lock.release()
 
 
-def test_RD4_times_that_mean_nothing_are_refused_and_short_ones_are_short(client: "redis.Redis") -> None:
+@pytest.mark.statement("RD4")
+def test_times_that_mean_nothing_are_refused_and_short_ones_are_short(
+    client: "redis.Redis",
+) -> None:
     assert redis.lock.Lock(client, "theirs", timeout=0).acquire()
     assert client.pttl("theirs") == -1  # the defect: for ever
     for nonsense in (0, -1):
@@ -414,7 +462,8 @@ def test_RD4_times_that_mean_nothing_are_refused_and_short_ones_are_short(client
     until(lambda: not client.exists("short"))
 
 
-def test_RD5_extending_by_less_than_nothing_is_refused(client: "redis.Redis") -> None:
+@pytest.mark.statement("RD5")
+def test_extending_by_less_than_nothing_is_refused(client: "redis.Redis") -> None:
     theirs = redis.lock.Lock(client, "theirs", timeout=30)
     theirs.acquire()
     assert theirs.extend(-60) is True  # the defect
@@ -428,9 +477,14 @@ def test_RD5_extending_by_less_than_nothing_is_refused(client: "redis.Redis") ->
 
 
 @pytest.mark.parametrize(
-    ("kind", "robbed"), [(redis.asyncio.lock.Lock, True), (AsyncTokenLock, False)], ids=["redis-py", "ours"]
+    ("kind", "robbed"),
+    [(redis.asyncio.lock.Lock, True), (AsyncTokenLock, False)],
+    ids=["redis-py", "ours"],
 )
-def test_RD6_two_tasks_that_share_a_lock_do_not_release_each_others(with_async: Async, kind: Any, robbed: bool) -> None:
+@pytest.mark.statement("RD6")
+def test_two_tasks_that_share_a_lock_do_not_release_each_others(
+    with_async: Async, kind: Any, robbed: bool
+) -> None:
     async def body(client: Any) -> None:
         lock = kind(client, "it", timeout=30)
         await lock.acquire()
@@ -446,16 +500,15 @@ def test_RD6_two_tasks_that_share_a_lock_do_not_release_each_others(with_async: 
 
 
 @pytest.mark.parametrize("kind", ["list", "hash"])
-def test_RD7_a_key_of_another_type_is_reported_and_kept(client: "redis.Redis", kind: str) -> None:
-    from tests.locks.test_basic_and_smart import make_of_type
-
+@pytest.mark.statement("RD7")
+def test_a_key_of_another_type_is_reported_and_kept(client: "redis.Redis", kind: str) -> None:
     make_of_type(client, kind, "it")
     theirs, ours = redis.lock.Lock(client, "it"), TokenLock(client, "it", timeout=1)
-    with pytest.raises(redis.ResponseError):  # the defect: it can't even be asked
+    with pytest.raises(redis.ResponseError):  # the defect: it cannot even be asked
         theirs.locked()
     assert ours.locked()
     assert not ours.owned()
-    with pytest.raises(LockError, match="Something else"):
+    with pytest.raises(LockError, match="Something other"):
         ours.acquire()
     ours.local.token = b"x"
     for call in (lambda: ours.extend(1), ours.reacquire, ours.release):

@@ -1,7 +1,5 @@
-"""Statements B and S: the dumb Redis lock, and the one with an owner."""
+"""The smart lock: its value, its rules for taking over, and its protocol."""
 
-import asyncio
-import gc
 import json
 import multiprocessing
 import os
@@ -17,7 +15,6 @@ import redis
 
 from inturn.locks import (
     JOB,
-    AsyncBasicLock,
     AsyncSmartLock,
     BasicLock,
     LockLost,
@@ -29,84 +26,28 @@ from inturn.locks import (
 )
 from inturn.locks.core.protocol import run
 from tests.locks.conftest import Async, Spawn, in_threads, until
+from tests.locks.odd import make_of_type
 
 KEY = "inturn:{it}"
 HOLD = """
 import sys, redis
 from inturn.locks import *
-lock = SmartLock(redis.Redis(unix_socket_path=sys.argv[1]), "it", host=sys.argv[2], ttl=float(sys.argv[3]))
+client = redis.Redis(unix_socket_path=sys.argv[1])
+lock = SmartLock(client, "it", host=sys.argv[2], ttl=float(sys.argv[3]))
 print(lock.acquire(timeout=0).fence, flush=True)
 sys.stdin.readline()
 """
 
 
 def foreign(hostname: str, age: float = 0, **more: Any) -> str:
-    """A value of another program: the required members only."""
-    return json.dumps({"hostname": hostname, "acquired_at": int(time.time() - age), "lock_id": "theirs", **more})
+    """Return a value as another program writes it, with only the required members."""
+    return json.dumps(
+        {"hostname": hostname, "acquired_at": int(time.time() - age), "lock_id": "theirs", **more}
+    )
 
 
-# ---------------------------------------------------------------- basic
-
-
-def test_B1_value_is_arbitrary_while_held_and_the_key_deleted_on_release(conn: "redis.Redis") -> None:
-    with BasicLock(conn, "it", value="whatever you like"):
-        assert conn.get(KEY) == "whatever you like"
-    assert conn.exists(KEY) == 0
-
-
-def test_B2_value_is_1_by_default(conn: "redis.Redis") -> None:
-    with BasicLock(conn, "it"):
-        assert conn.get(KEY) == "1"
-
-
-def test_B3_expiry_is_optional_and_none_by_default(conn: "redis.Redis") -> None:
-    with BasicLock(conn, "it"):
-        assert conn.pttl(KEY) == -1
-    with BasicLock(conn, "it", ttl=20):
-        assert 0 < conn.pttl(KEY) <= 20_000
-
-
-def test_B4_a_stuck_one_is_broken_by_hand(client: "redis.Redis") -> None:
-    BasicLock(client, "it").acquire()
-    assert BasicLock(client, "it").break_()
-    with BasicLock(client, "it", timeout=0):
-        pass
-
-
-def test_B5_anyones_release_deletes_it(client: "redis.Redis") -> None:
-    BasicLock(client, "it").acquire()
-    BasicLock(client, "it").release()
-    assert not BasicLock(client, "it").locked()
-    assert not isinstance(BasicLock(client, "it"), SmartLock)
-
-
-def test_B5_what_was_released_through_its_lock_is_not_given_back_again_from_under_the_next(
-    client: "redis.Redis",
-) -> None:
-    lock, next_one = BasicLock(client, "it"), BasicLock(client, "it")
-    with lock as lease:
-        lock.release()
-        assert lease is not None
-        assert lease.released
-        assert next_one.acquire(timeout=0)
-    assert next_one.locked()
-
-
-def test_B5_async_a_loop_does_not_remember_what_was_released_through_its_lock(with_async: Async) -> None:
-    async def timers_left(client: Any) -> int:
-        lock = AsyncBasicLock(client, "it", ttl=60)
-        for _ in range(300):
-            await lock.acquire()
-            await lock.release()
-        return sum(type(known) is asyncio.TimerHandle for known in gc.get_objects())
-
-    assert with_async(timers_left) < 200
-
-
-# ---------------------------------------------------------------- smart
-
-
-def test_S1_value_is_json_with_the_required_members(conn: "redis.Redis") -> None:
+@pytest.mark.statement("S1")
+def test_value_is_json_with_the_required_members(conn: "redis.Redis") -> None:
     with SmartLock(conn, "it", host="web-1"):
         value = json.loads(str(conn.get(KEY)))
     assert value["hostname"] == "web-1"
@@ -114,7 +55,8 @@ def test_S1_value_is_json_with_the_required_members(conn: "redis.Redis") -> None
     assert isinstance(value["lock_id"], str)
 
 
-def test_S1_more_members_are_allowed_and_missing_ones_are_not(conn: "redis.Redis") -> None:
+@pytest.mark.statement("S1")
+def test_more_members_are_allowed_and_missing_ones_are_not(conn: "redis.Redis") -> None:
     conn.set(KEY, foreign("db-7", colour="green"))
     holder = SmartLock(conn, "it").holder()
     assert holder is not None
@@ -124,7 +66,8 @@ def test_S1_more_members_are_allowed_and_missing_ones_are_not(conn: "redis.Redis
         SmartLock(conn, "it").holder()
 
 
-def test_S2_lock_id_is_fresh_each_time(conn: "redis.Redis") -> None:
+@pytest.mark.statement("S2")
+def test_lock_id_is_fresh_each_time(conn: "redis.Redis") -> None:
     seen = set()
     for _ in range(20):
         with SmartLock(conn, "it") as lease:
@@ -134,7 +77,8 @@ def test_S2_lock_id_is_fresh_each_time(conn: "redis.Redis") -> None:
     assert len(seen) == 20
 
 
-def test_S3_acquired_at_is_an_integer_of_the_servers_clock(conn: "redis.Redis") -> None:
+@pytest.mark.statement("S3")
+def test_acquired_at_is_an_integer_of_the_servers_clock(conn: "redis.Redis") -> None:
     with SmartLock(conn, "it"):
         raw = str(conn.get(KEY))
     acquired_at = json.loads(raw)["acquired_at"]
@@ -143,7 +87,10 @@ def test_S3_acquired_at_is_an_integer_of_the_servers_clock(conn: "redis.Redis") 
     assert 0 <= server[0] - acquired_at <= 2
 
 
-def test_S4_release_compares_and_deletes_atomically(client: "redis.Redis", conn: "redis.Redis") -> None:
+@pytest.mark.statement("S4")
+def test_release_compares_and_deletes_atomically(
+    client: "redis.Redis", conn: "redis.Redis"
+) -> None:
     lock = SmartLock(client, "it")
     lock.acquire()
     other = foreign("db-7")
@@ -153,7 +100,8 @@ def test_S4_release_compares_and_deletes_atomically(client: "redis.Redis", conn:
     assert conn.get(KEY) == other
 
 
-def test_S5_robbed_release(client: "redis.Redis") -> None:
+@pytest.mark.statement("S5")
+def test_robbed_release(client: "redis.Redis") -> None:
     a = SmartLock(client, "it", host="a")
     b = SmartLock(client, "it", host="b", policy=Policy(stale_after=0))
     c = SmartLock(client, "it", host="c")
@@ -167,14 +115,20 @@ def test_S5_robbed_release(client: "redis.Redis") -> None:
     assert not c.locked()
 
 
-def test_S6_a_hosts_own_name_means_a_crash_so_stealing_is_safe(client: "redis.Redis", conn: "redis.Redis") -> None:
+@pytest.mark.statement("S6")
+def test_a_hosts_own_name_means_a_crash_so_stealing_is_safe(
+    client: "redis.Redis", conn: "redis.Redis"
+) -> None:
     conn.set(KEY, foreign("web-1"))
     with SmartLock(client, "it", host="web-1", timeout=0) as lease:
         assert lease is not None
         assert lease.lock_id != "theirs"
 
 
-def test_S6_the_same_host_takes_over_at_once_after_a_kill(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
+@pytest.mark.statement("S6")
+def test_the_same_host_takes_over_at_once_after_a_kill(
+    conn: "redis.Redis", socket: str, spawn: Spawn
+) -> None:
     holder = spawn(HOLD, socket, "web-1", 60)
     fence = int(holder.line())
     holder.kill()
@@ -185,12 +139,18 @@ def test_S6_the_same_host_takes_over_at_once_after_a_kill(conn: "redis.Redis", s
         assert (lease.fence or 0) > fence
 
 
-def test_S7_another_hosts_lock_is_not_stolen_by_default(client: "redis.Redis", conn: "redis.Redis") -> None:
+@pytest.mark.statement("S7")
+def test_another_hosts_lock_is_not_stolen_by_default(
+    client: "redis.Redis", conn: "redis.Redis"
+) -> None:
     conn.set(KEY, foreign("db-7", age=10**6))
     assert SmartLock(client, "it").acquire(timeout=0) is None
 
 
-def test_S7_age_is_an_indicator_if_the_policy_says_so(client: "redis.Redis", conn: "redis.Redis") -> None:
+@pytest.mark.statement("S7")
+def test_age_is_an_indicator_if_the_policy_says_so(
+    client: "redis.Redis", conn: "redis.Redis"
+) -> None:
     patient = SmartLock(client, "it", policy=Policy(stale_after=3600))
     conn.set(KEY, foreign("db-7", age=3500))
     assert patient.acquire(timeout=0) is None
@@ -199,7 +159,10 @@ def test_S7_age_is_an_indicator_if_the_policy_says_so(client: "redis.Redis", con
         pass
 
 
-def test_S7_another_host_gets_it_within_its_ttl_after_a_kill(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
+@pytest.mark.statement("S7")
+def test_another_host_gets_it_within_its_ttl_after_a_kill(
+    conn: "redis.Redis", socket: str, spawn: Spawn
+) -> None:
     holder = spawn(HOLD, socket, "web-1", 1)
     holder.line()
     holder.kill()
@@ -208,12 +171,14 @@ def test_S7_another_host_gets_it_within_its_ttl_after_a_kill(conn: "redis.Redis"
         assert time.monotonic() - began < 5
 
 
-def test_S8_no_stealing_from_another_thread_of_this_host(client: "redis.Redis") -> None:
+@pytest.mark.statement("S8")
+def test_no_stealing_from_another_thread_of_this_host(client: "redis.Redis") -> None:
     with SmartLock(client, "it"):
         assert in_threads(lambda: SmartLock(client, "it").acquire(timeout=0)) == [None]
 
 
-def test_S8_no_stealing_from_another_task_of_this_host(with_async: Async) -> None:
+@pytest.mark.statement("S8")
+def test_no_stealing_from_another_task_of_this_host(with_async: Async) -> None:
     async def body(client: Any) -> None:
         async with AsyncSmartLock(client, "it"):
             assert await AsyncSmartLock(client, "it").acquire(timeout=0) is None
@@ -221,14 +186,18 @@ def test_S8_no_stealing_from_another_task_of_this_host(with_async: Async) -> Non
     with_async(body)
 
 
-def test_S8_no_stealing_from_another_process_of_this_host(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
+@pytest.mark.statement("S8")
+def test_no_stealing_from_another_process_of_this_host(
+    conn: "redis.Redis", socket: str, spawn: Spawn
+) -> None:
     holder = spawn(HOLD, socket, "web-1", 60)
     holder.line()
-    os.kill(holder.pid, signal.SIGSTOP)  # it lives, though it does nothing
+    os.kill(holder.pid, signal.SIGSTOP)  # it is alive, though it does nothing
     assert SmartLock(conn, "it", host="web-1").acquire(timeout=0) is None
 
 
-def test_S8_what_was_left_before_a_boot_is_stolen(client: "redis.Redis", conn: "redis.Redis") -> None:
+@pytest.mark.statement("S8")
+def test_what_was_left_before_a_boot_is_stolen(client: "redis.Redis", conn: "redis.Redis") -> None:
     conn.set(KEY, foreign("web-1", guard="elsewhere", boot="another boot"))
     with SmartLock(client, "it", host="web-1", timeout=0) as lease:
         holder = SmartLock(conn, "it").holder()
@@ -237,7 +206,10 @@ def test_S8_what_was_left_before_a_boot_is_stolen(client: "redis.Redis", conn: "
         assert holder.lock_id == lease.lock_id != "theirs"
 
 
-def test_J5_a_newer_attempt_takes_over_from_an_older_one_at_once(client: "redis.Redis", conn: "redis.Redis") -> None:
+@pytest.mark.statement("J5")
+def test_a_newer_attempt_takes_over_from_an_older_one_at_once(
+    client: "redis.Redis", conn: "redis.Redis"
+) -> None:
     lock = SmartLock(client, "it", host="web-1")
     old = lock.on_behalf_of("job 7", 1).acquire(timeout=0)
     assert old is not None
@@ -251,7 +223,8 @@ def test_J5_a_newer_attempt_takes_over_from_an_older_one_at_once(client: "redis.
     assert new.owned()
 
 
-def test_S9_host_name_is_the_callers_or_prefix_and_hostname(conn: "redis.Redis") -> None:
+@pytest.mark.statement("S9")
+def test_host_name_is_the_callers_or_prefix_and_hostname(conn: "redis.Redis") -> None:
     with SmartLock(conn, "it", prefix="prod") as lease:
         assert lease is not None
         assert lease.owner == f"prod-{sockets_module.gethostname()}"
@@ -261,23 +234,28 @@ def test_S9_host_name_is_the_callers_or_prefix_and_hostname(conn: "redis.Redis")
         assert lease.owner == "anything"
 
 
-def test_S10_workers_of_a_host_append_the_name_of_the_process(conn: "redis.Redis") -> None:
+@pytest.mark.statement("S10")
+def test_workers_of_a_host_append_the_name_of_the_process(conn: "redis.Redis") -> None:
     assert host_name("prod", "Worker1") == f"prod-{sockets_module.gethostname()}-Worker1"
     conn.set(KEY, foreign(host_name(process="Worker1")))
-    assert SmartLock(conn, "it", process="Worker2").acquire(timeout=0) is None  # another worker's
-    with SmartLock(conn, "it", process="Worker1", timeout=0):  # its own former self's
+    assert SmartLock(conn, "it", process="Worker2").acquire(timeout=0) is None  # of another worker
+    with SmartLock(conn, "it", process="Worker1", timeout=0):  # of its own former self
         pass
 
 
 MALFORMED = [
-    "", "1", "null", "[]", "{}", "{", "\x00\xff", "[" * 5000, '{"hostname":1,"acquired_at":1,"lock_id":"x"}',
-    '{"hostname":"h","acquired_at":1.5,"lock_id":"x"}', '{"hostname":"h","acquired_at":"1","lock_id":"x"}',
-    '{"hostname":"h","acquired_at":1,"lock_id":null}', '{"hostname":"h","acquired_at":1}', "x" * 100_000,
+    "", "1", "null", "[]", "{}", "{", "\x00\xff", "[" * 5000, "x" * 100_000,
+    '{"hostname":1,"acquired_at":1,"lock_id":"x"}',
+    '{"hostname":"h","acquired_at":1.5,"lock_id":"x"}',
+    '{"hostname":"h","acquired_at":"1","lock_id":"x"}',
+    '{"hostname":"h","acquired_at":1,"lock_id":null}',
+    '{"hostname":"h","acquired_at":1}',
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", MALFORMED, ids=range(len(MALFORMED)))
-def test_S11_malformed_values_are_reported_and_never_touched(client: "redis.Redis", value: str) -> None:
+@pytest.mark.statement("S11")
+def test_malformed_values_are_reported_and_never_touched(client: "redis.Redis", value: str) -> None:
     raw = value.encode("latin-1")
     client.set(KEY, raw)
     lock = SmartLock(client, "it", host="h", policy=Policy(stale_after=0))
@@ -287,27 +265,36 @@ def test_S11_malformed_values_are_reported_and_never_touched(client: "redis.Redi
     assert client.eval("return redis.call('GET', KEYS[1]) == ARGV[1] and 1 or 0", 1, KEY, raw) == 1
 
 
-def test_S11_random_values_never_pass_for_ours(conn: "redis.Redis") -> None:
+@pytest.mark.statement("S11")
+def test_random_values_never_pass_for_ours(conn: "redis.Redis") -> None:
     dice = random.Random(7)
     for _ in range(200):
-        value = json.dumps(dice.choice([dice.random(), "a", None, [1], {"hostname": dice.random(), "lock_id": {}}]))
+        value = json.dumps(
+            dice.choice([dice.random(), "a", None, [1], {"hostname": dice.random(), "lock_id": {}}])
+        )
         conn.set(KEY, value)
         with pytest.raises(LockMalformed):
             SmartLock(conn, "it").acquire(timeout=0)
         assert conn.get(KEY) == value
 
 
-def test_S12_a_job_gives_its_own_hosts_old_lock_300_seconds(client: "redis.Redis", conn: "redis.Redis") -> None:
+@pytest.mark.statement("S12")
+def test_a_job_gives_its_own_hosts_old_lock_300_seconds(
+    client: "redis.Redis", conn: "redis.Redis"
+) -> None:
     conn.set(KEY, foreign("web-1"))
     assert SmartLock(client, "it", host="web-1", policy=JOB).acquire(timeout=0) is None
     left: Any = conn.pttl(KEY)
     assert 299_000 < left <= 300_000
     assert SmartLock(client, "it", host="web-1", policy=JOB).acquire(timeout=0) is None
     again: Any = conn.pttl(KEY)
-    assert again <= left  # the grace runs, and does not begin anew
+    assert again <= left  # the grace goes on, and does not begin anew
 
 
-def test_S12_a_job_gives_another_hosts_lock_an_hour_after_six(client: "redis.Redis", conn: "redis.Redis") -> None:
+@pytest.mark.statement("S12")
+def test_a_job_gives_another_hosts_lock_an_hour_after_six(
+    client: "redis.Redis", conn: "redis.Redis"
+) -> None:
     job = SmartLock(client, "it", host="web-1", policy=JOB)
     conn.set(KEY, foreign("db-7", age=5 * 3600))
     assert job.acquire(timeout=0) is None
@@ -318,7 +305,8 @@ def test_S12_a_job_gives_another_hosts_lock_an_hour_after_six(client: "redis.Red
     assert 3_599_000 < left <= 3_600_000
 
 
-def test_S12_a_request_has_a_strict_limit_goes_on_and_does_not_release(
+@pytest.mark.statement("S12")
+def test_a_request_has_a_strict_limit_goes_on_and_does_not_release(
     client: "redis.Redis", conn: "redis.Redis"
 ) -> None:
     value = foreign("db-7")
@@ -330,7 +318,8 @@ def test_S12_a_request_has_a_strict_limit_goes_on_and_does_not_release(
     assert conn.get(KEY) == value
 
 
-def test_S13_jobs_and_requests_share_one_format_on_one_key(client: "redis.Redis") -> None:
+@pytest.mark.statement("S13")
+def test_jobs_and_requests_share_one_format_on_one_key(client: "redis.Redis") -> None:
     job = SmartLock(client, "it", host="worker", policy=JOB)
     request = SmartLock(client, "it", host="web", timeout=0, on_timeout="proceed")
     with job, request as lease:
@@ -340,7 +329,10 @@ def test_S13_jobs_and_requests_share_one_format_on_one_key(client: "redis.Redis"
         assert job.acquire(timeout=0) is None
 
 
-def test_S13_sigterm_while_holding_leaves_60_seconds(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
+@pytest.mark.statement("S13")
+def test_sigterm_while_holding_leaves_60_seconds(
+    conn: "redis.Redis", socket: str, spawn: Spawn
+) -> None:
     holder = spawn(HOLD, socket, "web-1", 3600)
     holder.line()
     before: Any = conn.pttl(KEY)
@@ -349,9 +341,6 @@ def test_S13_sigterm_while_holding_leaves_60_seconds(conn: "redis.Redis", socket
     assert holder.process.wait(30) == -signal.SIGTERM
     after: Any = conn.pttl(KEY)
     assert 50_000 < after <= 60_000
-
-
-# ---------------------------------------------------------------- the rest of the protocol
 
 
 def test_errors_name_lock_owner_age_and_ttl(client: "redis.Redis") -> None:
@@ -374,20 +363,21 @@ def test_min_hold_keeps_it_taken_after_a_very_short_job(client: "redis.Redis") -
         assert time.monotonic() - began >= 0.39
 
 
-def test_min_hold_is_not_cut_short_by_a_second_release(client: "redis.Redis", conn: "redis.Redis") -> None:
+def test_min_hold_is_not_cut_short_by_a_second_release(
+    client: "redis.Redis", conn: "redis.Redis"
+) -> None:
     lock = SmartLock(client, "it", min_hold=60)
     lease = lock.acquire()
     assert lease is not None
     lock.release()
-    assert run(
-        lock.new_contender(lease.lock_id).drop(), lock.port()
-    )  # another process has its handle, and knows of no minimum
+    # As another process does that has the handle: it knows nothing of `min_hold`.
+    assert run(lock.new_contender(lease.lock_id).drop(), lock.port())
     assert SmartLock(client, "it").acquire(timeout=0) is None
     assert json.loads(str(conn.get(KEY)))["released"] is True
 
 
 def test_who_is_refused_writes_nothing(client: "redis.Redis", conn: "redis.Redis") -> None:
-    """Also when memory is full, it is told that the lock is held."""
+    """Even when the memory is full, the contender learns that the lock is held."""
     with SmartLock(client, "it", host="a"):
         conn.config_set("maxmemory", 1)
         try:
@@ -397,13 +387,17 @@ def test_who_is_refused_writes_nothing(client: "redis.Redis", conn: "redis.Redis
 
 
 @pytest.mark.parametrize("seed", [-1, 2**53])
-def test_a_seed_that_redis_cannot_count_from_is_refused(client: "redis.Redis", conn: "redis.Redis", seed: int) -> None:
+def test_a_seed_that_redis_cannot_count_from_is_refused(
+    client: "redis.Redis", conn: "redis.Redis", seed: int
+) -> None:
     with pytest.raises(ValueError, match="seed"):
         SmartLock(client, "it", seed=lambda: seed).acquire()
     assert conn.keys() == []
 
 
-def test_an_unknown_fence_is_asked_for_after_a_break_too(client: "redis.Redis", conn: "redis.Redis") -> None:
+def test_an_unknown_fence_is_asked_for_after_a_break_too(
+    client: "redis.Redis", conn: "redis.Redis"
+) -> None:
     lock = SmartLock(client, "it", seed=lambda: 100)
     lock.acquire()
     conn.delete("inturn:{it}:fence")
@@ -414,7 +408,8 @@ def test_an_unknown_fence_is_asked_for_after_a_break_too(client: "redis.Redis", 
 
 
 @pytest.mark.parametrize("end", ['"}', '","hostname":'])
-def test_S4_only_the_whole_lock_id_at_the_beginning_is_ours(conn: "redis.Redis", end: str) -> None:
+@pytest.mark.statement("S4")
+def test_only_the_whole_lock_id_at_the_beginning_is_ours(conn: "redis.Redis", end: str) -> None:
     lock = SmartLock(conn, "it")
     lock.acquire()
     raw = str(conn.get(KEY))
@@ -445,7 +440,9 @@ def test_a_lease_that_nobody_refers_to_is_not_renewed(client: "redis.Redis") -> 
         assert holder.owner == "another"
 
 
-def test_a_handle_is_released_by_another_process(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
+def test_a_handle_is_released_by_another_process(
+    conn: "redis.Redis", socket: str, spawn: Spawn
+) -> None:
     lock = SmartLock(conn, "it", portable=True, ttl=1)
     lease = lock.acquire()
     assert lease is not None
@@ -458,7 +455,7 @@ def test_a_handle_is_released_by_another_process(conn: "redis.Redis", socket: st
     )
     assert other.line() == "released"
     assert not lock.locked()
-    until(lambda: lease.released)  # the watchdog hears of it, and it is no loss
+    until(lambda: lease.released)  # the watchdog notices, and does not call it lost
     assert not lease.lost
 
 
@@ -486,8 +483,11 @@ def test_a_forked_childs_lease_is_invalid_and_touches_nothing(client: "redis.Red
         assert lock.owned()
 
 
-@pytest.mark.parametrize("name", ["{tag}", "with {tag} inside", "a}b", "sp ace", "ünï", "\x00\x01", "x" * 1024])
-def test_X44_odd_names_keep_all_keys_in_one_slot(conn: "redis.Redis", name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["{tag}", "with {tag} inside", "a}b", "sp ace", "ünï", "\x00\x01", "x" * 1024]
+)
+@pytest.mark.statement("X44")
+def test_odd_names_keep_all_keys_in_one_slot(conn: "redis.Redis", name: str) -> None:
     from redis.crc import key_slot
 
     lock = SmartLock(conn, name)
@@ -499,9 +499,11 @@ def test_X44_odd_names_keep_all_keys_in_one_slot(conn: "redis.Redis", name: str)
 
 
 @pytest.mark.parametrize(
-    "given", [{"name": "\udc80"}, {"host": "web\udc80"}, {"prefix": "\udc80"}, {"process": "\udc80"}]
+    "given",
+    [{"name": "\udc80"}, {"host": "web\udc80"}, {"prefix": "\udc80"}, {"process": "\udc80"}],
 )
-def test_X44_what_no_store_can_write_is_refused_when_the_lock_is_made(
+@pytest.mark.statement("X44")
+def test_what_no_store_can_write_is_refused_when_the_lock_is_made(
     conn: "redis.Redis", given: dict[str, Any]
 ) -> None:
     with pytest.raises(ValueError, match=r"^(name|host): .*cannot be written as UTF-8"):
@@ -509,14 +511,16 @@ def test_X44_what_no_store_can_write_is_refused_when_the_lock_is_made(
 
 
 @pytest.mark.parametrize("name", ["", "}x", "x" * 1025])
-def test_X44_names_that_no_key_can_carry_are_refused(conn: "redis.Redis", name: str) -> None:
+@pytest.mark.statement("X44")
+def test_names_that_no_key_can_carry_are_refused(conn: "redis.Redis", name: str) -> None:
     with pytest.raises(ValueError, match="name"):
         SmartLock(conn, name)
 
 
 @pytest.mark.parametrize("kind", ["list", "hash", "set", "zset", "stream"])
-def test_X44_a_key_of_another_type_is_reported_and_kept(client: "redis.Redis", kind: str) -> None:
-    make_of_type(client, kind)
+@pytest.mark.statement("X44")
+def test_a_key_of_another_type_is_reported_and_kept(client: "redis.Redis", kind: str) -> None:
+    make_of_type(client, kind, KEY)
     for lock in (SmartLock(client, "it"), BasicLock(client, "it")):
         with pytest.raises(LockMalformed, match=kind):
             lock.acquire(timeout=0)
@@ -525,19 +529,9 @@ def test_X44_a_key_of_another_type_is_reported_and_kept(client: "redis.Redis", k
     assert client.type(KEY) in (kind, kind.encode())
 
 
-def make_of_type(client: "redis.Redis", kind: str, key: str = KEY) -> None:
-    client.delete(key)
-    make: Any = {
-        "list": lambda: client.rpush(key, "x"),
-        "hash": lambda: client.hset(key, "x", "y"),
-        "set": lambda: client.sadd(key, "x"),
-        "zset": lambda: client.zadd(key, {"x": 1}),
-        "stream": lambda: client.xadd(key, {"x": "y"}),
-    }
-    make[kind]()
-
-
-def test_waiting_hears_of_the_release_and_does_not_poll(client: "redis.Redis", conn: "redis.Redis") -> None:
+def test_waiting_hears_of_the_release_and_does_not_poll(
+    client: "redis.Redis", conn: "redis.Redis"
+) -> None:
     lease = SmartLock(client, "it", host="a").acquire()
     waiting = threading.Event()
 
@@ -550,7 +544,7 @@ def test_waiting_hears_of_the_release_and_does_not_poll(client: "redis.Redis", c
         waiting.wait()
         until(lambda: conn.pubsub_numsub("inturn:{it}")[0][1] == 1)
         before: Any = conn.info("commandstats")
-        time.sleep(1.0)  # the time in which it would poll
+        time.sleep(1.0)  # time in which it would poll
         after: Any = conn.info("commandstats")
         assert lease is not None
         lease.release()

@@ -1,4 +1,4 @@
-"""Locks in a Redis Cluster: the keys of a lock lie together, wherever that is, so its scripts run there."""
+"""Locks in a Redis Cluster. The keys of a lock share a slot, so its scripts can run there."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,9 @@ from tests.locks.redis_cluster import cluster
 NAMES = [f"it{n}" for n in range(12)]  # on all nodes
 
 
-@pytest.fixture(scope="module", params=redis_server.binaries().values(), ids=list(redis_server.binaries()))
+@pytest.fixture(
+    scope="module", params=redis_server.binaries().values(), ids=list(redis_server.binaries())
+)
 def port(request: pytest.FixtureRequest) -> Iterator[int]:
     with cluster(request.param) as port:
         yield port
@@ -43,7 +45,9 @@ def client(port: int) -> "Iterator[redis.RedisCluster]":
 
 
 @pytest.mark.parametrize(
-    "kind", [SmartLock, BasicLock, lambda client, name: Semaphore(client, name, 1)], ids=["smart", "basic", "semaphore"]
+    "kind",
+    [SmartLock, BasicLock, lambda client, name: Semaphore(client, name, 1)],
+    ids=["smart", "basic", "semaphore"],
 )
 def test_one_holds_it_and_another_waits_for_it(client: "redis.RedisCluster", kind: Any) -> None:
     for name in NAMES:

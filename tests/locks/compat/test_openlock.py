@@ -1,10 +1,10 @@
-"""Statements O, and the defects of openlock: our FileLock beside the library that it replaces, on the same files."""
+"""Our FileLock beside the library that it replaces, on the same files (statements O and OD)."""
 
 import contextlib
+import fcntl
 import multiprocessing
 import os
 import signal
-import stat
 import subprocess
 import sys
 import threading
@@ -21,11 +21,12 @@ import inturn.locks.compat.openlock as ours
 from inturn.locks import LockBackendError
 from inturn.locks.compat.lockfile import foreign_holder_lives, parse_record
 from tests.locks.conftest import Spawn, in_threads, until
+from tests.locks.odd import is_untouched, make_odd_path
 
 OTHER = {ours: theirs, theirs: ours}
 BOTH = pytest.mark.parametrize("module", [theirs, ours], ids=["openlock", "ours"])
 
-# A script, because the other library recognises a holder by the name of its script.
+# A script, because openlock recognises a holder by the name of its script.
 SCRIPT = """
 import sys
 library, path, how = sys.argv[1:4]
@@ -58,11 +59,21 @@ def script(tmp_path: Path) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def defaults(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("COLUMNS", "5000")  # the other library reads what `ps` prints, and that is cut off (OD1)
+    # openlock reads what `ps` prints, which is cut off at the terminal's width (OD1).
+    monkeypatch.setenv("COLUMNS", "5000")
     before = ours.get_defaults(), theirs.get_defaults()
     yield
     ours.set_defaults(**before[0])
     theirs.set_defaults(**before[1])
+
+
+def is_unlocked(guard: Path) -> bool:
+    with guard.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def dead_pid() -> int:
@@ -75,7 +86,8 @@ def dead_pid() -> int:
 
 
 @BOTH
-def test_O1_constructor(module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.statement("O1")
+def test_constructor(module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     lock = module.FileLock()
     assert str(lock.lock_file) == "openlock.lock"
@@ -87,26 +99,29 @@ def test_O1_constructor(module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @BOTH
-def test_O2_context_manager(module: Any, path: Path) -> None:
+@pytest.mark.statement("O2")
+def test_context_manager(module: Any, path: Path) -> None:
     with module.FileLock(str(path)) as lock:
         assert isinstance(lock, module.FileLock)
         assert lock.locked()
     assert not path.exists()
 
 
-def test_O3_acquire_waits_then_raises_timeout_and_0_is_one_try(path: Path) -> None:
+@pytest.mark.statement("O3")
+def test_acquire_waits_then_raises_timeout_and_0_is_one_try(path: Path) -> None:
     with ours.FileLock(str(path)):
         began = time.monotonic()
         with pytest.raises(ours.Timeout):
             ours.FileLock(str(path)).acquire(timeout=0)
-        assert time.monotonic() - began < 0.2  # not even one pause
+        assert time.monotonic() - began < 0.2  # without a single pause
         with pytest.raises(ours.Timeout):
             ours.FileLock(str(path), timeout=0.2).acquire()
         assert 0.2 <= time.monotonic() - began < 2
 
 
 @BOTH
-def test_O4_release_of_what_is_not_ours_is_refused(module: Any, path: Path) -> None:
+@pytest.mark.statement("O4")
+def test_release_of_what_is_not_ours_is_refused(module: Any, path: Path) -> None:
     with pytest.raises(module.InvalidRelease):
         module.FileLock(str(path)).release()
     lock = module.FileLock(str(path))
@@ -119,7 +134,10 @@ def test_O4_release_of_what_is_not_ours_is_refused(module: Any, path: Path) -> N
 
 
 @pytest.mark.parametrize("library", ["openlock", "ours"])
-def test_O5_O6_locked_and_getpid_by_any_process(path: Path, script: list[str], spawn: Spawn, library: str) -> None:
+@pytest.mark.statement("O5", "O6")
+def test_locked_and_getpid_by_any_process(
+    path: Path, script: list[str], spawn: Spawn, library: str
+) -> None:
     lock = ours.FileLock(str(path))
     assert not lock.locked()
     assert lock.getpid() is None
@@ -127,11 +145,13 @@ def test_O5_O6_locked_and_getpid_by_any_process(path: Path, script: list[str], s
     holder.line()
     assert lock.locked()
     assert lock.getpid() == holder.pid
-    assert theirs.FileLock(str(path)).getpid() == holder.pid  # what it says of ours, it says of its own
+    # openlock recognises the holder of our file as it does its own.
+    assert theirs.FileLock(str(path)).getpid() == holder.pid
 
 
 @BOTH
-def test_O7_attributes(module: Any, path: Path) -> None:
+@pytest.mark.statement("O7")
+def test_attributes(module: Any, path: Path) -> None:
     lock = module.FileLock(str(path), timeout=5)
     assert lock.lock_file == path
     assert isinstance(lock.lock_file, Path)
@@ -139,7 +159,8 @@ def test_O7_attributes(module: Any, path: Path) -> None:
 
 
 @BOTH
-def test_O8_defaults(module: Any, path: Path) -> None:
+@pytest.mark.statement("O8")
+def test_defaults(module: Any, path: Path) -> None:
     assert module.get_defaults() == {"tries": 2, "retry_period": 0.3, "race_delay": 0.2}
     module.get_defaults()["tries"] = 9
     assert module.get_defaults()["tries"] == 2
@@ -150,19 +171,21 @@ def test_O8_defaults(module: Any, path: Path) -> None:
     path.write_text("no lock file")
     began = time.monotonic()
     early.acquire()
-    assert time.monotonic() - began < 0.8  # as it was when the lock was made
+    assert time.monotonic() - began < 0.8  # the default at the time when the lock was made
     early.release()
 
 
 @BOTH
-def test_O9_the_file_says_pid_and_name(module: Any, path: Path) -> None:
+@pytest.mark.statement("O9")
+def test_the_file_says_pid_and_name(module: Any, path: Path) -> None:
     with module.FileLock(str(path)):
         lines = path.read_text().splitlines()
     assert lines[0] == str(os.getpid())
     assert len(lines) >= 2
 
 
-def test_O9_the_name_is_that_of_the_script(path: Path, script: list[str], spawn: Spawn) -> None:
+@pytest.mark.statement("O9")
+def test_the_name_is_that_of_the_script(path: Path, script: list[str], spawn: Spawn) -> None:
     names = []
     for library in ("openlock", "ours"):
         holder = spawn("", library, path, "release", command=script)
@@ -187,18 +210,20 @@ def stale_records() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("what", stale_records())
-def test_O10_stale_is_what_no_python_process_of_that_name_stands_behind(path: Path, what: str) -> None:
+@pytest.mark.statement("O10")
+def test_stale_is_what_no_python_process_of_that_name_stands_behind(path: Path, what: str) -> None:
     path.write_text(stale_records()[what])
     for module in (ours, theirs):
         if module is theirs and what in ("a huge number", "a negative number"):
-            continue  # `ps` refuses them in words of its own
+            continue  # `ps` has its own error for them
         assert not module.FileLock(str(path)).locked()
     with ours.FileLock(str(path), timeout=0) as lock:
         assert lock.getpid() == os.getpid()
 
 
-def test_O11_creation_is_atomic(path: Path) -> None:
-    """Nobody ever sees a lock file without its content."""
+@pytest.mark.statement("O11")
+def test_creation_is_atomic(path: Path) -> None:
+    """Nobody ever sees a lock file without its contents."""
     sightings: list[int] = []
 
     def watch() -> None:
@@ -218,10 +243,14 @@ def test_O11_creation_is_atomic(path: Path) -> None:
 
     in_threads(watch, hold)
     assert set(sightings) == {os.getpid()}
-    assert sorted(entry.name for entry in path.parent.iterdir()) == [".it.lock.guard"]  # and nothing is left over
+    # Nothing else is left.
+    assert sorted(entry.name for entry in path.parent.iterdir()) == [".it.lock.guard"]
 
 
-def test_O12_a_valid_one_is_retried_every_retry_period(path: Path, script: list[str], spawn: Spawn) -> None:
+@pytest.mark.statement("O12")
+def test_a_valid_one_is_retried_every_retry_period(
+    path: Path, script: list[str], spawn: Spawn
+) -> None:
     holder = spawn("", "openlock", path, "release", command=script)
     holder.line()
     ours.set_defaults(retry_period=0.15)
@@ -242,14 +271,16 @@ def test_O12_a_valid_one_is_retried_every_retry_period(path: Path, script: list[
     lock.release()
 
 
-def test_O13_an_invalid_one_is_overwritten_and_confirmed_after_race_delay(path: Path) -> None:
+@pytest.mark.statement("O13")
+def test_an_invalid_one_is_overwritten_and_confirmed_after_race_delay(path: Path) -> None:
     path.write_text("no lock file")
     began = time.monotonic()
     with ours.FileLock(str(path)):
         assert time.monotonic() - began >= 0.2
 
 
-def test_O13_after_tries_it_gives_up(path: Path) -> None:
+@pytest.mark.statement("O13")
+def test_after_tries_it_gives_up(path: Path) -> None:
     path.write_text("no lock file")
     over = threading.Event()
 
@@ -271,7 +302,10 @@ def test_O13_after_tries_it_gives_up(path: Path) -> None:
 
 
 @pytest.mark.parametrize("library", ["openlock", "ours"])
-def test_O14_a_normal_exit_removes_the_file(path: Path, script: list[str], spawn: Spawn, library: str) -> None:
+@pytest.mark.statement("O14")
+def test_a_normal_exit_removes_the_file(
+    path: Path, script: list[str], spawn: Spawn, library: str
+) -> None:
     holder = spawn("", library, path, "exit", command=script)
     holder.line()
     assert path.exists()
@@ -281,7 +315,8 @@ def test_O14_a_normal_exit_removes_the_file(path: Path, script: list[str], spawn
 
 
 @BOTH
-def test_O15_release_deletes_the_file(module: Any, path: Path) -> None:
+@pytest.mark.statement("O15")
+def test_release_deletes_the_file(module: Any, path: Path) -> None:
     lock = module.FileLock(str(path))
     lock.acquire()
     assert path.exists()
@@ -289,7 +324,8 @@ def test_O15_release_deletes_the_file(module: Any, path: Path) -> None:
     assert not path.exists()
 
 
-def test_O16_no_delay_when_no_invalid_file_exists(path: Path) -> None:
+@pytest.mark.statement("O16")
+def test_no_delay_when_no_invalid_file_exists(path: Path) -> None:
     ours.set_defaults(race_delay=5)
     began = time.monotonic()
     with ours.FileLock(str(path)):
@@ -298,13 +334,14 @@ def test_O16_no_delay_when_no_invalid_file_exists(path: Path) -> None:
 
 
 @BOTH
-def test_O17_a_slow_system_warns(module: Any, path: Path) -> None:
+@pytest.mark.statement("O17")
+def test_a_slow_system_warns(module: Any, path: Path) -> None:
     path.write_text("no lock file")
     module.set_defaults(race_delay=0)
     slow = module.FileLock(str(path))
     with pytest.warns(UserWarning, match="(?i)slow system"):
         slow.acquire()
-    assert slow.getpid() == os.getpid()  # it is no more than a warning
+    assert slow.getpid() == os.getpid()  # it is only a warning
     path.unlink()
     module.set_defaults(race_delay=0.2)
     path.write_text("no lock file")
@@ -315,44 +352,54 @@ def test_O17_a_slow_system_warns(module: Any, path: Path) -> None:
     assert lock.getpid() == os.getpid()
 
 
-def test_O18_a_slow_process_does_not_break_exclusion(path: Path, script: list[str], spawn: Spawn) -> None:
-    """Stopped in the middle of a take-over for longer than anybody's race_delay, it does not hold afterwards."""
+@pytest.mark.statement("O18")
+def test_a_slow_process_does_not_break_exclusion(
+    path: Path, script: list[str], spawn: Spawn
+) -> None:
+    """A process that is stopped for long in the middle of a take-over does not hold the lock."""
     path.write_text(f"{dead_pid()}\nholder_script\n")
     guard = path.with_name(".it.lock.guard")
     slow = spawn("", "ours", path, "exit", command=script)
-    until(lambda: guard.exists() and path.read_text().startswith(f"{slow.pid}\n"))
-    os.kill(slow.pid, signal.SIGSTOP)  # between its file and the confirmation
-    path.unlink()  # meanwhile an operator frees the lock, and another takes it
+    # Stop it between writing its file and confirming it, when it no longer holds the guard.
+    until(lambda: path.read_text().startswith(f"{slow.pid}\n") and is_unlocked(guard))
+    os.kill(slow.pid, signal.SIGSTOP)
+    path.unlink()  # an operator frees the lock, and another process takes it
     with ours.FileLock(str(path), timeout=10):
         os.kill(slow.pid, signal.SIGCONT)
         assert ours.FileLock(str(path)).getpid() == os.getpid()
-        time.sleep(0.5)  # time enough for it to confirm
+        time.sleep(0.5)  # enough time for it to confirm
         assert path.read_text().startswith(f"{os.getpid()}\n")
 
 
-def test_O19_a_reused_pid_does_not_hide_staleness(path: Path, script: list[str], spawn: Spawn) -> None:
+@pytest.mark.statement("O19")
+def test_a_reused_pid_does_not_hide_staleness(path: Path, script: list[str], spawn: Spawn) -> None:
     runs_now = spawn("", "openlock", path.with_suffix(".other"), "exit", command=script)
     runs_now.line()
     path.write_text(f"{runs_now.pid}\nholder_script\n")
-    os.utime(path, (time.time() - 3600, time.time() - 3600))  # written before that process began
+    os.utime(path, (time.time() - 3600, time.time() - 3600))  # written before that process started
     assert theirs.FileLock(str(path)).locked()  # the defect
     assert not ours.FileLock(str(path)).locked()
     with ours.FileLock(str(path), timeout=1):
         pass
     record = parse_record(f"{os.getpid()}\n{Path(sys.argv[0]).stem}\n".encode())
     assert record is not None
-    assert not foreign_holder_lives(record, 0.0)  # before the machine was started
+    assert not foreign_holder_lives(record, 0.0)  # from before the machine was started
 
 
-def test_O19_a_reused_pid_does_not_hide_that_ours_is_dead(path: Path) -> None:
-    path.write_text(f"{os.getpid()}\npython\ninturn {'0' * 32}\n")  # our number, and nobody has the inode locked
+@pytest.mark.statement("O19")
+def test_a_reused_pid_does_not_hide_that_ours_is_dead(path: Path) -> None:
+    # Our own process id, but nobody has locked the inode.
+    path.write_text(f"{os.getpid()}\npython\ninturn {'0' * 32}\n")
     assert not ours.FileLock(str(path)).locked()
     with ours.FileLock(str(path), timeout=0):
         pass
 
 
-@pytest.mark.parametrize(("holder", "waiter"), [("openlock", ours), ("ours", theirs)], ids=["theirs", "ours"])
-def test_O20_peers_respect_each_others_files(
+@pytest.mark.parametrize(
+    ("holder", "waiter"), [("openlock", ours), ("ours", theirs)], ids=["theirs", "ours"]
+)
+@pytest.mark.statement("O20")
+def test_peers_respect_each_others_files(
     path: Path, script: list[str], spawn: Spawn, holder: str, waiter: Any
 ) -> None:
     process = spawn("", holder, path, "release", command=script)
@@ -368,8 +415,11 @@ def test_O20_peers_respect_each_others_files(
     lock.release()
 
 
-@pytest.mark.parametrize(("holder", "waiter"), [("openlock", ours), ("ours", theirs)], ids=["theirs", "ours"])
-def test_O20_peers_take_over_from_each_others_dead(
+@pytest.mark.parametrize(
+    ("holder", "waiter"), [("openlock", ours), ("ours", theirs)], ids=["theirs", "ours"]
+)
+@pytest.mark.statement("O20")
+def test_peers_take_over_from_each_others_dead(
     path: Path, script: list[str], spawn: Spawn, holder: str, waiter: Any
 ) -> None:
     process = spawn("", holder, path, "exit", command=script)
@@ -382,7 +432,10 @@ def test_O20_peers_take_over_from_each_others_dead(
     assert not path.exists()
 
 
-def test_O20_removing_the_file_by_hand_frees_the_lock(path: Path, script: list[str], spawn: Spawn) -> None:
+@pytest.mark.statement("O20")
+def test_removing_the_file_by_hand_frees_the_lock(
+    path: Path, script: list[str], spawn: Spawn
+) -> None:
     spawn("", "ours", path, "exit", command=script).line()
     path.unlink()
     assert not ours.FileLock(str(path)).locked()
@@ -414,13 +467,16 @@ def test_takeover_after_sigkill_is_quick(path: Path, script: list[str], spawn: S
         got, killed = in_threads(wait, kill)
         times.append(got - killed)
         lock.release()
-    assert min(times) < 0.2  # 50 ms and less on a quiet machine: pauses are no longer than that
+    assert min(times) < 0.2  # pauses are 50 ms at most
 
 
 # ---------------------------------------------------------------- the defects of openlock
 
 
-def test_OD1_a_narrow_terminal_and_a_long_path_do_not_make_two_holders(tmp_path: Path, spawn: Spawn) -> None:
+@pytest.mark.statement("OD1")
+def test_a_narrow_terminal_and_a_long_path_do_not_make_two_holders(
+    tmp_path: Path, spawn: Spawn
+) -> None:
     folder = tmp_path / ("long" * 20)
     folder.mkdir()
     file = folder / "holder_script.py"
@@ -430,16 +486,20 @@ def test_OD1_a_narrow_terminal_and_a_long_path_do_not_make_two_holders(tmp_path:
     ask = "import sys; {} as m; print(m.FileLock(sys.argv[1]).locked())"
     answers = [
         spawn(ask.format(how), path, env={**os.environ, "COLUMNS": "80"}).line()
-        for how in ("import openlock", "import inturn.locks.compat.openlock")
+        for how in ("openlock", "inturn.locks.compat.openlock")
     ]
-    assert answers == ["False", "True"]  # the defect, and ours
+    assert answers == ["False", "True"]  # the defect, and ours without it
 
 
-def test_OD2_an_interpreter_of_another_name_does_not_make_two_holders(
+@pytest.mark.statement("OD2")
+def test_an_interpreter_of_another_name_does_not_make_two_holders(
     tmp_path: Path, path: Path, script: list[str], spawn: Spawn
 ) -> None:
-    # As where Python is built into a program: neither its name nor its arguments say so.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    # As in a program with a built-in Python: neither its name nor its arguments say so.
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
+    }
     for library in ("openlock", "ours"):
         holder = spawn(
             "",
@@ -458,18 +518,30 @@ def test_OD2_an_interpreter_of_another_name_does_not_make_two_holders(
         assert holder.line() == "released"
 
 
-def test_OD3_without_ps_it_does_not_crash(path: Path, script: list[str], spawn: Spawn, tmp_path: Path) -> None:
+@pytest.mark.statement("OD3")
+def test_without_ps_it_does_not_crash(
+    path: Path, script: list[str], spawn: Spawn, tmp_path: Path
+) -> None:
     spawn("", "openlock", path, "exit", command=script).line()
-    ask = "import sys; {} as m\ntry: print(m.FileLock(sys.argv[1]).locked())\nexcept OSError: print('crash')"
+    ask = """
+import sys, {} as m
+try: print(m.FileLock(sys.argv[1]).locked())
+except OSError: print("crash")
+"""
     answers = [
         spawn(ask.format(how), path, env={**os.environ, "PATH": str(tmp_path)}).line()
-        for how in ("import openlock", "import inturn.locks.compat.openlock")
+        for how in ("openlock", "inturn.locks.compat.openlock")
     ]
     assert answers == ["crash", "True"]
 
 
-@pytest.mark.parametrize("record", ["no lock file", "1\nno-such-name\n", "999999999\nx\ninturn 00\n"])
-def test_OD4_several_threads_that_judge_it_stale_do_not_become_two_holders(path: Path, record: str) -> None:
+@pytest.mark.parametrize(
+    "record", ["no lock file", "1\nno-such-name\n", "999999999\nx\ninturn 00\n"]
+)
+@pytest.mark.statement("OD4")
+def test_several_threads_that_judge_it_stale_do_not_become_two_holders(
+    path: Path, record: str
+) -> None:
     for _ in range(2):
         path.write_text(record)
         barrier = threading.Barrier(8)
@@ -488,7 +560,8 @@ def test_OD4_several_threads_that_judge_it_stale_do_not_become_two_holders(path:
         holders[0].release()
 
 
-def test_OD5_release_does_not_block_while_another_thread_waits(path: Path) -> None:
+@pytest.mark.statement("OD5")
+def test_release_does_not_block_while_another_thread_waits(path: Path) -> None:
     lock = ours.FileLock(str(path))
     lock.acquire()
     waiting = threading.Event()
@@ -509,12 +582,13 @@ def test_OD5_release_does_not_block_while_another_thread_waits(path: Path) -> No
 
     got, took = in_threads(wait, release)
     assert got
-    assert took < 5  # far less than the waiter's patience
+    assert took < 5  # far less than the waiter would wait
     assert not path.exists()
 
 
 @BOTH
-def test_OD6_a_forked_childs_exit_leaves_the_parents_file(module: Any, path: Path) -> None:
+@pytest.mark.statement("OD6")
+def test_a_forked_childs_exit_leaves_the_parents_file(module: Any, path: Path) -> None:
     code = f"""
 import os, sys
 import {module.__name__} as module
@@ -522,15 +596,16 @@ lock = module.FileLock({str(path)!r})
 lock.acquire()
 pid = os.fork()
 if pid == 0:
-    sys.exit(0)  # a normal exit, with its handlers
+    sys.exit(0)  # a normal exit, which runs the handlers
 os.waitpid(pid, 0)
 print(os.path.exists({str(path)!r}), flush=True)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(module is ours)  # openlock's: the defect
+    assert done.stdout.strip() == str(module is ours)  # with openlock: the defect
 
 
-def test_OD6_a_forked_child_does_not_keep_the_lock_of_a_dead_parent(path: Path) -> None:
+@pytest.mark.statement("OD6")
+def test_a_forked_child_does_not_keep_the_lock_of_a_dead_parent(path: Path) -> None:
     context = multiprocessing.get_context("fork")
     ready, over = context.Event(), context.Event()
 
@@ -557,7 +632,8 @@ def test_OD6_a_forked_child_does_not_keep_the_lock_of_a_dead_parent(path: Path) 
 
 
 @BOTH
-def test_OD7_release_leaves_a_successors_file(module: Any, path: Path) -> None:
+@pytest.mark.statement("OD7")
+def test_release_leaves_a_successors_file(module: Any, path: Path) -> None:
     lock = module.FileLock(str(path))
     lock.acquire()
     path.unlink()  # by hand
@@ -570,42 +646,25 @@ def test_OD7_release_leaves_a_successors_file(module: Any, path: Path) -> None:
     assert path.exists() is (module is ours)
 
 
-# ---------------------------------------------------------------- paths that are no lock files
+# ---------------------------------------------------------------- paths that are not lock files
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "link", "dangling link", "long", "socket"])
-def test_X45_paths_that_are_no_regular_file_are_refused(tmp_path: Path, kind: str) -> None:
-    path = odd(tmp_path, kind)
+@pytest.mark.statement("X45")
+def test_paths_that_are_no_regular_file_are_refused(tmp_path: Path, kind: str) -> None:
+    path = make_odd_path(tmp_path, kind)
     with pytest.raises((LockBackendError, OSError)) as caught:
         ours.FileLock(str(path)).acquire(timeout=0)
-    assert any(said in str(caught.value) for said in ("not a regular file", "symbolic link", "folder", "too long"))
-    assert odd_is_untouched(path)
-
-
-def odd_is_untouched(path: Path) -> bool:
-    target = path.with_name("target")
-    return not target.exists() or target.read_text() == "precious"
-
-
-def odd(tmp_path: Path, kind: str) -> Path:
-    path = tmp_path / "odd"
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "fifo":
-        os.mkfifo(path)
-    elif kind == "link":
-        (tmp_path / "target").write_text("precious")
-        path.symlink_to(tmp_path / "target")
-    elif kind == "dangling link":
-        path.symlink_to(tmp_path / "nowhere")
-    elif kind == "long":
-        return tmp_path / ("x" * 300)
-    else:
-        os.mknod(path, 0o600 | stat.S_IFSOCK)
-    return path
+    assert any(
+        said in str(caught.value)
+        for said in ("not a regular file", "symbolic link", "folder", "too long")
+    )
+    assert is_untouched(path)
 
 
 def test_the_surface_is_that_of_openlock() -> None:
-    assert {name for name in dir(theirs) if not name.startswith("_") and name != "openlock"} - {"sys"} <= set(dir(ours))
+    assert {name for name in dir(theirs) if not name.startswith("_") and name != "openlock"} - {
+        "sys"
+    } <= set(dir(ours))
     for name in ("Timeout", "InvalidRelease", "InvalidLockFile", "InvalidOption"):
         assert issubclass(getattr(ours, name), ours.OpenLockException)
