@@ -17,6 +17,7 @@ import pytest
 import redis
 import redis.asyncio
 
+from inturn.locks import install
 from tests.locks import redis_server
 from tests.locks.lossy import Lossy
 
@@ -93,6 +94,19 @@ def with_async(socket: str) -> Async:
         return asyncio.run(main())
 
     return run
+
+
+@pytest.fixture
+def pg(empty_dsn: str) -> str:
+    """Return the DSN of a database with the table of the locks."""
+    install(empty_dsn)
+    return empty_dsn
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a path for a file lock."""
+    return tmp_path / "it.lock"
 
 
 class Child:

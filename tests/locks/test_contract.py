@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 import redis
 import redis.asyncio
@@ -30,7 +29,6 @@ from inturn.locks import (
     PgLock,
     Semaphore,
     SmartLock,
-    install,
 )
 from inturn.locks.core.lease import AsyncLease, Lease
 from inturn.locks.core.lock import Lock
@@ -495,12 +493,3 @@ def test_it_works_on_every_version_of_redis(sockets: dict[str, str]) -> None:
                 with lock:
                     assert lock.acquire(blocking=False) is None
                 assert not lock.locked()
-
-
-@pytest.fixture
-def pg(empty_dsn: str) -> str:
-    install(empty_dsn)
-    install(empty_dsn)  # a second time does nothing
-    with psycopg.connect(empty_dsn) as connection:
-        assert connection.execute("SELECT count(*) FROM inturn_locks").fetchone() == (0,)
-    return empty_dsn

@@ -27,7 +27,6 @@ from inturn.locks import (
     SmartLock,
     check_lock_fence,
     highest_fence,
-    install,
 )
 from tests.locks.conftest import Spawn, until
 from tests.locks.lossy import Lossy
@@ -45,12 +44,6 @@ try:
 except LockLost:
     print("lost", flush=True)
 """
-
-
-@pytest.fixture
-def pg(empty_dsn: str) -> str:
-    install(empty_dsn)
-    return empty_dsn
 
 
 @pytest.mark.parametrize("retries", [0, 3], ids=["seen by us", "repeated by the client"])

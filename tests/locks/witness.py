@@ -1,10 +1,10 @@
 """The overlap witness: processes that take a lock again and again, and watch for each other.
 
 A process that holds the lock makes a file that must not exist yet (O_EXCL), and removes it before
-it releases. It also logs when it entered and left, by the clock that all processes of a machine share,
-and what became of its late write: a resource with a fence refuses every number that is smaller than
-one it has seen. Meanwhile a tormentor kills holders, and stops them for longer than a lease lives.
-At the end a judge reads the logs.
+it releases. It also logs when it entered and left, by the clock that all processes of a machine
+share, and what became of its late write: a resource with a fence refuses every number that is
+smaller than one it has seen. Meanwhile a tormentor kills holders, and stops them for longer than a
+lease lives. At the end a judge reads the logs.
 """
 
 import fcntl

@@ -35,8 +35,8 @@ def locked(
 
         @locked("filter:{filter_id}", on_busy="skip")
 
-    `using` is an address without a name, or a function that makes a lock from a name. By default,
-    INTURN_LOCKS_URL is the address. `on_busy` says what a call does while another one runs:
+    `using` is an address without a name (by default INTURN_LOCKS_URL), or a function that makes a
+    lock from a name. `on_busy` says what a call does while another one runs:
 
     - `skip` returns None.
     - `wait` waits, and raises after `timeout` seconds.

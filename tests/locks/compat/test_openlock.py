@@ -46,11 +46,6 @@ if how == "release":
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "it.lock"
-
-
-@pytest.fixture
 def script(tmp_path: Path) -> list[str]:
     file = tmp_path / "holder_script.py"
     file.write_text(SCRIPT)
@@ -483,7 +478,7 @@ def test_a_narrow_terminal_and_a_long_path_do_not_make_two_holders(
     file.write_text(SCRIPT)
     path = tmp_path / "it.lock"
     spawn("", "openlock", path, "exit", command=[sys.executable, str(file)]).line()
-    ask = "import sys; {} as m; print(m.FileLock(sys.argv[1]).locked())"
+    ask = "import sys, {} as m; print(m.FileLock(sys.argv[1]).locked())"
     answers = [
         spawn(ask.format(how), path, env={**os.environ, "COLUMNS": "80"}).line()
         for how in ("openlock", "inturn.locks.compat.openlock")

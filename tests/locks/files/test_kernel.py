@@ -17,11 +17,6 @@ from tests.locks.conftest import Spawn
 from tests.locks.odd import is_untouched, make_odd_path
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "it.lock"
-
-
 def test_shared_holders_exclude_exclusive_ones(path: Path) -> None:
     readers = [KernelFileLock(path, shared=True) for _ in range(3)]
     leases = [reader.acquire(timeout=0) for reader in readers]

@@ -18,12 +18,6 @@ from inturn.locks import (
 from tests.locks.conftest import in_threads, until
 
 
-@pytest.fixture
-def pg(empty_dsn: str) -> str:
-    install(empty_dsn)
-    return empty_dsn
-
-
 def test_a_transactions_lock_ends_with_the_transaction(pg: str) -> None:
     for end in ("commit", "rollback"):
         with psycopg.connect(pg) as connection:
@@ -146,3 +140,9 @@ def test_a_fence_check_keeps_later_holders_waiting_until_the_commit(pg: str) -> 
         in_threads(later, commit)
         with pytest.raises(LockLost):
             check_lock_fence(first, "it", 1)
+
+
+def test_the_table_can_be_installed_again(pg: str) -> None:
+    install(pg)
+    with psycopg.connect(pg) as connection:
+        assert connection.execute("SELECT count(*) FROM inturn_locks").fetchone() == (0,)
