@@ -36,12 +36,12 @@ def locked(
         @locked("filter:{filter_id}", on_busy="skip")
 
     `using` is an address without a name (by default INTURN_LOCKS_URL), or a function that makes a
-    lock from a name. `on_busy` says what a call does while another one runs:
+    lock from a name. `on_busy` says what a call does if another one still runs after `timeout`
+    seconds. Without a `timeout`, `wait` waits for ever, and the others do not wait at all.
 
     - `skip` returns None.
-    - `wait` waits, and raises after `timeout` seconds.
-    - `raise` raises.
-    - `proceed` runs all the same, without the lock, after `timeout` seconds or at once.
+    - `wait` and `raise` raise LockTimeout.
+    - `proceed` runs all the same, without the lock.
     """
     if on_busy not in ("skip", "wait", "raise", "proceed"):
         raise ValueError(f"on_busy={on_busy!r}: choose 'skip', 'wait', 'raise' or 'proceed'")
