@@ -39,9 +39,8 @@ def locked(
     lock from a name. `on_busy` says what a call does if another one still runs after `timeout`
     seconds. Without a `timeout`, `wait` waits for ever, and the others do not wait at all.
 
-    - `skip` returns None.
-    - `wait` and `raise` raise LockTimeout.
-    - `proceed` runs all the same, without the lock.
+    Then `skip` returns None, `proceed` runs all the same, without the lock, and `wait` and `raise`
+    raise LockTimeout.
     """
     if on_busy not in ("skip", "wait", "raise", "proceed"):
         raise ValueError(f"on_busy={on_busy!r}: choose 'skip', 'wait', 'raise' or 'proceed'")
