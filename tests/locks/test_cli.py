@@ -68,7 +68,7 @@ def test_cli_lists(address: str, empty_dsn: str) -> None:
         assert "held by" in queue_locks("ls", store).stdout
 
 
-def test_cli_breaks_only_when_told(socket: str) -> None:
+def test_cli_breaks_a_lock_only_with_a_confirmation(socket: str) -> None:
     address = f"unix://{socket}#it"
     assert queue_locks("break", address, "--yes").exit_code == 3
     lease = lock_from_url(address).acquire()

@@ -147,7 +147,7 @@ def test_a_body_never_runs_unlocked(make: Make) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_goes_on_unlocked_only_when_told_and_then_releases_nothing(make: Make) -> None:
+def test_it_goes_on_unlocked_only_on_request_and_then_releases_nothing(make: Make) -> None:
     with make() as lease:
         with make(timeout=0, on_timeout="proceed") as none:
             assert none is None
@@ -264,7 +264,9 @@ def test_extending_sets_a_new_life(make: Make) -> None:
 
 @pytest.mark.parametrize("kind", LEASES)
 @pytest.mark.parametrize("looked_at", [False, True])
-def test_what_was_extended_to_end_sooner_is_renewed_sooner(make: Make, looked_at: bool) -> None:
+def test_a_lease_that_was_extended_to_end_sooner_is_renewed_sooner(
+    make: Make, looked_at: bool
+) -> None:
     with make(ttl=2.0 if looked_at else 30.0) as lease:
         assert lease is not None
         if looked_at:
@@ -450,7 +452,7 @@ def test_async_a_lease_is_renewed_and_one_that_is_not_ends(make_async: Any) -> N
 
 @pytest.mark.parametrize("kind", LEASES)
 @pytest.mark.parametrize("looked_at", [False, True])
-def test_async_what_was_extended_to_end_sooner_is_renewed_sooner(
+def test_async_a_lease_that_was_extended_to_end_sooner_is_renewed_sooner(
     make_async: Any, looked_at: bool
 ) -> None:
     async def body(make: Callable[..., AsyncLock]) -> None:

@@ -121,7 +121,7 @@ def test_client_kill_a_lease_survives_its_connections(socket: str, conn: "redis.
 
 
 @pytest.mark.statement("P5")
-def test_sigstop_beyond_the_ttl_the_sleeper_is_told_and_fenced_off(
+def test_sigstop_beyond_the_ttl_the_sleeper_learns_of_its_loss_and_is_fenced_off(
     conn: "redis.Redis", socket: str, spawn: Spawn, pg: str
 ) -> None:
     stopped = spawn(STOPPABLE, socket)
@@ -290,7 +290,7 @@ def test_terminating_its_session_loses_a_postgresql_lock(
             lease.release()
 
 
-def test_a_server_that_is_not_there_is_a_backend_error(tmp_path: Path) -> None:
+def test_a_missing_server_is_a_backend_error(tmp_path: Path) -> None:
     client = redis.Redis(unix_socket_path=str(tmp_path / "nothing"), retry=Retry(NoBackoff(), 0))
     with client, pytest.raises(LockBackendError, match="cannot be reached"):
         SmartLock(client, "it").acquire()

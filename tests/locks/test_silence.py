@@ -122,7 +122,7 @@ def test_a_silent_postgresql_costs_tasks_seconds(before_postgresql: tuple[Faulty
     asyncio.run(main())
 
 
-def test_who_waits_long_for_an_advisory_lock_is_not_taken_for_unanswered(
+def test_a_long_wait_for_an_advisory_lock_does_not_count_as_silence(
     before_postgresql: tuple[Faulty, str],
 ) -> None:
     _, dsn = before_postgresql

@@ -63,7 +63,7 @@ def finished(query: Query) -> dict[int, tuple[str, int]]:
 
 
 @pytest.mark.statement("J1")
-async def test_taken_before_the_task_runs_and_given_back_after_the_commit(
+async def test_locks_are_taken_before_the_task_runs_and_released_after_the_commit(
     app: App, query: Query, dsn: str, address: str
 ) -> None:
     held: list[bool] = []
@@ -90,7 +90,7 @@ async def test_taken_before_the_task_runs_and_given_back_after_the_commit(
 
 
 @pytest.mark.statement("J1")
-async def test_several_are_taken_in_one_order_so_nobody_waits_for_each_other(
+async def test_several_locks_are_taken_in_one_order_so_that_jobs_do_not_deadlock(
     app: App, query: Query, socket: str, tmp_path: Path
 ) -> None:
     one, two = f"unix://{socket}#one", f"file://{tmp_path}#two"
@@ -128,7 +128,7 @@ _let_go = resources.Holding.let_go
 
 @pytest.mark.parametrize("left_out", ["A_MOMENT", "settled"])
 @pytest.mark.statement("J1")
-async def test_the_next_of_a_lane_does_not_find_busy_what_the_one_before_had(
+async def test_the_next_job_of_a_lane_does_not_find_the_lock_of_the_last_one_busy(
     app: App, query: Query, address: str, monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:
     """Its own worker waits until the lock is released. Other workers wait for a moment."""
@@ -167,7 +167,7 @@ async def test_two_workers_never_overlap(app: App, query: Query, address: str) -
 
 
 @pytest.mark.statement("J1")
-async def test_a_job_that_is_given_back_gives_back_its_locks(
+async def test_a_job_that_is_put_back_releases_its_locks(
     app: App, query: Query, address: str
 ) -> None:
     started = anyio.Event()
@@ -298,7 +298,7 @@ async def test_skip_ends_the_job_as_cancelled(app: App, query: Query, address: s
 
 
 @pytest.mark.statement("J3")
-async def test_proceed_runs_without_and_gives_nothing_back(
+async def test_proceed_runs_without_the_lock_and_releases_nothing(
     app: App, query: Query, address: str
 ) -> None:
     seen: list[tuple[Any, ...]] = []
@@ -330,7 +330,7 @@ async def test_a_store_that_is_away_is_a_failure(
 
 
 @pytest.mark.statement("J3")
-async def test_a_store_that_is_away_is_waited_for_by_who_snoozes(
+async def test_a_snoozing_job_waits_for_a_store_that_is_away(
     app: App, query: Query, socket: str, tmp_path: Path
 ) -> None:
     @app.task(resources=[f"unix://{tmp_path}/nothing#it"])
@@ -379,7 +379,7 @@ async def test_losing_one_ends_an_async_run_and_the_job_goes_again(
 
 @pytest.mark.parametrize("ending", ["success", "failure"])
 @pytest.mark.statement("J4")
-async def test_what_a_sync_run_reports_after_a_loss_is_refused(
+async def test_the_report_of_a_sync_run_after_a_loss_is_refused(
     app: App, query: Query, brief: Brief, conn: "redis.Redis", ending: str
 ) -> None:
     runs: list[str | None] = []
@@ -520,7 +520,7 @@ async def test_names_are_made_of_arguments(
     ],
 )
 @pytest.mark.statement("J6")
-def test_what_cannot_work_is_refused_when_it_is_declared(
+def test_resources_that_cannot_work_are_refused_when_they_are_declared(
     app: App, wrong: Any, error: Any, match: str
 ) -> None:
     with pytest.raises(error, match=match):
@@ -530,7 +530,7 @@ def test_what_cannot_work_is_refused_when_it_is_declared(
 
 
 @pytest.mark.statement("J6")
-async def test_a_factory_of_something_else_fails_the_job_with_a_word_why(
+async def test_a_factory_of_something_else_fails_the_job_with_a_reason(
     app: App, query: Query, tmp_path: Path
 ) -> None:
     app.task(resources=[lambda: KernelFileLock(tmp_path / "it")], name="it")(lambda: None)
@@ -542,7 +542,7 @@ async def test_a_factory_of_something_else_fails_the_job_with_a_word_why(
 
 
 @pytest.mark.statement("J7")
-def test_tasks_without_resources_load_nothing_of_it(app: App, dsn: str, spawn: Spawn) -> None:
+def test_tasks_without_resources_load_no_locks(app: App, dsn: str, spawn: Spawn) -> None:
     code = """
 import sys
 from inturn import App

@@ -116,7 +116,7 @@ def test_acquire_waits_then_raises_timeout_and_0_is_one_try(path: Path) -> None:
 
 @BOTH
 @pytest.mark.statement("O4")
-def test_release_of_what_is_not_ours_is_refused(module: Any, path: Path) -> None:
+def test_a_release_of_somebody_elses_lock_is_refused(module: Any, path: Path) -> None:
     with pytest.raises(module.InvalidRelease):
         module.FileLock(str(path)).release()
     lock = module.FileLock(str(path))
@@ -206,7 +206,7 @@ def stale_records() -> dict[str, str]:
 
 @pytest.mark.parametrize("what", stale_records())
 @pytest.mark.statement("O10")
-def test_stale_is_what_no_python_process_of_that_name_stands_behind(path: Path, what: str) -> None:
+def test_a_lock_is_stale_if_no_python_process_of_that_name_runs(path: Path, what: str) -> None:
     path.write_text(stale_records()[what])
     for module in (ours, theirs):
         if module is theirs and what in ("a huge number", "a negative number"):
@@ -646,7 +646,7 @@ def test_release_leaves_a_successors_file(module: Any, path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "link", "dangling link", "long", "socket"])
 @pytest.mark.statement("X45")
-def test_paths_that_are_no_regular_file_are_refused(tmp_path: Path, kind: str) -> None:
+def test_paths_that_are_not_regular_files_are_refused(tmp_path: Path, kind: str) -> None:
     path = make_odd_path(tmp_path, kind)
     with pytest.raises((LockBackendError, OSError)) as caught:
         ours.FileLock(str(path)).acquire(timeout=0)

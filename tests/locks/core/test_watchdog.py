@@ -38,7 +38,7 @@ def test_one_watchdog_serves_many_leases(client: "redis.Redis") -> None:
         lease.release()
 
 
-def test_a_signals_handler_may_take_a_lock_while_the_watchdog_is_told_of_another(
+def test_a_signal_handler_can_take_a_lock_while_the_watchdog_hears_of_another(
     monkeypatch: Any,
 ) -> None:
     clock, told, heappush = TimerThread(), threading.Event(), heapq.heappush
@@ -124,7 +124,9 @@ def test_a_lock_that_comes_during_the_first_look_at_others_is_not_overlooked(
         lease.release()
 
 
-def test_a_look_at_one_is_none_at_those_who_have_time(client: "redis.Redis", looks: Looks) -> None:
+def test_a_look_at_one_lease_leaves_out_those_with_time_left(
+    client: "redis.Redis", looks: Looks
+) -> None:
     now = [0.0]
     short, long = (
         held(SmartLock(client, f"it{ttl}", ttl=ttl, clock=lambda: now[0])) for ttl in (3.0, 3600.0)
@@ -139,7 +141,7 @@ def test_a_look_at_one_is_none_at_those_who_have_time(client: "redis.Redis", loo
     long.release()
 
 
-def test_a_date_that_was_interrupted_before_it_was_made_is_made_by_the_next(
+def test_a_date_that_an_interruption_prevented_is_made_by_the_next_lock(
     client: "redis.Redis", monkeypatch: Any
 ) -> None:
     made: list[float] = []
@@ -283,13 +285,13 @@ def test_after_a_failure_a_shorter_life_is_renewed_in_its_own_time(client: "redi
     lease.release()
 
 
-def test_what_is_to_expire_soon_is_told_when_it_does(client: "redis.Redis") -> None:
+def test_a_lease_that_is_to_expire_soon_notices_when_it_does(client: "redis.Redis") -> None:
     lease = held(SmartLock(client, "it", ttl=600))
     expire_soon(0.3)
     assert lease.lost.wait(10)
 
 
-def test_two_leases_of_one_lock_id_are_both_renewed(socket: str) -> None:
+def test_two_leases_with_one_lock_id_are_both_renewed(socket: str) -> None:
     async def body() -> None:
         async with redis.asyncio.Redis(unix_socket_path=socket) as client:
             lease = await AsyncSmartLock(client, "it", ttl=0.6).acquire()
@@ -304,7 +306,7 @@ def test_two_leases_of_one_lock_id_are_both_renewed(socket: str) -> None:
     asyncio.run(body())
 
 
-def test_all_that_live_are_found_while_another_thread_acquires(client: "redis.Redis") -> None:
+def test_every_living_lease_is_found_while_another_thread_acquires(client: "redis.Redis") -> None:
     """SIGTERM shortens them all, and another thread must not keep it from that."""
     first = SmartLock(client, "it").acquire()
     assert first is not None

@@ -123,7 +123,7 @@ def test_a_guard_that_was_tidied_away_is_made_anew(
 
 
 @pytest.mark.statement("S8")
-def test_a_look_that_missed_it_is_not_forgotten(
+def test_the_next_acquisition_replaces_a_guard_that_a_renewal_found_missing(
     conn: "redis.Redis", monkeypatch: Any, folder: Path
 ) -> None:
     """A renewal may notice first, but only the next acquisition makes a new guard."""
@@ -154,7 +154,7 @@ def test_a_guard_in_use_stays_young(
 
 
 @pytest.mark.statement("S8")
-def test_a_former_guard_that_reappears_is_no_proof_while_its_process_lives(
+def test_a_former_guard_that_reappears_proves_nothing_while_its_process_lives(
     conn: "redis.Redis", monkeypatch: Any, folder: Path
 ) -> None:
     monkeypatch.setattr(guard, "LOOK_INTERVAL", 0)
@@ -192,7 +192,7 @@ def test_a_guard_that_was_closed_behind_our_back_is_made_anew(
 
 
 @pytest.mark.statement("S8")
-def test_what_holds_a_lock_beyond_its_end_leaves_the_proof(
+def test_a_process_that_holds_a_lock_beyond_its_end_leaves_the_proof(
     conn: "redis.Redis", socket: str, spawn: Spawn
 ) -> None:
     holder = spawn(HOLD, socket)
@@ -206,7 +206,7 @@ def test_what_holds_a_lock_beyond_its_end_leaves_the_proof(
 
 
 @pytest.mark.statement("S8")
-def test_nor_is_the_proof_taken_away_when_nobody_refers_to_the_lease(
+def test_the_proof_stays_although_nobody_refers_to_the_lease(
     conn: "redis.Redis", socket: str, spawn: Spawn
 ) -> None:
     holder = spawn(
@@ -221,7 +221,7 @@ def test_nor_is_the_proof_taken_away_when_nobody_refers_to_the_lease(
 
 @pytest.mark.parametrize("held", ["lease.release()", "lock.acquire(timeout=0)"])
 @pytest.mark.statement("S8")
-def test_who_holds_nothing_at_its_end_leaves_nothing(
+def test_a_process_that_holds_nothing_at_its_end_leaves_nothing(
     conn: "redis.Redis", socket: str, spawn: Spawn, tmp_path: Path, held: str
 ) -> None:
     code = HOLD.replace("sys.stdin", f"{held}; sys.stdin")
@@ -277,7 +277,7 @@ def test_only_a_file_that_was_made_as_a_guard_proves_anything(folder: Path, name
 
 
 @pytest.mark.statement("S8")
-def test_where_there_is_no_folder_nothing_is_proven(
+def test_without_a_folder_nothing_is_proven(
     conn: "redis.Redis", folder: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "none"))
@@ -313,7 +313,7 @@ def test_a_folder_that_others_may_write_to_is_refused_and_proves_nothing(
 
 @pytest.mark.parametrize(("theirs", "ours"), [("a boot", None), (None, "a boot"), (None, None)])
 @pytest.mark.statement("S8")
-def test_a_boot_that_is_hidden_proves_nothing(
+def test_a_hidden_boot_id_proves_nothing(
     conn: "redis.Redis", monkeypatch: Any, theirs: str | None, ours: str | None
 ) -> None:
     monkeypatch.setattr(smart, "boot_id", lambda: theirs)
@@ -323,7 +323,7 @@ def test_a_boot_that_is_hidden_proves_nothing(
 
 
 @pytest.mark.statement("S8")
-def test_two_who_look_at_a_dead_guard_do_not_hinder_each_other(folder: Path) -> None:
+def test_two_processes_can_look_at_a_dead_guard_at_once(folder: Path) -> None:
     path = folder / ("0" * 32)
     path.touch()
     with path.open() as file:
@@ -332,7 +332,7 @@ def test_two_who_look_at_a_dead_guard_do_not_hinder_each_other(folder: Path) -> 
 
 
 @pytest.mark.statement("S8")
-def test_old_guards_of_the_dead_are_swept_those_of_the_living_stay(
+def test_a_sweep_removes_old_guards_of_dead_processes_and_no_others(
     conn: "redis.Redis", folder: Path
 ) -> None:
     living = guard.Guard(folder)
@@ -347,7 +347,7 @@ def test_old_guards_of_the_dead_are_swept_those_of_the_living_stay(
 
 
 @pytest.mark.statement("S8")
-def test_they_are_swept_once_an_hour(conn: "redis.Redis", folder: Path) -> None:
+def test_old_guards_are_swept_once_an_hour(conn: "redis.Redis", folder: Path) -> None:
     old, swept = folder / ("0" * 32), folder / guard.SWEPT
     for path in (old, swept):
         path.touch()
@@ -396,7 +396,7 @@ def test_a_process_that_ends_while_another_sweeps_does_not_disturb_it(
 
 
 @pytest.mark.statement("S8")
-def test_a_sweep_that_fails_is_no_reason_to_take_no_lock(conn: "redis.Redis", folder: Path) -> None:
+def test_a_lock_is_taken_although_a_sweep_fails(conn: "redis.Redis", folder: Path) -> None:
     (folder / guard.SWEPT).symlink_to("/nowhere/at/all")
     with SmartLock(conn, "it") as lease:
         assert lease is not None

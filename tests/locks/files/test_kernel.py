@@ -61,7 +61,7 @@ def test_a_file_removed_by_hand_is_a_loss(path: Path) -> None:
         assert not lock.owned()
 
 
-def test_unknown_file_systems_are_refused_unless_told_otherwise(
+def test_unknown_file_systems_are_refused_unless_allowed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mounts = path.with_suffix(".mounts")
@@ -75,7 +75,7 @@ def test_unknown_file_systems_are_refused_unless_told_otherwise(
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "link", "dangling link", "long", "socket"])
 @pytest.mark.statement("X45")
-def test_paths_that_are_no_regular_file_are_refused(tmp_path: Path, kind: str) -> None:
+def test_paths_that_are_not_regular_files_are_refused(tmp_path: Path, kind: str) -> None:
     path = make_odd_path(tmp_path, kind)
     with pytest.raises(LockBackendError):
         KernelFileLock(path).acquire(timeout=0)
@@ -83,7 +83,7 @@ def test_paths_that_are_no_regular_file_are_refused(tmp_path: Path, kind: str) -
 
 
 @pytest.mark.statement("X45")
-def test_what_is_put_in_the_place_of_the_file_is_not_destroyed(path: Path) -> None:
+def test_something_else_in_the_place_of_the_file_is_not_destroyed(path: Path) -> None:
     precious = path.with_suffix(".precious")
     precious.write_text("precious")
     path.symlink_to(precious)
@@ -108,7 +108,7 @@ def test_what_is_put_in_the_place_of_the_file_is_not_destroyed(path: Path) -> No
 
 
 @pytest.mark.statement("X45")
-def test_who_keeps_the_refusal_does_not_keep_the_file_locked(path: Path) -> None:
+def test_a_reference_to_the_error_does_not_keep_the_file_locked(path: Path) -> None:
     path.write_text("precious")
     with pytest.raises(LockBackendError, match="something other") as kept:
         KernelFileLock(path).acquire(timeout=0)
@@ -130,7 +130,7 @@ def test_another_users_file_is_refused(path: Path) -> None:
 
 
 @pytest.mark.statement("X45")
-def test_an_unwritable_place_is_told(tmp_path: Path) -> None:
+def test_an_unwritable_place_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LockBackendError, match="folder does not exist"):
         KernelFileLock(tmp_path / "no" / "it.lock").acquire()
 
@@ -183,7 +183,7 @@ lock.release()
 @pytest.mark.parametrize("kind", ["kernel", "openlock"])
 @pytest.mark.parametrize("room", [0, 10])
 @pytest.mark.statement("X45")
-def test_a_full_disk_is_told_and_leaves_everything_as_it_was(
+def test_a_full_disk_is_reported_and_leaves_everything_as_it_was(
     kind: str, room: int, tmp_path: Path, path: Path, spawn: Spawn
 ) -> None:
     child = spawn(ON_A_FULL_DISK, kind, path, room)

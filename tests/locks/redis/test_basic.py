@@ -57,7 +57,7 @@ def test_anyones_release_deletes_it(client: "redis.Redis") -> None:
 
 
 @pytest.mark.statement("B5")
-def test_what_was_released_through_its_lock_is_not_given_back_again_from_under_the_next(
+def test_a_lock_released_inside_its_with_is_not_released_again_under_the_next_holder(
     client: "redis.Redis",
 ) -> None:
     lock, next_one = BasicLock(client, "it"), BasicLock(client, "it")
@@ -70,7 +70,7 @@ def test_what_was_released_through_its_lock_is_not_given_back_again_from_under_t
 
 
 @pytest.mark.statement("B5")
-def test_async_a_loop_does_not_remember_what_was_released_through_its_lock(
+def test_async_a_loop_forgets_leases_that_were_released_through_their_lock(
     with_async: Async,
 ) -> None:
     async def timers_left(client: Any) -> int:

@@ -15,7 +15,7 @@ from tests.locks.conftest import Spawn, in_threads, until
 
 
 @pytest.mark.statement("T13")
-def test_the_one_after_the_limit_is_refused_without_waiting(client: "redis.Redis") -> None:
+def test_one_more_than_the_limit_is_refused_without_waiting(client: "redis.Redis") -> None:
     semaphore = Semaphore(client, "it", 3)
     assert all(semaphore.acquire(blocking=False) for _ in range(3))
     began = time.monotonic()
@@ -60,7 +60,7 @@ def test_first_come_first_served_even_when_a_clock_is_behind(client: "redis.Redi
 
 
 @pytest.mark.statement("T15")
-def test_who_does_not_wait_does_not_overtake(client: "redis.Redis") -> None:
+def test_a_caller_that_does_not_wait_does_not_overtake(client: "redis.Redis") -> None:
     held = Semaphore(client, "it", 1).acquire()
     assert held is not None
     waiter = Semaphore(client, "it", 1)

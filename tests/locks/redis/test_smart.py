@@ -197,7 +197,7 @@ def test_no_stealing_from_another_process_of_this_host(
 
 
 @pytest.mark.statement("S8")
-def test_what_was_left_before_a_boot_is_stolen(client: "redis.Redis", conn: "redis.Redis") -> None:
+def test_a_lock_from_before_the_boot_is_stolen(client: "redis.Redis", conn: "redis.Redis") -> None:
     conn.set(KEY, foreign("web-1", guard="elsewhere", boot="another boot"))
     with SmartLock(client, "it", host="web-1", timeout=0) as lease:
         holder = SmartLock(conn, "it").holder()
@@ -376,7 +376,7 @@ def test_min_hold_is_not_cut_short_by_a_second_release(
     assert json.loads(str(conn.get(KEY)))["released"] is True
 
 
-def test_who_is_refused_writes_nothing(client: "redis.Redis", conn: "redis.Redis") -> None:
+def test_a_refused_contender_writes_nothing(client: "redis.Redis", conn: "redis.Redis") -> None:
     """Even when the memory is full, the contender learns that the lock is held."""
     with SmartLock(client, "it", host="a"):
         conn.config_set("maxmemory", 1)
@@ -503,7 +503,7 @@ def test_odd_names_keep_all_keys_in_one_slot(conn: "redis.Redis", name: str) -> 
     [{"name": "\udc80"}, {"host": "web\udc80"}, {"prefix": "\udc80"}, {"process": "\udc80"}],
 )
 @pytest.mark.statement("X44")
-def test_what_no_store_can_write_is_refused_when_the_lock_is_made(
+def test_names_that_are_not_utf8_are_refused_when_the_lock_is_made(
     conn: "redis.Redis", given: dict[str, Any]
 ) -> None:
     with pytest.raises(ValueError, match=r"^(name|host): .*cannot be written as UTF-8"):
