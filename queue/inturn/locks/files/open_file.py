@@ -102,7 +102,8 @@ class OpenFiles:
 
     def after_fork(self) -> None:
         for file in list(self.all):
-            file.forget()
+            with suppress(OSError):  # somebody closed its descriptor
+                file.forget()
 
 
 open_files = process.add_part(OpenFiles())
