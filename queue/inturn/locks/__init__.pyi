@@ -39,5 +39,3 @@ from inturn.locks.redis.smart import host_name as host_name
 from inturn.locks.several import lock_all as lock_all
 from inturn.locks.sigterm import expire_soon as expire_soon
 from inturn.locks.urls import lock_from_url as lock_from_url
-
-__all__: list[str]
