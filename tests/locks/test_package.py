@@ -1,9 +1,7 @@
 """What importing the package needs, and what its public names promise."""
 
-import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import inturn.locks
@@ -74,17 +72,3 @@ def test_each_class_says_which_contract_it_gives() -> None:
                 "Lease",
                 "Hint",
             ), name
-
-
-def test_every_script_names_its_keys_and_touches_no_other() -> None:
-    folder = Path(inturn.locks.__file__).parent / "redis" / "lua"
-    scripts = sorted(folder.glob("*.lua"))
-    assert scripts
-    for script in scripts:
-        text = script.read_text()
-        assert text.startswith("-- "), script.name
-        if script.name != "held.lua":
-            assert "KEYS" in text.split("\n\n")[0], script.name
-        assert not re.search(r"KEYS\[\d\] *\.\.|\.\. *KEYS", text), (
-            f"{script.name}: a key must not be put together"
-        )
