@@ -1,10 +1,10 @@
-"""What an uncontended acquire + release costs, beside the least that can be done in the same run: redis-py's own lock, and
-for files a bare open, flock and close.
+"""What it costs to acquire and release a lock that nobody else wants.
 
     python bench/locks.py [seconds for each] [how often in a row]
 
-The rounds are short and in an order by chance, so that a machine that becomes slower meanwhile slows all of them, and no
-lock always comes after the same other one; the median counts.
+The reference is the least that can be done, in the same run: redis-py's own lock, and for files a
+bare open, flock and close. The rounds are short and in random order, so a machine that slows down
+slows all of them, and no lock always follows the same other one. The median counts.
 """
 
 import asyncio
@@ -36,19 +36,18 @@ from inturn.locks import (
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.locks.redis_server import binaries, server
 
-Group = dict[
-    str, Callable[[int], object]
-]  # by name, what takes a lock so often; the first is the reference
+# By name: what takes a lock so many times. The first one is the reference.
+Group = dict[str, Callable[[int], object]]
 
 
 def main(seconds: float, row: int) -> None:
     for version, binary in binaries().items():
         with server(binary) as socket, redis.Redis(unix_socket_path=socket) as client:
-            report(f"Redis {version}, a Unix socket", measured(on_redis(client), seconds, row))
+            report(f"Redis {version}, a Unix socket", measure(on_redis(client), seconds, row))
         with server(binary) as socket, asyncio.Runner() as runner:
-            report(f"Redis {version}, asyncio", measured(on_asyncio(runner, socket), seconds, row))
+            report(f"Redis {version}, asyncio", measure(on_asyncio(runner, socket), seconds, row))
     with tempfile.TemporaryDirectory() as folder:
-        report("files", measured(on_files(Path(folder)), seconds, row))
+        report("files", measure(on_files(Path(folder)), seconds, row))
 
 
 def on_redis(client: "redis.Redis") -> Group:
@@ -105,11 +104,11 @@ def in_turn(lock: Any) -> Callable[[int], object]:
     return a_round
 
 
-def measured(group: Group, seconds: float, row: int) -> dict[str, list[float]]:
+def measure(group: Group, seconds: float, row: int) -> dict[str, list[float]]:
     rounds: dict[str, list[float]] = {name: [] for name in group}
     end = time.monotonic() + seconds * len(group)
     for a_round in group.values():
-        a_round(row)  # connections, scripts, threads
+        a_round(row)  # opens connections, loads scripts, starts threads
     while time.monotonic() < end:
         for name in random.sample(list(group), len(group)):
             began = time.perf_counter()
@@ -123,9 +122,8 @@ def report(where: str, rounds: dict[str, list[float]]) -> None:
     print(f"{where}: {len(rounds[reference])} rounds")
     for name, costs in rounds.items():
         ratio = median(mine / least for mine, least in zip(costs, rounds[reference], strict=True))
-        print(
-            f"  {name:20} {median(costs) * 1e6:7.0f} us  (best {min(costs) * 1e6:.0f})  {ratio:5.2f} x {reference}"
-        )
+        microseconds = f"{median(costs) * 1e6:7.0f} us  (best {min(costs) * 1e6:.0f})"
+        print(f"  {name:20} {microseconds}  {ratio:5.2f} x {reference}")
 
 
 if __name__ == "__main__":

@@ -272,7 +272,7 @@ def all_errors() -> list[type[BaseException]]:
 
 
 def all_locks() -> list[Named]:
-    return [Named(name, getattr(locks, name)) for name in locks.__all__]
+    return [Named(name, getattr(locks, name)) for name in vars(locks)["__all__"]]
 
 
 def page() -> str:

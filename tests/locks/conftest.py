@@ -1,4 +1,7 @@
-"""A real Redis for every test: one server of each version that is here a session, emptied before each test."""
+"""A real Redis for every test.
+
+A session starts one server of each version on this machine. It is emptied before each test.
+"""
 
 import asyncio
 import contextlib
@@ -14,15 +17,28 @@ import pytest
 import redis
 import redis.asyncio
 
+from inturn.locks import install
 from tests.locks import redis_server
 from tests.locks.lossy import Lossy
 
 LIMIT = 30.0  # seconds after which a failing test stops waiting
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "statement(*numbers): which statements the test shows (statements.py)"
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the store of the person who runs the tests."""
+    monkeypatch.delenv("INTURN_LOCKS_URL", raising=False)
+
+
 @pytest.fixture(scope="session")
 def sockets() -> Iterator[dict[str, str]]:
-    """Of each version of Redis."""
+    """Yield the socket of each version of Redis."""
     with contextlib.ExitStack() as stack:
         yield {
             version: stack.enter_context(redis_server.server(binary))
@@ -32,7 +48,10 @@ def sockets() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def socket(sockets: dict[str, str]) -> str:
-    """Of the newest Redis, or of the server whose name begins as INTURN_TEST_REDIS says ("6.2", "Valkey"); empty."""
+    """Return the socket of an empty server.
+
+    It is the newest Redis, or the server that INTURN_TEST_REDIS names ("6.2", "Valkey").
+    """
     path = sockets[redis_server.chosen(list(sockets))]
     with redis.Redis(unix_socket_path=path) as client:
         client.flushall()
@@ -42,7 +61,7 @@ def socket(sockets: dict[str, str]) -> str:
 
 @pytest.fixture(params=[False, True], ids=["bytes", "decoded"])
 def client(socket: str, request: pytest.FixtureRequest) -> "Iterator[redis.Redis]":
-    """A client that leaves replies as they are, and one that decodes them."""
+    """Yield a client that returns bytes, and then one that decodes them."""
     with redis.Redis(unix_socket_path=socket, decode_responses=request.param) as client:
         yield client
 
@@ -55,7 +74,7 @@ def conn(socket: str) -> "Iterator[redis.Redis]":
 
 @pytest.fixture
 def lossy(socket: str) -> Iterator[Lossy]:
-    """A way to the server that can lose replies."""
+    """Yield a proxy to the server that can lose replies."""
     with Lossy(socket) as proxy:
         yield proxy
 
@@ -65,7 +84,7 @@ Async = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 
 @pytest.fixture
 def with_async(socket: str) -> Async:
-    """Runs a coroutine function on an async client."""
+    """Return a function that runs a coroutine function with an async client."""
 
     def run(body: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
         async def main() -> Any:
@@ -77,8 +96,21 @@ def with_async(socket: str) -> Async:
     return run
 
 
+@pytest.fixture
+def pg(empty_dsn: str) -> str:
+    """Return the DSN of a database with the table of the locks."""
+    install(empty_dsn)
+    return empty_dsn
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a path for a file lock."""
+    return tmp_path / "it.lock"
+
+
 class Child:
-    """Another process that runs a piece of Python and speaks in lines."""
+    """Another process that runs some Python code and talks in lines."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
@@ -102,7 +134,7 @@ Spawn = Callable[..., Child]
 
 @pytest.fixture
 def spawn(tmp_path: Path) -> Iterator[Spawn]:
-    """Starts Python on a piece of code; killed at the end of the test."""
+    """Yield a function that runs Python code in a process. The end of the test kills it."""
     with contextlib.ExitStack() as stack:
 
         def start(code: str, *arguments: object, **options: Any) -> Child:
@@ -123,7 +155,7 @@ def spawn(tmp_path: Path) -> Iterator[Spawn]:
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Waits for what another process or thread does; the limit only keeps a failing test from hanging."""
+    """Wait until the condition is true. The limit only keeps a failing test from hanging."""
     deadline = time.monotonic() + LIMIT
     while not condition():
         assert time.monotonic() < deadline, "it never came about"
@@ -131,7 +163,7 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def in_threads(*functions: Callable[[], object]) -> list[Any]:
-    """What they return, each in a thread of its own; an error in one is raised."""
+    """Call each function in a thread of its own. Return their results, or raise an error."""
     results: list[Any] = [None] * len(functions)
 
     def call(number: int) -> None:
@@ -140,7 +172,10 @@ def in_threads(*functions: Callable[[], object]) -> list[Any]:
         except BaseException as error:
             results[number] = error
 
-    threads = [threading.Thread(target=call, args=(number,), daemon=True) for number in range(len(functions))]
+    threads = [
+        threading.Thread(target=call, args=(number,), daemon=True)
+        for number in range(len(functions))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

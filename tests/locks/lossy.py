@@ -1,4 +1,4 @@
-"""A way to a real Redis on which a reply can be lost: the server has done it, the client never hears."""
+"""A proxy to a real Redis that can lose a reply to something that the server has done."""
 
 import socket
 import tempfile

@@ -4,13 +4,12 @@ import random
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 import redis
 
-from tests.locks.redis_server import START_SECONDS
+from tests.locks.conftest import until
 
 NODES = 3
 SLOTS = 16384
@@ -19,20 +18,22 @@ BUS = 10_000
 
 @contextmanager
 def cluster(binary: str) -> Iterator[int]:
-    """The port of one of its nodes."""
+    """Start a cluster. Yield the port of one of its nodes."""
     with ExitStack() as stack:
         ports = _free_ports(NODES)
         for port in ports:
             stack.enter_context(_node(binary, port))
-        nodes = [stack.enter_context(redis.Redis(port=port, decode_responses=True)) for port in ports]
-        _until(lambda: all(map(_answers, nodes)))
+        nodes = [
+            stack.enter_context(redis.Redis(port=port, decode_responses=True)) for port in ports
+        ]
+        until(lambda: all(map(_answers, nodes)))
         for number, node in enumerate(nodes):
             slots = range(number * SLOTS // NODES, (number + 1) * SLOTS // NODES)
             node.execute_command("CLUSTER ADDSLOTS", *slots)
             node.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
         for port in ports:
             nodes[0].execute_command("CLUSTER MEET", "127.0.0.1", port)
-        _until(lambda: all(_is_whole(node) for node in nodes))
+        until(lambda: all(_is_whole(node) for node in nodes))
         yield ports[0]
 
 
@@ -40,7 +41,8 @@ def cluster(binary: str) -> Iterator[int]:
 def _node(binary: str, port: int) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="inturn-redis-") as folder:
         options = ["--port", port, "--bind", "127.0.0.1", "--cluster-enabled", "yes"]
-        options += ["--save", "", "--appendonly", "no", "--dir", folder, "--cluster-node-timeout", 2000]
+        options += ["--save", "", "--appendonly", "no", "--dir", folder]
+        options += ["--cluster-node-timeout", 2000]
         with subprocess.Popen([binary, *map(str, options)], stdout=subprocess.DEVNULL) as process:
             try:
                 yield
@@ -60,15 +62,8 @@ def _is_whole(node: "redis.Redis") -> bool:
     return (said["cluster_state"], said["cluster_known_nodes"]) == ("ok", str(NODES))
 
 
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "the cluster did not form"
-        time.sleep(0.02)
-
-
 def _free_ports(count: int) -> list[int]:
-    """Free together with those of the cluster bus, which lie higher."""
+    """Return ports that are free together with the ports of the cluster bus above them."""
     found: list[int] = []
     with ExitStack() as stack:
         while len(found) < count:

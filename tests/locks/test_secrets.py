@@ -1,4 +1,4 @@
-"""No part of a password in what `queue locks` prints, nor in what locks raise or are shown as."""
+"""Neither `queue locks` nor the errors and reprs of locks show any part of a password."""
 
 import traceback
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from inturn.cli.commands.locks import command
 from inturn.locks import AsyncPgLock, LockError, PgLock, SmartLock, lock_from_url
-from inturn.locks.listing import held_at
+from inturn.locks.listing import list_holders
 
 SECRETS = ("hunter", "snow", "hun")
 
@@ -20,7 +20,7 @@ UNREACHABLE = [
     "rediss://u:hunter@127.0.0.1:1/0",
     "postgresql://u:hunter@127.0.0.1:1/db",
 ]
-# As people write them: what is special in a password is not escaped.
+# As people write them, without escaping special characters in the password.
 MALFORMED = [
     "redis://:hunter/snow@127.0.0.1:1/0",
     "redis://:hunter?snow@127.0.0.1:1/0",
@@ -61,14 +61,16 @@ def test_no_error_nor_its_cause_repeats_a_malformed_address(address: str) -> Non
         lock_from_url(f"{address}#it").holder()
 
     def look() -> None:
-        list(held_at(address))
+        list(list_holders(address))
 
     for call in (use, look):
         with pytest.raises((LockError, ValueError, TypeError)) as raised:
             call()
         shown = "".join(traceback.format_exception(raised.value))
-        # Without the lines of code, of which one is in this file.
-        assert clean("".join(line for line in shown.splitlines() if not line.startswith("    "))), shown
+        # Without the lines of code: one of them is in this file.
+        assert clean("".join(line for line in shown.splitlines() if not line.startswith("    "))), (
+            shown
+        )
 
 
 def test_a_malformed_address_is_answered_with_how_to_write_it() -> None:
@@ -85,12 +87,12 @@ def test_no_lock_shows_its_address() -> None:
         lock_from_url("redis://u:hunter@h/0#it"),
     ]
     for lock in locks:
-        assert clean(f"{lock!r} {lock} {lock.claim()!r} {lock.port()!r}")
+        assert clean(f"{lock!r} {lock} {lock.new_contender()!r} {lock.port()!r}")
 
 
 @pytest.fixture
 def guarded(conn: "redis.Redis", socket: str) -> Iterator[str]:
-    """The address, without a name, of a Redis that asks for a password."""
+    """The address of a Redis that asks for a password, without the name of a lock."""
     conn.config_set("requirepass", "hunter")
     try:
         yield f"unix://:hunter@{socket}"
@@ -103,14 +105,24 @@ def test_no_command_repeats_an_address_that_can_be_used(guarded: str) -> None:
     lock = f"{guarded}#it"
 
     def outputs() -> list[str]:
-        all_words = [["ls", guarded], ["show", lock], ["wait", "--timeout", "0", lock], ["break", "--dry-run", lock]]
+        all_words = [
+            ["ls", guarded],
+            ["show", lock],
+            ["wait", "--timeout", "0", lock],
+            ["break", "--dry-run", lock],
+        ]
         return [CliRunner().invoke(command, words).output for words in all_words]
 
     free = outputs()
     with lock_from_url(lock):
         held = outputs()
         refused = CliRunner().invoke(command, ["run", "--timeout", "0", lock, "--", "true"]).output
-    assert [text.partition(" ")[2] for text in free] == ["lock is held there\n", "it is free\n", "", "it is free\n"]
+    assert [text.partition(" ")[2] for text in free] == [
+        "lock is held there\n",
+        "it is free\n",
+        "",
+        "it is free\n",
+    ]
     assert all(("it" in text and "owner" in text) or "held by" in text for text in [*held, refused])
     assert clean("".join([*free, *held, refused]))
 
@@ -128,7 +140,10 @@ def test_the_password_need_not_be_among_the_arguments(guarded: str) -> None:
 def test_what_a_store_says_cannot_act_on_a_terminal(conn: "redis.Redis", socket: str) -> None:
     name = "it\n\x1b]52;c;aGk=\x07"
     with SmartLock(conn, name):
-        for words in (["ls", f"unix://{socket}"], ["wait", "--timeout", "0", f"unix://{socket}#{name}"]):
+        for words in (
+            ["ls", f"unix://{socket}"],
+            ["wait", "--timeout", "0", f"unix://{socket}#{name}"],
+        ):
             output = CliRunner().invoke(command, words, color=True).output
             assert r"it\n\x1b]52;c;aGk=\x07" in output
             assert output.removesuffix("\n").isprintable()

@@ -1,4 +1,7 @@
-"""A store that takes a connection and never answers: whoever wants a lock learns of it about when it would wait no longer."""
+"""A store that accepts a connection and never answers.
+
+A caller learns of it at about the time when it would have stopped waiting.
+"""
 
 import asyncio
 import socket as sockets
@@ -11,12 +14,13 @@ from typing import Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from inturn.locks import AsyncPgLock, LockBackendError, PgLock, install, lock_from_url, pg_port
+from inturn.locks import AsyncPgLock, LockBackendError, PgLock, install, lock_from_url
+from inturn.locks.postgres import ports as pg_port
 from tests.flow.lossy import reach
 from tests.proxy import Faulty
 
-PATIENCE = 2.0  # seconds that the callers here would wait for a lock
-GENEROUS = 20.0  # seconds; a client left to itself would wait for minutes
+PATIENCE = 2.0  # seconds for which the callers here would wait for a lock
+GENEROUS = 20.0  # seconds; a client without limits would wait for minutes
 
 
 @contextmanager
@@ -38,14 +42,18 @@ def before_redis(socket: str) -> Iterator[tuple[Faulty, str]]:
 
 
 @pytest.fixture
-def before_postgresql(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Faulty, str]]:
+def before_postgresql(
+    empty_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Faulty, str]]:
     monkeypatch.setattr(pg_port, "TIMEOUT", 0.5)
     install(empty_dsn)
     with Faulty(partial(reach, conninfo_to_dict(empty_dsn))) as proxy:
         yield proxy, make_conninfo(empty_dsn, host="127.0.0.1", port=proxy.port, sslmode="disable")
 
 
-@pytest.mark.parametrize("is_connected", [False, True], ids=["before it is reached", "between two calls"])
+@pytest.mark.parametrize(
+    "is_connected", [False, True], ids=["before it is reached", "between two calls"]
+)
 def test_a_silent_redis_costs_seconds(before_redis: tuple[Faulty, str], is_connected: bool) -> None:
     proxy, url = before_redis
     lock = lock_from_url(url)
@@ -56,7 +64,9 @@ def test_a_silent_redis_costs_seconds(before_redis: tuple[Faulty, str], is_conne
     before = proxy.accepted
     with soon(), pytest.raises(LockBackendError, match="Redis cannot be reached"):
         lock.acquire(timeout=PATIENCE)
-    assert proxy.accepted - before == (not is_connected), "it was asked again when the time was over"
+    assert proxy.accepted - before == (not is_connected), (
+        "it was asked again when the time was over"
+    )
     proxy.heal()
     with soon(), lock:
         pass
@@ -77,7 +87,9 @@ def test_a_silent_redis_costs_tasks_seconds(before_redis: tuple[Faulty, str]) ->
 
 
 @pytest.mark.parametrize("mode", ["session", "table"])
-@pytest.mark.parametrize("is_connected", [False, True], ids=["before it is reached", "while it is held"])
+@pytest.mark.parametrize(
+    "is_connected", [False, True], ids=["before it is reached", "while it is held"]
+)
 def test_a_silent_postgresql_costs_seconds(
     before_postgresql: tuple[Faulty, str], mode: Any, is_connected: bool
 ) -> None:
@@ -110,7 +122,9 @@ def test_a_silent_postgresql_costs_tasks_seconds(before_postgresql: tuple[Faulty
     asyncio.run(main())
 
 
-def test_who_waits_long_for_an_advisory_lock_is_not_taken_for_unanswered(before_postgresql: tuple[Faulty, str]) -> None:
+def test_a_long_wait_for_an_advisory_lock_does_not_count_as_silence(
+    before_postgresql: tuple[Faulty, str],
+) -> None:
     _, dsn = before_postgresql
     with PgLock(dsn, "it", timeout=1):
         began = time.monotonic()

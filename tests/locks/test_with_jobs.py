@@ -1,4 +1,4 @@
-"""Statements J: jobs that hold locks while they run; on a real Redis, on files, with real workers."""
+"""Jobs that hold locks while they run, on Redis and on files, with real workers (statements J)."""
 
 import os
 import sys
@@ -32,16 +32,18 @@ SOON = 0.05  # seconds between two tries of a snoozed job
 
 @pytest.fixture(params=["redis", "file"])
 def address(request: pytest.FixtureRequest, socket: str, tmp_path: Path) -> str:
-    """Of a lock called `it`."""
+    """Return the address of a lock with the name `it`."""
     return f"unix://{socket}#it" if request.param == "redis" else f"file://{tmp_path}#it"
 
 
 @asynccontextmanager
-async def serving(*apps: App, **options: Any) -> AsyncIterator[Callable[[Callable[[], object]], Awaitable[None]]]:
-    """Workers of these apps; gives a function that waits for something."""
+async def serving(
+    *apps: App, **options: Any
+) -> AsyncIterator[Callable[[Callable[[], object]], Awaitable[None]]]:
+    """Run workers of these apps. Yield a function that waits for a condition."""
 
     async def until(condition: Callable[[], object]) -> None:
-        while not condition():  # noqa: ASYNC110 (it stands in another process, or in the database)
+        while not condition():  # noqa: ASYNC110 (it is in another process, or in the database)
             await anyio.sleep(0.005)
 
     with anyio.fail_after(60):
@@ -53,13 +55,15 @@ async def serving(*apps: App, **options: Any) -> AsyncIterator[Callable[[Callabl
 
 
 def finished(query: Query) -> dict[int, tuple[str, int]]:
-    """Status and number of starts of each job that has ended."""
+    """Return the status and the number of starts of each job that has ended."""
     return {
-        id: (status, starts) for id, status, starts in query("SELECT id, status::text, attempts FROM finished_jobs")
+        id: (status, starts)
+        for id, status, starts in query("SELECT id, status::text, attempts FROM finished_jobs")
     }
 
 
-async def test_J1_taken_before_the_task_runs_and_given_back_after_the_commit(
+@pytest.mark.statement("J1")
+async def test_locks_are_taken_before_the_task_runs_and_released_after_the_commit(
     app: App, query: Query, dsn: str, address: str
 ) -> None:
     held: list[bool] = []
@@ -77,7 +81,7 @@ async def test_J1_taken_before_the_task_runs_and_given_back_after_the_commit(
             other.execute("SELECT FROM jobs WHERE id = %s FOR UPDATE", [job])
             go_on.set()
             await until(lambda: query("SELECT FROM pg_locks WHERE NOT granted"))
-            assert lock_from_url(address).locked()  # the code has ended, its end is not stored
+            assert lock_from_url(address).locked()  # the code has ended, but its end is not stored
             assert finished(query) == {}
             other.commit()
             await until(lambda: not lock_from_url(address).locked())
@@ -85,7 +89,8 @@ async def test_J1_taken_before_the_task_runs_and_given_back_after_the_commit(
     assert held == [True]
 
 
-async def test_J1_several_are_taken_in_one_order_so_nobody_waits_for_each_other(
+@pytest.mark.statement("J1")
+async def test_several_locks_are_taken_in_one_order_so_that_jobs_do_not_deadlock(
     app: App, query: Query, socket: str, tmp_path: Path
 ) -> None:
     one, two = f"unix://{socket}#one", f"file://{tmp_path}#two"
@@ -122,10 +127,11 @@ _let_go = resources.Holding.let_go
 
 
 @pytest.mark.parametrize("left_out", ["A_MOMENT", "settled"])
-async def test_J1_the_next_of_a_lane_does_not_find_busy_what_the_one_before_had(
+@pytest.mark.statement("J1")
+async def test_the_next_job_of_a_lane_does_not_find_the_lock_of_the_last_one_busy(
     app: App, query: Query, address: str, monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:
-    """Its own worker waits until it is given back, others wait for a moment."""
+    """Its own worker waits until the lock is released. Other workers wait for a moment."""
     monkeypatch.setattr(resources.Holding, "let_go", _slowly)
     if left_out == "settled":
         monkeypatch.setattr(resources.Keeper, "settled", lambda _: _at_once())
@@ -141,7 +147,8 @@ async def test_J1_the_next_of_a_lane_does_not_find_busy_what_the_one_before_had(
     assert {status for status, _ in finished(query).values()} == {"succeeded"}
 
 
-async def test_J1_two_workers_never_overlap(app: App, query: Query, address: str) -> None:
+@pytest.mark.statement("J1")
+async def test_two_workers_never_overlap(app: App, query: Query, address: str) -> None:
     inside = most = 0
 
     @app.task(resources=[address], busy_seconds=SOON / 10)
@@ -159,7 +166,10 @@ async def test_J1_two_workers_never_overlap(app: App, query: Query, address: str
     assert {status for status, _ in finished(query).values()} == {"succeeded"}
 
 
-async def test_J1_a_job_that_is_given_back_gives_back_its_locks(app: App, query: Query, address: str) -> None:
+@pytest.mark.statement("J1")
+async def test_a_job_that_is_put_back_releases_its_locks(
+    app: App, query: Query, address: str
+) -> None:
     started = anyio.Event()
 
     @app.task(resources=[address])
@@ -174,7 +184,8 @@ async def test_J1_a_job_that_is_given_back_gives_back_its_locks(app: App, query:
     assert query("SELECT status::text FROM jobs WHERE id = %s", job) == [("todo",)]
 
 
-async def test_J2_snooze_keeps_the_place_in_the_lane(app: App, query: Query, address: str) -> None:
+@pytest.mark.statement("J2")
+async def test_snooze_keeps_the_place_in_the_lane(app: App, query: Query, address: str) -> None:
     seen: list[str] = []
 
     @app.task(resources=[address], busy_seconds=SOON, lock="lane")
@@ -202,7 +213,8 @@ async def test_J2_snooze_keeps_the_place_in_the_lane(app: App, query: Query, add
     assert seen == ["first", "second"]
 
 
-async def test_J2_snooze_charges_no_attempt(app: App, query: Query, address: str) -> None:
+@pytest.mark.statement("J2")
+async def test_snooze_charges_no_attempt(app: App, query: Query, address: str) -> None:
     @app.task(resources=[address], busy_seconds=SOON)
     def work() -> None: ...
 
@@ -210,7 +222,8 @@ async def test_J2_snooze_charges_no_attempt(app: App, query: Query, address: str
     assert lease is not None
     job = work.defer()
     async with serving(app) as until:
-        await until(lambda: query("SELECT FROM jobs WHERE fence > 3"))  # it was begun some times
+        # It was started several times.
+        await until(lambda: query("SELECT FROM jobs WHERE fence > 3"))
         lease.release()
         await until(lambda: finished(query))
     assert finished(query) == {job: ("succeeded", 1)}
@@ -218,7 +231,8 @@ async def test_J2_snooze_charges_no_attempt(app: App, query: Query, address: str
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-async def test_J3_wait_waits_in_its_slot(app: App, query: Query, address: str, kind: str) -> None:
+@pytest.mark.statement("J3")
+async def test_wait_waits_in_its_slot(app: App, query: Query, address: str, kind: str) -> None:
     ran: list[bool] = []
 
     async def work_async() -> None:
@@ -233,7 +247,7 @@ async def test_J3_wait_waits_in_its_slot(app: App, query: Query, address: str, k
     job = app.tasks["it"].defer()
     async with serving(app) as until:
         await until(lambda: query("SELECT FROM jobs WHERE status = 'doing'"))
-        await anyio.sleep(0.3)  # longer than the moment after which the others give up
+        await anyio.sleep(0.3)  # longer than the others wait
         assert query("SELECT status::text FROM jobs") == [("doing",)]
         assert not ran
         await anyio.to_thread.run_sync(lease.release)
@@ -241,7 +255,8 @@ async def test_J3_wait_waits_in_its_slot(app: App, query: Query, address: str, k
     assert finished(query) == {job: ("succeeded", 1)}
 
 
-async def test_J3_wait_fails_at_its_end(app: App, query: Query, address: str) -> None:
+@pytest.mark.statement("J3")
+async def test_wait_fails_at_its_end(app: App, query: Query, address: str) -> None:
     @app.task(resources=[address], on_busy="wait", busy_seconds=0.2)
     def work() -> None: ...
 
@@ -254,7 +269,8 @@ async def test_J3_wait_fails_at_its_end(app: App, query: Query, address: str) ->
     assert "somebody else holds it" in errors
 
 
-async def test_J3_fail_leaves_it_to_the_retry_strategy(app: App, query: Query, address: str) -> None:
+@pytest.mark.statement("J3")
+async def test_fail_leaves_it_to_the_retry_strategy(app: App, query: Query, address: str) -> None:
     @app.task(resources=[address], on_busy="fail", retry=2)
     def work() -> None: ...
 
@@ -265,7 +281,8 @@ async def test_J3_fail_leaves_it_to_the_retry_strategy(app: App, query: Query, a
     assert finished(query) == {job: ("failed", 3)}
 
 
-async def test_J3_skip_ends_the_job_as_cancelled(app: App, query: Query, address: str) -> None:
+@pytest.mark.statement("J3")
+async def test_skip_ends_the_job_as_cancelled(app: App, query: Query, address: str) -> None:
     ran: list[bool] = []
 
     @app.task(resources=[address], on_busy="skip", retry=2, on_failure="halt", lock="lane")
@@ -280,7 +297,10 @@ async def test_J3_skip_ends_the_job_as_cancelled(app: App, query: Query, address
     assert not ran
 
 
-async def test_J3_proceed_runs_without_and_gives_nothing_back(app: App, query: Query, address: str) -> None:
+@pytest.mark.statement("J3")
+async def test_proceed_runs_without_the_lock_and_releases_nothing(
+    app: App, query: Query, address: str
+) -> None:
     seen: list[tuple[Any, ...]] = []
 
     @app.task(resources=[address], on_busy="proceed", pass_context=True)
@@ -296,7 +316,10 @@ async def test_J3_proceed_runs_without_and_gives_nothing_back(app: App, query: Q
 
 
 @pytest.mark.parametrize("on_busy", ["wait", "skip", "fail", "proceed"])
-async def test_J3_a_store_that_is_away_is_a_failure(app: App, query: Query, tmp_path: Path, on_busy: Any) -> None:
+@pytest.mark.statement("J3")
+async def test_a_store_that_is_away_is_a_failure(
+    app: App, query: Query, tmp_path: Path, on_busy: Any
+) -> None:
     @app.task(resources=[f"unix://{tmp_path}/nothing#it"], on_busy=on_busy)
     def work() -> None: ...
 
@@ -306,7 +329,8 @@ async def test_J3_a_store_that_is_away_is_a_failure(app: App, query: Query, tmp_
     assert finished(query) == {job: ("failed", 1)}
 
 
-async def test_J3_a_store_that_is_away_is_waited_for_by_who_snoozes(
+@pytest.mark.statement("J3")
+async def test_a_snoozing_job_waits_for_a_store_that_is_away(
     app: App, query: Query, socket: str, tmp_path: Path
 ) -> None:
     @app.task(resources=[f"unix://{tmp_path}/nothing#it"])
@@ -316,7 +340,7 @@ async def test_J3_a_store_that_is_away_is_waited_for_by_who_snoozes(
     async with serving(app) as until:
         await until(lambda: finished(query) or query("SELECT FROM jobs WHERE status = 'scheduled'"))
     assert query("SELECT id, status::text, attempts FROM jobs") == [(job, "scheduled", 0)]
-    (tmp_path / "nothing").symlink_to(socket)  # it is back
+    (tmp_path / "nothing").symlink_to(socket)  # the store is back
     app.job_manager.retry_job_by_id(job)
     async with serving(app) as until:
         await until(lambda: finished(query))
@@ -325,12 +349,13 @@ async def test_J3_a_store_that_is_away_is_waited_for_by_who_snoozes(
 
 @pytest.fixture
 async def brief(socket: str) -> AsyncIterator[Callable[..., AsyncSmartLock]]:
-    """A factory of locks whose loss is noticed soon."""
+    """Return a function that makes locks whose loss is noticed soon."""
     async with redis.asyncio.Redis(unix_socket_path=socket) as client:
         yield lambda **_: AsyncSmartLock(client, "it", ttl=0.3)
 
 
-async def test_J4_losing_one_ends_an_async_run_and_the_job_goes_again(
+@pytest.mark.statement("J4")
+async def test_losing_one_ends_an_async_run_and_the_job_goes_again(
     app: App, query: Query, brief: Brief, conn: "redis.Redis"
 ) -> None:
     fences: list[int | None] = []
@@ -347,13 +372,14 @@ async def test_J4_losing_one_ends_an_async_run_and_the_job_goes_again(
     async with serving(app) as until:
         await until(lambda: finished(query))
     assert finished(query) == {job: ("succeeded", 2)}
-    assert fences == [1, 3]  # the breaking raised it too
+    assert fences == [1, 3]  # breaking the lock raised it too
     ((errors,),) = query("SELECT errors::text FROM finished_jobs")
     assert "lost, because somebody else has it or has broken it" in errors
 
 
 @pytest.mark.parametrize("ending", ["success", "failure"])
-async def test_J4_what_a_sync_run_reports_after_a_loss_is_refused(
+@pytest.mark.statement("J4")
+async def test_the_report_of_a_sync_run_after_a_loss_is_refused(
     app: App, query: Query, brief: Brief, conn: "redis.Redis", ending: str
 ) -> None:
     runs: list[str | None] = []
@@ -380,7 +406,8 @@ async def test_J4_what_a_sync_run_reports_after_a_loss_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-async def test_J4_a_loss_is_stored_whatever_the_lock_and_its_owner_are_called(
+@pytest.mark.statement("J4")
+async def test_a_loss_is_stored_whatever_the_lock_and_its_owner_are_called(
     app: App, query: Query, socket: str, conn: "redis.Redis", kind: str
 ) -> None:
     def lose(context: JobContext) -> bool:
@@ -408,7 +435,8 @@ async def test_J4_a_loss_is_stored_whatever_the_lock_and_its_owner_are_called(
     assert rf"owner web\0 for job {job} of " in error["error"]
 
 
-async def test_J4_losing_one_after_somebody_aborted_the_job_leaves_it_aborted(
+@pytest.mark.statement("J4")
+async def test_losing_one_after_somebody_aborted_the_job_leaves_it_aborted(
     app: App, query: Query, brief: Brief, conn: "redis.Redis"
 ) -> None:
     started = anyio.Event()
@@ -429,7 +457,10 @@ async def test_J4_losing_one_after_somebody_aborted_the_job_leaves_it_aborted(
     assert finished(query) == {job: ("aborted", 1)}
 
 
-async def test_J5_a_job_holds_its_locks_on_behalf_of_its_attempt(app: App, query: Query, address: str) -> None:
+@pytest.mark.statement("J5")
+async def test_a_job_holds_its_locks_on_behalf_of_its_attempt(
+    app: App, query: Query, address: str
+) -> None:
     holders: list[Any] = []
 
     @app.task(resources=[address], pass_context=True)
@@ -446,12 +477,18 @@ async def test_J5_a_job_holds_its_locks_on_behalf_of_its_attempt(app: App, query
 
 
 @pytest.mark.parametrize("printer", ["one", "a/b", "../up", "#{}%", "100%41", "été"])
-async def test_J6_names_are_made_of_arguments(
+@pytest.mark.statement("J6")
+async def test_names_are_made_of_arguments(
     app: App, query: Query, socket: str, tmp_path: Path, conn: "redis.Redis", printer: str
 ) -> None:
     held: list[bool] = []
 
-    @app.task(resources=[f"unix://{socket}#printer:{{printer}}:{{tray}}", f"file://{tmp_path}#{{printer}}"])
+    @app.task(
+        resources=[
+            f"unix://{socket}#printer:{{printer}}:{{tray}}",
+            f"file://{tmp_path}#{{printer}}",
+        ]
+    )
     def work(printer: str, tray: int = 3) -> None:
         held.append(conn.exists(f"inturn:{{printer:{printer}:3}}") == 1)
         held.append(KernelFileLock(tmp_path / printer.replace("/", "_")).locked())
@@ -475,17 +512,25 @@ async def test_J6_names_are_made_of_arguments(
         ({"resources": ["redis://h/0#{printr}"]}, TaskDefinitionError, "no argument 'printr'"),
         ({"resources": ["file:///x"], "on_busy": "later"}, BadArgument, "on_busy"),
         ({"resources": ["file:///x"], "busy_seconds": 0}, BadArgument, "more than 0"),
-        ({"resources": ["file:///x"], "on_busy": "skip", "busy_seconds": 1}, BadArgument, "'snooze' or 'wait'"),
+        (
+            {"resources": ["file:///x"], "on_busy": "skip", "busy_seconds": 1},
+            BadArgument,
+            "'snooze' or 'wait'",
+        ),
     ],
 )
-def test_J6_what_cannot_work_is_refused_when_it_is_declared(app: App, wrong: Any, error: Any, match: str) -> None:
+@pytest.mark.statement("J6")
+def test_resources_that_cannot_work_are_refused_when_they_are_declared(
+    app: App, wrong: Any, error: Any, match: str
+) -> None:
     with pytest.raises(error, match=match):
 
         @app.task(**wrong)
         def work(printer: str) -> None: ...
 
 
-async def test_J6_a_factory_of_something_else_fails_the_job_with_a_word_why(
+@pytest.mark.statement("J6")
+async def test_a_factory_of_something_else_fails_the_job_with_a_reason(
     app: App, query: Query, tmp_path: Path
 ) -> None:
     app.task(resources=[lambda: KernelFileLock(tmp_path / "it")], name="it")(lambda: None)
@@ -496,15 +541,20 @@ async def test_J6_a_factory_of_something_else_fails_the_job_with_a_word_why(
     assert "give an async lock, like AsyncSmartLock" in errors
 
 
-def test_J7_tasks_without_resources_load_nothing_of_it(app: App, dsn: str, spawn: Spawn) -> None:
+@pytest.mark.statement("J7")
+def test_tasks_without_resources_load_no_locks(app: App, dsn: str, spawn: Spawn) -> None:
     code = """
 import sys
 from inturn import App
 app = App(sys.argv[1])
 @app.task(name="it")
-def it() -> None: print("ran", *sorted(m for m in sys.modules if m.startswith("inturn.") and ("locks" in m or "worker.res" in m)))
+def it() -> None:
+    ours = [name for name in sys.modules if name.startswith("inturn.")]
+    print("ran", *(name for name in ours if "locks" in name or "worker.res" in name))
 with app.open():
     it.defer()
 app.run_worker(wait=False)
 """
-    assert spawn(code, dsn, command=[sys.executable, "-c", code], env=dict(os.environ)).line() == "ran"
+    assert (
+        spawn(code, dsn, command=[sys.executable, "-c", code], env=dict(os.environ)).line() == "ran"
+    )

@@ -1,9 +1,10 @@
-"""The overlap witness: processes that hold a lock for a moment, again and again, and look for each other while they do.
+"""The overlap witness: processes that take a lock again and again, and watch for each other.
 
-Whoever is inside makes a file that must not be there yet (O_EXCL), and removes it before it leaves. Each process also
-writes down, by the clock that all processes of a machine share, when it entered and left, and what became of its late
-write: a resource with a fence refuses every number smaller than one that it has seen. Meanwhile a tormentor kills the
-holders, and stops them for longer than a lease lives. In the end a judge reads it all.
+A process that holds the lock makes a file that must not exist yet (O_EXCL), and removes it before
+it releases. It also logs when it entered and left, by the clock that all processes of a machine
+share, and what became of its late write: a resource with a fence refuses every number that is
+smaller than one it has seen. Meanwhile a tormentor kills holders, and stops them for longer than a
+lease lives. At the end a judge reads the logs.
 """
 
 import fcntl
@@ -33,28 +34,30 @@ CONTRACT = {
     "semaphore": LEASE,
 }
 TTL = 0.8  # seconds
-PAUSE = 1.6  # seconds that a holder is stopped
-ENOUGH, PATIENCE = 20, 30.0  # so many visits at least; on a busy machine in so many more seconds
-STEP = 0.15  # seconds between two deeds of the tormentor
-GAP = 0.5  # seconds that a process on a busy machine needs to wake up, or to be seen dead
+PAUSE = 1.6  # seconds for which a holder is stopped
+ENOUGH = 20  # visits at least
+PATIENCE = 30.0  # seconds that a busy machine may take for them
+STEP = 0.15  # seconds between two acts of the tormentor
+GAP = 0.5  # seconds that a busy machine needs to wake a process, or to notice its death
 
 
 @dataclass
 class Visit:
-    """One process, once inside."""
+    """One time that one process held the lock."""
 
     pid: int
     entered: float
     fence: int | None
-    found: int | None = None  # whose file was there
-    wrote: float = 0.0  # when the resource took its first write
+    found: int | None = None  # the process whose file was there
+    wrote: float = 0.0  # when the resource accepted its first write
     left: float | None = None
-    wrote_late: float | None = None  # when the resource took its last one; None: never, or it was refused
+    # When the resource took its last write. None means never, or that it refused it.
+    wrote_late: float | None = None
 
 
 @dataclass
 class Run:
-    """What happened, and what is wrong with it."""
+    """What happened, and what was wrong with it."""
 
     visits: list[Visit] = field(default_factory=list)
     kills: dict[int, float] = field(default_factory=dict)
@@ -82,20 +85,25 @@ def make(kind: str, where: str) -> Any:
 
 
 def live(kind: str, where: str, folder: Path) -> None:
-    """One process, until it is killed."""
+    """Take the lock again and again, until the process is killed."""
     lock = make(kind, where)
     log = os.open(folder / f"{os.getpid()}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     dice = random.Random(os.getpid())
 
     def note(**facts: Any) -> None:
-        os.write(log, json.dumps(facts).encode() + b"\n")  # whole, or not at all
+        os.write(log, json.dumps(facts).encode() + b"\n")  # a whole line, or nothing
 
     while True:
         lease = lock.acquire()
         fence = lease.fence if lease is not None and CONTRACT[kind] == LEASE else None
         entered = time.monotonic()
         found = enter(folder / "inside")
-        note(entered=entered, fence=fence, found=found, wrote=write(folder / "resource", fence) or 0.0)
+        note(
+            entered=entered,
+            fence=fence,
+            found=found,
+            wrote=write(folder / "resource", fence) or 0.0,
+        )
         time.sleep(dice.uniform(0, 0.02))  # the work
         wrote_late = write(folder / "resource", fence)
         leave(folder / "inside")
@@ -105,7 +113,7 @@ def live(kind: str, where: str, folder: Path) -> None:
 
 
 def enter(path: Path) -> int | None:
-    """Whose file was there already, if any; it is ours then."""
+    """Return the process whose file was there already, if any, and put ours in its place."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         found = None
@@ -127,7 +135,7 @@ def leave(path: Path) -> None:
 
 
 def write(path: Path, fence: int | None) -> float | None:
-    """When the protected resource took it; None: it refused a fence smaller than the greatest that it has seen."""
+    """Return when the resource accepted the write, or None if it refused the fence."""
     if fence is None:
         return time.monotonic()
     fd = os.open(path, os.O_RDWR | os.O_CREAT)
@@ -154,7 +162,9 @@ def torment(kind: str, where: str, folder: Path, processes: int, seconds: float)
     crowd = [start() for _ in range(processes)]
     try:
         end = time.monotonic() + seconds
-        while time.monotonic() < end or (_entries(folder) < ENOUGH and time.monotonic() < end + PATIENCE):
+        while time.monotonic() < end or (
+            _entries(folder) < ENOUGH and time.monotonic() < end + PATIENCE
+        ):
             time.sleep(STEP)
             victim = _holder(folder) if dice.random() < 0.8 else dice.choice(crowd).pid
             process = next((one for one in crowd if one.pid == victim), None)
@@ -186,7 +196,8 @@ def _holder(folder: Path) -> int | None:
 
 
 def _replaced(process: Any, start: Any, run: Run) -> Any:
-    run.kills[process.pid] = time.monotonic()  # before: who waits for it takes over sooner than we hear of its end
+    # Written before the kill, because a waiter can take over before we hear of the end.
+    run.kills[process.pid] = time.monotonic()
     process.kill()
     process.join()
     run.seen["killed"] += 1
@@ -232,7 +243,7 @@ def _judge_overlap(contract: str, visit: Visit, other: Visit, run: Run) -> None:
     if contract == MUTEX:
         run.wrong.append(f"{visit} and {other} overlap")
         return
-    # Who has the smaller fence is the one that lost its lease; it may have entered later than its successor.
+    # The smaller fence belongs to the one that lost its lease. It may have entered later.
     old, new = sorted((visit, other), key=lambda one: one.fence or 0)
     if not _paused(old.pid, new.entered, min(old.entered, new.entered), run):
         run.wrong.append(f"{old} was not stopped, and {new} entered")
@@ -249,7 +260,8 @@ def _dead(pid: int, at: float, run: Run) -> bool:
 
 
 def _paused(pid: int, entered: float, since: float, run: Run) -> bool:
-    """It was stopped, at that time or later, for so long that its lease could end before somebody else entered."""
+    """Return True if it was stopped so long that its lease could end before the other entered."""
     return any(
-        victim == pid and began + TTL / 2 <= entered and ended + GAP >= since for victim, began, ended in run.pauses
+        victim == pid and began + TTL / 2 <= entered and ended + GAP >= since
+        for victim, began, ended in run.pauses
     )

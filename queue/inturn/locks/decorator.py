@@ -1,7 +1,7 @@
-"""`@locked`: a function that never runs beside itself, for the same arguments.
+"""`@locked`: a function that never runs twice at once for the same arguments.
 
-The name is a template over the arguments: `@locked("filter:{filter_id}")`. The same function serves those who call it
-now and then and those who call it by the clock.
+The name of its lock is a template over the arguments: `@locked("filter:{filter_id}")`. The function
+can be called directly and by a scheduler, and both kinds of calls exclude each other.
 """
 
 import functools
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 from urllib.parse import quote
 
-from inturn.locks.baselock import BaseLock
+from inturn.locks.core.base_lock import BaseLock
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
 from inturn.locks.errors import LockError
-from inturn.locks.lock import Lock
-from inturn.locks.lock_async import AsyncLock
 from inturn.locks.urls import lock_from_url
 
 P = ParamSpec("P")
@@ -31,11 +31,16 @@ def locked(
     on_busy: OnBusy = "wait",
     timeout: float | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A function that never runs beside itself, for the same arguments: `@locked("filter:{filter_id}", on_busy="skip")`.
+    """Return a decorator for a function that never runs twice at once for the same arguments.
 
-    `using`: an address without a name, or what makes a lock of a name; by default INTURN_LOCKS_URL. While somebody else runs:
-    `skip` returns None, `wait` waits (and raises after `timeout`), `raise` raises, `proceed` runs all the same, unlocked, after
-    `timeout` or at once.
+        @locked("filter:{filter_id}", on_busy="skip")
+
+    `using` is an address without a name (by default INTURN_LOCKS_URL), or a function that makes a
+    lock from a name. `on_busy` says what a call does if another one still runs after `timeout`
+    seconds. Without a `timeout`, `wait` waits for ever, and the others do not wait at all.
+
+    Then `skip` returns None, `proceed` runs all the same, without the lock, and `wait` and `raise`
+    raise LockTimeout.
     """
     if on_busy not in ("skip", "wait", "raise", "proceed"):
         raise ValueError(f"on_busy={on_busy!r}: choose 'skip', 'wait', 'raise' or 'proceed'")
@@ -43,14 +48,14 @@ def locked(
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         asynchronous = inspect.iscoroutinefunction(function)
-        name_of = _namer(function, template)
-        make = _factory(using, asynchronous)
+        name_of = _make_namer(function, template)
+        make = _make_factory(using, asynchronous)
 
         @functools.wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> Any:
             lock = make(name_of(args, kwargs))
             assert isinstance(lock, Lock), "an async lock for a sync function"
-            lease, refusal = lock.attempt(patience)
+            lease, refusal = lock.try_acquire(patience)
             if lease is None and on_busy != "proceed":
                 return _give_up(lock, refusal, on_busy)
             with lock.until_released(lease):
@@ -60,7 +65,7 @@ def locked(
         async def run_async(*args: P.args, **kwargs: P.kwargs) -> Any:
             lock = make(name_of(args, kwargs))
             assert isinstance(lock, AsyncLock), "a sync lock for an async function"
-            lease, refusal = await lock.attempt(patience)
+            lease, refusal = await lock.try_acquire(patience)
             if lease is None and on_busy != "proceed":
                 return _give_up(lock, refusal, on_busy)
             async with lock.until_released(lease):
@@ -71,7 +76,7 @@ def locked(
     return decorate
 
 
-def _namer(function: Callable[..., Any], template: str) -> Callable[[Any, Any], str]:
+def _make_namer(function: Callable[..., Any], template: str) -> Callable[[Any, Any], str]:
     signature = inspect.signature(function)
 
     def name_of(args: Any, kwargs: Any) -> str:
@@ -82,13 +87,15 @@ def _namer(function: Callable[..., Any], template: str) -> Callable[[Any, Any], 
     return name_of
 
 
-def _factory(using: str | Factory | None, asynchronous: bool) -> Factory:
+def _make_factory(using: str | Factory | None, asynchronous: bool) -> Factory:
     def make(name: str) -> BaseLock[Any]:
         if callable(using):
             return using(name)
         address = using or os.environ.get(VARIABLE)
         if not address:
-            raise LockError(f"no store is named; pass using=…, or set {VARIABLE}=redis://…", name=name)
+            raise LockError(
+                f"there is no store to use; pass using=…, or set {VARIABLE}=redis://…", name=name
+            )
         url = f"{address}#{quote(name)}"
         return lock_from_url(url, asynchronous=True) if asynchronous else lock_from_url(url)
 

@@ -1,8 +1,8 @@
-"""What locks raise. Each message names the lock and, where they are known, its owner, its age and its time to live."""
+"""What locks raise. Each message names the lock and, if known, its owner, age and time to live."""
 
 
 class LockError(Exception):
-    """The base of them all."""
+    """The base of every error that a lock raises."""
 
     def __init__(
         self,
@@ -24,27 +24,33 @@ class LockError(Exception):
 
 
 class LockTimeout(LockError, TimeoutError):
-    """Somebody else held it for all of the time that the caller would wait."""
+    """Somebody else held the lock for as long as the caller would wait."""
 
 
 class LockNotHeld(LockError):
-    """The caller does not hold it: never acquired, already released, or acquired by another process or task."""
+    """The caller does not hold the lock.
+
+    It never acquired it, has released it, or another process or task acquired it.
+    """
 
 
 class LockLost(LockError):
-    """The caller held it and has lost it: expired, stolen, broken, or its connection is gone."""
+    """The caller held the lock and lost it.
+
+    It expired, somebody took or broke it, or its connection is gone.
+    """
 
 
 class LockDeadlock(LockError):
-    """Waiting would never end: the caller waits for itself."""
+    """The wait would never end, because the caller waits for itself."""
 
 
 class LockMalformed(LockError):
-    """Something stands in the lock's place that is no lock. It was not touched."""
+    """Something other than a lock is in its place. It was not touched."""
 
 
 class LockBackendError(LockError):
-    """The store cannot be reached or refuses. `unclear`: the request may have taken effect."""
+    """The store cannot be reached, or refuses. If `unclear`, the request may have taken effect."""
 
     def __init__(self, problem: str, *, name: str = "", unclear: bool = False) -> None:
         super().__init__(problem, name=name)

@@ -1,40 +1,38 @@
-"""All locks that are held in a store, for people who look: it reads bit by bit, so it is no snapshot."""
+"""List the locks that are held in a store. It reads them one by one, so it is not a snapshot."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import LiteralString
 from urllib.parse import unquote, urlsplit
 
-from inturn.locks.engine import Holder
+from inturn.locks.core.contender import Holder
 from inturn.locks.errors import LockBackendError, LockMalformed
 from inturn.locks.urls import POSTGRESQL, REDIS, scheme_of
 
-ROWS: LiteralString = """
-SELECT name, owner, lock_id, extract(epoch FROM acquired_at)::float8,
-  extract(epoch FROM clock_timestamp() - acquired_at)::float8,
-  extract(epoch FROM expires_at - clock_timestamp())::float8, fence
-FROM inturn_locks WHERE expires_at > clock_timestamp() ORDER BY name"""
 
-
-def held_at(store: str, prefix: str = "inturn") -> Iterator[Holder]:
+def list_holders(store: str, prefix: str = "inturn") -> Iterator[Holder]:
+    """Yield the holder of each lock in the store at this address. A name in it is ignored."""
     address = store.partition("#")[0]
     scheme = scheme_of(address)
     if scheme in REDIS:
-        return _in_redis(address, prefix)
+        return _list_redis(address, prefix)
     if scheme in POSTGRESQL:
-        return _in_postgresql(address)
+        return _list_postgresql(address)
     if scheme == "file":
-        return _in_folder(Path(unquote(urlsplit(address).path)))
+        return _list_folder(Path(unquote(urlsplit(address).path)))
     raise ValueError("name a store: redis://…, file:///folder or postgresql://…")
 
 
-def _in_redis(address: str, prefix: str) -> Iterator[Holder]:
-    """Smart locks, and what else stands in their place; basic locks have no owner to show."""
+def _list_redis(address: str, prefix: str) -> Iterator[Holder]:
+    """Yield the holders of smart locks, and of whatever else is in their place.
+
+    Basic locks have no owner to show.
+    """
     from redis.exceptions import RedisError
 
-    from inturn.locks.basic import BasicLock
-    from inturn.locks.redis import client_at, translated
-    from inturn.locks.smart import SmartLock
+    from inturn.locks.redis.basic import BasicLock
+    from inturn.locks.redis.clients import client_at
+    from inturn.locks.redis.ports import translate_error
+    from inturn.locks.redis.smart import SmartLock
 
     with client_at(address, decode_responses=True) as client:
         keys = client.scan_iter(match=f"{prefix}:{{*}}", count=500)
@@ -42,7 +40,7 @@ def _in_redis(address: str, prefix: str) -> Iterator[Holder]:
             try:
                 key = next(keys, None)
             except RedisError as error:
-                raise translated(error) from error
+                raise translate_error(error) from error
             if key is None:
                 return
             name = key.removeprefix(f"{prefix}:{{").removesuffix("}")
@@ -54,14 +52,14 @@ def _in_redis(address: str, prefix: str) -> Iterator[Holder]:
                 yield holder
 
 
-def _in_postgresql(address: str) -> Iterator[Holder]:
-    """Rows only: an advisory lock does not know its name."""
+def _list_postgresql(address: str) -> Iterator[Holder]:
+    """Yield the holders of rows only, because an advisory lock does not know its name."""
     import psycopg
 
-    from inturn.locks.pg import refuse_malformed
-    from inturn.locks.pg_port import connect
+    from inturn.locks.postgres.ports import connect, refuse_malformed_dsn
+    from inturn.locks.postgres.statements import ROWS
 
-    refuse_malformed(address)
+    refuse_malformed_dsn(address)
     try:
         with connect(address) as connection:
             for row in connection.execute(ROWS):
@@ -72,14 +70,14 @@ def _in_postgresql(address: str) -> Iterator[Holder]:
         raise LockBackendError(f"PostgreSQL: {str(error).strip()}") from error
 
 
-def _in_folder(folder: Path) -> Iterator[Holder]:
-    from inturn.locks.kernel import KernelFileLock
+def _list_folder(folder: Path) -> Iterator[Holder]:
+    from inturn.locks.files.kernel import KernelFileLock
 
     for path in sorted(folder.iterdir()):
         if path.is_file() and not path.is_symlink():
             try:
                 holder = KernelFileLock(path, any_owner=True).holder()
             except LockBackendError:
-                continue  # another program's file
+                continue  # a file of another program
             if holder is not None:
                 yield holder

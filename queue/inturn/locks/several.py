@@ -1,4 +1,7 @@
-"""Several locks at once: sorted, so that two callers cannot wait for each other; all or nothing; one deadline."""
+"""Several locks at once, all or none, with one deadline.
+
+They are acquired in sorted order, so that two callers cannot wait for each other.
+"""
 
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
@@ -6,17 +9,18 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
-from inturn.locks.baselock import BaseLock
+from inturn.locks.core.base_lock import BaseLock
+from inturn.locks.core.lease import AsyncLease, Lease
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
 from inturn.locks.errors import LockDeadlock
-from inturn.locks.lease import AsyncLease, Lease
-from inturn.locks.lock import Lock
-from inturn.locks.lock_async import AsyncLock
 
 
 class lock_all:
-    """Several locks, all or none: `with lock_all([a, b]):`, `async with` for async ones; gives their leases in this order.
+    """Acquire several locks, all or none: `with lock_all([a, b]):`, or `async with` for async ones.
 
-    Raises LockTimeout if one could not be had within `timeout` seconds for all together, and then holds none.
+    It returns their leases in the same order. It raises LockTimeout, and holds none of them, if one
+    of them was not free within `timeout` seconds for all together.
     """
 
     def __init__(self, locks: Iterable[BaseLock[Any]], timeout: float | None = None) -> None:
@@ -26,7 +30,9 @@ class lock_all:
         places = [_place(lock) for lock in self._sorted]
         for place, following in pairwise(places):
             if place == following:
-                raise LockDeadlock("it is in the list twice, and would wait for itself", name=place[1])
+                raise LockDeadlock(
+                    "it is in the list twice, and would wait for itself", name=place[1]
+                )
         self._stack = ExitStack()
         self._async_stack = AsyncExitStack()
 
@@ -36,7 +42,7 @@ class lock_all:
             deadline = self._deadline()
             for lock in self._sorted:
                 assert isinstance(lock, Lock)
-                lease, refusal = lock.attempt(_left(lock, deadline))
+                lease, refusal = lock.try_acquire(_left(lock, deadline))
                 if lease is None:
                     raise lock.busy(refusal)
                 stack.callback(lease.release)
@@ -45,7 +51,10 @@ class lock_all:
         return [leases[id(lock)] for lock in self._locks]
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._stack.__exit__(kind, error, trace)
 
@@ -55,7 +64,7 @@ class lock_all:
             deadline = self._deadline()
             for lock in self._sorted:
                 assert isinstance(lock, AsyncLock)
-                lease, refusal = await lock.attempt(_left(lock, deadline))
+                lease, refusal = await lock.try_acquire(_left(lock, deadline))
                 if lease is None:
                     raise lock.busy(refusal)
                 stack.push_async_callback(lease.release)
@@ -64,12 +73,17 @@ class lock_all:
         return [leases[id(lock)] for lock in self._locks]
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self._async_stack.__aexit__(kind, error, trace)
 
     def _deadline(self) -> float | None:
-        return None if self._timeout is None or not self._sorted else self._sorted[0].terms.clock() + self._timeout
+        if self._timeout is None or not self._sorted:
+            return None
+        return self._sorted[0].settings.clock() + self._timeout
 
 
 def _place(lock: BaseLock[Any]) -> tuple[str, str]:
@@ -77,4 +91,4 @@ def _place(lock: BaseLock[Any]) -> tuple[str, str]:
 
 
 def _left(lock: BaseLock[Any], deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - lock.terms.clock())
+    return None if deadline is None else max(0.0, deadline - lock.settings.clock())

@@ -1,7 +1,7 @@
-"""SIGTERM while holding: the locks of this process soon expire, though nobody is left to release them.
+"""Locks whose holder SIGTERM kills: nobody is left to release them, so they expire soon.
 
-Installed only where SIGTERM would kill the process at once. A program with a handler of its own ends in its own time,
-and calls `expire_soon` in it if it wants the same.
+The handler is only installed where SIGTERM would kill the process at once. A program with a handler
+of its own ends in its own time. If it wants the same, it calls `expire_soon` in that handler.
 """
 
 import os
@@ -10,32 +10,35 @@ import threading
 from contextlib import suppress
 from types import FrameType
 
-from inturn.locks.baselease import all_living
+from inturn.locks.core.lease import Lease
+from inturn.locks.core.process import process
 from inturn.locks.errors import LockError
-from inturn.locks.lease import Lease
 
-PATIENCE = 2.0  # seconds that the end of the process waits for the stores
+PATIENCE = 2.0  # seconds for which the end of the process waits for the stores
 
 
 def expire_soon(seconds: float = 60.0) -> None:
-    """Let every lease that threads of this process hold end in at most so many seconds."""
+    """Let every lease of this process's threads end within so many seconds."""
 
     def shorten() -> None:
-        for lease in all_living():
+        for lease in process.list_leases():
             if isinstance(lease, Lease) and lease.valid and lease.remaining() > seconds:
                 with suppress(LockError):
                     lease.last_end = lease.clock() + seconds
                     lease.renew()
-                lease.hasten()
+                lease.reschedule()
 
-    # A thread, because the signal may have interrupted us in the middle of the same connection's conversation.
+    # In a thread, because the signal may have interrupted us while we used the same connection.
     thread = threading.Thread(target=shorten, name="inturn-locks-sigterm", daemon=True)
     thread.start()
     thread.join(PATIENCE)
 
 
 def expire_on_sigterm(seconds: float) -> None:
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+    """Install the handler, if SIGTERM would kill this process at once."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         return
 
     def die(number: int, _: FrameType | None) -> None:

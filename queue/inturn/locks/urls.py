@@ -1,10 +1,10 @@
-"""Locks by address: `redis://host/0#name`, `file:///path`, `postgresql://host/db#name`; asynchronous on request."""
+"""Locks by address: `redis://host/0#name`, `file:///path`, or `postgresql://host/db#name`."""
 
 from typing import Any, Literal, overload
 from urllib.parse import unquote, urlsplit
 
-from inturn.locks.lock import Lock
-from inturn.locks.lock_async import AsyncLock
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
 
 REDIS = ("redis", "rediss", "unix")
 POSTGRESQL = ("postgresql", "postgres")
@@ -17,24 +17,42 @@ def lock_from_url(url: str, *, asynchronous: Literal[True], **options: Any) -> A
 
 
 def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lock | AsyncLock:
-    """A SmartLock, a KernelFileLock or a PgLock, made with the options of that class; `redis`: a client to use."""
+    """Return the SmartLock, KernelFileLock or PgLock at this address.
+
+    `options` are those of its class. For Redis, `redis=` passes a client to use.
+    """
     address, _, name = url.partition("#")  # urllib would turn unix:///path into unix:/path
     name = unquote(name)
     scheme = scheme_of(url)
     if scheme == "file":
-        return _on_file(unquote(urlsplit(address).path), name, asynchronous, options)
+        return _make_file_lock(unquote(urlsplit(address).path), name, asynchronous, options)
     if not name:
-        raise ValueError(f"the address of a lock ends with its name: {scheme or 'redis'}://…#name")
+        raise ValueError(
+            f"the address of a lock must end with its name: {scheme or 'redis'}://…#name"
+        )
     if scheme in REDIS:
-        return _on_redis(address, name, asynchronous, options)
+        return _make_redis_lock(address, name, asynchronous, options)
     if scheme in POSTGRESQL:
-        return _on_postgresql(address, name, asynchronous, options)
-    raise ValueError(f"no lock lives at {scheme or 'this'}: give redis://…#name, file:///… or postgresql://…#name")
+        return _make_postgresql_lock(address, name, asynchronous, options)
+    raise ValueError(
+        f"{scheme or 'this'} is not the address of a lock: "
+        "give redis://…#name, file:///… or postgresql://…#name"
+    )
 
 
-def _on_redis(address: str, name: str, asynchronous: bool, options: dict[str, Any]) -> Lock | AsyncLock:
-    from inturn.locks.redis import async_client_at, client_at
-    from inturn.locks.smart import AsyncSmartLock, SmartLock
+def scheme_of(url: str) -> str:
+    """Return the scheme without parsing the rest.
+
+    A parser's error would repeat what it did not understand, and that may be a password.
+    """
+    return url.partition(":")[0].lower() if "://" in url else ""
+
+
+def _make_redis_lock(
+    address: str, name: str, asynchronous: bool, options: dict[str, Any]
+) -> Lock | AsyncLock:
+    from inturn.locks.redis.clients import async_client_at, client_at
+    from inturn.locks.redis.smart import AsyncSmartLock, SmartLock
 
     client = options.pop("redis", None)
     if asynchronous:
@@ -42,20 +60,21 @@ def _on_redis(address: str, name: str, asynchronous: bool, options: dict[str, An
     return SmartLock(client or client_at(address), name, **options)
 
 
-def scheme_of(url: str) -> str:
-    """Without a look at the rest: who fails to understand it repeats it, and there may be a password in it."""
-    return url.partition(":")[0].lower() if "://" in url else ""
+def _make_file_lock(
+    path: str, name: str, asynchronous: bool, options: dict[str, Any]
+) -> Lock | AsyncLock:
+    from inturn.locks.files.kernel import AsyncKernelFileLock, KernelFileLock
 
-
-def _on_file(path: str, name: str, asynchronous: bool, options: dict[str, Any]) -> Lock | AsyncLock:
-    from inturn.locks.kernel import AsyncKernelFileLock, KernelFileLock
-
-    if name:  # a folder of locks, for templates: file:///run/locks#name
+    if name:  # in a folder of locks, for templates: file:///run/locks#name
         path = f"{path.rstrip('/')}/{name.replace('/', '_')}"
     return AsyncKernelFileLock(path, **options) if asynchronous else KernelFileLock(path, **options)
 
 
-def _on_postgresql(address: str, name: str, asynchronous: bool, options: dict[str, Any]) -> Lock | AsyncLock:
-    from inturn.locks.pg import AsyncPgLock, PgLock
+def _make_postgresql_lock(
+    address: str, name: str, asynchronous: bool, options: dict[str, Any]
+) -> Lock | AsyncLock:
+    from inturn.locks.postgres.pg_lock import AsyncPgLock, PgLock
 
-    return AsyncPgLock(address, name, **options) if asynchronous else PgLock(address, name, **options)
+    if asynchronous:
+        return AsyncPgLock(address, name, **options)
+    return PgLock(address, name, **options)

@@ -22,8 +22,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import JobSkipped, Snoozed
+from inturn.locks.core.lock_async import AsyncLock
 from inturn.locks.errors import LockBackendError, LockError, LockTimeout
-from inturn.locks.lock_async import AsyncLock
 from inturn.locks.several import lock_all
 from inturn.locks.urls import REDIS, lock_from_url
 from inturn.model import Again, Ended, Outcome, Status
@@ -31,7 +31,7 @@ from inturn.tasks.resources import OnBusy
 from inturn.worker.attempt import storable
 
 if TYPE_CHECKING:
-    from inturn.locks.lease import AsyncLease
+    from inturn.locks.core.lease import AsyncLease
     from inturn.worker.attempt import Attempt
 
 T = TypeVar("T")
@@ -121,7 +121,7 @@ class Keeper:
         if address.partition(":")[0] not in REDIS:
             return lock_from_url(url, asynchronous=True)
         if address not in self._clients:
-            from inturn.locks.redis import async_client_at
+            from inturn.locks.redis.clients import async_client_at
 
             self._clients[address] = async_client_at(address)
         return lock_from_url(url, asynchronous=True, redis=self._clients[address])

@@ -38,10 +38,10 @@ def command() -> None:
 @click.option("--prefix", default="inturn", show_default=True, help="Of the keys in Redis.")
 def ls(store: str, output: str, prefix: str) -> None:
     """List the locks that are held in STORE: an address without a name, by default INTURN_LOCKS_URL."""
-    from inturn.locks.listing import held_at
+    from inturn.locks.listing import list_holders
 
     with ended():
-        rows = [facts(holder) for holder in held_at(store, prefix)]
+        rows = [facts(holder) for holder in list_holders(store, prefix)]
     if output == "json":
         click.echo(json.dumps(rows))
         return
@@ -116,7 +116,7 @@ def run(lock: str, command: tuple[str, ...], timeout: float | None, ttl: float |
     """Run COMMAND while holding LOCK; its exit status, or 4 if the lock was not free in time."""
     with ended():
         target = made(lock, **({} if ttl is None else {"ttl": ttl}))
-        lease, refusal = target.attempt(timeout)
+        lease, refusal = target.try_acquire(timeout)
         if lease is None:
             raise target.busy(refusal)
         with target.until_released(lease), subprocess.Popen(command) as process:

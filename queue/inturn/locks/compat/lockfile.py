@@ -1,0 +1,80 @@
+"""The lock file of `openlock`: its two lines, our third one, and what they say about the holder.
+
+Line 1 is the process id. Line 2 is a name from the command line. Our third line says that the
+file's own inode is locked for as long as the lock is held. That lock, and not the process table,
+then proves at once whether the holder lives, whatever the process is called and in whatever
+namespace its number counts.
+
+A file of two lines comes from another library. Its holder is looked up in the process table.
+"""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+OURS = "inturn"
+SLACK = 2.0  # seconds: the start times of processes and the times of files are rounded
+
+
+@dataclass(frozen=True, slots=True)
+class LockFileRecord:
+    """What a lock file says."""
+
+    pid: int
+    name: str
+    lock_id: str | None  # only in a lock file of ours
+
+    def encode(self) -> bytes:
+        return f"{self.pid}\n{self.name}\n{OURS} {self.lock_id}\n".encode()
+
+
+def parse_record(text: bytes) -> LockFileRecord | None:
+    """Return what the file says, or None if it is not a lock file."""
+    lines = text.decode(errors="replace").splitlines()
+    try:
+        pid, name = int(lines[0]), lines[1].strip()
+    except (ValueError, IndexError):
+        return None
+    words = lines[2].split() if len(lines) > 2 else []
+    is_ours = len(words) == 2 and words[0] == OURS
+    return LockFileRecord(pid, name, words[1] if is_ours else None)
+
+
+def make_own_record(lock_id: str) -> LockFileRecord:
+    """Return a record with a name that other libraries find in our command line."""
+    words = sys.argv[0].split() if sys.argv else []
+    stem = Path(words[0]).stem if words else ""
+    visible = " ".join(psutil.Process().cmdline()).lower()
+    name = stem if stem.lower() in visible else Path(sys.executable).name
+    return LockFileRecord(os.getpid(), name, lock_id)
+
+
+def foreign_holder_lives(record: LockFileRecord, written_at: float) -> bool:
+    """Return True if a Python process of that name already ran when the file was written."""
+    try:
+        process = psutil.Process(record.pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        if process.create_time() > written_at + SLACK:
+            return False  # another process has the number by now, or the machine was restarted
+        words = process.cmdline()
+        line = " ".join(words).lower()
+        has_name = record.name.lower() in line or (record.name == "__main__" and "-m" in words)
+        return has_name and ("python" in line or _runs_python(process))
+    except (psutil.NoSuchProcess, ValueError, OverflowError):
+        return False
+    except psutil.AccessDenied:
+        return True  # it lives, and may be what the file says
+
+
+def _runs_python(process: psutil.Process) -> bool:
+    """Recognise an interpreter with another name, by its program or the libraries it has loaded."""
+    try:
+        if "python" in process.exe().lower():
+            return True
+        return any("python" in entry.path.lower() for entry in process.memory_maps(grouped=True))
+    except psutil.AccessDenied:
+        return True

@@ -1,0 +1,338 @@
+"""A drop-in for the library `openlock`: the same names and the same lock file, without its defects.
+
+**Promises (a mutex).** The lock file says who holds the lock. While it is held, the file's inode is
+locked too, so the end of the holder is known at once and for certain, however it came about. Every
+change is made under a short lock on a second file (`.name.guard`, never deleted), so that only one
+of several processes takes over from a dead holder.
+
+It works together with processes that use `openlock` itself: each respects the other's locks, as far
+as they can find us in their process table. `race_delay` is only spent on what they left behind.
+Removing the file by hand frees the lock.
+
+**What it does not promise.** Exclusion against a peer that misjudges our file, or on the file
+system of a network.
+"""
+
+import atexit
+import fcntl
+import logging
+import os
+import secrets
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from inturn.locks.compat.lockfile import (
+    LockFileRecord,
+    foreign_holder_lives,
+    make_own_record,
+    parse_record,
+)
+from inturn.locks.compat.openlock_options import (
+    Defaults,
+    InvalidLockFile,
+    InvalidOption,
+    InvalidRelease,
+    OpenLockException,
+    Timeout,
+    get_defaults,
+    set_defaults,
+)
+from inturn.locks.core.pauses import LONGEST_PAUSE, grow_pauses
+from inturn.locks.core.process import process
+from inturn.locks.errors import LockBackendError, LockError
+from inturn.locks.files.filesystem import refuse_unknown_filesystem
+from inturn.locks.files.open_file import OpenFile, open_lock_file
+
+__all__ = [
+    "Defaults",
+    "FileLock",
+    "InvalidLockFile",
+    "InvalidOption",
+    "InvalidRelease",
+    "OpenLockException",
+    "Timeout",
+    "get_defaults",
+    "logger",
+    "set_defaults",
+]
+
+logger = logging.getLogger(__name__)
+GUARD_PATIENCE = 5.0  # seconds; a guard is held for milliseconds, unless its holder was stopped
+LONGEST_RECORD = 65536
+
+
+class HeldLocks:
+    """The locks that this process holds, even while nobody refers to them."""
+
+    def __init__(self) -> None:
+        self.all: set[FileLock] = set()
+
+    def after_fork(self) -> None:
+        self.all.clear()
+
+
+held_locks = process.add_part(HeldLocks())
+
+
+class FileLock:
+    """Mutex. A drop-in for `openlock.FileLock`, on the same lock file."""
+
+    any_filesystem = False  # set it where `flock` works although the file system is not known
+
+    def __init__(
+        self, lock_file: str | os.PathLike[str] = "openlock.lock", timeout: float | None = None
+    ) -> None:
+        self.lock_file = Path(lock_file)
+        self.timeout = timeout
+        self._options = get_defaults()
+        self._held: OpenFile | None = None
+        self._pid = 0
+        self._changing = threading.Lock()  # never held while waiting
+        logger.debug("%s created", self)
+
+    def __str__(self) -> str:
+        return f"FileLock('{self.lock_file}')"
+
+    __repr__ = __str__
+
+    def acquire(self, timeout: float | None = None) -> None:
+        """Wait up to `timeout` seconds, then raise Timeout. 0 means a single try.
+
+        By default the lock's own timeout counts, which by default is none.
+        """
+        timeout = self.timeout if timeout is None else timeout
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if not self.any_filesystem:
+            refuse_unknown_filesystem(self.lock_file)
+        pauses = grow_pauses(LONGEST_PAUSE)
+        while True:
+            outcome = self._try()
+            if outcome == "acquired":
+                logger.debug("%s acquired", self)
+                return
+            left = float("inf") if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise Timeout(
+                    f"Unable to acquire {self}",
+                    name=str(self.lock_file),
+                    owner=_describe(self._look()),
+                )
+            # Asking the kernel about a lock of ours costs nothing. A foreign holder must be looked
+            # up in the process table.
+            pause = self._options["retry_period"]
+            time.sleep(min(left, pause if outcome == "foreign" else min(pause, next(pauses))))
+
+    def release(self) -> None:
+        with self._changing:
+            file, self._held = self._held, None
+            if file is None or self._pid != os.getpid():
+                raise InvalidRelease(
+                    f"Attempt at releasing {self} which we do not own", name=str(self.lock_file)
+                )
+            held_locks.all.discard(self)
+            ours = self._remove(file)
+        logger.debug("%s released", self)
+        if not ours and self.lock_file.exists():
+            raise InvalidRelease(
+                f"{self} was removed and acquired by somebody else", name=str(self.lock_file)
+            )
+
+    def locked(self) -> bool:
+        """Return True if any process holds the lock."""
+        return self._look() is not None
+
+    def getpid(self) -> int | None:
+        """Return the id of the process that holds the lock."""
+        record = self._look()
+        return record.pid if record else None
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def _try(self) -> Literal["acquired", "held", "foreign"]:
+        for _ in range(self._options["tries"]):
+            with self._guard(GUARD_PATIENCE) as guarded:
+                outcome = self._transition() if guarded else "held"
+            if outcome != "unconfirmed":
+                return outcome
+            # A peer that also found the holder dead writes its file meanwhile.
+            time.sleep(self._options["race_delay"])
+            if self._confirm():
+                return "acquired"
+            record, _ = self._read()
+            if record is not None:
+                return "foreign"
+        raise InvalidLockFile("Unable to obtain a valid lock file", name=str(self.lock_file))
+
+    def _transition(self) -> Literal["acquired", "held", "foreign", "unconfirmed"]:
+        """Under the guard: create the file, replace a dead holder's, or leave a living one's."""
+        if self._held is not None and self._pid == os.getpid() and self._held.is_at_path():
+            return "held"
+        if self._create():
+            return "acquired"
+        record, status = self._read()
+        if status is None:
+            return "held"  # it has just gone; the next try comes at once
+        if record is not None and record.lock_id is not None:
+            if self._inode_is_locked():
+                return "held"
+            self._replace()
+            return "acquired"
+        if record is not None and foreign_holder_lives(record, status.st_mtime):
+            return "foreign"
+        self._replace()
+        return "unconfirmed"
+
+    def _create(self) -> bool:
+        """Link a file that is complete and locked, so that nobody sees half a lock file."""
+        if os.path.lexists(self.lock_file):
+            return False
+        file = self._new_file()
+        try:
+            os.link(file.path, self.lock_file)
+        except FileExistsError:
+            file.close()
+            return False
+        except OSError as error:
+            file.close()
+            raise LockBackendError(f"{self.lock_file} cannot be made: {error.strerror}") from error
+        finally:
+            file.path.unlink()
+        self._take(file)
+        return True
+
+    def _replace(self) -> None:
+        began = time.monotonic()
+        file = self._new_file()
+        file.path.replace(self.lock_file)
+        self._take(file)
+        took, delay = time.monotonic() - began, self._options["race_delay"]
+        if took >= delay * 2 / 3:
+            warnings.warn(
+                f"Slow system detected: writing {self.lock_file} took {took:.2g} s. "
+                f"Increase race_delay ({delay:.2g} s).",
+                stacklevel=5,
+            )
+
+    def _new_file(self) -> OpenFile:
+        try:
+            fd, path = tempfile.mkstemp(
+                prefix=f".{self.lock_file.name[:50]}.", dir=self.lock_file.parent
+            )
+        except OSError as error:
+            raise LockBackendError(f"{self.lock_file} cannot be made: {error.strerror}") from error
+        file = OpenFile(fd, Path(path))
+        try:
+            file.write(make_own_record(secrets.token_hex(16)).encode())
+            file.lock(fcntl.LOCK_EX)
+        except BaseException:
+            file.close()
+            file.path.unlink()
+            raise
+        return file
+
+    def _take(self, file: OpenFile) -> None:
+        file.path = self.lock_file
+        self._held, self._pid = file, os.getpid()
+        held_locks.all.add(self)
+
+    def _confirm(self) -> bool:
+        """Return True if our file is still in its place, or else give the lock up."""
+        file = self._held
+        if file is not None and file.is_at_path():
+            return True
+        self._held = None
+        held_locks.all.discard(self)
+        if file is not None:
+            file.close()
+        return False
+
+    def _look(self) -> LockFileRecord | None:
+        """Return the record of the holder, or None."""
+        if not os.path.lexists(self.lock_file):
+            return None
+        with self._guard(GUARD_PATIENCE):
+            record, status = self._read()
+            if record is None or status is None:
+                return None
+            lives = (
+                self._inode_is_locked()
+                if record.lock_id
+                else foreign_holder_lives(record, status.st_mtime)
+            )
+        return record if lives else None
+
+    def _read(self) -> tuple[LockFileRecord | None, os.stat_result | None]:
+        """Return what the file says, if that is valid, and its status, if it exists."""
+        try:
+            file = open_lock_file(self.lock_file, create=False, write=False, any_owner=True)
+        except FileNotFoundError:
+            return None, None
+        try:
+            return parse_record(os.pread(file.fd, LONGEST_RECORD, 0)), os.fstat(file.fd)
+        finally:
+            file.close()
+
+    def _inode_is_locked(self) -> bool:
+        try:
+            file = open_lock_file(self.lock_file, create=False, write=False, any_owner=True)
+        except FileNotFoundError:
+            return False
+        try:
+            return not file.lock(fcntl.LOCK_EX)
+        finally:
+            file.close()
+
+    def _remove(self, file: OpenFile) -> bool:
+        """Remove our file. Return False if it is a successor's, which stays."""
+        # Go on even without the guard, if its holder was stopped: we hold the lock on our inode.
+        with self._guard(GUARD_PATIENCE):
+            ours = file.is_at_path()
+            if ours:
+                with suppress(FileNotFoundError):
+                    self.lock_file.unlink()
+        file.close()
+        return ours
+
+    @contextmanager
+    def _guard(self, patience: float) -> Iterator[bool]:
+        path = self.lock_file.with_name(f".{self.lock_file.name}.guard")
+        file = open_lock_file(path, any_owner=True)
+        deadline = time.monotonic() + patience
+        try:
+            pauses = grow_pauses(LONGEST_PAUSE)
+            while not (locked := file.lock(fcntl.LOCK_EX)) and time.monotonic() < deadline:
+                time.sleep(next(pauses))
+            yield locked
+        finally:
+            file.close()
+
+
+@atexit.register
+def _release_all() -> None:
+    for lock in list(held_locks.all):
+        with suppress(LockError, OSError):
+            lock.release()
+
+
+def _describe(record: LockFileRecord | None) -> str | None:
+    return f"{record.name} pid {record.pid}" if record else None
+
+
+__version__ = "1.2.1"

@@ -1,0 +1,49 @@
+"""The errors and the defaults of `openlock`, under the same names."""
+
+import copy
+from typing import TypedDict
+
+from inturn.locks.errors import LockError
+
+
+class OpenLockException(LockError):
+    """The base of every error here."""
+
+
+class Timeout(OpenLockException):
+    """Somebody else held the lock for as long as the caller would wait."""
+
+
+class InvalidRelease(OpenLockException):
+    """The lock to release is not ours."""
+
+
+class InvalidLockFile(OpenLockException):
+    """No valid lock file could be made."""
+
+
+class InvalidOption(OpenLockException):
+    """There is no such option."""
+
+
+class Defaults(TypedDict, total=False):
+    """How lock files are made and waited for."""
+
+    race_delay: float  # seconds before a file of ours is confirmed
+    tries: int  # attempts to create a valid one
+    retry_period: float  # seconds between two tries
+
+
+_defaults: Defaults = {"race_delay": 0.2, "tries": 2, "retry_period": 0.3}
+
+
+def get_defaults() -> Defaults:
+    return copy.copy(_defaults)
+
+
+def set_defaults(**kw: float) -> None:
+    """Change the defaults for locks that are made from now on."""
+    for key in kw:
+        if key not in _defaults:
+            raise InvalidOption(f"Invalid option: '{key}'")
+    _defaults.update(kw)  # type: ignore[typeddict-item]

@@ -1,0 +1,150 @@
+"""A drop-in for `redis.asyncio.lock.Lock`: like `token_lock`, but for tasks.
+
+Tasks share a thread, so the token is stored for each task. Tokens of an ended task belong to
+whoever carries on, because `wait_for` and helpers run in tasks of their own. What a living task
+holds, no other task releases, unless the lock was made with `thread_local=False`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from redis.exceptions import LockError, LockNotOwnedError
+
+from inturn.locks.compat.token_lock_base import OWNED, BaseTokenLock, make_error
+
+logger = logging.getLogger(__name__)
+
+
+class TaskToken:
+    """The token of each task."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[object, bytes] = {}
+
+    @property
+    def token(self) -> bytes | None:
+        key = self._key()
+        return None if key is None else self._tokens[key]
+
+    @token.setter
+    def token(self, token: bytes | None) -> None:
+        if token is None:
+            self._tokens.pop(self._key(), None)
+            return
+        for key in [key for key in self._tokens if _has_ended(key)]:
+            del self._tokens[key]  # we acquired the lock, so whatever they held is over
+        self._tokens[_get_task()] = token
+
+    def _key(self) -> object:
+        mine = _get_task()
+        return (
+            mine
+            if mine in self._tokens
+            else next((key for key in self._tokens if _has_ended(key)), None)
+        )
+
+
+def _get_task() -> object:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+def _has_ended(key: object) -> bool:
+    return not isinstance(key, asyncio.Task) or key.done()
+
+
+class AsyncTokenLock(BaseTokenLock):
+    """Lease. A drop-in for redis-py's async `Lock`."""
+
+    def own_token(self) -> TaskToken:
+        return TaskToken()
+
+    async def __aenter__(self) -> Self:
+        if await self.acquire():
+            return self
+        raise make_error(LockError, "Unable to acquire lock within the time specified", self.name)
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await self.release()
+        except LockError:
+            if self.raise_on_release_error:
+                raise
+            logger.warning(
+                "Lock %s was unlocked or no longer owned when exiting context manager.", self.name
+            )
+
+    async def acquire(
+        self, blocking: bool | None = None, blocking_timeout: float | None = None, token: Any = None
+    ) -> bool:
+        blocking = self.blocking if blocking is None else blocking
+        blocking_timeout = self.blocking_timeout if blocking_timeout is None else blocking_timeout
+        own = self.encode_token(token)
+        clock = asyncio.get_running_loop().time
+        stop_trying_at = None if blocking_timeout is None else clock() + blocking_timeout
+        while True:
+            if await self.do_acquire(own):
+                self.local.token = own
+                return True
+            if not blocking:
+                return False
+            if stop_trying_at is not None and clock() + self.sleep > stop_trying_at:
+                return False
+            await asyncio.sleep(self.sleep)
+
+    async def do_acquire(self, token: bytes) -> bool:
+        return self.check_acquired(await self.lua_acquire(**self.acquire_arguments(token)))
+
+    async def locked(self) -> bool:
+        """Return True if anybody holds the lock."""
+        return bool(await self.redis.exists(self.name))
+
+    async def owned(self) -> bool:
+        """Return True if the server says that we hold the lock."""
+        token = self.local.token
+        return token is not None and bool(await self.redis.eval(OWNED, 1, self.name, token))
+
+    async def release(self) -> None:
+        """Release the lock.
+
+        A cancelled release can be repeated: the token is only forgotten once the answer came.
+        """
+        token = self.get_releasable_token()
+        try:
+            await self.do_release(token)
+        except LockNotOwnedError:
+            self.local.token = None
+            raise
+        self.local.token = None
+
+    async def do_release(self, expected_token: bytes) -> None:
+        self.check_reply(
+            await self.lua_release(**self.release_arguments(expected_token)), "release"
+        )
+
+    def extend(self, additional_time: float, replace_ttl: bool = False) -> Awaitable[Literal[True]]:
+        self.get_held_token("extend")
+        return self.do_extend(additional_time, replace_ttl)
+
+    async def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:
+        return self.check_reply(
+            await self.lua_extend(**self.extend_arguments(additional_time, replace_ttl)), "extend"
+        )
+
+    def reacquire(self) -> Awaitable[Literal[True]]:
+        """Start its time to live anew."""
+        self.get_held_token("reacquire")
+        return self.do_reacquire()
+
+    async def do_reacquire(self) -> Literal[True]:
+        return self.check_reply(await self.lua_reacquire(**self.reacquire_arguments()), "reacquire")

@@ -1,0 +1,160 @@
+"""What both drop-ins for redis-py's locks have in common: tokens, scripts and errors."""
+
+import secrets
+import threading
+from types import SimpleNamespace
+from typing import Any, Literal
+
+from redis.exceptions import LockError, LockNotOwnedError
+
+from inturn.locks.redis.scripts import MARK_MS, beside, milliseconds, script
+
+
+class Minted(bytes):
+    """A token that nobody else can have, so finding it means that the lock is ours."""
+
+
+class ThreadToken(threading.local):
+    """The token of each thread, and None for a thread that never acquired."""
+
+    token: bytes | None = None
+
+
+class BaseTokenLock:
+    """Everything but the waiting and the calls to the client."""
+
+    LUA_RELEASE_SCRIPT = script("token_release").text
+    LUA_EXTEND_SCRIPT = script("token_extend").text
+    LUA_REACQUIRE_SCRIPT = script("token_reacquire").text
+    LUA_ACQUIRE_SCRIPT = script("token_take").text
+
+    lua_release: Any = None
+    lua_extend: Any = None
+    lua_reacquire: Any = None
+    lua_acquire: Any = None
+
+    def __init__(
+        self,
+        redis: Any,
+        name: str,
+        timeout: float | None = None,
+        sleep: float = 0.1,
+        blocking: bool = True,
+        blocking_timeout: float | None = None,
+        thread_local: bool = True,
+        raise_on_release_error: bool = True,
+    ) -> None:
+        """Take the arguments of redis-py's lock.
+
+        `timeout` is how many seconds the lock lives, and `blocking_timeout` how many seconds
+        `acquire` waits. None means for ever.
+        """
+        if timeout is not None:
+            life_ms(timeout)
+        self.redis = redis
+        self.name = name
+        self.timeout = timeout
+        self.sleep = sleep
+        self.blocking = blocking
+        self.blocking_timeout = blocking_timeout
+        self.thread_local = bool(thread_local)
+        self.raise_on_release_error = raise_on_release_error
+        self.local: Any = self.own_token() if self.thread_local else SimpleNamespace(token=None)
+        self.register_scripts()
+
+    def own_token(self) -> Any:
+        return ThreadToken()
+
+    def register_scripts(self) -> None:
+        cls = type(self)
+        if cls.lua_release is None:
+            cls.lua_release = self.redis.register_script(cls.LUA_RELEASE_SCRIPT)
+        if cls.lua_extend is None:
+            cls.lua_extend = self.redis.register_script(cls.LUA_EXTEND_SCRIPT)
+        if cls.lua_reacquire is None:
+            cls.lua_reacquire = self.redis.register_script(cls.LUA_REACQUIRE_SCRIPT)
+        if cls.lua_acquire is None:
+            cls.lua_acquire = self.redis.register_script(cls.LUA_ACQUIRE_SCRIPT)
+
+    def encode_token(self, token: Any) -> bytes:
+        if token is None:
+            return Minted(secrets.token_hex(16).encode())
+        try:
+            encoder = self.redis.get_encoder()
+        except AttributeError:  # an async client
+            encoder = self.redis.connection_pool.get_encoder()
+        return bytes(encoder.encode(token))
+
+    def acquire_arguments(self, token: bytes) -> dict[str, Any]:
+        ttl = "" if self.timeout is None else life_ms(self.timeout)
+        arguments = [token, ttl, "1" if isinstance(token, Minted) else "0"]
+        return {"keys": [self.name], "args": arguments, "client": self.redis}
+
+    def check_acquired(self, reply: int) -> bool:
+        if reply == -1:
+            raise make_error(
+                LockError, "Something other than a lock is stored under this name", self.name
+            )
+        return reply == 1
+
+    def release_arguments(self, token: bytes) -> dict[str, Any]:
+        mark = beside(self.name, f":released:{token.hex()}")
+        return {"keys": [self.name, mark], "args": [token, MARK_MS], "client": self.redis}
+
+    def get_held_token(self, verb: str) -> bytes:
+        token: bytes | None = self.local.token
+        if token is None:
+            raise make_error(LockError, f"Cannot {verb} an unlocked lock", self.name)
+        if self.timeout is None:
+            raise make_error(LockError, f"Cannot {verb} a lock with no timeout", self.name)
+        return token
+
+    def get_releasable_token(self) -> bytes:
+        token: bytes | None = self.local.token
+        if token is None:
+            raise make_error(
+                LockError,
+                "Cannot release a lock that's not owned or is already unlocked.",
+                self.name,
+            )
+        return token
+
+    def extend_arguments(self, additional_time: float, replace_ttl: bool) -> dict[str, Any]:
+        arguments = [self.local.token, life_ms(additional_time), "1" if replace_ttl else "0"]
+        return {"keys": [self.name], "args": arguments, "client": self.redis}
+
+    def reacquire_arguments(self) -> dict[str, Any]:
+        assert self.timeout is not None
+        return {
+            "keys": [self.name],
+            "args": [self.local.token, life_ms(self.timeout)],
+            "client": self.redis,
+        }
+
+    def check_reply(self, reply: object, verb: str) -> Literal[True]:
+        if not reply:
+            raise make_error(
+                LockNotOwnedError, f"Cannot {verb} a lock that's no longer owned", self.name
+            )
+        return True
+
+
+OWNED = script("token_owned").text
+
+
+def life_ms(seconds: float) -> int:
+    """Convert a time to live to milliseconds, or raise ValueError if it is not more than 0.
+
+    To Redis, 0 would mean for ever in one command and an error in another.
+    """
+    if not seconds > 0:
+        raise ValueError(
+            f"timeout={seconds}: a time to live must be more than 0 seconds, or None for ever"
+        )
+    return milliseconds(seconds)
+
+
+def make_error(kind: type[LockError], problem: str, name: Any) -> LockError:
+    raised = kind(problem)
+    raised.lock_name = name  # the errors of older clients do not accept it
+    return raised

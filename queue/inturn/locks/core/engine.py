@@ -1,0 +1,86 @@
+"""The one engine of all locks: it tries, waits, and gives up at the deadline.
+
+It touches no store, and it does not know whether it runs sync or async.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import ParamSpec, TypeVar
+
+from inturn.locks.core.contender import Contender, Grant, Refusal
+from inturn.locks.core.pauses import grow_pauses
+from inturn.locks.core.protocol import Listen, Pause, Steps
+from inturn.locks.errors import LockBackendError, LockError
+
+T = TypeVar("T")
+P = ParamSpec("P")
+QUICKLY = 1.0  # seconds
+
+
+def acquire(
+    contender: Contender, deadline: float | None, clock: Callable[[], float]
+) -> Steps[tuple[Grant | Refusal, float]]:
+    """Return the outcome and the time at which its try began.
+
+    Without a deadline it waits for ever.
+    """
+    listening = False
+    pauses: Iterator[float] | None = None
+    try:
+        while True:
+            began = clock()
+            patience = float("inf") if deadline is None else max(0.0, deadline - began)
+            outcome = yield from _take(contender, patience, clock, began, deadline)
+            if isinstance(outcome, Grant):
+                return outcome, began
+            left = float("inf") if deadline is None else deadline - clock()
+            if left <= 0:
+                yield from contender.leave()
+                return outcome, began
+            if contender.channel and not listening:
+                listening = True
+                yield Listen(contender.channel)
+                continue  # the lock may have become free before we listened
+            pauses = pauses or grow_pauses(contender.longest_pause)
+            retry_in = float("inf") if outcome.retry_in is None else outcome.retry_in
+            yield Pause(min(left, next(pauses), retry_in))
+    except (GeneratorExit, LockBackendError):
+        raise  # the store cannot be asked to take anything back
+    except BaseException:
+        # Cancelled, perhaps after the store granted the lock and before its reply came.
+        with suppress(LockError):
+            yield from contender.drop()
+        raise
+
+
+def repeat_if_unclear(
+    operation: Callable[P, Steps[T]], *args: P.args, **kwargs: P.kwargs
+) -> Steps[T]:
+    """Run the operation, and once more if its reply was lost.
+
+    Connections die while they are idle, and every operation is safe to repeat.
+    """
+    try:
+        return (yield from operation(*args, **kwargs))
+    except LockBackendError as error:
+        if not error.unclear:
+            raise
+    return (yield from operation(*args, **kwargs))
+
+
+def _take(
+    contender: Contender,
+    patience: float,
+    clock: Callable[[], float],
+    began: float,
+    deadline: float | None,
+) -> Steps[Grant | Refusal]:
+    """Like `repeat_if_unclear`, but only ask a store again that answered before the deadline."""
+    try:
+        return (yield from contender.take(patience))
+    except LockBackendError as error:
+        if not error.unclear or (
+            deadline is not None and clock() >= max(deadline, began + QUICKLY)
+        ):
+            raise
+    return (yield from contender.take(patience))

@@ -1,0 +1,92 @@
+"""Leases of threads and of tasks. `base_lease` says what they promise."""
+
+import asyncio
+import threading
+from contextlib import AbstractContextManager
+
+from inturn.locks.core.base_lease import BaseLease
+from inturn.locks.core.engine import repeat_if_unclear
+from inturn.locks.core.protocol import AsyncPort, Port, run, run_async
+
+
+class Lease(BaseLease):
+    """One acquisition of one lock, from `acquire()` or `with`. Its `fence` grows each time."""
+
+    port: Port
+
+    @property
+    def _one_at_a_time(self) -> AbstractContextManager[object]:
+        """For renewals: of two at once, nobody could tell which one the store saw last."""
+        return self.__dict__.setdefault("_renewing", threading.RLock())  # type: ignore[no-any-return]
+
+    def release(self) -> None:
+        """Give the lock back. Raise LockLost if it was lost; a second call does nothing."""
+        if self._begin_release():
+            was_ours = run(repeat_if_unclear(self._contender.drop), self.port)
+            self.port.close()
+            self._end_release(was_ours)
+
+    def extend(self, ttl: float) -> None:
+        """Let it live for `ttl` seconds from now. The watchdog keeps renewing it for as long."""
+        self._check_extension(ttl)
+        try:
+            self.renew(ttl)
+        finally:
+            self.reschedule()
+        self.ensure()
+
+    def renew(self, new_ttl: float | None = None) -> None:
+        """Start its time to live anew, or begin another one of `new_ttl` seconds."""
+        with self._one_at_a_time:
+            self.ttl = new_ttl or self.ttl
+            ttl, began = self.next_ttl(), self.clock()
+            self._expect_end(ttl, began)
+            outcome = run(repeat_if_unclear(self._contender.renew, ttl), self.port)
+            self.apply_renewal(outcome, ttl, began)
+
+    def owned(self) -> bool:
+        """Return True if the store says that the lock is still held by this lease."""
+        if self.foreign or self.released:
+            return False
+        return run(repeat_if_unclear(self._contender.owned), self.port)
+
+
+class AsyncLease(BaseLease):
+    """One acquisition of one async lock."""
+
+    port: AsyncPort
+
+    @property
+    def _one_at_a_time(self) -> asyncio.Lock:
+        return self.__dict__.setdefault("_renewing", asyncio.Lock())  # type: ignore[no-any-return]
+
+    async def release(self) -> None:
+        """Give the lock back. Raise LockLost if it was lost; a second call does nothing."""
+        if self._begin_release():
+            was_ours = await run_async(repeat_if_unclear(self._contender.drop), self.port)
+            await self.port.close()
+            self._end_release(was_ours)
+
+    async def extend(self, ttl: float) -> None:
+        """Let it live for `ttl` seconds from now. The watchdog keeps renewing it for as long."""
+        self._check_extension(ttl)
+        try:
+            await self.renew(ttl)
+        finally:
+            self.reschedule()
+        self.ensure()
+
+    async def renew(self, new_ttl: float | None = None) -> None:
+        """Start its time to live anew, or begin another one of `new_ttl` seconds."""
+        async with self._one_at_a_time:
+            self.ttl = new_ttl or self.ttl
+            ttl, began = self.next_ttl(), self.clock()
+            self._expect_end(ttl, began)
+            outcome = await run_async(repeat_if_unclear(self._contender.renew, ttl), self.port)
+            self.apply_renewal(outcome, ttl, began)
+
+    async def owned(self) -> bool:
+        """Return True if the store says that the lock is still held by this lease."""
+        if self.foreign or self.released:
+            return False
+        return await run_async(repeat_if_unclear(self._contender.owned), self.port)

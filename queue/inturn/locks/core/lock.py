@@ -1,0 +1,134 @@
+"""The methods of every lock, for threads. `lock_async` has the same methods for tasks.
+
+Threads and tasks can share a lock object. Each caller releases only what it acquired itself. To
+release elsewhere, take the lease or its handle along.
+
+The context manager raises if it could not acquire, so its body never runs unlocked. The exception
+is a lock that was made with `on_timeout="proceed"`: its body then receives None, and nothing is
+released.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from inturn.locks.core import engine
+from inturn.locks.core.base_lock import BaseLock
+from inturn.locks.core.contender import Grant, Holder, Refusal
+from inturn.locks.core.lease import Lease
+from inturn.locks.core.protocol import Port, Steps, run
+from inturn.locks.errors import LockBackendError, LockLost, LockNotHeld
+
+
+class Lock(BaseLock[Lease]):
+    """A lock for threads."""
+
+    @abstractmethod
+    def port(self) -> Port: ...
+
+    def acquire(self, timeout: float | None = None, blocking: bool = True) -> Lease | None:
+        """Return the lease, or None if somebody else held the lock for all of `timeout` seconds.
+
+        By default the lock's own timeout counts.
+        """
+        lease, _ = self._acquire_until(self._deadline(timeout, blocking))
+        return lease and self._hold(lease)
+
+    def release(self) -> None:
+        """Release what this thread or task acquired last."""
+        self._get_own_lease().release()
+
+    def extend(self, ttl: float) -> None:
+        """Extend what this thread or task acquired last."""
+        self._get_own_lease().extend(ttl)
+
+    def locked(self) -> bool:
+        """Return True if anybody holds the lock."""
+        return self.holder() is not None
+
+    def owned(self) -> bool:
+        """Return True if the store says that this thread or task holds the lock."""
+        try:
+            return self._get_own_lease().owned()
+        except LockNotHeld:
+            return False
+
+    def holder(self) -> Holder | None:
+        """Return who holds the lock, or None if it is free."""
+        return self._run(self.look())
+
+    def break_(self) -> bool:
+        """Free the lock by force, whoever holds it. Return False if nobody did.
+
+        If the lock has a fence, that rises, so that the old holder is refused.
+        """
+        return self._run(self.break_steps())
+
+    def from_handle(self, handle: str) -> Lease:
+        """Return the lease that made this handle. Raise LockNotHeld if that lease is over."""
+        contender, grant = self._read_handle(handle)
+        known = self._find_lease(contender, Lease)
+        if known is not None:
+            return known
+        began = self.settings.clock()
+        port = self.port()
+        if run(engine.repeat_if_unclear(contender.owned), port):
+            return self._make_lease(Lease, contender, grant, began, port)
+        port.close()
+        raise self._lease_over(grant.owner)
+
+    def try_acquire(self, timeout: float | None) -> tuple[Lease | None, Refusal | None]:
+        """Return a lease, or else who is in the way. Only its receiver releases this lease."""
+        return self._acquire_until(self._deadline(timeout, True))
+
+    @contextmanager
+    def until_released(self, lease: Lease | None) -> Iterator[Lease | None]:
+        """Release the lease at the end of the body.
+
+        Raise LockLost if it was lost, unless the body raises an error of its own.
+        """
+        try:
+            yield lease
+        except BaseException:
+            with suppress(LockLost, LockBackendError):
+                self._release(lease)
+            raise
+        self._release(lease)
+
+    def _release(self, lease: Lease | None) -> None:
+        if lease is not None:
+            lease.release()
+
+    def __enter__(self) -> Lease | None:
+        lease, refusal = self._acquire_until(self._deadline(None, True))
+        return self._enter(lease, refusal)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        lease = self._leave()
+        if lease is None:
+            return
+        if kind is None:
+            lease.release()
+        else:
+            with suppress(LockLost, LockBackendError):
+                lease.release()
+
+    def _acquire_until(self, deadline: float | None) -> tuple[Lease | None, Refusal | None]:
+        contender, port = self.new_contender(), self.port()
+        try:
+            outcome, began = run(engine.acquire(contender, deadline, self.settings.clock), port)
+            port.rest()
+        except BaseException:
+            port.close()
+            raise
+        if isinstance(outcome, Grant):
+            return self._make_lease(Lease, contender, outcome, began, port), None
+        port.close()
+        return None, outcome
+
+    def _run(self, steps: Steps[engine.T]) -> engine.T:
+        port = self.port()
+        try:
+            return run(steps, port)
+        finally:
+            port.close()

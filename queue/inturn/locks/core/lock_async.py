@@ -1,0 +1,137 @@
+"""The methods of every lock, for tasks. `lock` explains them."""
+
+from abc import abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from inturn.locks.core import engine
+from inturn.locks.core.base_lock import BaseLock
+from inturn.locks.core.contender import Grant, Holder, Refusal
+from inturn.locks.core.lease import AsyncLease
+from inturn.locks.core.protocol import AsyncPort, Steps, run_async
+from inturn.locks.errors import LockBackendError, LockLost, LockNotHeld
+
+
+class AsyncLock(BaseLock[AsyncLease]):
+    """A lock for tasks."""
+
+    @abstractmethod
+    def port(self) -> AsyncPort: ...
+
+    async def acquire(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109
+        blocking: bool = True,
+    ) -> AsyncLease | None:
+        """Return the lease, or None if somebody else held the lock for all of `timeout` seconds.
+
+        By default the lock's own timeout counts.
+        """
+        lease, _ = await self._acquire_until(self._deadline(timeout, blocking))
+        return lease and self._hold(lease)
+
+    async def release(self) -> None:
+        """Release what this task acquired last."""
+        await self._get_own_lease().release()
+
+    async def extend(self, ttl: float) -> None:
+        """Extend what this task acquired last."""
+        await self._get_own_lease().extend(ttl)
+
+    async def locked(self) -> bool:
+        """Return True if anybody holds the lock."""
+        return await self.holder() is not None
+
+    async def owned(self) -> bool:
+        """Return True if the store says that this task holds the lock."""
+        try:
+            return await self._get_own_lease().owned()
+        except LockNotHeld:
+            return False
+
+    async def holder(self) -> Holder | None:
+        """Return who holds the lock, or None if it is free."""
+        return await self._run(self.look())
+
+    async def break_(self) -> bool:
+        """Free the lock by force, whoever holds it. Return False if nobody did.
+
+        If the lock has a fence, that rises, so that the old holder is refused.
+        """
+        return await self._run(self.break_steps())
+
+    async def from_handle(self, handle: str) -> AsyncLease:
+        """Return the lease that made this handle. Raise LockNotHeld if that lease is over."""
+        contender, grant = self._read_handle(handle)
+        known = self._find_lease(contender, AsyncLease)
+        if known is not None:
+            return known
+        began = self.settings.clock()
+        port = self.port()
+        if await run_async(engine.repeat_if_unclear(contender.owned), port):
+            return self._make_lease(AsyncLease, contender, grant, began, port)
+        await port.close()
+        raise self._lease_over(grant.owner)
+
+    async def try_acquire(
+        self,
+        timeout: float | None,  # noqa: ASYNC109
+    ) -> tuple[AsyncLease | None, Refusal | None]:
+        """Return a lease, or else who is in the way. Only its receiver releases this lease."""
+        return await self._acquire_until(self._deadline(timeout, True))
+
+    @asynccontextmanager
+    async def until_released(self, lease: AsyncLease | None) -> AsyncIterator[AsyncLease | None]:
+        """Release the lease at the end of the body.
+
+        Raise LockLost if it was lost, unless the body raises an error of its own.
+        """
+        try:
+            yield lease
+        except BaseException:
+            with suppress(LockLost, LockBackendError):
+                await self._release(lease)
+            raise
+        await self._release(lease)
+
+    async def _release(self, lease: AsyncLease | None) -> None:
+        if lease is not None:
+            await lease.release()
+
+    async def __aenter__(self) -> AsyncLease | None:
+        lease, refusal = await self._acquire_until(self._deadline(None, True))
+        return self._enter(lease, refusal)
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        lease = self._leave()
+        if lease is None:
+            return
+        if kind is None:
+            await lease.release()
+        else:
+            with suppress(LockLost, LockBackendError):
+                await lease.release()
+
+    async def _acquire_until(
+        self, deadline: float | None
+    ) -> tuple[AsyncLease | None, Refusal | None]:
+        contender, port = self.new_contender(), self.port()
+        try:
+            outcome, began = await run_async(
+                engine.acquire(contender, deadline, self.settings.clock), port
+            )
+            await port.rest()
+        except BaseException:
+            await port.close()
+            raise
+        if isinstance(outcome, Grant):
+            return self._make_lease(AsyncLease, contender, outcome, began, port), None
+        await port.close()
+        return None, outcome
+
+    async def _run(self, steps: Steps[engine.T]) -> engine.T:
+        port = self.port()
+        try:
+            return await run_async(steps, port)
+        finally:
+            await port.close()

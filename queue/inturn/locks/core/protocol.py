@@ -1,0 +1,91 @@
+"""The protocol between a lock and its store: generators that yield requests and are sent answers.
+
+What a lock does is written once, as a generator. A port carries out its requests on a Redis client,
+on a PostgreSQL connection, or with nothing but a clock. `run` and `run_async` are the only places
+where sync and async differ.
+
+Errors and cancellations are thrown into the generator, so that it can take back what it began. It
+may yield again to do so.
+"""
+
+import asyncio
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+Steps = Generator[Any, Any, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """From now on, a message on this channel ends a pause early."""
+
+    channel: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait for so many seconds."""
+
+    seconds: float
+
+
+class Port(Protocol):
+    """Carries out the requests of a sync lock."""
+
+    @property
+    def server(self) -> object:
+        """What this port talks to. Renewals on one server can hold each other up."""
+
+    def do(self, request: Any) -> Any: ...
+    def rest(self) -> None:
+        """Stop listening, because the wait is over."""
+
+    def close(self) -> None: ...
+
+
+class AsyncPort(Protocol):
+    """Carries out the requests of an async lock."""
+
+    async def do(self, request: Any) -> Any: ...
+    async def rest(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+def run(steps: Steps[T], port: Port) -> T:
+    """Run the generator on a sync port and return its result."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                answer = port.do(request)
+            except BaseException as error:
+                request = steps.throw(error)
+            else:
+                request = steps.send(answer)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+async def run_async(steps: Steps[T], port: AsyncPort) -> T:
+    """Run the generator on an async port and return its result."""
+    task = asyncio.current_task()
+    assert task is not None
+    cancelled = task.cancelling()
+    try:
+        request = next(steps)
+        while True:
+            try:
+                answer = await port.do(request)
+                if task.cancelling() > cancelled:
+                    # The client hit a time limit of its own at the same moment, and took our
+                    # cancellation for it.
+                    raise asyncio.CancelledError
+            except BaseException as error:
+                cancelled = task.cancelling()
+                request = steps.throw(error)
+            else:
+                request = steps.send(answer)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]

@@ -1,0 +1,162 @@
+"""Open files that can be locked, and the checks that a path must pass before it is one.
+
+A file is opened without following links. It must be a regular file with a single name, and ours.
+
+`flock` belongs to the open file, which a forked child shares. If the child kept it, the lock would
+outlive its holder. If the child unlocked it, the parent would lose it. So the child only closes its
+copy, which changes nothing for the parent.
+
+A blocking `flock` is never used, because on a network file system it cannot be killed.
+"""
+
+import errno
+import fcntl
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from weakref import WeakSet
+
+from inturn.locks.core.process import process
+from inturn.locks.errors import LockBackendError
+
+
+class OpenFile:
+    """An open file that may be locked."""
+
+    def __init__(self, fd: int, path: Path) -> None:
+        self.fd = fd
+        self.path = path
+        self.status = os.fstat(fd)
+        self.inode = self.status.st_dev, self.status.st_ino
+        open_files.all.add(self)
+
+    def lock(self, kind: int) -> bool:
+        """Return False if somebody else has it."""
+        try:
+            fcntl.flock(self.fd, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise LockBackendError(f"{self.path} cannot be locked: {error.strerror}") from error
+        return True
+
+    def unlock(self) -> bool:
+        """Return False if there is nothing to unlock.
+
+        Either the file was closed, or it belongs to the process that we were forked from.
+        """
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_UN)
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def is_at_path(self) -> bool:
+        """Return False if the file was removed or replaced after it was opened."""
+        try:
+            there = os.stat(self.path, follow_symlinks=False)
+        except OSError:
+            return False
+        return self.fd >= 0 and (there.st_dev, there.st_ino) == self.inode
+
+    def write(self, text: bytes) -> None:
+        """Write all of the text at the beginning, or leave the file as it was.
+
+        It is a single write, unless the disk is nearly full.
+        """
+        before, size = os.pread(self.fd, len(text), 0), os.fstat(self.fd).st_size
+        done = 0
+        try:
+            while done < len(text):
+                done += os.pwrite(self.fd, text[done:], done)
+        except OSError as error:
+            with suppress(OSError):
+                os.pwrite(self.fd, before, 0)
+                os.ftruncate(self.fd, size)
+            raise LockBackendError(f"{self.path} cannot be written: {error.strerror}") from error
+
+    def close(self) -> None:
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            # Unlock now: a child that was forked this very moment still has the file open.
+            with suppress(OSError):
+                fcntl.flock(fd, fcntl.LOCK_UN)
+            os.close(fd)
+
+    def forget(self) -> None:
+        """Close the file without unlocking it. In a child, that would unlock the parent's."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class OpenFiles:
+    """Every open file of this process that may be locked."""
+
+    def __init__(self) -> None:
+        self.all: WeakSet[OpenFile] = WeakSet()
+
+    def after_fork(self) -> None:
+        for file in list(self.all):
+            with suppress(OSError):  # somebody closed its descriptor
+                file.forget()
+
+
+open_files = process.add_part(OpenFiles())
+
+
+def open_lock_file(
+    path: Path, *, create: bool = True, write: bool = True, any_owner: bool = False
+) -> OpenFile:
+    """Open a file that passes the checks, or raise LockBackendError.
+
+    With `create=False`, raise FileNotFoundError if there is no such file.
+    """
+    flags = (
+        (os.O_RDWR if write else os.O_RDONLY)
+        | os.O_NOFOLLOW
+        | os.O_CLOEXEC
+        | os.O_NONBLOCK
+        | (os.O_CREAT if create else 0)
+    )
+    try:
+        file = OpenFile(os.open(path, flags, 0o600), path)
+    except FileNotFoundError:
+        if create:
+            raise LockBackendError(f"{path}: its folder does not exist") from None
+        raise
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0, f"cannot be opened: {error.strerror}")
+        raise LockBackendError(f"{path} {reason}") from error
+    problem = _find_problem(file.status, write, any_owner)
+    if problem is not None:
+        file.close()
+        raise LockBackendError(f"{path} {problem}")
+    return file
+
+
+def _find_problem(status: os.stat_result, write: bool, any_owner: bool) -> str | None:
+    if not stat.S_ISREG(status.st_mode):
+        return "is not a regular file"
+    if not any_owner and status.st_uid != os.geteuid():
+        return "belongs to another user, who could replace it; choose a path of your own"
+    if write and status.st_nlink > 1:
+        return (
+            "has another name (a hard link), so it may be somebody's file; "
+            "remove it, or choose another path"
+        )
+    return None
+
+
+_REASONS = {
+    errno.ELOOP: "is a symbolic link; name the file itself",
+    errno.EISDIR: "is a folder; name a file",
+    errno.ENXIO: "is not a regular file",
+    errno.ENAMETOOLONG: "is too long a name",
+    errno.EACCES: "may not be written by this user",
+    errno.EROFS: "is on a read-only file system",
+}

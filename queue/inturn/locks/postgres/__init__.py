@@ -1,0 +1,1 @@
+"""Locks in PostgreSQL: advisory locks and rows, and the fences that a table remembers."""

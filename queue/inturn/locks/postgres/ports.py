@@ -1,0 +1,176 @@
+"""Ports on PostgreSQL connections: one that a lease opens for itself, or the caller's.
+
+A lease opens its connection when it first needs it, and closes it at its end. A lost connection is
+opened again. That is right for a row. For an advisory lock it shows that the lock is gone, because
+the new session does not hold it.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from inturn.database.patience import Terms, with_deadlines
+from inturn.database.session import AsyncSession, Session
+from inturn.locks.core.protocol import Listen, Pause
+from inturn.locks.errors import LockBackendError
+
+# Seconds to connect. After half of them, a silent server is asked whether it still works on a call.
+TIMEOUT = 5.0
+# Seconds for a call where the server cannot be asked: more than a statement waits in its queue.
+LONGEST_CALL = 40.0
+SETTINGS = {"default_transaction_isolation": "read committed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A request to run a statement."""
+
+    text: LiteralString
+    parameters: Any = None
+    repeatable: bool = True
+
+
+class PgPort:
+    """Carries out requests on a sync connection."""
+
+    def __init__(self, where: str | psycopg.Connection[Any]) -> None:
+        self._where = where
+        self._own: psycopg.Connection[Any] | None = None
+        self._pid = os.getpid()
+
+    @property
+    def server(self) -> object:
+        return self._where
+
+    def do(self, request: Any) -> Any:
+        match request:
+            case Pause(seconds):
+                time.sleep(seconds)
+            case Listen():
+                pass
+            case Query():
+                with translate_errors(request):
+                    return self._query(request)
+
+    def rest(self) -> None: ...
+
+    def close(self) -> None:
+        own, self._own = self._own, None
+        if own is not None and self._pid == os.getpid():
+            own.close()
+
+    def __del__(self) -> None:
+        self.close()  # nobody refers to the lease any more
+
+    def _query(self, query: Query) -> list[tuple[Any, ...]]:
+        with self._connection().cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(query.text, query.parameters)
+            return cursor.fetchall()
+
+    def _connection(self) -> psycopg.Connection[Any]:
+        if not isinstance(self._where, str):
+            return self._where
+        if self._own is None or self._own.closed:
+            self._own = connect(self._where)
+        return self._own
+
+
+class AsyncPgPort:
+    """Carries out requests on an async connection."""
+
+    def __init__(self, where: str | psycopg.AsyncConnection[Any]) -> None:
+        self._where = where
+        self._own: psycopg.AsyncConnection[Any] | None = None
+        self._pid = os.getpid()
+
+    async def do(self, request: Any) -> Any:
+        match request:
+            case Pause(seconds):
+                await asyncio.sleep(seconds)
+            case Listen():
+                pass
+            case Query():
+                with translate_errors(request):
+                    return await self._query(request)
+
+    async def rest(self) -> None: ...
+
+    async def close(self) -> None:
+        own, self._own = self._own, None
+        if own is not None:
+            await own.close()
+
+    def __del__(self) -> None:
+        own, self._own = self._own, None
+        if own is not None and self._pid == os.getpid():
+            own.pgconn.finish()  # nothing can be awaited here
+
+    async def _query(self, query: Query) -> list[tuple[Any, ...]]:
+        connection = await self._connection()
+        async with connection.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(query.text, query.parameters)
+            return await cursor.fetchall()
+
+    async def _connection(self) -> psycopg.AsyncConnection[Any]:
+        if not isinstance(self._where, str):
+            return self._where
+        if self._own is None or self._own.closed:
+            terms = _make_terms(self._where)
+            self._own = await AsyncSession.connect(
+                terms.address, terms=terms, autocommit=True, application_name="inturn lock"
+            )
+        return self._own
+
+
+def connect(where: str) -> Session:
+    """Open a connection that does not wait for ever on a silent server."""
+    terms = _make_terms(where)
+    return Session.connect(
+        terms.address, terms=terms, autocommit=True, application_name="inturn lock"
+    )
+
+
+def refuse_malformed_dsn(dsn: str) -> None:
+    """Raise ValueError, without a part of the DSN that may be a password, if it cannot be used."""
+    from inturn.database import (
+        conninfo,  # only here, so that importing the locks imports little else
+    )
+
+    wrong = conninfo.problem(dsn)
+    if wrong is not None:
+        raise ValueError(f"this {wrong}")
+
+
+def _make_terms(where: str) -> Terms:
+    address = with_deadlines(where, TIMEOUT)
+    return Terms(address, TIMEOUT / 2, LONGEST_CALL, settle_within=TIMEOUT, settings=SETTINGS)
+
+
+@contextmanager
+def translate_errors(query: Query) -> Iterator[None]:
+    """Raise the lock's errors instead of psycopg's."""
+    try:
+        yield
+    except psycopg.errors.UndefinedTable as error:
+        raise LockBackendError(
+            "the table inturn_locks does not exist; create it with inturn.locks.install(dsn)"
+        ) from error
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        # Other classes, such as 55 (lock not available) and 40 (deadlock), come from a live server.
+        lost = error.sqlstate is None or error.sqlstate.startswith(("57", "08"))
+        raise LockBackendError(
+            f"PostgreSQL: {_first_line(error)}", unclear=lost and query.repeatable
+        ) from error
+    except psycopg.Error as error:
+        raise LockBackendError(f"PostgreSQL refused: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,122 @@
+"""The simplest lock: a key that exists while it is held. It has no owner.
+
+**Promises (a hint).** One of those who ask gets it. Nothing else is checked. It does not know who
+holds it, it is not renewed, and it has no fence. Whoever releases it deletes it. By default it does
+not expire either: break one that a crash left behind with `break_()` or `queue locks break`.
+"""
+
+from typing import Any
+
+from inturn.locks.core.base_lock import BaseLock, L
+from inturn.locks.core.contender import Contender, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
+from inturn.locks.core.protocol import Steps
+from inturn.locks.core.settings import LockSettings, OnTimeout
+from inturn.locks.errors import LockError
+from inturn.locks.redis.ports import AsyncRedisPort, RedisPort
+from inturn.locks.redis.replies import LONGEST_PAUSE, make_malformed
+from inturn.locks.redis.scripts import Call, Keys, milliseconds, script
+
+
+class BasicContender(Contender):
+    """A contender for a basic lock."""
+
+    longest_pause = LONGEST_PAUSE
+
+    def __init__(self, lock: "_Basic[Any]", lock_id: str | None) -> None:
+        super().__init__(lock.name, lock_id)
+        self.channel: bytes = lock.keys.lock
+        self._lock = lock
+        self._taken = False
+
+    def take(self, patience: float) -> Steps[Grant | Refusal]:
+        ttl = self._lock.settings.ttl
+        arguments = (self._lock.value, "" if ttl is None else milliseconds(ttl))
+        reply = yield Call(script("basic_take"), (self._lock.keys.lock,), arguments)
+        if reply[0] == -1:
+            raise make_malformed(self.name, reply[1])
+        if reply[0] == 0:
+            left = None if reply[1] < 0 else reply[1] / 1000
+            return Refusal(Holder(self.name, ttl=left), None if left is None else left + 0.001)
+        self._taken = True
+        return Grant()
+
+    def drop(self) -> Steps[bool]:
+        if self._taken:  # otherwise, what is there belongs to somebody else
+            yield from self._lock.break_steps()
+        return True
+
+    def renew(self, ttl: float | None) -> Steps[Renewal]:
+        yield from ()
+        raise LockError(
+            "a basic lock cannot be extended: it does not know whether it is ours", name=self.name
+        )
+
+    def owned(self) -> Steps[bool]:
+        return (yield from self._lock.look()) is not None
+
+
+class _Basic(BaseLock[L]):
+    def __init__(
+        self,
+        redis: Any,
+        name: str,
+        *,
+        value: str | int | bytes = 1,
+        ttl: float | None = None,
+        timeout: float | None = None,
+        on_timeout: OnTimeout = "raise",
+        prefix: str = "inturn",
+        **settings: Any,
+    ) -> None:
+        super().__init__(name, LockSettings(ttl, timeout, on_timeout, renew=False, **settings))
+        self.redis = redis
+        self.keys = Keys(prefix, name)
+        self.value = value
+
+    def new_contender(self, lock_id: str | None = None) -> Contender:
+        return BasicContender(self.template(), lock_id)
+
+    def look(self) -> Steps[Holder | None]:
+        # PTTL works on every type of key. It replies -2 if there is none.
+        left = yield Call(script("basic_look"), (self.keys.lock,))
+        return None if left == -2 else Holder(self.name, ttl=None if left < 0 else left / 1000)
+
+    def note_broken(self) -> None:
+        """End the leases of this lock object.
+
+        Otherwise the end of a `with` would release the lock again, from under the next holder.
+        """
+        for lease in list(self._held):
+            lease.note_released()
+
+    def break_steps(self) -> Steps[bool]:
+        reply = yield Call(script("basic_drop"), (self.keys.lock,))
+        if reply[0] == -1:
+            raise make_malformed(self.name, reply[1])
+        return bool(reply[0])
+
+
+class BasicLock(_Basic[Any], Lock):
+    """Hint. A key in Redis that has no owner. Whoever releases it deletes it."""
+
+    def port(self) -> RedisPort:
+        return RedisPort(self.redis)
+
+    def release(self) -> None:
+        """Delete the lock, whoever acquired it."""
+        self.break_()
+        self.note_broken()
+
+
+class AsyncBasicLock(_Basic[Any], AsyncLock):
+    """Hint. The async twin of BasicLock."""
+
+    def port(self) -> AsyncRedisPort:
+        return AsyncRedisPort(self.redis)
+
+    async def release(self) -> None:
+        """Delete the lock, whoever acquired it."""
+        await self.break_()
+        self.note_broken()

@@ -1,0 +1,125 @@
+"""Ports on Redis clients, which may decode replies or leave them as bytes."""
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import Any
+
+from redis import exceptions
+
+from inturn.locks.core.protocol import Listen, Pause
+from inturn.locks.errors import LockBackendError
+from inturn.locks.redis.scripts import Call
+
+ANSWER_SECONDS = 1.0  # to hear that a subscription has begun
+
+
+class RedisPort:
+    """Carries out requests on a sync client."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._messages: Any = None
+
+    @property
+    def server(self) -> object:
+        # A cluster has many pools, and so no single one.
+        return getattr(self._client, "connection_pool", self._client)
+
+    def do(self, request: Any) -> Any:
+        match request:
+            case Call():
+                try:
+                    return self._client.execute_command(*request.words)
+                except exceptions.NoScriptError as error:
+                    if not request.is_known:
+                        raise translate_error(error) from error
+                    return self.do(request._replace(is_known=False))
+                except exceptions.RedisError as error:
+                    raise translate_error(error) from error
+            case Pause(seconds):
+                self._pause(seconds)
+            case Listen(channel):
+                self._listen(channel)
+
+    def rest(self) -> None:
+        messages, self._messages = self._messages, None
+        if messages is not None:
+            with suppress(exceptions.RedisError, OSError):
+                messages.close()
+
+    def close(self) -> None:
+        self.rest()
+
+    def _listen(self, channel: bytes) -> None:
+        # Without a connection to spare, we wait by the clock.
+        with suppress(exceptions.RedisError, OSError):
+            self._messages = self._client.pubsub()
+            self._messages.subscribe(channel)
+            self._messages.get_message(timeout=ANSWER_SECONDS)
+
+    def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        if self._messages is not None:
+            try:
+                self._messages.get_message(timeout=seconds)
+                return
+            except (exceptions.RedisError, OSError):
+                self.rest()
+        time.sleep(max(0.0, end - time.monotonic()))
+
+
+class AsyncRedisPort:
+    """Carries out requests on an async client."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._messages: Any = None
+
+    async def do(self, request: Any) -> Any:
+        match request:
+            case Call():
+                try:
+                    return await self._client.execute_command(*request.words)
+                except exceptions.NoScriptError as error:
+                    if not request.is_known:
+                        raise translate_error(error) from error
+                    return await self.do(request._replace(is_known=False))
+                except exceptions.RedisError as error:
+                    raise translate_error(error) from error
+            case Pause(seconds):
+                await self._pause(seconds)
+            case Listen(channel):
+                await self._listen(channel)
+
+    async def rest(self) -> None:
+        messages, self._messages = self._messages, None
+        if messages is not None:
+            with suppress(exceptions.RedisError, OSError):
+                await messages.aclose()
+
+    async def close(self) -> None:
+        await self.rest()
+
+    async def _listen(self, channel: bytes) -> None:
+        with suppress(exceptions.RedisError, OSError):
+            self._messages = self._client.pubsub()
+            await self._messages.subscribe(channel)
+            await self._messages.get_message(timeout=ANSWER_SECONDS)
+
+    async def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        if self._messages is not None:
+            try:
+                await self._messages.get_message(timeout=seconds)
+                return
+            except (exceptions.RedisError, OSError):
+                await self.rest()
+        await asyncio.sleep(max(0.0, end - time.monotonic()))
+
+
+def translate_error(error: Exception) -> LockBackendError:
+    """Return the lock's error for an error of the client."""
+    if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
+        return LockBackendError(f"Redis cannot be reached or went away: {error}", unclear=True)
+    return LockBackendError(f"Redis refused: {error}")

@@ -1,0 +1,169 @@
+"""N permits, first come, first served, by the server's clock. A single script decides.
+
+**Promises (a lease).** There are never more than `limit` permits that have not ended. Permits that
+have ended go before anybody is refused. Waiters are served in the order in which they asked,
+whatever their own clocks say. A waiter that died is passed over after a few seconds.
+
+**What it does not promise.** A holder that was stopped does not know that its permit has ended: see
+`Lease`.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from inturn.locks.core.base_lock import BaseLock, L
+from inturn.locks.core.contender import Contender, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
+from inturn.locks.core.protocol import Steps
+from inturn.locks.core.settings import LockSettings, OnTimeout
+from inturn.locks.errors import LockLost, LockNotHeld
+from inturn.locks.redis.ports import AsyncRedisPort, RedisPort
+from inturn.locks.redis.replies import LONGEST_PAUSE
+from inturn.locks.redis.scripts import MARK_MS, Call, Keys, milliseconds, script
+
+TTL = 30.0
+# A waiter asks at least every LONGEST_PAUSE. If it has not asked for this long, it is dead.
+PATIENCE_MS = 4000
+
+
+class PermitContender(Contender):
+    """A contender for one of the permits."""
+
+    longest_pause = LONGEST_PAUSE
+
+    def __init__(self, lock: "_Semaphore[Any]", lock_id: str | None) -> None:
+        super().__init__(lock.name, lock_id)
+        self.keys = lock.keys
+        self.channel: bytes = lock.keys.lock
+        self._lock = lock
+        self._queued = False
+        self._granted = False
+
+    def take(self, patience: float) -> Steps[Grant | Refusal]:
+        reply = yield self._request(patience, "" if self._lock.seed else "0")
+        if reply[0] == 2:
+            assert self._lock.seed is not None
+            reply = yield self._request(patience, str(int(self._lock.seed())))
+        self._queued = reply[0] == 0 and (self._queued or patience > 0)
+        if reply[0] == 0:
+            return Refusal(Holder(self.name), reply[1] / 1000)
+        self._granted = True
+        return Grant(None, reply[1], reply[2])
+
+    def _request(self, patience: float, seed: str) -> Call:
+        parts = ("permits", "queue", "waiters", "tickets", "fence")
+        ttl = self._lock.settings.first_ttl
+        arguments = (
+            self.lock_id,
+            self._lock.limit,
+            milliseconds(ttl),
+            PATIENCE_MS if patience > 0 else 0,
+            seed,
+        )
+        return Call(script("permit_take"), [self.keys.of(part) for part in parts], arguments)
+
+    def leave(self) -> Steps[None]:
+        if self._queued:
+            keys = (self.keys.of("queue"), self.keys.of("waiters"))
+            yield Call(script("permit_leave"), keys, (self.lock_id, self.channel))
+
+    def drop(self) -> Steps[bool]:
+        if not self._granted:  # cancelled, so it may still be in the queue
+            self._queued = True
+            yield from self.leave()
+        keys = (self.keys.of("permits"), self.keys.mark(self.lock_id))
+        return bool(
+            (yield Call(script("permit_drop"), keys, (self.lock_id, self.channel, MARK_MS)))
+        )
+
+    def renew(self, ttl: float | None) -> Steps[Renewal]:
+        assert ttl is not None
+        keys = (self.keys.of("permits"), self.keys.mark(self.lock_id))
+        return Renewal(
+            (yield Call(script("permit_renew"), keys, (self.lock_id, milliseconds(ttl))))
+        )
+
+    def owned(self) -> Steps[bool]:
+        return bool(
+            (yield Call(script("permit_owned"), (self.keys.of("permits"),), (self.lock_id,)))
+        )
+
+
+class _Semaphore(BaseLock[L]):
+    def __init__(
+        self,
+        redis: Any,
+        name: str,
+        limit: int,
+        *,
+        ttl: float = TTL,
+        timeout: float | None = None,
+        on_timeout: OnTimeout = "raise",
+        prefix: str = "inturn",
+        renew: bool = True,
+        max_hold: float | None = None,
+        seed: Callable[[], int] | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(name, LockSettings(ttl, timeout, on_timeout, renew, max_hold, **settings))
+        if limit < 1:
+            raise ValueError(f"limit={limit}: give the number of permits, at least 1")
+        self.redis = redis
+        self.keys = Keys(prefix, name)
+        self.limit = self.permits = limit
+        self.seed = seed
+
+    def new_contender(self, lock_id: str | None = None) -> Contender:
+        return PermitContender(self.template(), lock_id)
+
+    def look(self) -> Steps[Holder | None]:
+        """Find out whether all permits are taken."""
+        keys = (self.keys.of("permits"), self.keys.of("fence"))
+        taken, left, fence = yield Call(script("permit_look"), keys)
+        if taken < self.limit:
+            return None
+        return Holder(self.name, f"{taken} holders", ttl=left / 1000, fence=fence)
+
+
+class Semaphore(_Semaphore[Any], Lock):
+    """Lease. One of N permits in Redis, first come, first served."""
+
+    def port(self) -> RedisPort:
+        return RedisPort(self.redis)
+
+    def refresh(self) -> bool:
+        """Extend the permit and return True. If it was lost, clean up and return False."""
+        try:
+            lease = self._get_own_lease()
+        except LockNotHeld:
+            return False
+        try:
+            lease.extend(lease.ttl or TTL)
+        except LockLost:
+            with suppress(LockLost):
+                self._release(lease)
+            return False
+        return True
+
+
+class AsyncSemaphore(_Semaphore[Any], AsyncLock):
+    """Lease. The async twin of Semaphore."""
+
+    def port(self) -> AsyncRedisPort:
+        return AsyncRedisPort(self.redis)
+
+    async def refresh(self) -> bool:
+        """Extend the permit and return True. If it was lost, clean up and return False."""
+        try:
+            lease = self._get_own_lease()
+        except LockNotHeld:
+            return False
+        try:
+            await lease.extend(lease.ttl or TTL)
+        except LockLost:
+            with suppress(LockLost):
+                await self._release(lease)
+            return False
+        return True

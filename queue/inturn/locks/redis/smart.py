@@ -1,0 +1,242 @@
+"""The main lock in Redis. Its value is JSON that says who holds it, and its life is renewed.
+
+**Promises (a lease).** Only the lock_id that took the lock releases or renews it, atomically. A
+request that is repeated because its reply was lost changes nothing. Each acquisition has a greater
+fence than all before it. That holds even after Redis has lost its data, if `seed` returns the
+highest fence that PostgreSQL has seen (see `postgres/fences.py`). A value that is not a lock is
+reported and never touched.
+
+**Taking over.** A host does not enter its own lock twice, so its name in the value means that an
+earlier process of it crashed. That is only believed if the kernel confirms it: the value names a
+file that its process keeps locked while it lives (see `files/guard.py`). The lock of another host
+is judged by its age alone, and only if a policy says so.
+
+**What it does not promise.** A holder that is stopped for longer than its time to live wakes up
+beside its successor. What it writes then must be refused by its fence.
+"""
+
+import copy
+import json
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from inturn.locks.core.base_lock import BaseLock, L
+from inturn.locks.core.contender import Contender, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
+from inturn.locks.core.protocol import Steps
+from inturn.locks.core.settings import LockSettings, OnTimeout
+from inturn.locks.files.guard import boot_id, forget_lock, guard_lock, is_dead, keep_guard_fresh
+from inturn.locks.redis.policy import DEFAULT, Policy
+from inturn.locks.redis.ports import AsyncRedisPort, RedisPort
+from inturn.locks.redis.replies import LONGEST_PAUSE, make_holder, make_malformed, to_text
+from inturn.locks.redis.scripts import Call, Keys, check_utf8, milliseconds, script
+from inturn.locks.sigterm import expire_on_sigterm
+
+TTL = 30.0
+HELD, SEED_WANTED = 0, 2  # replies of take.lua
+NO_GUARD = "-"
+TAKE, DROP = script("take", "take_free", "held"), script("drop", "drop_ours", "held")
+
+
+def host_name(prefix: str = "inturn", process: str | None = None) -> str:
+    """Return the name under which this host takes smart locks.
+
+    If several workers run on a host, each adds the name of its process. That name must be the same
+    again after a crash.
+    """
+    return "-".join(part for part in (prefix, socket.gethostname(), process) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who takes the lock, as its value says."""
+
+    hostname: str
+    owner: str
+    guarded: bool
+
+
+class SmartContender(Contender):
+    """A contender for a smart lock."""
+
+    longest_pause = LONGEST_PAUSE
+
+    def __init__(self, lock: "_Smart[Any]", lock_id: str | None) -> None:
+        super().__init__(lock.name, lock_id)
+        self.keys = lock.keys
+        self.channel: bytes = lock.keys.lock
+        self._lock = lock
+        self._taken_at: float | None = None
+
+    def take(self, patience: float) -> Steps[Grant | Refusal]:
+        reply = yield self._request(self._lock.first_words)
+        if isinstance(reply, list):
+            reply = yield from self._ask_again(reply)
+        if isinstance(reply, list):
+            return self._refuse(reply)
+        self._taken_at = self._lock.settings.clock()
+        fence, acquired_at = reply.split()
+        return Grant(self._lock.identity.owner, int(fence), int(acquired_at))
+
+    def _ask_again(self, reply: Any) -> Steps[Any]:
+        """Ask with what the server cannot know: which process is dead, and the fence's seed."""
+        lock = self._lock
+        dead = NO_GUARD
+        if reply[0] == HELD and is_dead(to_text(reply[-1])):
+            dead = to_text(reply[-1])
+            reply = yield self._request(lock.words(dead))
+        if isinstance(reply, list) and reply[0] == SEED_WANTED:
+            assert lock.seed is not None
+            reply = yield self._request(lock.words(dead, str(_check_seed(lock.seed()))))
+        return reply
+
+    def _refuse(self, reply: list[Any]) -> Refusal:
+        forget_lock(self.lock_id)
+        if reply[0] != HELD:
+            raise make_malformed(self.name, reply[1])
+        holder = make_holder(self.name, reply[1:-1])
+        return Refusal(holder, None if holder.ttl is None else holder.ttl + 0.001)
+
+    def _request(self, words: bytes) -> Call:
+        lock = self._lock
+        guarded = lock.identity.guarded
+        proof = f'"guard":"{guard_lock(self.lock_id)}"' if guarded else '"portable":true'
+        value = f'{{"lock_id":"{self.lock_id}",{lock.members},{proof}'
+        return Call(TAKE, (self.keys.lock, self.keys.fence), (value, lock.life, words))
+
+    def drop(self) -> Steps[bool]:
+        keys = (self.keys.lock, self.keys.mark(self.lock_id))
+        reply = yield Call(DROP, keys, (self.lock_id, *self._must_stay()))
+        forget_lock(self.lock_id)
+        return bool(reply)
+
+    def _must_stay(self) -> tuple[int, ...]:
+        """Return the milliseconds that are left of `min_hold`, if any are."""
+        if self._lock.min_hold and self._taken_at is not None:
+            end = self._taken_at + self._lock.min_hold
+            left = milliseconds(end - self._lock.settings.clock())
+            return (left,) if left > 0 else ()
+        return ()
+
+    def renew(self, ttl: float | None) -> Steps[Renewal]:
+        assert ttl is not None
+        keep_guard_fresh()
+        keys = (self.keys.lock, self.keys.mark(self.lock_id))
+        reply = yield Call(script("renew", "held"), keys, (self.lock_id, milliseconds(ttl)))
+        return Renewal(reply)
+
+    def owned(self) -> Steps[bool]:
+        holder = yield from self._lock.look()
+        return holder is not None and holder.lock_id == self.lock_id
+
+
+class _Smart(BaseLock[L]):
+    def __init__(
+        self,
+        redis: Any,
+        name: str,
+        *,
+        ttl: float = TTL,
+        timeout: float | None = None,
+        on_timeout: OnTimeout = "raise",
+        prefix: str = "inturn",
+        host: str | None = None,
+        process: str | None = None,
+        policy: Policy = DEFAULT,
+        portable: bool = False,
+        renew: bool = True,
+        max_hold: float | None = None,
+        min_hold: float | None = None,
+        sigterm: float | None = 60.0,
+        seed: Callable[[], int] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Make a lock; nothing is asked of Redis yet.
+
+        `portable`: the lock may outlive this process through a handle, so its end is not a crash.
+        `sigterm`: where SIGTERM kills at once, a lock with more to live expires after so many
+        seconds.
+        """
+        super().__init__(name, LockSettings(ttl, timeout, on_timeout, renew, max_hold, **settings))
+        hostname = check_utf8("host", host or host_name(prefix, process))
+        self.redis = redis
+        self.keys = Keys(prefix, name)
+        self.policy = policy
+        self.min_hold = min_hold
+        self.seed = seed
+        self.identity = Identity(hostname, hostname, guarded=not portable)
+        self.members = _write_members(self.identity)
+        self.life = b"%d" % milliseconds(self.settings.first_ttl)
+        self.first_words = self.words(NO_GUARD)
+        if sigterm is not None and ttl > sigterm:
+            expire_on_sigterm(sigterm)
+
+    def words(self, dead: str, seed: str | None = None) -> bytes:
+        """Return what take.lua reads, as bytes that clients need not encode."""
+        if seed is None:
+            seed = "" if self.seed else "0"
+        return b"%b %b %b" % (self.policy.words, dead.encode(), seed.encode())
+
+    def new_contender(self, lock_id: str | None = None) -> Contender:
+        return SmartContender(self.template(), lock_id)
+
+    def on_behalf_of(self, whom: str, attempt: int) -> Self:
+        """Return a copy that at once takes the lock from an earlier attempt at the same thing.
+
+        It does so even if that attempt is still alive, because it was given up.
+        """
+        other = copy.copy(self.template())
+        other._held, other._entered, other._template = {}, {}, None
+        owner = f"{self.identity.hostname} for {whom}, attempt {attempt}"
+        other.identity = replace(self.identity, owner=owner)
+        other.members = _write_members(other.identity, on_behalf_of=whom, attempt=attempt)
+        return other
+
+    def look(self) -> Steps[Holder | None]:
+        reply = yield Call(script("look", "held"), (self.keys.lock,))
+        if reply[0] == -1:
+            raise make_malformed(self.name, reply[1])
+        return make_holder(self.name, reply[1:]) if reply[0] else None
+
+    def break_steps(self) -> Steps[bool]:
+        keys = (self.keys.lock, self.keys.fence)
+        reply = yield Call(script("break", "held"), keys)
+        if reply[0] == -1:
+            raise make_malformed(self.name, reply[1])
+        return bool(reply[0])
+
+
+class SmartLock(_Smart[Any], Lock):
+    """Lease. The main lock in Redis. It is renewed, says who holds it, and has a fence."""
+
+    def port(self) -> RedisPort:
+        return RedisPort(self.redis)
+
+
+class AsyncSmartLock(_Smart[Any], AsyncLock):
+    """Lease. The async twin of SmartLock."""
+
+    def port(self) -> AsyncRedisPort:
+        return AsyncRedisPort(self.redis)
+
+
+def _write_members(identity: Identity, **more: str | int) -> str:
+    """Return those members of the value that never change, as JSON without its braces."""
+    boot = boot_id()
+    members = {
+        "hostname": identity.hostname,
+        "owner": identity.owner,
+        **({"boot": boot} if boot else {}),
+        **more,
+    }
+    return json.dumps(members, separators=(",", ":"))[1:-1]
+
+
+def _check_seed(seed: int) -> int:
+    """Return the seed, or raise ValueError if the scripts cannot count from it."""
+    if not 0 <= int(seed) < 2**53:
+        raise ValueError(f"the fence's seed is {seed}: give a number from 0 to 2^53 - 1")
+    return int(seed)

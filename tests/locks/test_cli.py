@@ -1,0 +1,117 @@
+"""The commands of `queue locks`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import redis
+from click.testing import CliRunner, Result
+
+from inturn.cli.commands.locks import command
+from inturn.locks import (
+    install,
+    lock_from_url,
+)
+from tests.locks.conftest import Spawn
+
+
+def queue_locks(*arguments: str, **options: Any) -> Result:
+    return CliRunner().invoke(command, list(arguments), **options)
+
+
+@pytest.fixture(params=["redis", "file", "postgresql"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "redis":
+        return f"unix://{request.getfixturevalue('socket')}#it"
+    if request.param == "file":
+        return f"file://{tmp_path}/it.lock"
+    dsn = request.getfixturevalue("empty_dsn")
+    install(dsn)
+    return f"{url_of(dsn)}#it"
+
+
+def url_of(dsn: str) -> str:
+    from psycopg.conninfo import conninfo_to_dict
+
+    parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
+    name = parts.pop("dbname")
+    return f"postgresql:///{name}?" + "&".join(
+        f"{key}={quote(value, safe='')}" for key, value in parts.items()
+    )
+
+
+def test_cli_shows_waits_for_and_runs(address: str) -> None:
+    assert queue_locks("show", address).exit_code == 3
+    assert queue_locks("wait", address, "--timeout", "0").exit_code == 0
+    with lock_from_url(address) as lease:
+        assert lease is not None
+        shown = queue_locks("show", address, "-o", "json")
+        assert shown.exit_code == 0
+        assert json.loads(shown.stdout)["name"]
+        assert queue_locks("wait", address, "--timeout", "0.05").exit_code == 4
+        assert queue_locks("run", "--timeout", "0", address, "--", "true").exit_code == 4
+    assert queue_locks("run", "--timeout", "0", address, "--", "sh", "-c", "exit 7").exit_code == 7
+    assert queue_locks("show", address).exit_code == 3
+
+
+def test_cli_lists(address: str, empty_dsn: str) -> None:
+    store = address.partition("#")[0].removesuffix("/it.lock")
+    assert "no lock" in queue_locks("ls", store).output
+    more: Any = {"mode": "table"} if store.startswith("postgresql") else {}
+    with lock_from_url(address, **more):
+        listed = json.loads(queue_locks("ls", store, "-o", "json").stdout)
+        assert len(listed) == 1
+        assert listed[0]["name"].endswith(("it", "it.lock"))
+        assert "held by" in queue_locks("ls", store).stdout
+
+
+def test_cli_breaks_a_lock_only_with_a_confirmation(socket: str) -> None:
+    address = f"unix://{socket}#it"
+    assert queue_locks("break", address, "--yes").exit_code == 3
+    lease = lock_from_url(address).acquire()
+    assert queue_locks("break", address).exit_code == 2  # there is nobody to confirm it
+    assert queue_locks("break", address, "--dry-run").exit_code == 0
+    assert lock_from_url(address).locked()
+    assert queue_locks("break", address, "--yes").exit_code == 0
+    assert not lock_from_url(address).locked()
+    assert lease is not None
+
+
+def test_cli_a_kernel_lock_cannot_be_broken(tmp_path: Path) -> None:
+    address = f"file://{tmp_path}/it.lock"
+    with lock_from_url(address):
+        done = queue_locks("break", address, "--yes")
+        assert done.exit_code == 2
+        assert "end that process" in done.output
+
+
+def test_cli_an_unreachable_store_is_69(tmp_path: Path) -> None:
+    assert queue_locks("show", f"unix://{tmp_path}/nothing#it").exit_code == 69
+    assert queue_locks("show", "ftp://it").exit_code == 2
+
+
+def test_cli_run_ends_its_command_when_the_lock_is_lost(
+    conn: "redis.Redis", socket: str, spawn: Spawn
+) -> None:
+    """A command must not go on in the belief that it runs alone."""
+    code = "from inturn.cli.commands.locks import command; command()"
+    run = spawn(
+        "",
+        "run",
+        "--ttl",
+        0.6,
+        f"unix://{socket}#it",
+        "sh",
+        "-c",
+        "echo runs; exec cat",
+        command=[sys.executable, "-c", code],
+    )
+    assert run.line() == "runs"
+    value = conn.get("inturn:{it}")
+    assert value is not None
+    conn.set("inturn:{it}", "taken")
+    assert run.process.wait(30) != 0
+    assert conn.get("inturn:{it}") == "taken"

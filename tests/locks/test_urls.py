@@ -1,0 +1,39 @@
+"""Locks by address."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inturn.locks import (
+    AsyncKernelFileLock,
+    AsyncPgLock,
+    AsyncSmartLock,
+    KernelFileLock,
+    PgLock,
+    SmartLock,
+    lock_from_url,
+)
+
+
+def test_addresses_make_the_lock_of_their_store(socket: str, tmp_path: Path) -> None:
+    cases: list[tuple[str, Any, Any, str]] = [
+        (f"unix://{socket}#it", SmartLock, AsyncSmartLock, "it"),
+        ("redis://localhost:1/0#a%20b", SmartLock, AsyncSmartLock, "a b"),
+        (f"file://{tmp_path}/it.lock", KernelFileLock, AsyncKernelFileLock, f"{tmp_path}/it.lock"),
+        (f"file://{tmp_path}#a/b", KernelFileLock, AsyncKernelFileLock, f"{tmp_path}/a_b"),
+        ("postgresql://host/db#it", PgLock, AsyncPgLock, "it"),
+    ]
+    for url, kind, async_kind, name in cases:
+        assert type(lock_from_url(url)) is kind
+        assert type(lock_from_url(url, asynchronous=True)) is async_kind
+        assert lock_from_url(url).name == name
+    assert lock_from_url("redis://localhost#it", ttl=5).settings.ttl == 5
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://localhost/0", "postgresql://host/db", "ftp://host#it", "it", ""]
+)
+def test_addresses_of_nothing_are_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"#name|a name"):
+        lock_from_url(url)
