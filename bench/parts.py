@@ -32,13 +32,13 @@ PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("encode and send calls", "psycopg/types/array.py", ()),
     ("encode and send calls", "psycopg/_queries.py", ()),
     ("encode and send calls", "inturn/operations/work.py", ()),
-    ("prepare an attempt", "inturn/worker/hands.py", ("start",)),
+    ("prepare an attempt", "inturn/worker/running_jobs.py", ("start",)),
     ("prepare an attempt", "inturn/worker/attempt.py", ("__init__",)),
     ("run an attempt", "inturn/worker/attempt.py", ()),
-    ("run an attempt", "inturn/worker/hands.py", ()),
+    ("run an attempt", "inturn/worker/running_jobs.py", ()),
     ("slots", "inturn/worker/slots.py", ()),
-    ("note what has ended", "inturn/worker/worker.py", ("_finish",)),
-    ("note what has ended", "inturn/worker/events.py", ()),
+    ("report what has ended", "inturn/worker/loop.py", ("_finish", "_report", "_log")),
+    ("note what has ended", "inturn/worker/joblog.py", ()),
     ("the worker's loop", "inturn/worker/", ()),
 )
 OTHER = "event loop and the rest"

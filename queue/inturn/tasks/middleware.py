@@ -18,14 +18,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from inturn.errors import MiddlewareKindMismatch, TaskDefinitionError
 from inturn.tasks.context import JobContext
-
-if TYPE_CHECKING:
-    from inturn.tasks.task import Task
 
 
 class RunningWorker(Protocol):
@@ -42,45 +38,6 @@ TaskMiddleware = Callable[[Callable[[], Any], JobContext, RunningWorker], Any]
 WorkerMiddleware = Callable[
     [Callable[[], Awaitable[Any]], JobContext, RunningWorker], Awaitable[Any]
 ]
-
-
-class Around:
-    """What one worker was given to stand around the tasks that it runs."""
-
-    def __init__(
-        self,
-        worker: RunningWorker,
-        task_middleware: Sequence[TaskMiddleware] | None,
-        worker_middleware: Sequence[WorkerMiddleware] | None,
-    ) -> None:
-        self._worker = worker
-        self._for_tasks = {
-            kind: [each for each in task_middleware or () if is_async(each) is kind]
-            for kind in (False, True)
-        }
-        self._for_jobs = list(worker_middleware or ())
-        self.is_something = bool(task_middleware or worker_middleware)
-
-    async def call(
-        self,
-        task: Task[..., Any],
-        context: JobContext,
-        run: Callable[[Callable[..., Any]], Awaitable[Any]],
-    ) -> Any:
-        """`run` calls the function that it is given as the task's own would be: with its arguments, in a thread or not."""
-        layers = [*self._for_tasks[task.is_async], *task.task_middleware]
-
-        def function(*args: Any, **kwargs: Any) -> Any:
-            return self._nested(layers, partial(task.func, *args, **kwargs), context)()
-
-        return await self._nested(self._for_jobs, partial(run, function), context)()
-
-    def _nested(
-        self, layers: Sequence[Callable[..., Any]], core: Callable[[], Any], context: JobContext
-    ) -> Callable[[], Any]:
-        for layer in reversed(layers):
-            core = partial(layer, core, context, self._worker)
-        return core
 
 
 def is_async(function: Callable[..., Any]) -> bool:

@@ -3,7 +3,6 @@
 import asyncio
 import math
 import time
-import traceback
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
@@ -15,14 +14,14 @@ import anyio.to_thread
 from inturn.errors import DatabaseUnavailable, JobAborted, JobSkipped, JobTimeout, Snoozed
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
 from inturn.tasks.context import JobContext
-from inturn.tasks.middleware import Around
 from inturn.tasks.task import Task
-from inturn.worker import returned
+from inturn.worker import result_json
+from inturn.worker.error_text import MAX_CHARACTERS, describe, storable
+from inturn.worker.middleware_chain import MiddlewareChain
 
 if TYPE_CHECKING:
-    from inturn.worker.resources import Holding
+    from inturn.worker.resources import HeldLocks
 
-MAX_ERROR = 8192
 MOST_OUTAGES = 5  # attempts that an outage may cost a task without `retry`; then it may be what ends the connection
 OUTAGE_PAUSE = timedelta(seconds=1)
 
@@ -55,8 +54,8 @@ class Attempt:
         self.job = job
         self.task = task
         self.context = context  # only if the task, or a middleware, asks for it
-        self.around: Around | None = None
-        self.holding: Holding | None = None  # what it needs to hold while it runs
+        self.around: MiddlewareChain | None = None
+        self.holding: HeldLocks | None = None  # what it needs to hold while it runs
         self.claimed_at = time.monotonic()
         self._scope = anyio.CancelScope()
         self._thread_scope: anyio.CancelScope | None = None  # of a sync task
@@ -156,7 +155,7 @@ class Attempt:
             return Committed(self.job)
         if self._timed_out:  # a sync task; whether it did all of its work or gave up cannot be told
             return self._failed(self._overrun())
-        result = None if value is None else returned.encode(self.job, value, max_result)
+        result = None if value is None else result_json.encode(self.job, value, max_result)
         return Ended(self.job, Status.SUCCEEDED, None, result)
 
     def _interrupted(self) -> Outcome | None:
@@ -205,30 +204,13 @@ class Attempt:
             return Ended(
                 self.job,
                 Status.FAILED,
-                f"{text}\nand its retry strategy failed:\n{describe(mistake)}"[-MAX_ERROR:],
+                f"{text}\nand its retry strategy failed:\n{describe(mistake)}"[-MAX_CHARACTERS:],
             )
 
 
 def is_cancelled() -> bool:
     """Whether the worker cancels the code around this call; otherwise a cancellation comes from somewhere else."""
     return anyio.current_effective_deadline() == -math.inf
-
-
-def describe(error: BaseException) -> str:
-    """The traceback as text that can be stored, its end if it is long; an exception may be too broken to print itself."""
-    frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_globals.get("__name__") == __name__:
-        frames = frames.tb_next  # the way through the worker tells a reader nothing
-    try:
-        text = "".join(traceback.format_exception(type(error), error, frames))
-    except Exception:
-        text = f"{type(error).__name__} (which cannot be printed)"
-    return storable(text)
-
-
-def storable(text: str) -> str:
-    """What a message says may hold what the database refuses, and that must not end the worker."""
-    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()[-MAX_ERROR:].strip()
 
 
 def _caught(

@@ -16,7 +16,7 @@ from inturn.worker.backoff import Backoff
 from inturn.worker.options import Options
 
 T = TypeVar("T")
-logger = logging.getLogger("inturn.worker.upkeep")
+logger = logging.getLogger("inturn.worker.maintenance")
 HOUR, MINUTE = 3600.0, 60.0
 EACH_ROUND = 0.0
 FIRST_PAUSE = 1.0  # seconds until a chore that has failed is tried again

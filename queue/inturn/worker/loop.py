@@ -10,17 +10,17 @@ import anyio
 from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable, WorkerLost
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
 from inturn.operations import upkeep, work
-from inturn.worker import events
-from inturn.worker.appetite import Appetite
-from inturn.worker.attempt import storable
+from inturn.worker import joblog
 from inturn.worker.backoff import Backoff
-from inturn.worker.hands import Hands
-from inturn.worker.link import Link
+from inturn.worker.claiming.awake_flag import AwakeFlag
+from inturn.worker.claiming.claim_cursor import ClaimCursor
+from inturn.worker.claiming.prefetch import Prefetch
+from inturn.worker.claiming.wakeups import Wakeups
+from inturn.worker.connection import WorkerConnection
+from inturn.worker.error_text import storable
 from inturn.worker.options import Options
-from inturn.worker.pace import Pace
+from inturn.worker.running_jobs import RunningJobs
 from inturn.worker.start import OUTAGE_PAUSES, grace_is_over
-from inturn.worker.trail import Trail
-from inturn.worker.vigil import Vigil
 
 logger = logging.getLogger("inturn.worker.worker")
 BUSY_PAUSES = 0.02, 1.0
@@ -32,23 +32,23 @@ class Loop:
 
     def __init__(
         self,
-        link: Link,
+        connection: WorkerConnection,
         options: Options,
-        hands: Hands,
-        appetite: Appetite,
-        pace: Pace,
+        running: RunningJobs,
+        wakeups: Wakeups,
+        prefetch: Prefetch,
         register: Callable[[], Awaitable[UUID]],
         is_settled: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._link = link
+        self._connection = connection
         self._options = options
-        self._hands = hands
-        self._appetite = appetite
-        self._pace = pace
+        self._running = running
+        self._wakeups = wakeups
+        self._prefetch = prefetch
         self._register = register
         self._is_settled = is_settled  # whether nobody else's jobs may soon be ours
-        self._vigil = Vigil(link)
-        self._trail = Trail()
+        self._awake_flag = AwakeFlag(connection)
+        self._cursor = ClaimCursor()
         self.id: UUID
         self.stopping = False
         self.aborting: str | None = None  # why
@@ -67,7 +67,7 @@ class Loop:
 
     async def register(self) -> None:
         self.id = await self._register()
-        self._vigil.registered()
+        self._awake_flag.registered()
 
     async def work(self) -> None:
         while not self._is_over():
@@ -85,14 +85,14 @@ class Loop:
     def _is_over(self) -> bool:
         if self.aborting and (self._away_since is not None or self._is_out_of_time):
             return True  # what cannot be ended or reported now is taken over later
-        if self._hands or self._hands.reports:
+        if self._running or self._running.reports:
             return False
-        has_eaten = self._appetite.sated and not self._appetite.hungry
+        has_eaten = self._wakeups.idle and not self._wakeups.should_claim
         return self.stopping or (has_eaten and not self._options.wait and self._is_settled())
 
     @property
     def _is_out_of_time(self) -> bool:
-        return time.monotonic() >= self.ends_at and (self.may_abandon or not self._hands)
+        return time.monotonic() >= self.ends_at and (self.may_abandon or not self._running)
 
     async def _step(self) -> None:
         if self._lost:
@@ -107,9 +107,9 @@ class Loop:
             await self._put_back()
         elif self._forgets_what_is_due:
             await self._look_for_due()
-        elif self._may_claim and self._pace.prefers_claim(len(self._hands)):
+        elif self._may_claim and self._prefetch.prefers_claim(len(self._running)):
             await self._claim()
-        elif self._hands.reports.is_due:
+        elif self._running.reports.is_due:
             await self._finish()
         elif self._may_claim:
             await self._claim()
@@ -118,22 +118,24 @@ class Loop:
 
     @property
     def _may_claim(self) -> bool:
-        if self._waits.failures and self._hands.reports:
+        if self._waits.failures and self._running.reports:
             return False  # what has ended cannot be stored just now: it must not become ever more
         return (
-            self._appetite.hungry and not self.stopping and len(self._hands) < self._pace.capacity
+            self._wakeups.should_claim
+            and not self.stopping
+            and len(self._running) < self._prefetch.capacity
         )
 
     @property
     def _holds_up_jobs(self) -> bool:
-        waiting = self._hands.slots.waiting
-        return bool(waiting) and (self.stopping or self._pace.until_stale(waiting[0]) <= 0)
+        waiting = self._running.slots.waiting
+        return bool(waiting) and (self.stopping or self._prefetch.until_stale(waiting[0]) <= 0)
 
     @property
     def _forgets_what_is_due(self) -> bool:
         """Whether lanes keep handing us jobs, so that we make no claim, in which due jobs and lanes are looked after."""
         return (
-            self._hands.reports.is_due
+            self._running.reports.is_due
             and not self.stopping
             and time.monotonic() - self._claimed_at > DUE_SECONDS
         )
@@ -141,47 +143,47 @@ class Loop:
     async def _look_for_due(self) -> None:
         """A claim of no job: what is due is ready from then on, and lanes give way to it."""
         self._claimed_at = time.monotonic()
-        await self._link.run(work.claim(self.id, self._options.queues, 0, True))
+        await self._connection.run(work.claim(self.id, self._options.queues, 0, True))
 
     async def _claim(self) -> None:
-        room = self._pace.capacity - len(self._hands)
-        if marks := self._trail.marks():
-            jobs = await self._link.run(work.claim_further(self.id, marks, room))
-            self._trail.went_on(jobs, room)
+        room = self._prefetch.capacity - len(self._running)
+        if marks := self._cursor.marks():
+            jobs = await self._connection.run(work.claim_further(self.id, marks, room))
+            self._cursor.went_on(jobs, room)
             self._start(jobs)
             return
-        self._appetite.begin()
+        self._wakeups.begin()
         began = self._claimed_at = time.monotonic()
-        jobs = await self._link.run(
-            work.claim(self.id, self._options.queues, room, self._appetite.patient)
+        jobs = await self._connection.run(
+            work.claim(self.id, self._options.queues, room, self._wakeups.patient)
         )
         self._outages.reset()
-        self._trail.begin(jobs, room, time.monotonic() - began)
+        self._cursor.begin(jobs, room, time.monotonic() - began)
         self._start(jobs)
         if len(jobs) == room:
-            self._appetite.was_filled()
-            await self._vigil.was_filled(self.id)
-        elif jobs and await self._vigil.found_some(self.id):
-            self._appetite.rest()
+            self._wakeups.was_filled()
+            await self._awake_flag.was_filled(self.id)
+        elif jobs and await self._awake_flag.found_some(self.id):
+            self._wakeups.rest()
         else:
-            wake = await self._vigil.found_less(self.id, self._options.queues)
-            self._appetite.found_less(len(jobs), wake.delay, wake.told)
+            wake = await self._awake_flag.found_less(self.id, self._options.queues)
+            self._wakeups.found_less(len(jobs), wake.delay, wake.told)
 
     def _start(self, jobs: list[Job]) -> None:
         if self.aborting:
             return  # they go back with the others when we leave
         for job in jobs:
-            self._hands.start(job)
+            self._running.start(job)
 
     # ------------------------------------------------------------------ how jobs have ended
 
     async def _finish(self) -> None:
         """Report everything that has ended; take over what its lanes hand back."""
-        outcomes = self._hands.take_ended()
+        outcomes = self._running.take_ended()
         try:
             await self._report(outcomes)
         except ConnectorException as error:
-            self._hands.reports.give_back(
+            self._running.reports.give_back(
                 outcomes
             )  # finish is idempotent: what took effect is not accepted twice
             self._unclear |= {outcome.job.id for outcome in outcomes}
@@ -195,25 +197,25 @@ class Loop:
         accepted = {outcome.job.id for outcome in outcomes if isinstance(outcome, Committed)}
         retried, done = work.Retried(set(), set()), work.Finished(set(), [], set())
         if again:
-            retried = await self._link.run(work.retry(again))
+            retried = await self._connection.run(work.retry(again))
         if ended:
             want = 0 if self.stopping else len(ended)
-            done = await self._link.run(
+            done = await self._connection.run(
                 work.finish(self.id, self._options.queues, want, ended, self._options.forget)
             )
         self._outages.reset()
         busy = retried.busy | done.busy
-        self._hands.reports.hold(outcome for outcome in outcomes if outcome.job.id in busy)
+        self._running.reports.hold(outcome for outcome in outcomes if outcome.job.id in busy)
         outcomes = [outcome for outcome in outcomes if outcome.job.id not in busy]
-        self._hands.let_go(outcomes)
+        self._running.let_go(outcomes)
         self._start(done.next)
-        self._pace.note(len(outcomes))
+        self._prefetch.note(len(outcomes))
         if again or len(done.next) < sum(outcome.job.lock is not None for outcome in outcomes):
-            self._appetite.hungry = (
+            self._wakeups.should_claim = (
                 True  # a lane went back, perhaps with a job that only we have room for
             )
         elif not self._options.wait:
-            self._appetite.hungry = (
+            self._wakeups.should_claim = (
                 True  # what jobs have deferred meanwhile is to be done too, before the end
             )
         self._log(outcomes, accepted | retried.accepted | done.accepted)
@@ -221,86 +223,86 @@ class Loop:
     async def report_last(self) -> None:
         """Try once more to report what has ended; the worker takes over nothing for it."""
         self.stopping = True
-        if outcomes := self._hands.take_ended(everything=True):
+        if outcomes := self._running.take_ended(everything=True):
             await self._report(outcomes)
 
     async def _report_each(self) -> None:
         """The database refuses to store some of these ends: find out which, and store that it does."""
-        outcomes = self._hands.take_ended()
+        outcomes = self._running.take_ended()
         while outcomes:
             outcome = outcomes.pop()
             try:
                 await self._report([outcome])
             except DatabaseUnavailable:
-                self._hands.reports.give_back([*outcomes, outcome])
+                self._running.reports.give_back([*outcomes, outcome])
                 raise
             except ConnectorException as error:
-                events.note_refused(outcome.job, error)
+                joblog.note_refused(outcome.job, error)
                 reason = storable(
                     f"the database refused to store how it ended: {error}\n{outcome.error or ''}"
                 )
                 try:
                     await self._report([Ended(outcome.job, Status.FAILED, reason)])
                 except ConnectorException:
-                    self._hands.reports.give_back([*outcomes, outcome])
+                    self._running.reports.give_back([*outcomes, outcome])
                     raise
 
     def _log(self, outcomes: list[Outcome], accepted: set[int]) -> None:
         for outcome in outcomes:
             if outcome.job.id in accepted:
-                events.note_outcome(outcome)
+                joblog.note_outcome(outcome)
             elif outcome.job.id in self._unclear:
-                events.note_unclear(outcome.job)
+                joblog.note_unclear(outcome.job)
             else:
-                events.note_lost(outcome.job)
+                joblog.note_lost(outcome.job)
             self._unclear.discard(outcome.job.id)
 
     async def _put_back(self) -> None:
         """What was claimed ahead and finds no slot is for others to run."""
-        self._pace.slow_down()
-        jobs = self._hands.take_unbegun()
+        self._prefetch.slow_down()
+        jobs = self._running.take_unbegun()
         try:
-            busy = await self._link.run(work.put_back(jobs))
+            busy = await self._connection.run(work.put_back(jobs))
         except DatabaseBusy:
             self._start(jobs)
             raise
         self._start([job for job in jobs if job.id in busy])
         if busy:  # an open transaction keeps us from it
             await anyio.sleep(BUSY_PAUSES[0])
-        self._appetite.hungry = (
+        self._wakeups.should_claim = (
             True  # ... or for us, when a slot is free: a claim may have found no more than these
         )
 
     async def _sleep(self) -> None:
-        self._appetite.lie_down()
+        self._wakeups.arm()
         due = (
             self._look_due or self._beat_due or self._lost or self._may_claim or self._holds_up_jobs
         )
-        if due or self._hands.reports.is_due:
+        if due or self._running.reports.is_due:
             return
-        waiting = self._hands.slots.waiting
+        waiting = self._running.slots.waiting
         left = self.ends_at - time.monotonic()
         limits = [
-            self._pace.until_stale(waiting[0]) if waiting else None,
-            self._hands.reports.until_due(),
+            self._prefetch.until_stale(waiting[0]) if waiting else None,
+            self._running.reports.until_due(),
             left if 0 < left < float("inf") else None,
         ]
         at_most = min((limit for limit in limits if limit is not None), default=None)
-        await self._appetite.sleep(at_most, for_good=self.stopping)
+        await self._wakeups.sleep(at_most, for_good=self.stopping)
 
     # ------------------------------------------------------------------ what the server says we are doing
 
     def note_look(self) -> None:
         """Look soon at what the server says we are doing: somebody may want a job aborted, or a reply was lost."""
         self._look_due = True
-        self._appetite.ring()
+        self._wakeups.ring()
 
     async def _look_over_jobs(self) -> None:
         """Also jobs that we know nothing of: a call whose reply was lost may have gone on for long, and only now committed."""
         self._look_due = False  # now, so that a request that comes meanwhile has us look again
         try:
-            if self._hands:
-                self._hands.abort(await self._link.run(work.abort_requests(self.id)))
+            if self._running:
+                self._running.abort(await self._connection.run(work.abort_requests(self.id)))
             await self._give_back_unknown()
         except BaseException:
             self._look_due = True
@@ -314,26 +316,26 @@ class Loop:
         """
         if self.aborting:
             return  # what we have given up is ours until we leave
-        claims = await self._link.run(work.owned_claims(self.id))
-        if not self._hands.unknown(claims):
+        claims = await self._connection.run(work.owned_claims(self.id))
+        if not self._running.unknown(claims):
             return
-        jobs = await self._link.run(work.owned(self.id))
-        lost = self._hands.unknown((job.id, job.claim_id) for job in jobs)
+        jobs = await self._connection.run(work.owned(self.id))
+        lost = self._running.unknown((job.id, job.claim_id) for job in jobs)
         unknown = [job for job in jobs if (job.id, job.claim_id) in lost]
-        busy = await self._link.run(work.put_back(unknown))
+        busy = await self._connection.run(work.put_back(unknown))
         for job in unknown:
             if job.id not in busy:
-                events.note_found(job)
-        self._appetite.hungry = True
+                joblog.note_found(job)
+        self._wakeups.should_claim = True
 
     def note_beat(self) -> None:
         """The heart has no connection of its own: say over this one that we live."""
         self._beat_due = True
-        self._appetite.ring()
+        self._wakeups.ring()
 
     async def _beat(self) -> None:
         self._beat_due = False
-        if not await self._link.run(upkeep.heartbeat(self.id)):
+        if not await self._connection.run(upkeep.heartbeat(self.id)):
             self.note_lost(self.id)
 
     # ------------------------------------------------------------------ when something went wrong
@@ -341,7 +343,7 @@ class Loop:
     async def _wait_for_lock(self, error: DatabaseBusy) -> None:
         """Somebody has locked a table, or the like: it passes, and so far nothing has happened."""
         pause = self._waits.next()
-        self._appetite.hungry = (
+        self._wakeups.should_claim = (
             True  # it may have been a claim, and whoever has deferred meanwhile has told us already
         )
         if pause > BUSY_PAUSES[1] / 2:
@@ -366,21 +368,21 @@ class Loop:
             self._beat()
         )  # a server that answers may still take nothing: it is read-only, or its disk is full
         self._away_since = None
-        self._appetite.hungry = True
+        self._wakeups.should_claim = True
 
     def note_lost(self, worker_id: UUID) -> None:
         if worker_id != self.id:
             return  # the loop was told first, and we are another worker by now
         self._lost = True
-        self._appetite.ring()
+        self._wakeups.ring()
 
     async def _register_again(self) -> None:
         logger.error(
             "worker.lost: %s was taken for dead, its jobs were taken over; registering anew",
             self._options.name,
         )
-        self._hands.take_unbegun()
-        self._hands.give_back("the worker was taken for dead and the job taken over")
+        self._running.take_unbegun()
+        self._running.give_back("the worker was taken for dead and the job taken over")
         await self.register()
         self._lost = False
-        self._appetite.hungry = True
+        self._wakeups.should_claim = True

@@ -28,7 +28,7 @@ from inturn.locks.several import lock_all
 from inturn.locks.urls import REDIS, lock_from_url
 from inturn.model import Again, Ended, Outcome, Status
 from inturn.tasks.resources import OnBusy
-from inturn.worker.attempt import storable
+from inturn.worker.error_text import storable
 
 if TYPE_CHECKING:
     from inturn.locks.lease import AsyncLease
@@ -42,7 +42,7 @@ LOST_PAUSE = timedelta(seconds=1)  # what took the lock may still be at work
 Key = tuple[int, str]
 
 
-class Keeper:
+class ResourceLocks:
     """What the jobs of one worker hold."""
 
     def __init__(self, connector: PsycopgConnector) -> None:
@@ -50,11 +50,11 @@ class Keeper:
         self._clients: dict[
             str, Any
         ] = {}  # of Redis, by address: a lock of its own each would be a connection each
-        self._holdings: dict[Key, Holding] = {}
+        self._holdings: dict[Key, HeldLocks] = {}
         self._going: set[anyio.Event] = set()
 
     def equip(self, attempt: "Attempt") -> None:
-        attempt.holding = Holding(attempt, self)
+        attempt.holding = HeldLocks(attempt, self)
 
     def lock(self, wanted: object, attempt: "Attempt") -> AsyncLock:
         lock = self._at(wanted) if isinstance(wanted, str) else wanted
@@ -79,7 +79,7 @@ class Keeper:
             return Again(outcome.job, LOST_PAUSE, storable(f"{loss}\n{outcome.error or ''}"))
         return outcome
 
-    def keep(self, holding: "Holding", attempt: "Attempt") -> None:
+    def keep(self, holding: "HeldLocks", attempt: "Attempt") -> None:
         self._holdings[key(attempt)] = holding
 
     def forget(self, attempt: "Attempt") -> None:
@@ -95,7 +95,7 @@ class Keeper:
         self._going.add(gone)
         return self._let_go(holdings, gone)
 
-    async def _let_go(self, holdings: "Sequence[Holding]", gone: anyio.Event) -> None:
+    async def _let_go(self, holdings: "Sequence[HeldLocks]", gone: anyio.Event) -> None:
         try:
             for holding in holdings:
                 await holding.let_go()
@@ -127,12 +127,12 @@ class Keeper:
         return lock_from_url(url, asynchronous=True, redis=self._clients[address])
 
 
-class Holding:
+class HeldLocks:
     """The locks of one attempt."""
 
-    def __init__(self, attempt: "Attempt", keeper: Keeper) -> None:
+    def __init__(self, attempt: "Attempt", locks: ResourceLocks) -> None:
         self._attempt = attempt
-        self._keeper = keeper
+        self._locks = locks
         self._all: lock_all | None = None
         self._leases: Sequence[AsyncLease] = ()
 
@@ -141,11 +141,11 @@ class Holding:
         spec = self._attempt.task.resources
         assert spec is not None
         wanted = [
-            self._keeper.lock(one, self._attempt)
+            self._locks.lock(one, self._attempt)
             for one in spec.filled(self._attempt.job.task_kwargs)
         ]
         locks = lock_all(wanted, spec.seconds if spec.on_busy is OnBusy.WAIT else A_MOMENT)
-        await self._keeper.settled()
+        await self._locks.settled()
         try:
             self._leases = await _all_or_none(locks)
         except LockTimeout as busy:
@@ -157,7 +157,7 @@ class Holding:
             logger.warning("resource.unavailable: job %s: %s", self._attempt.job.id, error)
             raise Snoozed(timedelta(seconds=spec.seconds)) from error
         self._all = locks
-        self._keeper.keep(self, self._attempt)
+        self._locks.keep(self, self._attempt)
         if self._attempt.context is not None:
             self._attempt.context.leases = tuple(self._leases)
         loop = asyncio.get_running_loop()
@@ -186,7 +186,7 @@ class Holding:
         return Again(self._attempt.job, LOST_PAUSE, storable(str(loss)))
 
     async def let_go(self) -> None:
-        self._keeper.forget(self._attempt)
+        self._locks.forget(self._attempt)
         locks, self._all = self._all, None
         if locks is None:
             return

@@ -21,21 +21,22 @@ from inturn.database.connectors import PsycopgConnector
 from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch
 from inturn.operations import upkeep
 from inturn.tasks.blueprint import Blueprint
-from inturn.tasks.middleware import Around
 from inturn.worker import signals
-from inturn.worker.appetite import Appetite
-from inturn.worker.attempt import describe, is_cancelled
-from inturn.worker.hands import Hands
+from inturn.worker.attempt import is_cancelled
+from inturn.worker.claiming.prefetch import Prefetch
+from inturn.worker.claiming.wakeups import Wakeups
+from inturn.worker.connection import WorkerConnection
+from inturn.worker.error_text import describe
 from inturn.worker.heartbeat import Heartbeat, Reactions
-from inturn.worker.link import Link
 from inturn.worker.listener import listen
 from inturn.worker.loop import Loop
 from inturn.worker.loop_watch import LoopWatch
+from inturn.worker.maintenance import Maintenance
+from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options, options
-from inturn.worker.pace import Pace
-from inturn.worker.schedule import Scheduler
+from inturn.worker.running_jobs import RunningJobs
+from inturn.worker.scheduler import Scheduler
 from inturn.worker.start import patiently
-from inturn.worker.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
 
@@ -74,22 +75,28 @@ class Worker:
         app: Blueprint,
         connector: PsycopgConnector,
         options: Options,
-        pace: Pace | None = None,
+        prefetch: Prefetch | None = None,
     ) -> None:
         self._tasks = app.tasks
         self._connector = connector
         self._options = options
-        self._link = Link(connector)
-        self._appetite = Appetite(options.fetch_job_polling_interval)
-        around = Around(self, options.task_middleware, options.worker_middleware)
-        self._hands = Hands(app, connector, options, self._appetite.ring, around)
-        pace = pace or Pace(options.concurrency)
+        self._connection = WorkerConnection(connector)
+        self._wakeups = Wakeups(options.fetch_job_polling_interval)
+        around = MiddlewareChain(self, options.task_middleware, options.worker_middleware)
+        self._running = RunningJobs(app, connector, options, self._wakeups.ring, around)
+        prefetch = prefetch or Prefetch(options.concurrency)
         self._loop = Loop(
-            self._link, options, self._hands, self._appetite, pace, self._register, self._is_settled
+            self._connection,
+            options,
+            self._running,
+            self._wakeups,
+            prefetch,
+            self._register,
+            self._is_settled,
         )
         self._scheduler = Scheduler(connector, app)
-        self._upkeep = Upkeep(
-            connector, options, lambda: self._loop.id, partial(self._in_loop, self._appetite.wake)
+        self._maintenance = Maintenance(
+            connector, options, lambda: self._loop.id, partial(self._in_loop, self._wakeups.wake)
         )
         self._heartbeat = self._make_heartbeat()
         self._helpers: TaskGroup | None = None
@@ -106,7 +113,7 @@ class Worker:
         try:
             grace = self._options.db_grace
             await patiently(
-                lambda: self._link.run(upkeep.check_schema(self._connector.schema)), grace
+                lambda: self._connection.run(upkeep.check_schema(self._connector.schema)), grace
             )
             # Before others can see us: whoever does may end us in order.
             with (
@@ -125,7 +132,7 @@ class Worker:
             return self._loop.aborting
         finally:
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
-                await self._link.close()
+                await self._connection.close()
 
     def stop(self, reason: str = "stop") -> None:
         """Claim no more; end when what runs has ended, or has been aborted after the grace. May be called in any thread."""
@@ -134,9 +141,9 @@ class Worker:
             return
         if self._loop.stopping:
             return
-        logger.info("worker.stopping: %s; waiting for %d running jobs", reason, len(self._hands))
+        logger.info("worker.stopping: %s; waiting for %d running jobs", reason, len(self._running))
         self._loop.stopping = True
-        self._appetite.ring()
+        self._wakeups.ring()
         grace = self._options.shutdown_graceful_timeout
         if (
             grace is not None and self._helpers is not None
@@ -146,11 +153,13 @@ class Worker:
     def abort(self, reason: str = "abort") -> None:
         """End now: async tasks are cancelled and their jobs go back to the head of their lanes; sync tasks are asked."""
         self.stop(reason)
-        logger.info("worker.aborting: %s; %d running jobs are to go back", reason, len(self._hands))
+        logger.info(
+            "worker.aborting: %s; %d running jobs are to go back", reason, len(self._running)
+        )
         self._loop.aborting = reason
         self._loop.ends_at = time.monotonic() + ABORT_SECONDS
-        self._appetite.ring()
-        self._hands.give_back(f"the worker is told to end ({reason})")
+        self._wakeups.ring()
+        self._running.give_back(f"the worker is told to end ({reason})")
 
     async def _abort_at(self, moment: float) -> None:
         await anyio.sleep(max(0.0, moment - time.monotonic()))
@@ -158,18 +167,18 @@ class Worker:
         self.abort(f"still running {grace:g} s after the first signal")
 
     async def _serve(self, caught: signals.Caught | None) -> None:
-        for thread in (self._heartbeat, self._upkeep, self._scheduler):
+        for thread in (self._heartbeat, self._maintenance, self._scheduler):
             thread.start()
         try:
             async with anyio.create_task_group() as self._helpers:
                 if self._options.listen_notify:
-                    queues, appetite = self._options.queues, self._appetite
+                    queues, wakeups = self._options.queues, self._wakeups
                     self._helpers.start_soon(
                         self._keep,
                         listen,
                         self._connector,
                         queues,
-                        appetite.wake,
+                        wakeups.wake,
                         self._loop.note_look,
                     )
                 self._helpers.start_soon(self._keep, self._look_now_and_then)
@@ -180,17 +189,17 @@ class Worker:
                 if not self._options.wait:  # it does what is due, and then ends
                     for wait in (
                         self._scheduler.wait_for_first_look,
-                        self._upkeep.wait_for_first_look,
+                        self._maintenance.wait_for_first_look,
                     ):
                         await anyio.to_thread.run_sync(
                             wait, abandon_on_cancel=True, limiter=self._limiter
                         )
-                await self._hands.slots.run(self._work)
+                await self._running.slots.run(self._work)
                 self._helpers.cancel_scope.cancel()
         finally:
             await self._leave()
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
-                await self._hands.close()
+                await self._running.close()
 
     async def _work(self) -> None:
         """After an error, and when aborted jobs run on, it does not wait for threads, which nobody can stop."""
@@ -201,27 +210,27 @@ class Worker:
             logger.critical("worker.failed: %s: %s", self._options.name, describe(error))
             raise
         finally:
-            if self._hands:
+            if self._running:
                 await self._end_jobs()
-                if self._hands:
+                if self._running:
                     logger.warning(
                         "worker.abandoning: %d jobs run on; they go back to their lanes",
-                        len(self._hands),
+                        len(self._running),
                     )
                 await self._leave()
-                self._hands.abandon()
+                self._running.abandon()
 
     async def _end_jobs(self) -> None:
         """Their code has ended before others run it; only a process of our own takes with it what does not end."""
-        self._hands.take_unbegun()  # still ours at the server, until we leave
-        self._hands.give_back("the worker ends")
+        self._running.take_unbegun()  # still ours at the server, until we leave
+        self._running.give_back("the worker ends")
         limit = (
             min(ABORT_SECONDS, max(0.0, self._loop.ends_at - time.monotonic()))
             if self._owns_process
             else None
         )
         with anyio.move_on_after(limit, shield=True):
-            await self._hands.wait_until_empty()
+            await self._running.wait_until_empty()
 
     async def _keep(self, helper: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         """Run a helper, again if something other than the worker cancels it."""
@@ -239,7 +248,7 @@ class Worker:
 
     async def _register(self) -> UUID:
         o = self._options
-        worker_id = await self._link.run(
+        worker_id = await self._connection.run(
             upkeep.register(
                 o.name, socket.gethostname(), os.getpid(), o.queues, o.concurrency, self._tasks
             )
@@ -259,14 +268,14 @@ class Worker:
             return
         self._has_left = True
         with anyio.move_on_after(LEAVE_SECONDS, shield=True):
-            for thread in (self._scheduler, self._heartbeat, self._upkeep):
+            for thread in (self._scheduler, self._heartbeat, self._maintenance):
                 await anyio.to_thread.run_sync(thread.stop, limiter=self._limiter)
             with suppress(
                 InturnError
             ):  # what has ended need not run again only because the worker has failed
                 await self._loop.report_last()
             try:
-                count = await self._link.run(
+                count = await self._connection.run(
                     upkeep.leave(self._loop.id, self._blame(), self._options.max_lost_attempts)
                 )
                 logger.info("worker.stopped: %s; %d jobs given back", self._options.name, count)
@@ -294,7 +303,7 @@ class Worker:
         reactions = Reactions(
             lost=lambda worker_id: self._in_loop(self._loop.note_lost, worker_id),
             unheard=lambda: self._in_loop(self._loop.note_beat),
-            ticked=self._hands.watch_deadlines,
+            ticked=self._running.watch_deadlines,
             dead=self._end_with_dead_loop,
         )
         interval = self._options.update_heartbeat_interval
@@ -305,7 +314,7 @@ class Worker:
             self._event_loop.call_soon_threadsafe(function, *arguments)
 
     def _is_settled(self) -> bool:
-        return not self._upkeep.suspects
+        return not self._maintenance.suspects
 
     def _end_with_dead_loop(self) -> None:
         """In the heart's thread, which is all that is left. Whatever goes wrong here, a process of our own ends."""

@@ -14,7 +14,7 @@ COST_SHARE, LONGEST = (
 )  # ... unless full claims are slow: then they take a sixth of the time, up to so many seconds
 
 
-class Trail:
+class ClaimCursor:
     def __init__(self) -> None:
         self._marks: dict[tuple[str, int], int] = {}  # the last id of each queue and priority
         self._fresh_until = 0.0

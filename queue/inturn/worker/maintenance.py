@@ -28,7 +28,7 @@ STOP_SECONDS = 1.0  # for a call that is under way; the thread ends with the pro
 LONGEST_PAUSE = 1.0  # seconds until the next try to reach the database
 
 
-class Upkeep:
+class Maintenance:
     """Goes on until `stop`. `noticed` is called, in its thread, when nobody is suspected any more."""
 
     def __init__(

@@ -10,10 +10,10 @@ PATIENCE = 3  # claims in a row that leave the front to another worker, which ma
 REST = 0.005  # seconds between looks while jobs keep coming
 
 
-class Appetite:
+class Wakeups:
     def __init__(self, poll: float) -> None:
-        self.hungry = True  # there may be something to claim
-        self.sated = False  # the last claim left nothing to start
+        self.should_claim = True  # there may be something to claim
+        self.idle = False  # the last claim left nothing to start
         self._poll = poll
         self._look_at = 0.0  # at the latest; a moment and no span, so that what ends meanwhile does not put it off
         self._misses = 0  # claims in a row that saw a job they could not take
@@ -25,7 +25,7 @@ class Appetite:
 
     def wake(self) -> None:
         """There may be something to claim."""
-        self.hungry = True
+        self.should_claim = True
         self._bell.set()
 
     def ring(self) -> None:
@@ -34,11 +34,11 @@ class Appetite:
 
     def begin(self) -> None:
         """A claim is about to be made. Who rings while it is under way has news that its answer may lack."""
-        self.hungry = False
-        self.sated = False
+        self.should_claim = False
+        self.idle = False
 
     def was_filled(self) -> None:
-        self.hungry = True
+        self.should_claim = True
         self._misses = 0
 
     def found_less(self, count: int, due: timedelta | None, told: bool) -> None:
@@ -46,9 +46,9 @@ class Appetite:
         Not told: another one may come without a word."""
         if count:
             self._misses = 0
-        self.sated = due is None or due > timedelta(0)
+        self.idle = due is None or due > timedelta(0)
         nap = self._poll if due is None or not due else min(self._poll, due.total_seconds())
-        if self.sated and told:
+        if self.idle and told:
             self._misses = 0
         else:  # look again soon, but do not spin
             nap = min(nap, BUSY_PAUSE * 2**self._misses)
@@ -59,7 +59,7 @@ class Appetite:
         """The claim did not fill us, but jobs keep coming: some more in one look, instead of a word about each."""
         self._look_at = time.monotonic() + REST
 
-    def lie_down(self) -> None:
+    def arm(self) -> None:
         """Before the last look at what there is to do: what happens from here on ends the sleep."""
         self._bell = anyio.Event()
 
@@ -70,4 +70,4 @@ class Appetite:
         with anyio.move_on_after(limit):
             await self._bell.wait()
         if not for_good and time.monotonic() >= self._look_at:
-            self.hungry = True
+            self.should_claim = True

@@ -2,7 +2,7 @@
 
 from inturn import arguments
 from inturn.model import Job
-from inturn.worker import events
+from inturn.worker import joblog
 
 
 def encode(job: Job, value: object, max_bytes: int) -> str | None:
@@ -10,7 +10,7 @@ def encode(job: Job, value: object, max_bytes: int) -> str | None:
     try:
         return arguments.encode_value("result", value, max_bytes)
     except Exception as error:  # the value may be of a class that breaks when it is looked at
-        events.note_not_stored(job, _text(error))
+        joblog.note_not_stored(job, _text(error))
         return None
 
 

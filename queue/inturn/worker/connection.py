@@ -12,7 +12,7 @@ from inturn.operations import Operation
 T = TypeVar("T")
 
 
-class Link:
+class WorkerConnection:
     def __init__(self, connector: PsycopgConnector) -> None:
         self._connector = connector
         self._connection: psycopg.AsyncConnection[Any] | None = None

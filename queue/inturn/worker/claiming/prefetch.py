@@ -16,7 +16,7 @@ MOST_AHEAD = 1000
 STALE_SECONDS = 0.5
 
 
-class Pace:
+class Prefetch:
     def __init__(self, concurrency: int, most_ahead: int = MOST_AHEAD) -> None:
         self._concurrency = concurrency
         self._most_ahead = most_ahead

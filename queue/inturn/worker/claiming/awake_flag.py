@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from inturn.operations import work
-from inturn.worker.link import Link
+from inturn.worker.connection import WorkerConnection
 
 BUSY_SECONDS = 0.25  # of filled claims only, however seldom ...
 GAP_SECONDS = 0.01  # ... or so many claims that found something, each so soon after the one before:
 IN_A_ROW = 20  # then the two statements are well spent
 
 
-class Vigil:
-    def __init__(self, link: Link) -> None:
-        self._link = link
+class AwakeFlag:
+    def __init__(self, connection: WorkerConnection) -> None:
+        self._connection = connection
         self._awake = False  # what our row says, or may say
         self._horizon: str | None = None  # see next_wake.sql
         self._idle_at = time.monotonic()  # when a claim was last not filled
@@ -45,9 +45,9 @@ class Vigil:
         """Before we may sleep, when we lie down: the last look."""
         self._idle_at = time.monotonic()
         if self._awake:
-            self._awake = not await self._link.run(work.set_awake(worker_id, False))
+            self._awake = not await self._connection.run(work.set_awake(worker_id, False))
         # Only now, after that has committed, the look that decides whether to sleep.
-        wake = await self._link.run(work.next_wake(queues, self._horizon))
+        wake = await self._connection.run(work.next_wake(queues, self._horizon))
         if self._awake:  # somebody has our row locked, and nobody will tell us of a job
             return wake._replace(told=False)
         self._horizon = wake.horizon
@@ -62,4 +62,4 @@ class Vigil:
         if not self._awake:
             self._awake = True  # before the call: its reply may get lost
             self._horizon = None
-            await self._link.run(work.set_awake(worker_id, True))
+            await self._connection.run(work.set_awake(worker_id, True))

@@ -14,32 +14,33 @@ from inturn.errors import TaskNotFound
 from inturn.model import Again, Ended, Job, Outcome, Status
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.context import JobContext
-from inturn.tasks.middleware import Around
 from inturn.tasks.task import Task
-from inturn.worker import events
-from inturn.worker.attempt import Attempt, describe
+from inturn.worker import joblog
+from inturn.worker.attempt import Attempt
+from inturn.worker.error_text import describe
+from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options
-from inturn.worker.reports import Reports
 from inturn.worker.slots import Slots
 from inturn.worker.transaction import FinishingTransaction
+from inturn.worker.unreported import UnreportedOutcomes
 
 if TYPE_CHECKING:
-    from inturn.worker.resources import Keeper
+    from inturn.worker.resources import ResourceLocks
 
 OVERDUE_SECONDS = 1.0  # past its timeout, before a run that goes on is said
 UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy, may know it
 
 
-class Hands:
+class RunningJobs:
     def __init__(
         self,
         app: Blueprint,
         connector: PsycopgConnector,
         options: Options,
         ended: Callable[[], None],
-        around: Around,
+        around: MiddlewareChain,
     ) -> None:
-        self.reports = Reports()
+        self.reports = UnreportedOutcomes()
         self.slots = Slots(options.concurrency, self._perform)
         self._app = app
         self._connector = connector
@@ -50,7 +51,7 @@ class Hands:
         # By job and claim: a worker that was taken for dead may get a job again that it still runs.
         self._attempts: dict[tuple[int, str], Attempt] = {}
         self._emptied = anyio.Event()  # anew for each that waits for it
-        self._keeper: Keeper | None = None  # of the resources that jobs hold
+        self._locks: ResourceLocks | None = None  # of the resources that jobs hold
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -71,7 +72,7 @@ class Hands:
 
     def _start(self, job: Job, task: Task[..., Any]) -> None:
         attempt = Attempt(job, task, None)
-        if task.task_middleware or self._around.is_something:
+        if self._around.wraps(task):
             attempt.around = self._around
         if task.pass_context or attempt.around is not None:
             o = self._options
@@ -92,25 +93,25 @@ class Hands:
         self.slots.add(attempt)
 
     def _equip(self, attempt: Attempt) -> None:
-        if self._keeper is None:
-            from inturn.worker.resources import Keeper
+        if self._locks is None:
+            from inturn.worker.resources import ResourceLocks
 
-            self._keeper = Keeper(self._connector)
-        self._keeper.equip(attempt)
+            self._locks = ResourceLocks(self._connector)
+        self._locks.equip(attempt)
 
     def take_ended(self, *, everything: bool = False) -> list[Outcome]:
         """What has ended and may be reported now."""
         outcomes = self.reports.take(everything=everything)
-        return outcomes if self._keeper is None else self._keeper.judged(outcomes)
+        return outcomes if self._locks is None else self._locks.judged(outcomes)
 
     def let_go(self, outcomes: list[Outcome]) -> None:
         """Their ends are stored, so others may have the resources that they held."""
-        if self._keeper is not None and (giving_back := self._keeper.reported(outcomes)):
+        if self._locks is not None and (giving_back := self._locks.reported(outcomes)):
             self.slots.start(giving_back)
 
     async def close(self) -> None:
-        if self._keeper is not None:
-            await self._keeper.close()
+        if self._locks is not None:
+            await self._locks.close()
 
     def unknown(self, claims: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
         """Those that are not in hand, and have not ended and wait to be reported either."""
@@ -128,7 +129,7 @@ class Hands:
             attempt.ask_to_end()
             if not attempt.is_overdue and now > deadline + OVERDUE_SECONDS:
                 attempt.is_overdue = True
-                events.note_overdue(
+                joblog.note_overdue(
                     attempt.job, _why_it_goes_on(attempt, loop_is_blocked=blocked > OVERDUE_SECONDS)
                 )
 
@@ -162,7 +163,7 @@ class Hands:
         return jobs
 
     async def _perform(self, attempt: Attempt) -> None:
-        events.note_start(attempt.job)
+        joblog.note_start(attempt.job)
         try:
             outcome = await attempt.perform(self._limiter, self._options.max_result_size)
             if attempt.holding is not None:

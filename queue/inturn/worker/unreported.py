@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterable
 
 from inturn.model import Outcome
-from inturn.worker import events
+from inturn.worker import joblog
 from inturn.worker.backoff import Backoff
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds before a held one is tried again
 SAID_AFTER = 6  # tries in vain, about a second
 
 
-class Reports:
+class UnreportedOutcomes:
     def __init__(self) -> None:
         self._new: list[Outcome] = []
         self._held: list[Outcome] = []
@@ -62,6 +62,6 @@ class Reports:
             self._held_until = time.monotonic() + self._backoff.next()
             if self._backoff.failures == SAID_AFTER:
                 for each in self._held:
-                    events.note_held(each.job)
+                    joblog.note_held(each.job)
         elif not self._held:
             self._backoff.reset()
