@@ -14,27 +14,27 @@ def job(id: int, priority: int = 0, lock: str | None = None) -> Job:
     return Job(id, "", 0, "", "q", lock, priority, 0, None, {})
 
 
-def test_a_trail_begins_with_a_batch_of_free_jobs_and_goes_on_while_batches_are_full() -> None:
+def test_a_cursor_begins_with_a_batch_of_free_jobs_and_goes_on_while_batches_are_full() -> None:
     cursor = ClaimCursor()
     assert cursor.marks() is None
     cursor.begin([job(7, 1), job(3), job(4)], 3, seconds=1000)
     assert cursor.marks() == {("q", 1): 7, ("q", 0): 4}
-    cursor.went_on([job(9), job(10), job(12)], 3)
+    cursor.advance([job(9), job(10), job(12)], 3)
     assert cursor.marks() == {("q", 1): 7, ("q", 0): 12}
-    cursor.went_on([job(13)], 3)
+    cursor.advance([job(13)], 3)
     assert cursor.marks() is None
 
 
 @pytest.mark.parametrize(
     "jobs", [[job(1)], [job(1), job(2, lock="a")]], ids=["not full", "with a lane"]
 )
-def test_a_batch_that_is_not_full_or_not_free_begins_no_trail(jobs: list[Job]) -> None:
+def test_a_batch_that_is_not_full_or_not_free_begins_no_cursor(jobs: list[Job]) -> None:
     cursor = ClaimCursor()
     cursor.begin(jobs, 2, seconds=1000)
     assert cursor.marks() is None
 
 
-def test_a_trail_goes_cold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cursor_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     cursor = ClaimCursor()
     cursor.begin([job(1)], 1, seconds=0)
     assert cursor.marks()

@@ -265,7 +265,10 @@ async def test_a_listener_whose_connection_leads_nowhere_makes_another(
     heard: list[bool] = []
     async with anyio.create_task_group() as group:
         listens = connector(dsn, listen_dsn=proxied)
-        group.start_soon(listener.listen, listens, None, lambda: rings.append(None), lambda: None)
+        hears = listener.Listener(
+            listens, None, wake=lambda: rings.append(None), abort=lambda: None
+        )
+        group.start_soon(hears.run)
         heard.append(await comes(lambda: rings))  # it listens
         proxy.vanish()
         heard.append(await comes(lambda: len(rings) > 1))  # it listens again

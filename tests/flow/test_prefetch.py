@@ -10,7 +10,6 @@ import psycopg
 import pytest
 
 from inturn import App
-from inturn.worker.attempt import Attempt
 from inturn.worker.claiming.prefetch import MOST_AHEAD, Prefetch
 from inturn.worker.claiming.wakeups import PATIENCE, Wakeups
 from tests.flow.conftest import Query
@@ -25,7 +24,7 @@ def test_a_new_worker_takes_no_more_than_it_can_run() -> None:
 def test_short_jobs_are_claimed_ahead_within_bounds_and_a_long_one_ends_that() -> None:
     prefetch = Prefetch(3)
     for _ in range(20):
-        prefetch.note(1000)
+        prefetch.note_ended(1000)
     assert prefetch.capacity == 3 + MOST_AHEAD
     assert prefetch.prefers_claim(in_hand=MOST_AHEAD // 2)
     assert not prefetch.prefers_claim(in_hand=MOST_AHEAD // 2 + 2)
@@ -37,7 +36,9 @@ def test_where_long_jobs_come_among_short_ones_little_is_claimed_ahead() -> None
     prefetch = Prefetch(3)
     for between in (30, 200, 1, 2000, 40):  # short jobs between two long ones
         for _ in range(between):
-            prefetch.note(1)  # at 2,000 a second, as far as it can see: a fiftieth of that is 40
+            prefetch.note_ended(
+                1
+            )  # at 2,000 a second, as far as it can see: a fiftieth of that is 40
         assert prefetch.capacity - 3 <= max(40, between // 10)
         assert between < 2000 or prefetch.capacity - 3 > 40
         prefetch.slow_down()
@@ -51,16 +52,14 @@ def test_a_worker_is_patient_thrice_and_again_when_it_has_found_something() -> N
     wakeups = Wakeups(poll=600.0)
     for _ in range(PATIENCE):
         assert wakeups.patient
-        wakeups.found_less(0, timedelta(0), told=True)
+        wakeups.found_less(0, timedelta(0), notified=True)
     assert not wakeups.patient
-    wakeups.found_less(1, timedelta(0), told=True)
+    wakeups.found_less(1, timedelta(0), notified=True)
     assert wakeups.patient
 
 
 def test_what_waits_for_a_slot_gets_stale() -> None:
-    attempt = Attempt.__new__(Attempt)
-    attempt.claimed_at = 0.0
-    assert Prefetch(1).until_stale(attempt) == 0
+    assert Prefetch(1).until_stale(claimed_at=0.0) == 0
 
 
 @pytest.mark.anyio
@@ -121,7 +120,7 @@ async def test_a_worker_that_is_told_to_stop_gives_back_what_it_has_not_begun(
     release = anyio.Event()
     async with app.open_async(), anyio.create_task_group() as group:
         prefetch = Prefetch(1)
-        prefetch.note(100_000)  # as after a burst of short jobs
+        prefetch.note_ended(100_000)  # as after a burst of short jobs
         worker = Worker(app, app.connector, options({"install_signal_handlers": False}), prefetch)
         app.enqueue([long._job((), {}), *(short._job((), {"number": n}) for n in range(10))])
         group.start_soon(worker.run)
@@ -154,7 +153,7 @@ async def test_what_a_worker_has_put_back_it_runs_itself_when_its_slot_is_free(
         await release.wait()
 
     prefetch = Prefetch(1)
-    prefetch.note(100_000)
+    prefetch.note_ended(100_000)
     quiet = {
         "install_signal_handlers": False,
         "listen_notify": False,

@@ -174,9 +174,9 @@ async def test_a_lane_goes_on_at_once_when_its_job_ends_and_when_it_is_tried_aga
 
 def test_a_wake_up_during_a_fetch_is_not_dropped() -> None:
     wakeups = Wakeups(poll=600.0)
-    wakeups.begin()
+    wakeups.begin_claim()
     wakeups.wake()  # while the claim is under way
-    wakeups.found_less(0, None, told=True)  # it has seen nothing of that
+    wakeups.found_less(0, None, notified=True)  # it has seen nothing of that
     assert wakeups.should_claim
 
 

@@ -402,12 +402,12 @@ async def test_a_worker_that_learns_of_its_death_a_second_time_does_not_register
         group.start_soon(worker.run)
         await work.defer_async(number=0)
         await until(lambda: 0 in done)
-        dead = worker._loop.id
+        dead = worker._registration.worker_id
         query("DELETE FROM workers RETURNING 1")
         await work.defer_async(number=1)
         await until(lambda: 1 in done)
-        alive = worker._loop.id
-        worker._loop.note_lost(dead)
+        alive = worker._registration.worker_id
+        worker._recovery.note_lost(dead)
         await work.defer_async(number=2)
         await until(lambda: 2 in done)
         assert query("SELECT id FROM workers") == [(alive,)]
@@ -501,8 +501,9 @@ async def test_a_claim_whose_reply_was_lost_is_undone(app: App, query: Query, un
         query("SELECT id FROM claim((SELECT id FROM workers), ARRAY['aside'], 1)")
         query(CUT)
         note.defer("next")
-        await until(lambda: seen == ["next"] and query("SELECT FROM jobs WHERE status = 'todo'"))
+        await until(lambda: query("SELECT status::text FROM jobs") == [("todo",)])
         group.cancel_scope.cancel()
+    assert seen == ["next"]
     assert query("SELECT queue, attempts FROM jobs") == [("aside", 0)]  # for another claim
 
 

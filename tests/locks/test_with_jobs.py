@@ -115,10 +115,10 @@ async def _at_once() -> None: ...
 
 async def _slowly(holding: resources.HeldLocks) -> None:
     await anyio.sleep(0.02)
-    await _let_go(holding)
+    await _release(holding)
 
 
-_let_go = resources.HeldLocks.let_go
+_release = resources.HeldLocks.release
 
 
 @pytest.mark.parametrize("left_out", ["A_MOMENT", "settled"])
@@ -126,9 +126,9 @@ async def test_J1_the_next_of_a_lane_does_not_find_busy_what_the_one_before_had(
     app: App, query: Query, address: str, monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:
     """Its own worker waits until it is given back, others wait for a moment."""
-    monkeypatch.setattr(resources.HeldLocks, "let_go", _slowly)
+    monkeypatch.setattr(resources.HeldLocks, "release", _slowly)
     if left_out == "settled":
-        monkeypatch.setattr(resources.ResourceLocks, "settled", lambda _: _at_once())
+        monkeypatch.setattr(resources.ResourceLocks, "wait_for_releases", lambda _: _at_once())
     else:
         monkeypatch.setattr(resources, "A_MOMENT", 0.0)
 

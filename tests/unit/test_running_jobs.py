@@ -36,9 +36,9 @@ def test_what_is_unknown_among_many_claims_is_found_in_as_many_comparisons_as_th
         app, app.connector, Options(), lambda: None, MiddlewareChain(nobody, None, None)
     )
     for number in range(COUNT):
-        running.reports.add(Ended(job(f"{number}"), Status.SUCCEEDED))
-    assert running.unknown((1, f"{number}") for number in range(COUNT)) == set()
+        running.unreported.add(Ended(job(f"{number}"), Status.SUCCEEDED))
+    assert running.find_unknown((1, f"{number}") for number in range(COUNT)) == set()
     assert Claim.compared <= 2 * COUNT
-    assert running.unknown([(1, "7"), (1, "new"), (2, "7")]) == {(1, "new"), (2, "7")}
+    assert running.find_unknown([(1, "7"), (1, "new"), (2, "7")]) == {(1, "new"), (2, "7")}
     running.take_ended()
-    assert running.unknown([(1, "7")]) == {(1, "7")}
+    assert running.find_unknown([(1, "7")]) == {(1, "7")}

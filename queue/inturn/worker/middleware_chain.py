@@ -24,11 +24,7 @@ class MiddlewareChain:
             for kind in (False, True)
         }
         self._around_jobs = list(worker_middleware or ())
-        self._is_empty = not (task_middleware or worker_middleware)
-
-    def wraps(self, task: Task[..., Any]) -> bool:
-        """Return True if any middleware runs around jobs of this task."""
-        return not self._is_empty or bool(task.task_middleware)
+        self.is_empty = not (task_middleware or worker_middleware)
 
     async def call(
         self,

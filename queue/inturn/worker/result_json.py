@@ -1,4 +1,4 @@
-"""What a task returned, as it is stored."""
+"""What a task returned, as the JSON text that is stored."""
 
 from inturn import arguments
 from inturn.model import Job
@@ -6,10 +6,13 @@ from inturn.worker import joblog
 
 
 def encode(job: Job, value: object, max_bytes: int) -> str | None:
-    """JSON text, or None with a warning: a job that has done its work never fails for what it returned."""
+    """Return the JSON text of a value, or log a warning and return None.
+
+    A job that has done its work never fails because of what it returned.
+    """
     try:
         return arguments.encode_value("result", value, max_bytes)
-    except Exception as error:  # the value may be of a class that breaks when it is looked at
+    except Exception as error:  # even the value's own methods may fail
         joblog.note_not_stored(job, _text(error))
         return None
 
