@@ -1,4 +1,4 @@
-"""A worker that goes on with free jobs looks up often enough: nothing else waits until they are all done."""
+"""A worker that continues with free jobs makes full claims in between, so nothing waits for long."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""A worker that was told to stop: until the last of its jobs has ended it is as reachable as before."""
+"""A worker that was told to stop stays reachable until the last of its jobs has ended."""
 
 import threading
 from collections.abc import Awaitable, Callable

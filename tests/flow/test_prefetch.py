@@ -1,4 +1,4 @@
-"""A worker claims short jobs ahead, and gives back what a long one would hold up."""
+"""A worker claims short jobs ahead, and gives back those that a long one would hold up."""
 
 import threading
 from collections.abc import Awaitable, Callable
@@ -137,7 +137,7 @@ async def test_a_worker_that_is_told_to_stop_gives_back_what_it_has_not_begun(
 async def test_what_a_worker_has_put_back_it_runs_itself_when_its_slot_is_free(
     app: App, query: Query, until: Until
 ) -> None:
-    """Also if it hears of nothing and polls never: its last claim had left nothing to start."""
+    """Even if nothing wakes it and it never polls, and its last claim has left nothing to start."""
     from inturn.worker.options import options
     from inturn.worker.worker import Worker
 

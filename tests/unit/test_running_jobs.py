@@ -1,4 +1,4 @@
-"""What a worker knows of its claims."""
+"""What a worker knows about its claims."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ COUNT = 1000  # as many as may be at hand
 
 
 class Claim(str):
-    """Counts how often one is compared."""
+    """A claim id that counts comparisons."""
 
     compared = 0
     __slots__ = ()

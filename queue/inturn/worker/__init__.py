@@ -1,9 +1,9 @@
 """The worker: it claims jobs, runs them, and reports how they ended.
 
-One loop owns one connection and makes one call at a time on it. It reports what has ended and takes
-over what the lanes hand back; otherwise it claims what the free slots can run; otherwise it waits.
-So everything that ends during a call goes out with the next one, in one batch. There is no timer
-and no lock.
+One loop owns one connection and makes one call at a time on it. First it reports the jobs that have
+ended, and takes over the jobs that their lanes hand over. If there are none, it claims as many jobs
+as it has room for. If there are none either, it waits. So all jobs that end during a call go out
+with the next one, in one batch. There is no timer and no lock.
 
 The loop waits until it is woken by a notification or the end of a job, until the next scheduled job
 is due, or until the poll interval has passed, which finds jobs whose notification was lost. Beside

@@ -1,4 +1,4 @@
-"""What a worker does for all workers, besides judging who is dead.
+"""The chores that a worker does for all workers, besides judging which of them are dead.
 
 If one chore fails, the others are still done.
 """

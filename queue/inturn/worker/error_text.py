@@ -10,7 +10,7 @@ HIDDEN_MODULES = frozenset({"inturn.worker.attempt", "inturn.worker.middleware_c
 def describe(error: BaseException) -> str:
     """Return the traceback as text, or its end if it is long.
 
-    An exception may be too broken to print itself; then you get the name of its class.
+    If the exception is too broken to print itself, return the name of its class.
     """
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_globals.get("__name__") in HIDDEN_MODULES:

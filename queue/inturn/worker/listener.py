@@ -1,6 +1,6 @@
 """Listens for notifications that there may be work.
 
-Nothing depends on it: what it misses, the worker's poll finds.
+Nothing depends on it: the worker's poll finds the jobs that it misses.
 """
 
 import logging

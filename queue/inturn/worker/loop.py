@@ -1,4 +1,4 @@
-"""The worker's loop. It recovers if something is wrong; otherwise it reports, claims, and waits.
+"""The worker's loop. It recovers if something is wrong. Otherwise it reports, claims, and waits.
 
 It makes one call to the server at a time.
 """
@@ -22,7 +22,7 @@ from inturn.worker.running_jobs import RunningJobs
 from inturn.worker.start import OUTAGE_PAUSES
 
 logger = logging.getLogger(__name__)
-BUSY_PAUSES = 0.02, 1.0  # seconds before the next try at what somebody keeps locked
+BUSY_PAUSES = 0.02, 1.0  # seconds before the next try if somebody's lock is in the way
 
 
 class Loop:

@@ -89,7 +89,10 @@ class Maintenance:
                 self._end.wait(pause)
 
     def run_once(self, connection: psycopg.Connection) -> float:
-        """Judge who is dead and do the chores that are due. Return the seconds until the next."""
+        """Judge which workers are dead and do the chores that are due.
+
+        Return the seconds until the next round.
+        """
         due_at = time.monotonic() + self._interval
         if self._judge(connection):
             self._chores.rescue_now()
@@ -101,8 +104,8 @@ class Maintenance:
     def _do_chores(self, connection: psycopg.Connection) -> None:
         """Do the chores that are due.
 
-        After long ones, do none until it is known who is dead: judging needs looks that follow each
-        other soon.
+        After long ones, do none until it is known which workers are dead: judging needs looks that
+        follow each other soon.
         """
         began = time.monotonic()
         try:

@@ -40,7 +40,7 @@ class Options:
     after how long without one a worker is taken for dead.
     db_grace: how long the worker tries to reach a database that is away, before it ends with
     DatabaseUnavailable (`queue worker`: with status 69). None: at its start it does not try again,
-    since the address may be wrong; later it tries for as long as it takes.
+    since the address may be wrong, but later it tries for as long as it takes.
     max_result_size: the most bytes of JSON that are stored of what a task returns. A larger result
     is not stored.
     delete_jobs: "never", "successful" or "always". Such jobs leave no trace in the history when

@@ -1,6 +1,4 @@
-"""The resources of jobs: locks that are taken after the claim and released after the commit.
-
-That commit stores the end of the job.
+"""The resources of jobs: locks that are held from the claim until the job's end is stored.
 
 Promises:
 
@@ -22,7 +20,7 @@ import socket
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from psycopg.conninfo import conninfo_to_dict
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from inturn.locks.lease import AsyncLease
     from inturn.worker.attempt import Attempt
 
-T = TypeVar("T")
 logger = logging.getLogger(__name__)
 RELEASE_SECONDS = 10.0  # that a silent store may keep a slot; then its lease ends by itself
 A_MOMENT = 0.1  # seconds to wait for a lock that is just being released, before it counts as busy
@@ -74,7 +71,7 @@ class ResourceLocks:
         return lock.on_behalf_of(f"job {attempt.job.id} of {self._database}", attempt.job.fence)
 
     def judge(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Return what may be reported: work that was done without its locks does not count."""
+        """Return the outcomes to report. Work that was done without its locks does not count."""
         return [self._judge(outcome) for outcome in outcomes]
 
     def _judge(self, outcome: Outcome) -> Outcome:
@@ -97,9 +94,9 @@ class ResourceLocks:
         self._held.pop(key(attempt), None)
 
     def release(self, outcomes: Sequence[Outcome]) -> Coroutine[Any, Any, None] | None:
-        """Return what releases the locks of these jobs, whose ends are stored; None: nothing does.
+        """Return a coroutine that releases the locks of these jobs, or None if they hold none.
 
-        You may run it now or later.
+        Their ends are stored. You may run the coroutine now or later.
         """
         keys = [(outcome.job.id, outcome.job.claim_id) for outcome in outcomes]
         locks = [self._held.pop(key) for key in keys if key in self._held]
@@ -156,7 +153,7 @@ class HeldLocks:
         self._leases: Sequence[AsyncLease] = ()
 
     async def take(self) -> None:
-        """Take all locks, or raise the error that decides what becomes of the job."""
+        """Take all locks, or raise an error that ends, snoozes or skips the job."""
         spec = self._attempt.task.resources
         assert spec is not None
         wanted = [
@@ -195,7 +192,7 @@ class HeldLocks:
             self._attempt.give_back(str(loss))
 
     async def settle(self, outcome: Outcome | None) -> Outcome | None:
-        """Return what becomes of an attempt whose code has ended with this outcome.
+        """Return the final outcome of an attempt whose code has ended with this one.
 
         An attempt that was given back releases its locks now. Any other keeps them until its
         outcome is stored.

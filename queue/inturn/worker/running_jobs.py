@@ -27,7 +27,8 @@ from inturn.worker.unreported import UnreportedOutcomes
 if TYPE_CHECKING:
     from inturn.worker.resources import ResourceLocks
 
-BLOCKED_SECONDS = 1.0  # without a turn of the event loop; then that is why a run goes on
+# If the event loop has not turned for so long, that is why a run goes on past its timeout.
+BLOCKED_SECONDS = 1.0
 UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy, may know the task
 
 
@@ -226,4 +227,4 @@ def _why_it_goes_on(attempt: Attempt, *, loop_is_blocked: bool) -> str:
         return "a thread cannot be stopped, only asked: context.should_abort()"
     if loop_is_blocked:
         return "the event loop is blocked, so that nothing can be cancelled"
-    return "it was cancelled, and goes on"
+    return "it was cancelled and goes on"

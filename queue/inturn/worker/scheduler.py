@@ -28,7 +28,7 @@ LONGEST_SLEEP = timedelta(minutes=1)  # somebody may set the server's clock mean
 SHORTEST_SLEEP = timedelta(milliseconds=5)  # the server's clock may run slower than ours
 LONGEST_PAUSE = 1.0
 STOP_SECONDS = 1.0  # for a call that is under way; the thread ends with the process
-BUSY_PAUSE = timedelta(seconds=1)  # before the next try at what somebody keeps locked
+BUSY_PAUSE = timedelta(seconds=1)  # before the next try if somebody's lock is in the way
 
 
 class Scheduler:

@@ -125,7 +125,7 @@ class FinishingTransaction(JobTransaction):
             )
 
     def _end(self) -> Operation[None]:
-        """Finish the job, or raise what rolls everything back."""
+        """Finish the job, or raise an error that rolls everything back."""
         job = self._attempt.job
         give_up_at = time.monotonic() + HELD_UP_SECONDS
         while True:  # while somebody's open transaction is in the way; each call waits a moment

@@ -18,7 +18,7 @@ DUE_SECONDS = 1.0  # the longest time without a full claim, which makes schedule
 class Claiming:
     """Claims jobs when there is room for them and there may be some.
 
-    The loop asks `is_due`, then calls `claim` or `wait`. It tells what else has happened.
+    The loop asks `is_due`, and then calls `claim` or `wait`. It also notes here what else happens.
     """
 
     def __init__(
