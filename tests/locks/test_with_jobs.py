@@ -502,7 +502,7 @@ import sys
 from inturn import App
 app = App(sys.argv[1])
 @app.task(name="it")
-def it() -> None: print("ran", *sorted(m for m in sys.modules if m.startswith("inturn.") and ("locks" in m or "worker.res" in m)))
+def it() -> None: print("ran", *sorted(m for m in sys.modules if m.startswith("inturn.") and ("locks" in m or "worker.resources" in m)))
 with app.open():
     it.defer()
 app.run_worker(wait=False)

@@ -22,7 +22,7 @@ FORGET = {
 class Options:
     """The options of `app.run_worker`, and of `App(worker_defaults=…)`. Times are in seconds.
 
-        app.run_worker(queues=["default"], concurrency=10, keep_history=timedelta(days=30))
+        app.run_worker(queues=["default"], wait=False, keep_history=timedelta(days=30))
 
     queues: which queues to serve, None for all.
     name: the worker's name in lists and logs.
