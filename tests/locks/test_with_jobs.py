@@ -502,7 +502,9 @@ import sys
 from inturn import App
 app = App(sys.argv[1])
 @app.task(name="it")
-def it() -> None: print("ran", *sorted(m for m in sys.modules if m.startswith("inturn.") and ("locks" in m or "worker.resources" in m)))
+def it() -> None:
+    ours = sorted(name for name in sys.modules if name.startswith("inturn."))
+    print("ran", *(name for name in ours if "locks" in name or "worker.resources" in name))
 with app.open():
     it.defer()
 app.run_worker(wait=False)

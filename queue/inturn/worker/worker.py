@@ -65,17 +65,7 @@ async def run(app: Blueprint, connector: PsycopgConnector, given: Mapping[str, A
 
 
 class Worker:
-    """A running worker, as middleware sees it.
-
-    async def fragile(call_next, context, worker):
-        try:
-            return await call_next()
-        except MemoryError:
-            worker.stop("out of memory")
-            raise
-
-    app.run_worker(worker_middleware=[fragile], wait=False)
-    """
+    """A worker, which middleware sees as a `RunningWorker`."""
 
     def __init__(
         self,
