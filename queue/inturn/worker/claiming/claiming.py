@@ -160,10 +160,10 @@ class Claiming:
     async def _claim_from_the_front(self, room: int) -> None:
         self._wakeups.begin_claim()
         began = self._claimed_at = time.monotonic()
-        claim = work.claim(
+        full_claim = work.claim(
             self._registration.worker_id, self._options.queues, room, self._wakeups.patient
         )
-        jobs = await self._connection.run(claim)
+        jobs = await self._connection.run(full_claim)
         self._cursor.begin(jobs, room, time.monotonic() - began)
         self._running.start_all(jobs)  # now, so that they do not wait for the calls below
         if len(jobs) == room:
