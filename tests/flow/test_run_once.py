@@ -135,12 +135,11 @@ async def test_maintenance_takes_a_silent_workers_job_over_after_some_rounds(
     assert not settled
     assert query("SELECT status::text FROM jobs") == [("doing",)]
     with anyio.fail_after(60):
-        while maintenance.suspects:
+        while not settled:  # no worker is suspected any more
             query("SELECT heartbeat(%s)", mine)
             await anyio.sleep(maintenance.run_once(connection))
     assert query("SELECT name FROM workers") == [("me",)]
     assert query("SELECT status::text FROM jobs") == [("todo",)]
-    assert settled
 
 
 async def test_the_scheduler_defers_what_is_due_and_says_how_long_to_sleep(
