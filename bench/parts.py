@@ -1,5 +1,6 @@
-"""`python -m bench.parts`: where the time of one job goes, in µs. In the worker's process by a sampling profiler that counts
-CPU time, in the server by what its statements report.
+"""`python -m bench.parts`: where the time of one job goes, in µs.
+
+In the worker's process a sampling profiler counts CPU time. In the server the statements report it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from bench.server import Bed, bed
 
 DATABASE = "parts"
 TICK = 0.0005  # seconds of CPU time between samples
-# By the innermost frame that tells: the end of a file's path, and functions of it (none: all).
+# The innermost frame that matches decides: the end of a file's path, and its functions (none: all).
 PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("the task itself", "bench/parts.py", ("work",)),
     ("decode rows and arguments", "json/__init__.py", ()),
@@ -32,20 +33,24 @@ PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("encode and send calls", "psycopg/types/array.py", ()),
     ("encode and send calls", "psycopg/_queries.py", ()),
     ("encode and send calls", "inturn/operations/work.py", ()),
-    ("prepare an attempt", "inturn/worker/hands.py", ("start",)),
+    ("prepare an attempt", "inturn/worker/running_jobs.py", ("start_all", "start", "_start")),
     ("prepare an attempt", "inturn/worker/attempt.py", ("__init__",)),
     ("run an attempt", "inturn/worker/attempt.py", ()),
-    ("run an attempt", "inturn/worker/hands.py", ()),
+    ("run an attempt", "inturn/worker/middleware_chain.py", ()),
+    ("run an attempt", "inturn/worker/running_jobs.py", ()),
     ("slots", "inturn/worker/slots.py", ()),
-    ("note what has ended", "inturn/worker/worker.py", ("_finish",)),
-    ("note what has ended", "inturn/worker/events.py", ()),
+    ("report what has ended", "inturn/worker/reporting.py", ()),
+    ("report what has ended", "inturn/worker/unreported.py", ()),
+    ("claim", "inturn/worker/claiming/", ()),
+    ("log what has ended", "inturn/worker/joblog.py", ()),
     ("the worker's loop", "inturn/worker/", ()),
 )
 OTHER = "event loop and the rest"
 SERVER = """
 SELECT substring(query FROM '\\.(\\w+)\\(') AS function, sum(total_exec_time) * 1000, sum(calls)
 FROM pg_stat_statements AS s JOIN pg_roles AS r ON r.oid = s.userid
-WHERE r.rolname = 'postgres' AND query LIKE '%"inturn".%' GROUP BY 1 HAVING sum(calls) > 3 ORDER BY 2 DESC
+WHERE r.rolname = 'postgres' AND query LIKE '%"inturn".%'
+GROUP BY 1 HAVING sum(calls) > 3 ORDER BY 2 DESC
 """
 
 

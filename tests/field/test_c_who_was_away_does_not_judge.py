@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from inturn import App, JobContext
+from inturn.worker.maintenance import Maintenance
 from inturn.worker.options import options
-from inturn.worker.upkeep import Upkeep
 from tests.field.outage import outage
 
 pytestmark = pytest.mark.anyio
@@ -148,12 +148,12 @@ def test_a_worker_whose_row_was_locked_has_its_whole_time_again(app: App, dsn: s
             "SELECT register_worker('me', 'here', 1, NULL, 1)"
         ).fetchall()
         connection.execute("SELECT register_worker('other', 'there', 1, NULL, 1)")
-        upkeep = Upkeep(app.connector, options(FAST), lambda: mine, lambda: None)
+        maintenance = Maintenance(app.connector, options(FAST), lambda: mine, lambda: None)
 
         def judge(times: int) -> None:
             for _ in range(times):
                 connection.execute("SELECT heartbeat(%s)", [mine])
-                upkeep._judge(connection)
+                maintenance.run_once(connection)
                 time.sleep(FAST["update_heartbeat_interval"])
 
         with psycopg.connect(dsn, options="-c search_path=inturn") as user:

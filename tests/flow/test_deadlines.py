@@ -1,4 +1,4 @@
-"""A peer that is silent costs seconds, and one that is slow costs nothing: calls through a proxy with faults."""
+"""Calls through a faulty proxy: a silent server costs seconds, and a slow one costs nothing."""
 
 import asyncio
 import time
@@ -258,14 +258,17 @@ def test_what_the_address_says_wins(dsn: str, monkeypatch: pytest.MonkeyPatch) -
 async def test_a_listener_whose_connection_leads_nowhere_makes_another(
     way: tuple[Faulty, str], dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All that it would ever hear by itself is nothing, and nothing is what an idle queue sounds like."""
+    """A dead connection is as silent as an idle queue, so the listener must ask the server."""
     proxy, proxied = way
     monkeypatch.setattr(listener, "LOOK", PATIENCE / 2)
     rings: list[None] = []
     heard: list[bool] = []
     async with anyio.create_task_group() as group:
         listens = connector(dsn, listen_dsn=proxied)
-        group.start_soon(listener.listen, listens, None, lambda: rings.append(None), lambda: None)
+        hears = listener.Listener(
+            listens, None, wake=lambda: rings.append(None), abort=lambda: None
+        )
+        group.start_soon(hears.run)
         heard.append(await comes(lambda: rings))  # it listens
         proxy.vanish()
         heard.append(await comes(lambda: len(rings) > 1))  # it listens again

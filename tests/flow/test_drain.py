@@ -1,4 +1,4 @@
-"""A worker that was told to stop: until the last of its jobs has ended it is as reachable as before."""
+"""A worker that was told to stop stays reachable until the last of its jobs has ended."""
 
 import threading
 from collections.abc import Awaitable, Callable
@@ -55,7 +55,7 @@ async def test_a_job_can_be_aborted_while_its_worker_drains(
         await until(lambda: len(started) == 2)
         draining.stop()
         await until(
-            lambda: draining._loop.stopping and not draining._appetite._bell.is_set()
+            lambda: draining._loop.stopped and not draining._wakeups._bell.is_set()
         )  # it sleeps for good
         for id in ids:
             assert await app.job_manager.cancel_job_by_id_async(id, abort=True)

@@ -1,4 +1,4 @@
-"""What is due is looked after although lanes keep a worker's slots full."""
+"""Scheduled jobs become ready in time even if lanes keep a worker's slots full."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta

@@ -156,13 +156,13 @@ async def test_what_is_missed_is_told_once(
     set_clock(NOON)
     await run_once(app)
     set_clock(NOON + HOUR)
-    with caplog.at_level(logging.WARNING, "inturn.worker.schedule"):
+    with caplog.at_level(logging.WARNING, "inturn.worker.scheduler"):
         async with anyio.create_task_group() as workers:
             workers.start_soon(lambda: app.run_worker_async(wait=True))
             await until(lambda: len(seen) >= 3)
             workers.cancel_scope.cancel()
     (told,) = [
-        record.getMessage() for record in caplog.records if record.name == "inturn.worker.schedule"
+        record.getMessage() for record in caplog.records if record.name == "inturn.worker.scheduler"
     ]
     assert told.startswith("schedule.missed: note was to run at 2026-01-31T12:30:00+00:00")
 

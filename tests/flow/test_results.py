@@ -19,7 +19,7 @@ from inturn import App
 from inturn.control import results
 from inturn.errors import JobCancelled, JobFailed, JobNotFound, ResultTimeout
 from inturn.model import Job
-from inturn.worker import returned
+from inturn.worker import result_json
 from tests.flow.conftest import NO_POLL, Query
 
 pytestmark = pytest.mark.anyio
@@ -136,7 +136,7 @@ ANYTHING = st.recursive(
 def test_whatever_is_encoded_reads_back_the_same_and_can_be_stored(
     query: Query, value: Any
 ) -> None:
-    text = returned.encode(JOB, value, 2**16)
+    text = result_json.encode(JOB, value, 2**16)
     if text is not None:
         assert json.loads(text) == value
         assert query("SELECT %s::jsonb IS NOT NULL", text) == [(True,)]

@@ -15,7 +15,7 @@ import pytest
 from inturn import App, JobContext
 from inturn.errors import BadArgument
 from inturn.worker import Worker
-from inturn.worker.appetite import Appetite
+from inturn.worker.claiming.wakeups import Wakeups
 from tests.flow.conftest import Query
 
 TESTS = Path(__file__).parents[1]
@@ -173,11 +173,11 @@ async def test_a_lane_goes_on_at_once_when_its_job_ends_and_when_it_is_tried_aga
 
 
 def test_a_wake_up_during_a_fetch_is_not_dropped() -> None:
-    appetite = Appetite(poll=600.0)
-    appetite.begin()
-    appetite.wake()  # while the claim is under way
-    appetite.found_less(0, None, told=True)  # it has seen nothing of that
-    assert appetite.hungry
+    wakeups = Wakeups(poll=600.0)
+    wakeups.begin_claim()
+    wakeups.wake()  # while the claim is under way
+    wakeups.found_less(0, None, notified=True)  # it has seen nothing of that
+    assert wakeups.should_claim
 
 
 @pytest.mark.anyio

@@ -1,4 +1,4 @@
-"""A run that takes longer than it may: it ends, as a failure to which the retry strategy applies."""
+"""A run that exceeds its timeout ends as a failure, to which the retry strategy applies."""
 
 import threading
 from collections.abc import Awaitable, Callable

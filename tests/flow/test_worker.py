@@ -1,4 +1,4 @@
-"""What a worker does with jobs, on a real server; nothing here is found by polling."""
+"""What a worker does with jobs, on a real server. It finds nothing here by polling."""
 
 import asyncio
 import logging
@@ -390,7 +390,7 @@ async def test_a_cancelled_worker_gives_back_what_it_was_doing(app: App, query: 
 async def test_a_worker_that_learns_of_its_death_a_second_time_does_not_register_again(
     app: App, query: Query, until: Until
 ) -> None:
-    """The heartbeat's thread saw it too, and its word arrives when the loop is another worker already."""
+    """The heartbeat's thread saw it too, but tells the loop when that has registered again."""
     done: list[int] = []
 
     @app.task
@@ -402,12 +402,12 @@ async def test_a_worker_that_learns_of_its_death_a_second_time_does_not_register
         group.start_soon(worker.run)
         await work.defer_async(number=0)
         await until(lambda: 0 in done)
-        dead = worker._loop.id
+        dead = worker._registration.worker_id
         query("DELETE FROM workers RETURNING 1")
         await work.defer_async(number=1)
         await until(lambda: 1 in done)
-        alive = worker._loop.id
-        worker._loop.note_lost(dead)
+        alive = worker._registration.worker_id
+        worker._recovery.note_lost(dead)
         await work.defer_async(number=2)
         await until(lambda: 2 in done)
         assert query("SELECT id FROM workers") == [(alive,)]
@@ -462,10 +462,14 @@ async def test_a_task_that_blocks_the_event_loop_does_not_make_its_worker_look_d
     assert sorted(set(beats)) == beats
 
 
-IDLE = "datname = current_database() AND state = 'idle' AND clock_timestamp() - state_change > interval '0.2 s'"
+IDLE = """
+datname = current_database() AND state = 'idle'
+AND clock_timestamp() - state_change > interval '0.2 s'
+"""
 CUT = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE datname = current_database() AND application_name IN ('inturn worker', 'inturn listener', 'inturn upkeep')
+WHERE datname = current_database()
+AND application_name IN ('inturn worker', 'inturn listener', 'inturn upkeep')
 """
 
 
@@ -497,12 +501,13 @@ async def test_a_claim_whose_reply_was_lost_is_undone(app: App, query: Query, un
         group.start_soon(lambda: app.run_worker_async(wait=True, queues=["default"]))
         await until(lambda: query("SELECT id FROM workers"))
         note.configure(queue="aside").defer("lost")
-        # The server's side of a claim whose reply never came: the job is being done, the worker does not know.
+        # As after a claim whose reply was lost: the job is being done, but its worker does not know.
         query("SELECT id FROM claim((SELECT id FROM workers), ARRAY['aside'], 1)")
         query(CUT)
         note.defer("next")
-        await until(lambda: seen == ["next"] and query("SELECT FROM jobs WHERE status = 'todo'"))
+        await until(lambda: query("SELECT status::text FROM jobs") == [("todo",)])
         group.cancel_scope.cancel()
+    assert seen == ["next"]
     assert query("SELECT queue, attempts FROM jobs") == [("aside", 0)]  # for another claim
 
 
@@ -518,7 +523,8 @@ async def test_an_end_whose_reply_was_lost_is_not_said_to_be_lost(
         )
         # The server's side of a finish whose reply never came.
         query(
-            "SELECT finished_id FROM jobs, finish(worker_id, NULL, 0, ARRAY[id], ARRAY[claim_id], '{succeeded}', '{NULL}')"
+            "SELECT finished_id FROM jobs, "
+            "finish(worker_id, NULL, 0, ARRAY[id], ARRAY[claim_id], '{succeeded}', '{NULL}')"
             " WHERE id = %s",
             context.job.id,
         )
@@ -541,7 +547,10 @@ async def test_a_lost_listener_comes_back(
     async def note(name: str) -> None:
         seen.append(name)
 
-    listeners = "SELECT pid FROM pg_stat_activity WHERE application_name = 'inturn listener' AND datname = current_database()"
+    listeners = (
+        "SELECT pid FROM pg_stat_activity "
+        "WHERE application_name = 'inturn listener' AND datname = current_database()"
+    )
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(lambda: app.run_worker_async(wait=True))
         await until(lambda: query(listeners))

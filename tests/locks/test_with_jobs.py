@@ -118,12 +118,12 @@ async def test_several_locks_are_taken_in_one_order_so_that_jobs_do_not_deadlock
 async def _at_once() -> None: ...
 
 
-async def _slowly(holding: resources.Holding) -> None:
+async def _slowly(holding: resources.HeldLocks) -> None:
     await anyio.sleep(0.02)
-    await _let_go(holding)
+    await _release(holding)
 
 
-_let_go = resources.Holding.let_go
+_release = resources.HeldLocks.release
 
 
 @pytest.mark.parametrize("left_out", ["A_MOMENT", "settled"])
@@ -132,9 +132,9 @@ async def test_the_next_job_of_a_lane_does_not_find_the_lock_of_the_last_one_bus
     app: App, query: Query, address: str, monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:
     """Its own worker waits until the lock is released. Other workers wait for a moment."""
-    monkeypatch.setattr(resources.Holding, "let_go", _slowly)
+    monkeypatch.setattr(resources.HeldLocks, "release", _slowly)
     if left_out == "settled":
-        monkeypatch.setattr(resources.Keeper, "settled", lambda _: _at_once())
+        monkeypatch.setattr(resources.ResourceLocks, "wait_for_releases", lambda _: _at_once())
     else:
         monkeypatch.setattr(resources, "A_MOMENT", 0.0)
 
@@ -549,8 +549,8 @@ from inturn import App
 app = App(sys.argv[1])
 @app.task(name="it")
 def it() -> None:
-    ours = [name for name in sys.modules if name.startswith("inturn.")]
-    print("ran", *(name for name in ours if "locks" in name or "worker.res" in name))
+    ours = sorted(name for name in sys.modules if name.startswith("inturn."))
+    print("ran", *(name for name in ours if "locks" in name or "worker.resources" in name))
 with app.open():
     it.defer()
 app.run_worker(wait=False)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from inturn.worker.pace import MOST_AHEAD
+from inturn.worker.claiming.prefetch import MOST_AHEAD
 from tests.race.harness import Job, Mutation, Stage, Worker, promise, story
 from tests.race.test_interleavings import SAYS_WHAT_IT_WANTED
 

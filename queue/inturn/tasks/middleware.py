@@ -1,4 +1,4 @@
-"""Middleware: what runs around tasks, to measure, to log, to open a session.
+"""Middleware: functions that run around tasks, to measure, to log, or to open a session.
 
     async def timed(call_next, context, worker):
         begin = time.monotonic()
@@ -9,27 +9,36 @@
 
     app.run_worker(worker_middleware=[timed], wait=False)
 
-Each calls `call_next()` once and returns what it gave; what it raises fails the attempt. A *task* middleware is of its task's
-kind: `def` around `def`, in the task's thread, and `async def` around `async def`. A *worker* middleware is always `async def` and
-stands around every job. The first of a list is the outermost; a worker's own stand around a task's.
+Each calls `call_next()` once and returns its result. If it raises, the attempt fails.
+
+A *task* middleware is of its task's kind: `def` around `def`, in the task's thread, and `async def`
+around `async def`. A *worker* middleware is always `async def` and runs around every job.
+
+The first of a list is the outermost. A worker's own middleware runs around a task's.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from inturn.errors import MiddlewareKindMismatch, TaskDefinitionError
 from inturn.tasks.context import JobContext
 
-if TYPE_CHECKING:
-    from inturn.tasks.task import Task
-
 
 class RunningWorker(Protocol):
-    """The worker that runs the job, as middleware sees it."""
+    """The worker that runs the job, as middleware sees it.
+
+    async def fragile(call_next, context, worker):
+        try:
+            return await call_next()
+        except MemoryError:
+            worker.stop("out of memory")
+            raise
+
+    app.run_worker(worker_middleware=[fragile], wait=False)
+    """
 
     def stop(self, reason: str = "stop") -> None:
         """Claim no more jobs, and end when the running ones have ended."""
@@ -44,47 +53,8 @@ WorkerMiddleware = Callable[
 ]
 
 
-class Around:
-    """What one worker was given to stand around the tasks that it runs."""
-
-    def __init__(
-        self,
-        worker: RunningWorker,
-        task_middleware: Sequence[TaskMiddleware] | None,
-        worker_middleware: Sequence[WorkerMiddleware] | None,
-    ) -> None:
-        self._worker = worker
-        self._for_tasks = {
-            kind: [each for each in task_middleware or () if is_async(each) is kind]
-            for kind in (False, True)
-        }
-        self._for_jobs = list(worker_middleware or ())
-        self.is_something = bool(task_middleware or worker_middleware)
-
-    async def call(
-        self,
-        task: Task[..., Any],
-        context: JobContext,
-        run: Callable[[Callable[..., Any]], Awaitable[Any]],
-    ) -> Any:
-        """`run` calls the function that it is given as the task's own would be: with its arguments, in a thread or not."""
-        layers = [*self._for_tasks[task.is_async], *task.task_middleware]
-
-        def function(*args: Any, **kwargs: Any) -> Any:
-            return self._nested(layers, partial(task.func, *args, **kwargs), context)()
-
-        return await self._nested(self._for_jobs, partial(run, function), context)()
-
-    def _nested(
-        self, layers: Sequence[Callable[..., Any]], core: Callable[[], Any], context: JobContext
-    ) -> Callable[[], Any]:
-        for layer in reversed(layers):
-            core = partial(layer, core, context, self._worker)
-        return core
-
-
 def is_async(function: Callable[..., Any]) -> bool:
-    """Also of an object with an `async def __call__`."""
+    """Return True for an `async def`, and for an object with an `async def __call__`."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         type(function).__call__
     )
@@ -93,6 +63,7 @@ def is_async(function: Callable[..., Any]) -> bool:
 def check_task_middleware(
     task: str, layers: Sequence[TaskMiddleware] | None, *, is_async_task: bool
 ) -> tuple[TaskMiddleware, ...]:
+    """Return a task's middleware as a tuple. Raise if one cannot run around this task."""
     for layer in layers or ():
         _check_callable(f"task_middleware of task {task}", layer)
         if is_async(layer) is not is_async_task:
@@ -107,21 +78,23 @@ def check_worker_middleware(
     task_middleware: Sequence[TaskMiddleware] | None,
     worker_middleware: Sequence[WorkerMiddleware] | None,
 ) -> None:
+    """Raise if a worker's middleware cannot be called, or is of the wrong kind."""
     for layer in task_middleware or ():
         _check_callable("task_middleware", layer)
     for worker_layer in worker_middleware or ():
         _check_callable("worker_middleware", worker_layer)
         if not is_async(worker_layer):
             raise MiddlewareKindMismatch(
-                f"worker_middleware: {_name(worker_layer)} runs in the event loop, around tasks of both kinds. "
-                "Make it `async def`, or give it as task_middleware."
+                f"worker_middleware: {_name(worker_layer)} runs in the event loop, around tasks of "
+                "both kinds. Make it `async def`, or give it as task_middleware."
             )
 
 
 def _check_callable(where: str, layer: object) -> None:
     if not callable(layer):
         raise TaskDefinitionError(
-            f"{where}: {layer!r} cannot be called. Give a list of functions (call_next, context, worker)."
+            f"{where}: {layer!r} cannot be called. "
+            "Give a list of functions (call_next, context, worker)."
         )
 
 

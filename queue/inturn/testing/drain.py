@@ -7,8 +7,8 @@ from typing import Any
 from inturn.app import App
 from inturn.errors import InturnError
 from inturn.testing.recording import Recorder, Run
+from inturn.worker.claiming.prefetch import Prefetch
 from inturn.worker.options import options
-from inturn.worker.pace import Pace
 from inturn.worker.worker import Worker
 
 # Ends by itself, leaves the test's signals alone, and hears of nothing that it would not find anyway.
@@ -55,8 +55,8 @@ class Drain:
         self._app.perform_import_paths()
         self._loop = asyncio.get_running_loop()
         # Nothing is claimed ahead of a condition: what is in hand would be run although it is met.
-        pace = Pace(self._options.concurrency, most_ahead=0) if self._until else None
-        self._worker = Worker(self._recorder, self._app.connector, self._options, pace)
+        prefetch = Prefetch(self._options.concurrency, most_ahead=0) if self._until else None
+        self._worker = Worker(self._recorder, self._app.connector, self._options, prefetch)
         await self._worker.run()
 
     def check(self) -> None:

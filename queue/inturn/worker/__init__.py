@@ -1,15 +1,30 @@
-"""The worker: claims jobs, runs them, and says how they ended.
+"""The worker: it claims jobs, runs them, and reports how they ended.
 
-One loop owns one connection and does one thing at a time on it: report what has ended (and take over what the lanes hand
-back), else claim what the free slots can run, else sleep. So everything that ends while a call is under way goes out with
-the next one, in one batch; there is no timer and no lock.
+One loop owns one connection and makes one call at a time on it. First it reports the jobs that have
+ended, and takes over the jobs that their lanes hand over. If there are none, it claims as many jobs
+as it has room for. If there are none either, it waits. So all jobs that end during a call go out
+with the next one, in one batch. There is no timer and no lock.
 
-It sleeps until it is woken (a notification, the end of a job), the next scheduled job is due, or the poll interval has
-passed, which is the net under lost notifications. Beside the loop stand a listener, and two threads that go on while user code
-blocks the event loop: the heartbeat, and upkeep, which rescues the jobs of dead workers. Each has a connection of its own.
+The loop waits until it is woken by a notification or the end of a job, until the next scheduled job
+is due, or until the poll interval has passed, which finds jobs whose notification was lost. Beside
+the loop there are a listener and threads that go on while user code blocks the event loop: the
+heartbeat, the scheduler of periodic tasks, and maintenance, which rescues the jobs of dead workers.
+Each has a connection of its own.
 
-When a reply was lost, the worker asks the server what it owns, and gives back what it does not have in hand. When it was taken for
-dead, it registers anew. What it still runs is fenced off, and told to abort.
+If a reply was lost, the worker asks the server which jobs it owns, and gives back those that it
+does not have in hand. If others took it for dead, it registers again. What it still runs is fenced
+off and told to abort.
+
+Read it in this order:
+
+    worker          the lifetime: start, stop, abort, leave
+    loop            what to do next: recover, report, claim, or wait
+    claiming        when to claim, and how many
+    running_jobs    the attempts in hand, in `slots`; each is an `attempt`
+    reporting       how jobs have ended
+    recovery        what to do when something went wrong
+    maintenance, heartbeat, scheduler, listener
+                    the services beside the loop, each with a `run_once`
 """
 
 from inturn.worker.options import Options

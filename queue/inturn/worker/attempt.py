@@ -1,9 +1,8 @@
-"""One attempt at a job: from the claim to how it ended. It never raises what user code raised."""
+"""One attempt at a job, from the claim to its outcome. It never raises what user code raised."""
 
 import asyncio
 import math
 import time
-import traceback
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
@@ -15,131 +14,187 @@ import anyio.to_thread
 from inturn.errors import DatabaseUnavailable, JobAborted, JobSkipped, JobTimeout, Snoozed
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
 from inturn.tasks.context import JobContext
-from inturn.tasks.middleware import Around
 from inturn.tasks.task import Task
-from inturn.worker import returned
+from inturn.worker import result_json
+from inturn.worker.error_text import MAX_CHARACTERS, describe, storable
+from inturn.worker.middleware_chain import MiddlewareChain
 
 if TYPE_CHECKING:
-    from inturn.worker.resources import Holding
+    from inturn.locks.lease import AsyncLease
+    from inturn.worker.resources import HeldLocks
 
-MAX_ERROR = 8192
-MOST_OUTAGES = 5  # attempts that an outage may cost a task without `retry`; then it may be what ends the connection
+# An outage may cost a task without `retry` so many attempts. After them the task itself may be what
+# ends the connection.
+MOST_OUTAGES = 5
 OUTAGE_PAUSE = timedelta(seconds=1)
+OVERDUE_SECONDS = 1.0  # past its timeout, before a run that goes on is logged
 
 
 class Abandoned(BaseException):
-    """Nobody waits for the thread any more."""
+    """Raised when the worker no longer waits for the thread of a sync task."""
 
 
 class Attempt:
-    """A job in the hands of a worker."""
+    """A job that a worker has claimed, and the state that decides how it ends.
+
+    The stages of `perform` are in order: take resources, start the timer, run the task, judge the
+    outcome. The state is what happened meanwhile: the job was aborted, its time was over, its own
+    transaction has committed its end, or lost the database.
+    """
 
     __slots__ = (
         "_aborted",
+        "_chain",
+        "_committed",
+        "_context",
+        "_deadline",
+        "_is_overdue",
+        "_lost_database",
         "_scope",
         "_thread_scope",
         "_timed_out",
-        "around",
         "claimed_at",
-        "committed",
-        "context",
-        "deadline",
-        "holding",
-        "is_overdue",
+        "held_locks",
         "job",
-        "lost_database",
         "task",
     )
 
-    def __init__(self, job: Job, task: Task[..., Any], context: JobContext | None) -> None:
+    def __init__(self, job: Job, task: Task[..., Any], chain: MiddlewareChain | None) -> None:
         self.job = job
         self.task = task
-        self.context = context  # only if the task, or a middleware, asks for it
-        self.around: Around | None = None
-        self.holding: Holding | None = None  # what it needs to hold while it runs
         self.claimed_at = time.monotonic()
+        self._chain = chain  # the middleware around the task, if there is any
+        self._context: JobContext | None = None  # only if the task, or a middleware, asks for it
+        self.held_locks: HeldLocks | None = None  # only if the task needs resources
         self._scope = anyio.CancelScope()
         self._thread_scope: anyio.CancelScope | None = None  # of a sync task
-        self._aborted: str | None = None
+        self._deadline: float | None = None  # while it runs, if it has a timeout
+        # The state:
+        self._aborted: str | None = None  # why
         self._timed_out = False
-        self.deadline: float | None = None  # while it runs, if it has a timeout
-        self.is_overdue = False  # it runs on past that, which was said
-        self.lost_database = False  # in a transaction of the task's, which is rolled back
-        self.committed = (
-            False  # by the task itself: the job has ended, whatever its code does from there on
-        )
+        self._is_overdue = False  # it runs on past its deadline, which was logged
+        self._lost_database = False  # in its own transaction, which is rolled back
+        self._committed = False  # by its own transaction: the job has ended, whatever follows
+
+    # ------------------------------------------------------------------ before it runs
+
+    def provide_context(self, context: JobContext) -> None:
+        """Pass this context to the task and its middleware."""
+        self._context = context
+
+    def require(self, held_locks: "HeldLocks") -> None:
+        """Take these resources before the task runs."""
+        self.held_locks = held_locks
+
+    def provide_leases(self, leases: "tuple[AsyncLease, ...]") -> None:
+        """Show the task the leases on its resources."""
+        if self._context is not None:
+            self._context.leases = leases
+
+    # ------------------------------------------------------------------ what happens meanwhile
+
+    @property
+    def committed(self) -> bool:
+        """Return True if the task's own transaction has committed the end of the job."""
+        return self._committed
+
+    def note_committed(self) -> None:
+        """Note that the task's own transaction has committed the end of the job."""
+        self._committed = True
+
+    def note_lost_database(self, lost: bool) -> None:
+        """Note whether the task's own transaction failed because it lost the database."""
+        self._lost_database = lost
 
     def give_back(self, reason: str) -> None:
-        """End the run, not the job: it goes back to its lane. An async task is cancelled; a sync one can only be asked."""
-        if self.context is not None:
-            self.context.abort_reason = reason
+        """End the run, but not the job, which goes back to its lane.
+
+        An async task is cancelled. A sync one can only be asked to end.
+        """
+        if self._context is not None:
+            self._context.abort_reason = reason
         self._scope.cancel()
 
     def abort(self, reason: str) -> None:
-        """End the job, for good."""
+        """End the job for good."""
         self._aborted = reason
         self.give_back(reason)
 
     def abandon(self) -> None:
-        """Wait no longer for a thread that cannot be stopped. The job has not ended, whatever the thread still does."""
+        """Wait no longer for a thread that cannot be stopped.
+
+        The job has not ended, whatever the thread still does.
+        """
         if self._thread_scope is not None:
             self._thread_scope.cancel()
 
+    def enforce_deadline(self) -> bool:
+        """Ask the run to end if its time is over. May be called in any thread.
+
+        Return True if the run goes on nevertheless and that should be logged: only once.
+        """
+        deadline, now = self._deadline, time.monotonic()
+        if deadline is None or now < deadline:
+            return False
+        # The timer does the same, unless the event loop is blocked.
+        self._timed_out = True
+        if self._context is not None and self._context.abort_reason is None:
+            self._context.abort_reason = str(self._timeout_error())
+        if self._is_overdue or now <= deadline + OVERDUE_SECONDS:
+            return False
+        self._is_overdue = True
+        return True
+
+    # ------------------------------------------------------------------ the stages
+
     async def perform(self, limiter: anyio.CapacityLimiter, max_result: int) -> Outcome | None:
-        """How it ended, or None if it was given back: then the job has not ended."""
+        """Run the task. Return the outcome, or None if the job was given back and has not ended."""
         timer: asyncio.TimerHandle | None = None
         try:
             with self._scope:
-                if self.holding is not None:
-                    await self.holding.take()
+                if self.held_locks is not None:
+                    await self.held_locks.take()
                 if self.job.timeout is not None:
-                    timer = self._wind_up(self.job.timeout.total_seconds())
-                value = await self._call(limiter)
-                return self._returned(value, max_result)
-            return self._interrupted()
+                    timer = self._start_timer(self.job.timeout.total_seconds())
+                value = await self._call_task(limiter)
+                return self._judge_value(value, max_result)
+            return self._judge_cancellation()
         except Abandoned:
             return None
-        except (
-            BaseException
-        ) as error:  # SystemExit, a stray CancelledError: user code must not end the worker
+        # SystemExit or a stray CancelledError: user code must not end the worker.
+        except BaseException as error:
             if is_cancelled():
-                raise  # the worker itself
-            return self._failed(error)
+                raise  # the worker itself is cancelled
+            return self._judge_error(error)
         finally:
-            self.deadline = None
+            self._deadline = None
             if timer is not None:
                 timer.cancel()
 
-    def _wind_up(self, seconds: float) -> asyncio.TimerHandle:
-        self.deadline = time.monotonic() + seconds
+    def _start_timer(self, seconds: float) -> asyncio.TimerHandle:
+        self._deadline = time.monotonic() + seconds
         return asyncio.get_running_loop().call_later(seconds, self._time_out)
 
     def _time_out(self) -> None:
         self._timed_out = True
-        self.give_back(str(self._overrun()))
+        self.give_back(str(self._timeout_error()))
 
-    def ask_to_end(self) -> None:
-        """The time is over, and the event loop may be unable to say so. May be called in any thread."""
-        self._timed_out = True
-        if self.context is not None and self.context.abort_reason is None:
-            self.context.abort_reason = str(self._overrun())
-
-    def _overrun(self) -> JobTimeout:
+    def _timeout_error(self) -> JobTimeout:
         return JobTimeout(f"the run took longer than its timeout of {self.job.timeout}")
 
-    def _call(self, limiter: anyio.CapacityLimiter) -> Awaitable[Any]:
-        if self.around is None or self.context is None:
-            return self._run(limiter, self.task.func)
-        return self.around.call(self.task, self.context, partial(self._run, limiter))
+    def _call_task(self, limiter: anyio.CapacityLimiter) -> Awaitable[Any]:
+        if self._chain is None or self._context is None:
+            return self._call(limiter, self.task.func)
+        return self._chain.call(self.task, self._context, partial(self._call, limiter))
 
-    async def _run(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> Any:
-        args = (self.context,) if self.task.pass_context else ()
+    async def _call(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> Any:
+        args = (self._context,) if self.task.pass_context else ()
         if self.task.is_async:
             return await function(*args, **self.job.task_kwargs)
         # Shielded: only `abandon` ends the wait for a thread.
         with anyio.CancelScope(shield=True) as self._thread_scope:
             error, value = await anyio.to_thread.run_sync(
-                _caught,
+                _catch,
                 function,
                 args,
                 self.job.task_kwargs,
@@ -151,90 +206,81 @@ class Attempt:
             return value
         raise Abandoned
 
-    def _returned(self, value: object, max_result: int) -> Outcome:
-        if self.committed:
+    # ------------------------------------------------------------------ the last stage: judging
+
+    def _judge_value(self, value: object, max_result: int) -> Outcome:
+        """Return the outcome of a task that returned this value."""
+        if self._committed:
             return Committed(self.job)
-        if self._timed_out:  # a sync task; whether it did all of its work or gave up cannot be told
-            return self._failed(self._overrun())
-        result = None if value is None else returned.encode(self.job, value, max_result)
+        # A sync task that was asked to end: nobody can tell whether it did all of its work.
+        if self._timed_out:
+            return self._judge_error(self._timeout_error())
+        result = None if value is None else result_json.encode(self.job, value, max_result)
         return Ended(self.job, Status.SUCCEEDED, None, result)
 
-    def _interrupted(self) -> Outcome | None:
-        """The task was cancelled."""
-        if self.committed:
+    def _judge_cancellation(self) -> Outcome | None:
+        """Return the outcome of a task that was cancelled, or None if it was only given back."""
+        if self._committed:
             return Committed(self.job)
         if self._aborted:
             return Ended(self.job, Status.ABORTED, self._aborted)
-        return self._failed(self._overrun()) if self._timed_out else None
+        return self._judge_error(self._timeout_error()) if self._timed_out else None
 
-    def _was_interrupted(self, error: BaseException) -> bool:
-        """Whether it failed because its own transaction lost the database, or could not be ended."""
-        return self.lost_database and isinstance(error, DatabaseUnavailable)
-
-    def _failed(self, error: BaseException) -> Outcome:
-        if self.committed:
+    def _judge_error(self, error: BaseException) -> Outcome:
+        """Return the outcome of a task that raised this error."""
+        if self._committed:
             return Committed(self.job, describe(error))
         if isinstance(error, Snoozed) and not self._timed_out:
             return Again(self.job, error.delay, uncharged=True)
         if isinstance(error, JobSkipped):
             return Ended(self.job, Status.CANCELLED, storable(str(error)))
         if self._timed_out and not self._aborted and not isinstance(error, JobTimeout):
-            error, cause = (
-                self._overrun(),
-                error,
-            )  # whatever it raised, it did so because it was stopped, or too late
-            error.__cause__ = cause
+            # Whatever it raised, it did so because it was stopped, or too late.
+            timeout = self._timeout_error()
+            timeout.__cause__ = error
+            error = timeout
         text = describe(error)
         if isinstance(error, JobAborted):
             return Ended(self.job, Status.ABORTED, text)
+        return self._judge_failure(error, text)
+
+    def _judge_failure(self, error: BaseException, text: str) -> Outcome:
+        """Return whether a failed attempt is followed by another one."""
         strategy = self.task.retry_strategy
+        if strategy is None:
+            # An outage is not the task's failure.
+            is_outage = self._lost_database and isinstance(error, DatabaseUnavailable)
+            if is_outage and self.job.attempts < MOST_OUTAGES:
+                return Again(self.job, OUTAGE_PAUSE, text)
+            return Ended(self.job, Status.FAILED, text)
         try:
-            d = strategy.get_retry_decision(exception=error, job=self.job) if strategy else None
-            if (
-                strategy is None
-                and self._was_interrupted(error)
-                and self.job.attempts < MOST_OUTAGES
-            ):
-                return Again(self.job, OUTAGE_PAUSE, text)  # an outage is no failure of the task
+            d = strategy.get_retry_decision(exception=error, job=self.job)
             if d is None:
                 return Ended(self.job, Status.FAILED, text)
             return Again(
                 self.job, d.retry_in or timedelta(0), text, d.retry_at, d.priority, d.queue, d.lock
             )
         except Exception as mistake:
-            return Ended(
-                self.job,
-                Status.FAILED,
-                f"{text}\nand its retry strategy failed:\n{describe(mistake)}"[-MAX_ERROR:],
-            )
+            both = f"{text}\nand its retry strategy failed:\n{describe(mistake)}"
+            return Ended(self.job, Status.FAILED, both[-MAX_CHARACTERS:])
 
 
 def is_cancelled() -> bool:
-    """Whether the worker cancels the code around this call; otherwise a cancellation comes from somewhere else."""
+    """Return True if the worker cancels the code around this call.
+
+    Otherwise a cancellation comes from somewhere else.
+    """
     return anyio.current_effective_deadline() == -math.inf
 
 
-def describe(error: BaseException) -> str:
-    """The traceback as text that can be stored, its end if it is long; an exception may be too broken to print itself."""
-    frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_globals.get("__name__") == __name__:
-        frames = frames.tb_next  # the way through the worker tells a reader nothing
-    try:
-        text = "".join(traceback.format_exception(type(error), error, frames))
-    except Exception:
-        text = f"{type(error).__name__} (which cannot be printed)"
-    return storable(text)
-
-
-def storable(text: str) -> str:
-    """What a message says may hold what the database refuses, and that must not end the worker."""
-    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()[-MAX_ERROR:].strip()
-
-
-def _caught(
+def _catch(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[BaseException | None, Any]:
-    """What it raised, as a value (StopIteration and SystemExit do not survive the way out of a thread), and returned."""
+    """Return what the function raised and what it returned.
+
+    The error is a value because StopIteration and SystemExit do not survive the way out of a
+    thread.
+    """
     try:
         return None, function(*args, **kwargs)
     except BaseException as error:

@@ -1,11 +1,13 @@
-"""How long to wait before the next try at what has just failed."""
+"""How long to wait before trying again after a failure."""
 
 import random
 
 
 class Backoff:
-    """Each pause is twice as long as the one before, up to `longest`, and a little shorter by chance: many that failed together
-    do not try again together.
+    """Pauses that grow from `first` to `longest` seconds.
+
+    Each is twice as long as the one before, and by chance up to a half shorter, so that callers
+    which failed together do not try again together.
     """
 
     def __init__(self, first: float, longest: float) -> None:
@@ -20,4 +22,5 @@ class Backoff:
         return pause * random.uniform(0.5, 1.0)  # noqa: S311 (it protects nothing)
 
     def reset(self) -> None:
+        """Start again with the first pause."""
         self.failures = 0

@@ -1,4 +1,7 @@
-"""What a worker does for all, beside judging who is dead. A chore that fails keeps no other from being done."""
+"""The chores that a worker does for all workers, besides judging which of them are dead.
+
+If one chore fails, the others are still done.
+"""
 
 import logging
 import time
@@ -16,32 +19,48 @@ from inturn.worker.backoff import Backoff
 from inturn.worker.options import Options
 
 T = TypeVar("T")
-logger = logging.getLogger("inturn.worker.upkeep")
+logger = logging.getLogger(__name__)
 HOUR, MINUTE = 3600.0, 60.0
 EACH_ROUND = 0.0
 FIRST_PAUSE = 1.0  # seconds until a chore that has failed is tried again
 DAYS_AHEAD = 3
-LANES_A_ROUND = 500  # the reconciler goes round little by little; it is only the net
+LANES_A_ROUND = 500  # the reconciler is a safety net, so it goes through the lanes in small steps
 
 
 class Chore:
-    """`work` returns for how many seconds it need not be done again. `rest`: for how many it rests at most while it fails."""
+    """Something that is done again and again.
+
+    `work` returns for how many seconds it need not be done again. While the chore fails, it rests
+    for at most `rest` seconds.
+    """
 
     def __init__(self, name: str, work: Callable[[psycopg.Connection], float], rest: float) -> None:
-        self.due_at = 0.0
-        self.has_failed = False
         self._name = name
         self._work = work
+        self._due_at = 0.0
+        self._has_failed = False
         self._backoff = Backoff(FIRST_PAUSE, rest)
 
+    def make_due(self) -> None:
+        """Do it in the next round, even if it was to rest longer."""
+        self._due_at = 0.0
+
+    @property
+    def retry_at(self) -> float:
+        """Return when it is tried again after a failure, or infinity if it has not failed."""
+        return self._due_at if self._has_failed else float("inf")
+
     def do(self, connection: psycopg.Connection) -> None:
-        """If it is due. Raise what is wrong with the connection, log what is wrong with the chore."""
-        if time.monotonic() < self.due_at:
+        """Do it if it is due.
+
+        Raise the error if the connection is broken. Log it if only the chore has failed.
+        """
+        if time.monotonic() < self._due_at:
             return
         pause = self._backoff.next()
-        self.due_at, self.has_failed = time.monotonic() + pause, True
+        self._due_at, self._has_failed = time.monotonic() + pause, True
         try:
-            self.due_at = time.monotonic() + self._work(connection)
+            self._due_at = time.monotonic() + self._work(connection)
         except InturnError as error:
             if connection.closed or (
                 isinstance(error, DatabaseUnavailable) and error.connection_lost
@@ -49,18 +68,20 @@ class Chore:
                 raise
             logger.warning("upkeep.failed: %s: %s; next try in %.1f s", self._name, error, pause)
         else:
-            self.has_failed = False
+            self._has_failed = False
             self._backoff.reset()
 
 
 class Chores:
+    """All chores. `rescue` is apart, because it comes first."""
+
     def __init__(self, connector: PsycopgConnector, options: Options) -> None:
-        # A chore may break the connection each time; then it leaves the time in between for judging.
+        # A chore may break the connection each time. Then it must leave time for judging.
         rest = 2 * options.stalled_worker_timeout
         self._connector = connector
         self._keep = options.history
         self._max_lost = options.max_lost_attempts
-        self._reconciled = ""  # the last lane that was looked at
+        self._last_lane = ""  # that was reconciled
         self.rescue = Chore("rescue", self._rescue, rest)
         self._others = [
             Chore("reconcile lanes", self._reconcile, rest),
@@ -69,17 +90,17 @@ class Chores:
         ]
 
     def rescue_now(self) -> None:
-        """Somebody has just been declared dead: do not rest any longer."""
-        self.rescue.due_at = 0.0
+        """Do not let the rescue rest any longer: a worker was just declared dead."""
+        self.rescue.make_due()
 
     def do_others(self, connection: psycopg.Connection) -> None:
+        """Do the chores other than `rescue` that are due."""
         for chore in self._others:
             chore.do(connection)
 
     def until_retry(self) -> float:
-        """Seconds until one that has failed is tried again; infinite: none has."""
-        failed = [chore.due_at for chore in (self.rescue, *self._others) if chore.has_failed]
-        return min(failed, default=float("inf")) - time.monotonic()
+        """Return the seconds until a failed chore is tried again, or infinity."""
+        return min(each.retry_at for each in (self.rescue, *self._others)) - time.monotonic()
 
     def _run(self, operation: Operation[T], connection: psycopg.Connection) -> T:
         return drive.run(operation, connection, self._connector.schema)
@@ -88,9 +109,12 @@ class Chores:
         for job_id, worker_id, failed in self._run(upkeep.rescue(self._max_lost), connection):
             if failed:
                 logger.error(
-                    "job.failed: job %s of worker %s, which is gone: more than %s of its workers died",
-                    job_id, worker_id, self._max_lost,
-                )  # fmt: skip
+                    "job.failed: job %s of worker %s, which is gone: "
+                    "more than %s of its workers died",
+                    job_id,
+                    worker_id,
+                    self._max_lost,
+                )
             else:
                 logger.warning(
                     "job.rescued: job %s of worker %s, which is gone, waits for its next attempt",
@@ -100,18 +124,19 @@ class Chores:
         return EACH_ROUND
 
     def _reconcile(self, connection: psycopg.Connection) -> float:
-        self._reconciled = self._run(upkeep.reconcile(self._reconciled, LANES_A_ROUND), connection)
+        self._last_lane = self._run(upkeep.reconcile(self._last_lane, LANES_A_ROUND), connection)
         return EACH_ROUND
 
     def _prepare(self, connection: psycopg.Connection) -> float:
         return MINUTE if self._run(upkeep.prepare_history(DAYS_AHEAD), connection) is None else HOUR
 
     def _prune(self, connection: psycopg.Connection) -> float:
-        """A few days at a time, so that whoever finishes jobs gets a turn in between. None: somebody is reading."""
+        """Drop old days, and try again soon if somebody is reading one."""
         dropped = 0 if self._keep is None else self._drop_days(self._keep, connection)
         return MINUTE if dropped is None else HOUR
 
     def _drop_days(self, keep: timedelta, connection: psycopg.Connection) -> int | None:
+        """Drop a few days at a time, so that workers can store ends of jobs in between."""
         while dropped := self._run(upkeep.prune_history(keep), connection):
             logger.info("history.pruned: %d days", dropped)
         return dropped

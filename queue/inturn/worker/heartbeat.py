@@ -1,8 +1,9 @@
-"""Says that the worker lives, and how long ago its event loop turned.
+"""Tells the database that the worker lives, and for how long its event loop has been blocked.
 
-A thread with a connection of its own, on which nothing else is done: neither a task that blocks the loop nor whatever holds up
-the rescue of others keeps the worker from being heard of. The truth is more than "the process is there", so a loop that
-stands still is said in the worker's row and, once, in the log with what it is at; and a loop that is dead ends the beat.
+A thread with a connection of its own, on which nothing else is done. So the heartbeat goes on while
+a task blocks the event loop, or while something holds up the rescue of others. But a worker needs
+more than a process that is there. If its loop is blocked, the worker's row says so, and the log
+says once where. If its loop is dead, the heartbeat ends.
 """
 
 import contextlib
@@ -21,14 +22,15 @@ from inturn.database.connectors import PsycopgConnector
 from inturn.errors import InturnError
 from inturn.operations import upkeep
 from inturn.worker.loop_watch import LoopWatch
+from inturn.worker.registration import Registration
 
 logger = logging.getLogger(__name__)
 STOP_SECONDS = 1.0  # for a call that is under way; the thread ends with the process
-TICK = 1.0  # seconds between looks at the loop, and between tries to be heard of
+TICK = 1.0  # seconds between looks at the loop, and between tries to store a heartbeat
 
 
 class Reactions:
-    """What follows from what the heart finds; each is called in its thread."""
+    """What the thread calls when it finds something."""
 
     def __init__(
         self,
@@ -38,8 +40,8 @@ class Reactions:
         ticked: Callable[[float], object],
         dead: Callable[[], object],
     ) -> None:
-        self.lost = lost  # the worker was taken for dead
-        self.unheard = unheard  # this connection cannot be had: perhaps the loop's can
+        self.lost = lost  # others took the worker for dead
+        self.unheard = unheard  # there is no connection here; perhaps the loop has one
         self.ticked = ticked  # with the seconds for which the loop has not turned
         self.dead = dead  # the loop will never turn again
 
@@ -51,24 +53,26 @@ class Heartbeat:
         self,
         connector: PsycopgConnector,
         interval: float,
-        worker_id: Callable[[], UUID],
+        registration: Registration,
         watch: LoopWatch,
         reactions: Reactions,
     ) -> None:
         self._connector = connector
         self._interval = interval
-        self._worker_id = worker_id
+        self._registration = registration
         self._watch = watch
         self._reactions = reactions
         self._blocked = 0.0
-        self._is_said = False  # that the loop is blocked
+        self._is_logged = False  # that the loop is blocked
         self._end = Event()
         self._thread = Thread(target=self._run, name="inturn heartbeat", daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
+        """Stop the thread and wait a moment for it."""
         self._end.set()
         self._thread.join(STOP_SECONDS)
 
@@ -77,22 +81,24 @@ class Heartbeat:
             try:
                 with contextlib.closing(self._connector.connect("heartbeat")) as connection:
                     while not self._end.is_set():
-                        self._beat(connection)
+                        self.run_once(connection)
                         self._wait(self._interval)
             except (InturnError, psycopg.Error) as error:
-                pause = min(TICK, self._interval) * random.uniform(0.5, 1.0)  # noqa: S311 (so that not all come at once)
+                # By chance a little shorter, so that not all workers come back at once.
+                pause = min(TICK, self._interval) * random.uniform(0.5, 1.0)  # noqa: S311
                 logger.warning("heartbeat.failed: %s; next try in %.1f s", error, pause)
                 self._reactions.unheard()
                 self._wait(pause)
 
-    def _beat(self, connection: psycopg.Connection) -> None:
-        mine = self._worker_id()
-        blocked = timedelta(seconds=self._blocked)
-        if not drive.run(upkeep.heartbeat(mine, blocked), connection, self._connector.schema):
-            self._reactions.lost(mine)
+    def run_once(self, connection: psycopg.Connection) -> None:
+        """Store one heartbeat, and call `lost` if others took the worker for dead."""
+        worker_id = self._registration.worker_id
+        beat = upkeep.heartbeat(worker_id, timedelta(seconds=self._blocked))
+        if not drive.run(beat, connection, self._connector.schema):
+            self._reactions.lost(worker_id)
 
     def _wait(self, seconds: float) -> None:
-        """Until it is time for something again, with an eye on the loop meanwhile."""
+        """Wait, and look at the loop now and then."""
         until = time.monotonic() + seconds
         while not self._end.is_set() and (left := until - time.monotonic()) > 0:
             self._end.wait(min(TICK, left))
@@ -101,15 +107,17 @@ class Heartbeat:
 
     def _look(self) -> None:
         if self._watch.is_dead and not self._end.is_set():
-            self._end.set()  # whoever has this worker's jobs in mind must not think that it lives
+            self._end.set()  # others must not think that the jobs of this worker are in good hands
             self._reactions.dead()
             return
         self._blocked = self._watch.blocked()
         if self._blocked < self._interval:
-            self._is_said = False
-        elif not self._is_said:
-            self._is_said = True
+            self._is_logged = False
+        elif not self._is_logged:
+            self._is_logged = True
             logger.error(
-                "loop.blocked: the event loop has been blocked for %.0f s, so no job can be claimed or reported. Stack:\n%s",
-                self._blocked, self._watch.stack(),
-            )  # fmt: skip
+                "loop.blocked: the event loop has been blocked for %.0f s, "
+                "so no job can be claimed or reported. Stack:\n%s",
+                self._blocked,
+                self._watch.stack(),
+            )

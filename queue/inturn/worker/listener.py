@@ -1,4 +1,7 @@
-"""Hears that there may be work. Nothing depends on it: what it misses, the worker's poll finds."""
+"""Listens for notifications that there may be work.
+
+Nothing depends on it: the worker's poll finds the jobs that it misses.
+"""
 
 import logging
 import random
@@ -13,47 +16,70 @@ from inturn.database.connectors import PsycopgConnector
 from inturn.errors import ConnectorException, DatabaseUnavailable
 
 logger = logging.getLogger(__name__)
-LONGEST_PAUSE = 1.0  # seconds, more or less: without notifications a job waits for the poll
-LOOK = 5.0  # seconds; whoever only listens does not notice that its connection leads nowhere
+FIRST_PAUSE = 0.1  # seconds, more or less, before the next try to connect
+LONGEST_PAUSE = 1.0  # without notifications a job waits for the poll
+LOOK = 5.0  # seconds; a session that only listens does not notice that its server is gone
+
+ABORT = "!"  # the payload of cancel_job.sql: somebody wants a running job to end
 
 
-ABORT = "!"  # the payload of cancel_job.sql: somebody's running job is to end
+class Listener:
+    """Calls `wake` when there may be work and `abort` when somebody wants a job aborted."""
 
+    def __init__(
+        self,
+        connector: PsycopgConnector,
+        queues: Sequence[str] | None,
+        *,
+        wake: Callable[[], object],
+        abort: Callable[[], object],
+    ) -> None:
+        self._connector = connector
+        self._queues = queues
+        self._wake = wake
+        self._abort = abort
+        self._pause = FIRST_PAUSE
+        self._was_lost = False
 
-async def listen(
-    connector: PsycopgConnector,
-    queues: Sequence[str] | None,
-    ring: Callable[[], None],
-    abort: Callable[[], None],
-) -> None:
-    """For ever; a lost connection is made anew."""
-    pause = 0.1
-    was_lost = False
-    while True:
-        try:
-            async with await connector.connect_async("listener", to_listen=True) as connection:
-                await connection.execute(SQL("LISTEN {}").format(Identifier(connector.schema)))
-                pause = 0.1
-                was_lost = False
-                ring()  # for what was sent before we listened
-                abort()
-                while True:
-                    async for notification in connection.notifies(timeout=LOOK):
-                        if notification.payload == ABORT:
-                            abort()
-                        elif concerns(notification.payload, queues):
-                            ring()
-                    await _check(connection)
-        except (ConnectorException, psycopg.Error) as error:
-            level = logging.DEBUG if was_lost else logging.WARNING  # said once for each outage
-            logger.log(level, "listen.lost: %s; polling until it is back", error)
-            was_lost = True
-        await anyio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 (so that not all come back in one moment)
-        pause = min(LONGEST_PAUSE, 2 * pause)
+    async def run(self) -> None:
+        """Listen for ever. Connect again when the connection is lost."""
+        while True:
+            try:
+                async with await self._connector.connect_async(
+                    "listener", to_listen=True
+                ) as connection:
+                    await self._begin(connection)
+                    while True:
+                        await self.run_once(connection)
+            except (ConnectorException, psycopg.Error) as error:
+                level = logging.DEBUG if self._was_lost else logging.WARNING  # once per outage
+                logger.log(level, "listen.lost: %s; polling until it is back", error)
+                self._was_lost = True
+            # By chance a little different for each worker, so that not all come back at once.
+            await anyio.sleep(self._pause * random.uniform(0.5, 1.5))  # noqa: S311
+            self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+
+    async def _begin(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        await connection.execute(SQL("LISTEN {}").format(Identifier(self._connector.schema)))
+        self._pause = FIRST_PAUSE
+        self._was_lost = False
+        self._wake()  # for what was notified before we listened
+        self._abort()
+
+    async def run_once(
+        self, connection: psycopg.AsyncConnection[Any], seconds: float | None = None
+    ) -> None:
+        """Pass on what is notified within some seconds, then check the connection."""
+        async for notification in connection.notifies(timeout=LOOK if seconds is None else seconds):
+            if notification.payload == ABORT:
+                self._abort()
+            elif concerns(notification.payload, self._queues):
+                self._wake()
+        await _check(connection)
 
 
 async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Raise if the connection leads nowhere, or to a server on which nothing is notified any more."""
+    """Raise if the connection is dead, or if its server no longer notifies anybody."""
     cursor = await connection.execute("SHOW transaction_read_only")
     if await cursor.fetchall() == [("on",)]:
         raise DatabaseUnavailable(
@@ -62,5 +88,5 @@ async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
 
 
 def concerns(payload: str, queues: Sequence[str] | None) -> bool:
-    """The payload names queues, or nothing: everybody."""
+    """Return True if the payload names one of the queues, or nothing, which means everybody."""
     return not payload or queues is None or not set(queues).isdisjoint(payload.split(","))

@@ -1,4 +1,4 @@
-"""Whether the event loop turns, seen from another thread."""
+"""Tells another thread whether the event loop turns."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ from contextlib import suppress
 
 
 class LoopWatch:
-    """Made in the loop; asked from another thread."""
+    """Watches the event loop in which it is made. Ask it from another thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -17,22 +17,25 @@ class LoopWatch:
         self._asked_at: float | None = None  # a call that the loop has not made yet
 
     def blocked(self) -> float:
-        """Return for how many seconds, at least, the loop has not turned. Ask now and then: each call sends the next one off."""
+        """Return for how many seconds, at least, the loop has not turned.
+
+        Call it now and then: each call has the loop answer before the next one.
+        """
         asked_at = self._asked_at
         if asked_at is not None:
             return time.monotonic() - asked_at
         self._asked_at = time.monotonic()
-        with suppress(RuntimeError, OSError):  # it is closed, or somebody has closed its files
+        with suppress(RuntimeError, OSError):  # it is closed, or a task has closed its files
             self._loop.call_soon_threadsafe(self._turned)
         return 0.0
 
     @property
     def is_dead(self) -> bool:
-        """Whether it will never turn again."""
+        """Return True if the loop will never turn again."""
         return self._loop.is_closed() or not self._loop.is_running()
 
     def stack(self) -> str:
-        """What the loop's thread is at, line by line."""
+        """Return the stack of the loop's thread."""
         frame = sys._current_frames().get(self._thread)
         return (
             "".join(traceback.format_stack(frame)).rstrip()

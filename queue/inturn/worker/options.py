@@ -20,32 +20,38 @@ FORGET = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `app.run_worker` takes, and `App(worker_defaults=…)`. Times are in seconds.
+    """The options of `app.run_worker`, and of `App(worker_defaults=…)`. Times are in seconds.
 
-        app.run_worker(queues=["default"], concurrency=10, wait=False, keep_history=timedelta(days=30))
+        app.run_worker(queues=["default"], wait=False, keep_history=timedelta(days=30))
 
-    queues: which to serve, None for all.
-    name: what it is called in lists and logs.
-    concurrency: how many jobs at once.
+    queues: which queues to serve, None for all.
+    name: the worker's name in lists and logs.
+    concurrency: how many jobs run at once.
     wait: False ends the worker when nothing is left to do.
-    fetch_job_polling_interval: how often to look for jobs, should a notification be lost.
-    abort_job_polling_interval: how often to look for jobs that somebody wants aborted, likewise.
-    listen_notify: False only polls; for a pooler that passes no notifications on.
-    shutdown_graceful_timeout: how long running jobs may go on after the first signal, None for as long as they need; then
-    async tasks are cancelled, sync tasks are asked (`context.should_abort()`).
-    install_signal_handlers: whether SIGINT, SIGTERM and SIGHUP stop it. The second ends the process within five seconds.
-    update_heartbeat_interval, stalled_worker_timeout: how often it says that it lives, and after how long without a word a worker
-    is taken for dead.
-    db_grace: how long it tries to reach a database that is away, also at its start, before it ends with DatabaseUnavailable
-    (`queue worker`: with status 69); None: for as long as that takes, but not at its start, where the address may be wrong.
-    max_result_size: bytes of JSON that a task may return to be stored; what is larger is not.
-    delete_jobs: "never", "successful" or "always": jobs that end so leave no trace in the history, which is cheaper; their
-    results cannot be read (one that halts its lane stays in any case).
-    keep_history: how long ended jobs are kept, a timedelta or days, None for ever; whole days are dropped.
-    max_lost_attempts: how often a job may be started again after its worker died over it, None for as often as that happens; it
-    fails the next time, as it may be what workers die of (this worker judges the jobs that it takes over from others).
+    fetch_job_polling_interval: how often to look for jobs, in case a notification was lost.
+    abort_job_polling_interval: how often to look for jobs to abort, for the same reason.
+    listen_notify: False only polls. Use it behind a pooler that passes no notifications on.
+    shutdown_graceful_timeout: how long running jobs may go on after the first signal, None for as
+    long as they need. Then async tasks are cancelled and sync tasks are asked to end
+    (`context.should_abort()`).
+    install_signal_handlers: whether SIGINT, SIGTERM and SIGHUP stop the worker. The second signal
+    ends the process within five seconds.
+    update_heartbeat_interval, stalled_worker_timeout: how often the worker stores a heartbeat, and
+    after how long without one a worker is taken for dead.
+    db_grace: how long the worker tries to reach a database that is away, before it ends with
+    DatabaseUnavailable (`queue worker`: with status 69). None: at its start it does not try again,
+    since the address may be wrong, but later it tries for as long as it takes.
+    max_result_size: the most bytes of JSON that are stored of what a task returns. A larger result
+    is not stored.
+    delete_jobs: "never", "successful" or "always". Such jobs leave no trace in the history when
+    they end, which is cheaper, but you cannot read their results. A job that halts its lane stays.
+    keep_history: how long ended jobs are kept: a timedelta, a number of days, or None for ever.
+    Whole days are dropped.
+    max_lost_attempts: how often a job is started again after its worker died while running it, None
+    for no limit. After that it fails, since it may be what kills the workers. This applies to the
+    jobs that this worker takes over from others.
     additional_context: what tasks find in `context.additional_context`.
-    task_middleware, worker_middleware: what runs around tasks, see `inturn.tasks.middleware`.
+    task_middleware, worker_middleware: middleware around tasks, see `inturn.tasks.middleware`.
     """
 
     queues: Sequence[str] | None = None
@@ -109,23 +115,24 @@ class Options:
             raise BadArgument(
                 "stalled_worker_timeout",
                 f"{self.stalled_worker_timeout} seconds: must be at least three heartbeats "
-                f"({self.update_heartbeat_interval} seconds each), or a busy worker is taken for dead",
+                f"({self.update_heartbeat_interval} seconds each), or a busy worker "
+                "is taken for dead",
             )
 
     @property
     def forget(self) -> tuple[Status, ...]:
-        """With which ends a job leaves no trace."""
+        """Return the statuses with which a job leaves no trace when it ends."""
         return FORGET[self.delete_jobs]
 
     @property
     def history(self) -> timedelta | None:
-        """`keep_history`, whichever way it was said."""
+        """Return `keep_history` as a timedelta, however you gave it."""
         keep = self.keep_history
         return keep if keep is None or isinstance(keep, timedelta) else timedelta(days=keep)
 
 
 def _is_countable(losses: object) -> bool:
-    """Each loss leaves an error, and ten are kept."""
+    """Return True for 1 to 9 losses, or None. Each leaves an error, and ten are kept."""
     return losses is None or (type(losses) is int and 1 <= losses <= 9)
 
 
@@ -136,6 +143,7 @@ def _is_span(keep: object) -> bool:
 
 
 def options(given: Mapping[str, Any]) -> Options:
+    """Return the checked options. Raise BadArgument for one that does not exist."""
     known = [f.name for f in fields(Options)]
     for name in given:
         if name not in known:

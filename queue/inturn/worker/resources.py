@@ -1,12 +1,17 @@
-"""The resources of jobs: locks that are taken after the claim and given back after the commit that stores the job's end.
+"""The resources of jobs: locks that are held from the claim until the job's end is stored.
 
-Promises. A job's code runs with all of its locks held, or (on_busy="proceed") with none; they are taken sorted by name, so
-that two jobs cannot wait for each other. Losing one ends the run, as the death of its worker would: an async task is
-cancelled, a sync one is asked, and whatever it reports is not stored as its end: the job takes its place again. A later
-attempt at a job takes leases over from an earlier one at once.
+Promises:
 
-It cannot promise that nothing was done after a loss; for that hand `context.leases[0].fence` to what you protect.
-Loaded when the first job with resources comes.
+- A job's code runs with all of its locks held, or (`on_busy="proceed"`) with none. They are taken
+  sorted by name, so that two jobs cannot wait for each other.
+- Losing a lock ends the run, as the death of its worker would: an async task is cancelled, a sync
+  one is asked. What it reports is not stored as the job's end. The job takes its place again.
+- A later attempt at a job takes leases over from an earlier one at once.
+
+Nothing can promise that no code ran after a loss. If that matters, hand `context.leases[0].fence`
+to what you protect.
+
+This module is loaded when the first job with resources comes.
 """
 
 import asyncio
@@ -15,7 +20,7 @@ import socket
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from psycopg.conninfo import conninfo_to_dict
@@ -28,49 +33,50 @@ from inturn.locks.several import lock_all
 from inturn.locks.urls import REDIS, lock_from_url
 from inturn.model import Again, Ended, Outcome, Status
 from inturn.tasks.resources import OnBusy
-from inturn.worker.attempt import storable
+from inturn.worker.error_text import storable
 
 if TYPE_CHECKING:
     from inturn.locks.core.lease import AsyncLease
     from inturn.worker.attempt import Attempt
 
-T = TypeVar("T")
 logger = logging.getLogger(__name__)
-LET_GO_SECONDS = 10.0  # that a silent store may keep a slot; then its lease ends by itself
-A_MOMENT = 0.1  # seconds to wait for what is being given back just now, before it counts as busy
+RELEASE_SECONDS = 10.0  # that a silent store may keep a slot; then its lease ends by itself
+A_MOMENT = 0.1  # seconds to wait for a lock that is just being released, before it counts as busy
 LOST_PAUSE = timedelta(seconds=1)  # what took the lock may still be at work
 Key = tuple[int, str]
 
 
-class Keeper:
-    """What the jobs of one worker hold."""
+class ResourceLocks:
+    """The locks that the jobs of one worker hold."""
 
     def __init__(self, connector: PsycopgConnector) -> None:
-        self._place = database(connector)
-        self._clients: dict[
-            str, Any
-        ] = {}  # of Redis, by address: a lock of its own each would be a connection each
-        self._holdings: dict[Key, Holding] = {}
-        self._going: set[anyio.Event] = set()
+        self._database = name_of_database(connector)
+        # Of Redis, by address. If each lock had its own client, each would be a connection.
+        self._clients: dict[str, Any] = {}
+        self._held: dict[Key, HeldLocks] = {}
+        self._releasing: set[anyio.Event] = set()
 
-    def equip(self, attempt: "Attempt") -> None:
-        attempt.holding = Holding(attempt, self)
+    def held_by(self, attempt: "Attempt") -> "HeldLocks":
+        """Return the locks of an attempt, which are not taken yet."""
+        return HeldLocks(attempt, self)
 
     def lock(self, wanted: object, attempt: "Attempt") -> AsyncLock:
-        lock = self._at(wanted) if isinstance(wanted, str) else wanted
+        """Return the lock for what the task declared: a URL, or an async lock."""
+        lock = self._lock_at(wanted) if isinstance(wanted, str) else wanted
         if not isinstance(lock, AsyncLock):
             raise TypeError(
-                f"a resource of task {attempt.task.name} is {lock!r}: give an async lock, like AsyncSmartLock"
+                f"a resource of task {attempt.task.name} is {lock!r}: "
+                "give an async lock, like AsyncSmartLock"
             )
-        return lock.on_behalf_of(f"job {attempt.job.id} of {self._place}", attempt.job.fence)
+        return lock.on_behalf_of(f"job {attempt.job.id} of {self._database}", attempt.job.fence)
 
-    def judged(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """What may be reported: nothing that was done without the locks counts as done."""
-        return [self._judged(outcome) for outcome in outcomes]
+    def judge(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Return the outcomes to report. Work that was done without its locks does not count."""
+        return [self._judge(outcome) for outcome in outcomes]
 
-    def _judged(self, outcome: Outcome) -> Outcome:
-        holding = self._holdings.get((outcome.job.id, outcome.job.claim_id))
-        loss = holding and holding.loss()
+    def _judge(self, outcome: Outcome) -> Outcome:
+        held = self._held.get((outcome.job.id, outcome.job.claim_id))
+        loss = held and held.loss()
         if (
             loss
             and isinstance(outcome, Ended)
@@ -79,44 +85,54 @@ class Keeper:
             return Again(outcome.job, LOST_PAUSE, storable(f"{loss}\n{outcome.error or ''}"))
         return outcome
 
-    def keep(self, holding: "Holding", attempt: "Attempt") -> None:
-        self._holdings[key(attempt)] = holding
+    def add(self, held: "HeldLocks", attempt: "Attempt") -> None:
+        """Remember that an attempt holds these locks."""
+        self._held[key(attempt)] = held
 
     def forget(self, attempt: "Attempt") -> None:
-        self._holdings.pop(key(attempt), None)
+        """Forget the locks of an attempt."""
+        self._held.pop(key(attempt), None)
 
-    def reported(self, outcomes: Sequence[Outcome]) -> Coroutine[Any, Any, None] | None:
-        """Their ends are stored. What there is to do so that others may have what they held, at once or later."""
+    def release(self, outcomes: Sequence[Outcome]) -> Coroutine[Any, Any, None] | None:
+        """Return a coroutine that releases the locks of these jobs, or None if they hold none.
+
+        Their ends are stored. You may run the coroutine now or later.
+        """
         keys = [(outcome.job.id, outcome.job.claim_id) for outcome in outcomes]
-        holdings = [self._holdings.pop(key) for key in keys if key in self._holdings]
-        if not holdings:
+        locks = [self._held.pop(key) for key in keys if key in self._held]
+        if not locks:
             return None
-        gone = anyio.Event()
-        self._going.add(gone)
-        return self._let_go(holdings, gone)
+        released = anyio.Event()
+        self._releasing.add(released)
+        return self._release(locks, released)
 
-    async def _let_go(self, holdings: "Sequence[Holding]", gone: anyio.Event) -> None:
+    async def _release(self, locks: "Sequence[HeldLocks]", released: anyio.Event) -> None:
         try:
-            for holding in holdings:
-                await holding.let_go()
+            for held in locks:
+                await held.release()
         finally:
-            self._going.discard(gone)
-            gone.set()
+            self._releasing.discard(released)
+            released.set()
 
-    async def settled(self) -> None:
-        """The next of a lane, which was handed over this moment, does not find busy what the one before gives back."""
-        for gone in list(self._going):
-            await gone.wait()
+    async def wait_for_releases(self) -> None:
+        """Wait until all that is being released is free.
+
+        So the next job of a lane, which was handed over this moment, does not find the locks of
+        the one before it busy.
+        """
+        for released in list(self._releasing):
+            await released.wait()
 
     async def close(self) -> None:
-        for holding in list(self._holdings.values()):
-            await holding.let_go()
+        """Release everything and close the connections."""
+        for held in list(self._held.values()):
+            await held.release()
         for client in self._clients.values():
-            with suppress(Exception):  # the worker is ending, and they are of no use to anybody
+            with suppress(Exception):  # the worker is ending, and nothing needs them any more
                 await client.aclose()
         self._clients.clear()
 
-    def _at(self, url: str) -> AsyncLock:
+    def _lock_at(self, url: str) -> AsyncLock:
         address = url.partition("#")[0]
         if address.partition(":")[0] not in REDIS:
             return lock_from_url(url, asynchronous=True)
@@ -127,44 +143,44 @@ class Keeper:
         return lock_from_url(url, asynchronous=True, redis=self._clients[address])
 
 
-class Holding:
+class HeldLocks:
     """The locks of one attempt."""
 
-    def __init__(self, attempt: "Attempt", keeper: Keeper) -> None:
+    def __init__(self, attempt: "Attempt", resource_locks: ResourceLocks) -> None:
         self._attempt = attempt
-        self._keeper = keeper
+        self._resource_locks = resource_locks
         self._all: lock_all | None = None
         self._leases: Sequence[AsyncLease] = ()
 
     async def take(self) -> None:
-        """All of them; or it raises what becomes of the job."""
+        """Take all locks, or raise an error that ends, snoozes or skips the job."""
         spec = self._attempt.task.resources
         assert spec is not None
         wanted = [
-            self._keeper.lock(one, self._attempt)
+            self._resource_locks.lock(one, self._attempt)
             for one in spec.filled(self._attempt.job.task_kwargs)
         ]
         locks = lock_all(wanted, spec.seconds if spec.on_busy is OnBusy.WAIT else A_MOMENT)
-        await self._keeper.settled()
+        await self._resource_locks.wait_for_releases()
         try:
-            self._leases = await _all_or_none(locks)
+            self._leases = await _take_all_or_none(locks)
         except LockTimeout as busy:
-            _is_busy(self._attempt, spec.on_busy, spec.seconds, busy)
+            _raise_if_busy(self._attempt, spec.on_busy, spec.seconds, busy)
             return
         except LockBackendError as error:
             if spec.on_busy is not OnBusy.SNOOZE:
-                raise  # whether it is busy is unknown
+                raise  # nobody knows whether the lock is busy
             logger.warning("resource.unavailable: job %s: %s", self._attempt.job.id, error)
             raise Snoozed(timedelta(seconds=spec.seconds)) from error
         self._all = locks
-        self._keeper.keep(self, self._attempt)
-        if self._attempt.context is not None:
-            self._attempt.context.leases = tuple(self._leases)
+        self._resource_locks.add(self, self._attempt)
+        self._attempt.provide_leases(tuple(self._leases))
         loop = asyncio.get_running_loop()
-        for lease in self._leases:  # it may be a sync task's thread that notices
+        for lease in self._leases:  # the thread of a sync task may be what notices
             lease.on_lost(lambda: loop.call_soon_threadsafe(self._note_loss))
 
     def loss(self) -> LockError | None:
+        """Return why a lock is no longer certainly held, or None if all are."""
         return (
             next((lease.loss() for lease in self._leases if not lease.valid), None)
             if self._all
@@ -172,32 +188,37 @@ class Holding:
         )
 
     def _note_loss(self) -> None:
-        if loss := self.loss():  # not, if it was given back meanwhile
+        if loss := self.loss():  # None if the lock was released meanwhile
             self._attempt.give_back(str(loss))
 
-    async def ended(self, outcome: Outcome | None) -> Outcome | None:
-        """The code has ended. Given back, it holds nothing any more; else it does until the end is stored."""
+    async def settle(self, outcome: Outcome | None) -> Outcome | None:
+        """Return the final outcome of an attempt whose code has ended with this one.
+
+        An attempt that was given back releases its locks now. Any other keeps them until its
+        outcome is stored.
+        """
         if outcome is not None:
             return outcome
         loss = self.loss()
         if loss is None:
-            await self.let_go()
+            await self.release()
             return None
         return Again(self._attempt.job, LOST_PAUSE, storable(str(loss)))
 
-    async def let_go(self) -> None:
-        self._keeper.forget(self._attempt)
+    async def release(self) -> None:
+        """Release the locks, if they are held."""
+        self._resource_locks.forget(self._attempt)
         locks, self._all = self._all, None
         if locks is None:
             return
-        with anyio.move_on_after(LET_GO_SECONDS, shield=True):
+        with anyio.move_on_after(RELEASE_SECONDS, shield=True):
             try:
                 await locks.__aexit__(None, None, None)
             except LockError as error:
                 logger.warning("resource.lost: job %s: %s", self._attempt.job.id, error)
 
 
-def _is_busy(attempt: "Attempt", on_busy: OnBusy, seconds: float, busy: LockTimeout) -> None:
+def _raise_if_busy(attempt: "Attempt", on_busy: OnBusy, seconds: float, busy: LockTimeout) -> None:
     match on_busy:
         case OnBusy.SNOOZE:
             raise Snoozed(timedelta(seconds=seconds)) from busy
@@ -209,14 +230,17 @@ def _is_busy(attempt: "Attempt", on_busy: OnBusy, seconds: float, busy: LockTime
             raise busy
 
 
-async def _all_or_none(locks: lock_all) -> "Sequence[AsyncLease]":
-    """Also when it is cancelled: a scope cancels again and again, and would cut off the giving back."""
+async def _take_all_or_none(locks: lock_all) -> "Sequence[AsyncLease]":
+    """Take all locks, or none, even if it is cancelled.
+
+    A cancel scope cancels again and again, and would interrupt the release.
+    """
     task = asyncio.ensure_future(locks.__aenter__())
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         task.cancel()
-        with anyio.move_on_after(LET_GO_SECONDS, shield=True):
+        with anyio.move_on_after(RELEASE_SECONDS, shield=True):
             await asyncio.wait([task])
             if not task.cancelled() and task.exception() is None:
                 await locks.__aexit__(None, None, None)
@@ -227,8 +251,11 @@ def key(attempt: "Attempt") -> Key:
     return attempt.job.id, attempt.job.claim_id
 
 
-def database(connector: PsycopgConnector) -> str:
-    """A name of the database that every worker of it knows it by, as far as can be told; job ids are unique within."""
+def name_of_database(connector: PsycopgConnector) -> str:
+    """Return a name of the database that is the same for all of its workers, as far as possible.
+
+    Job ids are unique within it.
+    """
     given = conninfo_to_dict(connector.dsn)
     host = str(given.get("host") or given.get("hostaddr") or "")
     if not host or host.startswith("/") or host in ("localhost", "127.0.0.1", "::1"):

@@ -1,11 +1,14 @@
-"""SIGINT, SIGTERM and SIGHUP: the first lets running jobs end, the second aborts them, the third ends the process at once.
+"""SIGINT, SIGTERM and SIGHUP.
 
-Signals that arrive in one instant count as one: whoever tells a whole process group and the process itself means one thing.
-If the process is still there some seconds after the second, it is ended, whatever the server or a task does.
+The first lets running jobs end, the second aborts them, the third ends the process at once.
+Signals that arrive in one instant count as one, because a sender may signal both a process group
+and the process itself. If the process is still there some seconds after the second signal, it is
+ended, whatever the server or a task does.
 
-A thread counts the signals, so they count while the event loop is blocked. The interpreter tells it of each by a byte, at
-once (`signal.set_wakeup_fd`). Somebody else may take that over, so the handlers in Python tell it too, as soon as the main
-thread can run them. Only C code that keeps the interpreter to itself makes it deaf.
+A thread counts the signals, so they count while the event loop is blocked. The interpreter sends it
+a byte for each at once (`signal.set_wakeup_fd`). Other code may take that over, so the handlers in
+Python send one too, as soon as the main thread can run them. Only C code that does not release the
+interpreter keeps the thread from noticing.
 """
 
 import asyncio
@@ -21,33 +24,32 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-logger = logging.getLogger("inturn.worker")
+logger = logging.getLogger(__name__)
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-INSTANT = 0.3  # seconds in which all signals are one
+INSTANT = 0.3  # seconds in which all signals count as one
 PATIENCE = 4.0  # seconds from the second signal to the end of the process
-LAST_WORDS = 0.5  # seconds for the log to take them
-ORPHANED, HANDLED = (
-    0,
-    128,
-)  # no signal has the number 0; HANDLED is added to a number by the handler in Python
+LAST_WORDS = 0.5  # seconds for the last log message
+ORPHANED = 0  # a byte that `drain` sends; no signal has this number
+HANDLED = 128  # the handler in Python adds this to the number of the signal
 
 _listening: "list[Caught]" = []
 _dedicated = False
-_tell_serving: Callable[[], object] | None = None
+_on_serving: Callable[[], object] | None = None
 
 
-def dedicate(tell_serving: Callable[[], object] | None = None) -> None:
-    """This process is a worker and nothing else: signals count until its very end, not only until the worker's.
+def dedicate(on_serving: Callable[[], object] | None = None) -> None:
+    """Count signals until the end of the process, because it is a worker and nothing else.
 
-    After the worker's end something may still keep the process, such as a thread that a task left behind.
+    After the worker's end something may still keep the process, such as a thread that a task has
+    left behind. `on_serving` is called when the worker begins to serve.
     """
-    global _dedicated, _tell_serving
-    _dedicated, _tell_serving = True, tell_serving
+    global _dedicated, _on_serving
+    _dedicated, _on_serving = True, on_serving
 
 
 def drain() -> None:
-    """As the first signal does; nothing, if there was one. May be called in any thread."""
+    """Do what the first signal does, unless there was one. May be called in any thread."""
     if not _listening:
         os.kill(os.getpid(), signal.SIGTERM)  # nobody serves yet
     for caught in _listening:
@@ -56,9 +58,9 @@ def drain() -> None:
 
 @contextmanager
 def caught(patience: float = PATIENCE) -> Iterator["Caught | None"]:
-    """From now on none has its usual effect, and those that arrive before somebody obeys are kept.
+    """Catch the signals. Those that arrive before `obey` runs are kept.
 
-    None: this is not the main thread, to which signals belong.
+    Yield None if this is not the main thread: signals belong to that.
     """
     if threading.current_thread() is not threading.main_thread():
         yield None
@@ -74,14 +76,17 @@ def caught(patience: float = PATIENCE) -> Iterator["Caught | None"]:
 async def obey(
     caught: "Caught", stop: Callable[[str], object], abort: Callable[[str], object]
 ) -> None:
-    if _tell_serving is not None:
-        _tell_serving()
-    while True:  # whoever cancels this has it started again
+    """Call `stop` after the first signal and `abort` after the second."""
+    if _on_serving is not None:
+        _on_serving()
+    while True:  # the worker starts it again if something else cancels it
         count, number = await caught.counted.get()
         (stop if count == 1 else abort)(number.name)
 
 
 class Caught:
+    """The signals that this process has caught. `counted` has each with its number in the row."""
+
     def __init__(self, patience: float) -> None:
         self.counted: asyncio.Queue[tuple[int, signal.Signals]] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
@@ -90,10 +95,10 @@ class Caught:
         self._counted_at = -INSTANT
         self._end_at: float | None = None
         self._ended_by = signal.SIGTERM
-        self._told: Counter[int] = Counter()  # by number, with HANDLED and without
+        self._heard: Counter[int] = Counter()  # bytes, with HANDLED and without
         self._ear, self._mouth = socket.socketpair()
         self._mouth.setblocking(False)
-        # What is ignored stays ignored: that is how nohup works.
+        # A signal that is ignored stays ignored: that is how nohup works.
         self._numbers = [number for number in NUMBERS if signal.getsignal(number) != signal.SIG_IGN]
         self.usual: dict[int, Any] = {
             number: signal.signal(number, self._handle) for number in self._numbers
@@ -104,20 +109,20 @@ class Caught:
         _listening.append(self)
 
     def hear(self, byte: int) -> None:
+        """Tell the thread of a signal."""
         with suppress(OSError):  # full, or closed
             self._mouth.send(bytes([byte]))
 
     def close(self) -> None:
-        """Give the signals back."""
+        """Restore the usual handlers and end the thread."""
         self.restore(self.usual)
-        self._ear.shutdown(
-            socket.SHUT_RDWR
-        )  # a process that was forked without our knowledge may have the other end
+        # A process that was forked without our knowledge may have the other end.
+        self._ear.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._ear.close()
 
     def restore(self, handlers: Mapping[int, Any]) -> None:
-        """Without the thread, which a forked child does not have."""
+        """Restore these handlers. Leave the thread alone: a forked child does not have it."""
         _listening.remove(self)
         for number, handler in handlers.items():
             if signal.getsignal(number) == self._handle:
@@ -141,7 +146,7 @@ class Caught:
                     self._note(signal.Signals(byte % HANDLED))
 
     def _hear(self) -> bytes:
-        """Nothing once the other end is closed."""
+        """Return the next bytes, or none once the other end is closed."""
         if self._end_at is not None:
             self._ear.settimeout(max(0.001, self._end_at - time.monotonic()))
         try:
@@ -151,12 +156,12 @@ class Caught:
             raise
 
     def _is_new(self, byte: int) -> bool:
-        """The handler tells later what the interpreter has told already, if both can."""
-        self._told[byte] += 1
-        return self._told[byte] > self._told[byte ^ HANDLED]
+        """Return True if this byte is not the second of the two that one signal may send."""
+        self._heard[byte] += 1
+        return self._heard[byte] > self._heard[byte ^ HANDLED]
 
     def _pass_on(self, byte: int) -> None:
-        """An event loop may wait for another signal."""
+        """Pass a byte on that is not for us: an event loop may wait for another signal."""
         if self._others >= 0 and byte < HANDLED:
             with suppress(OSError):
                 os.write(self._others, bytes([byte]))
@@ -175,24 +180,22 @@ class Caught:
             self._loop.call_soon_threadsafe(self.counted.put_nowait, (self._count, number))
 
     def _end(self, why: str) -> None:
-        # In a thread, since another one may be stuck in the log.
+        # In a thread of its own, since another thread may be stuck in the log.
         last_words = threading.Thread(
-            target=_say_and_flush, args=(why, self._ended_by.name), daemon=True
+            target=_log_and_flush, args=(why, self._ended_by.name), daemon=True
         )
         last_words.start()
         last_words.join(LAST_WORDS)
         os._exit(128 + self._ended_by)
 
 
-def _say_and_flush(why: str, name: str) -> None:
-    logger.critical(
-        "process.killed: %s (%s); what it ran is taken over by other workers", why, name
-    )
+def _log_and_flush(why: str, name: str) -> None:
+    logger.critical("process.killed: %s (%s); other workers take over what it ran", why, name)
     logging.shutdown()
 
 
-# A forked child is no worker: it would tell its parent of its own signals, and not die by them. Until it has forgotten what
-# it inherited they wait.
+# A forked child is not a worker: it would tell its parent of its own signals instead of dying by
+# them. So signals are blocked until the child has forgotten what it inherited.
 _forking = threading.local()
 
 
@@ -209,7 +212,7 @@ def _after_fork() -> None:
 
 def _after_fork_in_child() -> None:
     for caught in list(_listening):
-        # Not what was usual before: a handler that raises would raise here, for nobody.
+        # Not the usual handlers: one that raises would raise here, where nothing can catch it.
         caught.restore(dict.fromkeys(caught.usual, signal.SIG_DFL))
     _after_fork()
 

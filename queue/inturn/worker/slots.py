@@ -1,6 +1,6 @@
-"""Where attempts run: a slot is a task that performs one after the other, so that no task is made for each job.
+"""Where attempts run. A slot is a task that runs one attempt after the other.
 
-What was claimed ahead waits here until a slot is free.
+So no task is made for each job. Attempts that were claimed ahead wait here until a slot is free.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from anyio.abc import TaskGroup
 from inturn.errors import WorkerCancelled
 from inturn.worker.attempt import Attempt, is_cancelled
 
-IN_A_ROW = (
-    16  # jobs that never wait, one after the other, before the rest of the program gets a turn
-)
+IN_A_ROW = 16  # jobs that never wait, before the rest of the program gets a turn
 
 
 class Slots:
+    """At most `count` slots, which are started when they are needed."""
+
     def __init__(self, count: int, perform: Callable[[Attempt], Awaitable[None]]) -> None:
         self.waiting: deque[Attempt] = deque()
         self._count = count
@@ -32,7 +32,7 @@ class Slots:
         self._group: TaskGroup
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do the work; attempts that still run at its end are waited for."""
+        """Do the work, and then wait for the attempts that still run."""
         is_done = False
         async with anyio.create_task_group() as self._group:
             await work()
@@ -44,6 +44,7 @@ class Slots:
             )
 
     def add(self, attempt: Attempt) -> None:
+        """Run an attempt in a free slot, or let it wait for one."""
         if self._parked:
             self._parked.pop().hand(attempt)
         elif self._started < self._count:
@@ -52,8 +53,14 @@ class Slots:
         else:
             self.waiting.append(attempt)
 
+    def take_waiting(self) -> list[Attempt]:
+        """Return the attempts that wait for a slot and forget them."""
+        attempts = list(self.waiting)
+        self.waiting.clear()
+        return attempts
+
     def start(self, action: Coroutine[Any, Any, None]) -> None:
-        """Beside the attempts; waited for at the end, if it is shielded."""
+        """Run an action beside the attempts. The end waits for it if it is shielded."""
         self._group.start_soon(lambda: action)
 
     async def _slot(self, attempt: Attempt) -> None:
@@ -63,8 +70,8 @@ class Slots:
         in_a_row = 0
         while True:
             await self._perform(attempt)
-            # Whoever still refers to this task may cancel it, with a timer that the job has left behind, say: then it must not
-            # perform another job.
+            # Code that still refers to this task may cancel it later, for example with a timer that
+            # the job has left behind. Then this task must not run another job.
             if sys.getrefcount(me) > references or me.cancelling():
                 break
             in_a_row += 1
@@ -77,18 +84,17 @@ class Slots:
         await self._retire()
 
     async def _retire(self) -> None:
-        """Another task takes the place of this one."""
+        """Let another task take the place of this one."""
         if not is_cancelled():
+            # A cancellation that is under way must end here, or it would end the worker.
             with suppress(asyncio.CancelledError):
-                await asyncio.sleep(
-                    0
-                )  # a cancellation that is under way ends here, or it would end the worker
+                await asyncio.sleep(0)
         self._started -= 1
         if self.waiting:
             self.add(self.waiting.popleft())
 
     async def _park(self) -> Attempt | None:
-        """None: somebody has cancelled the slot, though not the worker."""
+        """Wait for an attempt. Return None if something other than the worker cancels the slot."""
         parking = Parking()
         self._parked.append(parking)
         try:
@@ -109,9 +115,11 @@ class Parking:
         self.attempt: Attempt | None = None
 
     def hand(self, attempt: Attempt) -> None:
+        """Hand an attempt to the slot, which wakes it."""
         self.attempt = attempt
         self._event.set()
 
     async def leave(self) -> Attempt | None:
+        """Wait for an attempt and return it."""
         await self._event.wait()
         return self.attempt

@@ -1,5 +1,7 @@
-"""The start of a worker whose database is away: whoever has given a wrong address sees the error at once; whoever has said how long
-an outage may last has the worker wait for it.
+"""The start of a worker whose database is away.
+
+If you have set `db_grace`, the worker waits that long for the database. Otherwise you see the error
+at once, since the address may be wrong.
 """
 
 import logging
@@ -13,14 +15,12 @@ from inturn.errors import DatabaseUnavailable
 from inturn.worker.backoff import Backoff
 
 T = TypeVar("T")
-logger = logging.getLogger("inturn.worker.worker")
-OUTAGE_PAUSES = (
-    0.1,
-    1.0,
-)  # seconds before the next try: at first, and at most, however long the database is away
+logger = logging.getLogger(__name__)
+OUTAGE_PAUSES = 0.1, 1.0  # seconds before the next try: at first, and at most
 
 
 def grace_is_over(grace: float, error: DatabaseUnavailable) -> DatabaseUnavailable:
+    """Return the error that ends a worker whose database was away for too long."""
     return DatabaseUnavailable(
         f"The database was away for longer than db_grace ({grace:g} s): {error}"
     )
@@ -31,7 +31,10 @@ async def patiently(
     grace: float | None,
     is_told_to_end: Callable[[], bool] = lambda: False,
 ) -> T:
-    """Try again for `grace` seconds while the database is away; None: do not."""
+    """Run a step, and try again for `grace` seconds while the database is away.
+
+    If `grace` is None, or as soon as the worker is told to end, raise the error at once.
+    """
     until = time.monotonic() + (grace or 0.0)
     pauses = Backoff(*OUTAGE_PAUSES)
     while True:

@@ -1,9 +1,10 @@
-"""A task's own transaction, with the end of its job in it: both commit, or neither.
+"""A task's own transaction, which also stores the end of its job: both commit, or neither.
 
-The job is finished by the same function as any other, last, fenced by its claim: if the job was taken over meanwhile, everything is
-rolled back. Nothing is handed over: the lane is given back, and whoever is awake takes it on.
+The last statement finishes the job with the same function as for any other job. Its claim is the
+fence: if another worker took the job over meanwhile, everything is rolled back. No job is handed
+over in return. The lane goes back to the queue, and any worker that is awake takes it.
 
-When the COMMIT fails it is unknown whether it took effect, so the server is asked.
+If the COMMIT fails, its outcome is unknown, so the transaction asks the server.
 """
 
 import time
@@ -30,13 +31,12 @@ from inturn.tasks.context import JobTransaction
 if TYPE_CHECKING:
     from inturn.worker.attempt import Attempt
 
-HELD_UP_SECONDS = (
-    5.0  # by another open transaction; ours holds locks too, so two could wait for each other
-)
+# Another open transaction may be in the way. Ours holds locks too: do not wait for it for long.
+HELD_UP_SECONDS = 5.0
 
 
 class FinishingTransaction(JobTransaction):
-    """`async with` in an async task, `with` in a sync one."""
+    """What `context.transaction()` returns: for `async with` in an async task, or for `with`."""
 
     def __init__(
         self, connector: PsycopgConnector, attempt: "Attempt", forget: tuple[Status, ...]
@@ -74,53 +74,61 @@ class FinishingTransaction(JobTransaction):
     @contextmanager
     def _run(self) -> Iterator[psycopg.Connection[Any]]:
         self._refuse_a_second()
-        is_done = False  # the body
+        body_is_done = False
         try:
             with self._connector.lend() as connection, connection.transaction():
                 yield connection
-                is_done = True
+                body_is_done = True
                 drive.run(self._end(), connection, self._connector.schema)
         except BaseException as error:
-            self._attempt.lost_database = isinstance(error, DatabaseUnavailable)
-            if not is_done or isinstance(error, JobLost):
+            self._attempt.note_lost_database(isinstance(error, DatabaseUnavailable))
+            if not body_is_done or isinstance(error, JobLost):
                 raise
-            self._attempt.committed = self._ask(error)
-            if not self._attempt.committed or not isinstance(error, Exception):
+            if not self._ask(error):
                 raise
-        self._attempt.committed = True
+            self._attempt.note_committed()
+            if not isinstance(error, Exception):
+                raise
+        self._attempt.note_committed()
 
     @asynccontextmanager
     async def _run_async(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
         self._refuse_a_second()
-        is_done = False  # the body
+        body_is_done = False
         try:
-            async with self._connector.lend_async() as connection, _whole(connection.transaction()):
+            async with (
+                self._connector.lend_async() as connection,
+                _shielded(connection.transaction()),
+            ):
                 yield connection
-                is_done = True
+                body_is_done = True
                 with anyio.CancelScope(shield=True):
                     await drive.run_async(self._end(), connection, self._connector.schema)
         except BaseException as error:
-            self._attempt.lost_database = isinstance(error, DatabaseUnavailable)
-            if not is_done or isinstance(error, JobLost):
+            self._attempt.note_lost_database(isinstance(error, DatabaseUnavailable))
+            if not body_is_done or isinstance(error, JobLost):
                 raise
             with anyio.CancelScope(shield=True):
-                self._attempt.committed = await self._ask_async(error)
-            if not self._attempt.committed or not isinstance(error, Exception):
+                has_ended = await self._ask_async(error)
+            if not has_ended:
                 raise
-        self._attempt.committed = True
+            self._attempt.note_committed()
+            if not isinstance(error, Exception):
+                raise
+        self._attempt.note_committed()
 
     def _refuse_a_second(self) -> None:
         if self._attempt.committed:
             raise JobLost(
-                f"Job {self._attempt.job.id} was finished by an earlier transaction of this run; write in that one"
+                f"Job {self._attempt.job.id} was finished by an earlier transaction of this run; "
+                "write in that one"
             )
 
     def _end(self) -> Operation[None]:
+        """Finish the job, or raise an error that rolls everything back."""
         job = self._attempt.job
         give_up_at = time.monotonic() + HELD_UP_SECONDS
-        while (
-            True
-        ):  # while somebody's open transaction is in the way; each call waits a moment for it
+        while True:  # while somebody's open transaction is in the way; each call waits a moment
             done = yield from work.finish(
                 None, None, 0, [Ended(job, Status.SUCCEEDED)], self._forget
             )
@@ -134,20 +142,22 @@ class FinishingTransaction(JobTransaction):
                 )
         if job.id not in done.accepted:
             raise JobLost(
-                f"Job {job.id} was taken over while its code ran here, so what it wrote is rolled back. "
-                "The next attempt does it again; here there is nothing to do"
+                f"Job {job.id} was taken over while its code ran here, so what it wrote is rolled "
+                "back. The next attempt does it again; here there is nothing to do"
             )
 
     def _ask(self, error: BaseException) -> bool:
+        """Return True if the COMMIT took effect. Raise `error` if nobody can tell."""
         try:
             with self._connector.connect("task") as connection:
                 return drive.run(
                     work.has_ended(self._attempt.job), connection, self._connector.schema
                 )
         except ConnectorException:
-            raise error from None  # it stays unknown; what the worker reports then is fenced too
+            raise error from None  # what the worker reports then is fenced too
 
     async def _ask_async(self, error: BaseException) -> bool:
+        """Return True if the COMMIT took effect. Raise `error` if nobody can tell."""
         try:
             async with await self._connector.connect_async("task") as connection:
                 return await drive.run_async(
@@ -158,8 +168,11 @@ class FinishingTransaction(JobTransaction):
 
 
 @asynccontextmanager
-async def _whole(transaction: AbstractAsyncContextManager[object]) -> AsyncIterator[None]:
-    """Its COMMIT or ROLLBACK is not cancelled: the one would leave it open whether it took effect, the other a connection."""
+async def _shielded(transaction: AbstractAsyncContextManager[object]) -> AsyncIterator[None]:
+    """Shield COMMIT and ROLLBACK from cancellation.
+
+    A cancelled COMMIT has an unknown outcome. A cancelled ROLLBACK leaks the connection.
+    """
     await transaction.__aenter__()
     try:
         yield

@@ -1,9 +1,10 @@
-"""Which workers have fallen silent, judged by nothing but what this process has seen with its own eyes.
+"""Decides which workers have fallen silent, only by what this process has seen itself.
 
-A worker is silent when its heartbeat stood still through an unbroken series of looks, for as long as our patience lasts, while
-our own heartbeat went on. So nobody is judged by what happened while the database was away, frozen, or locked, however long
-or often that was: whatever breaks the series starts all observations anew. Only the monotonic clock of this
-process takes part, so a clock that is set, here or on the server, makes nobody look dead.
+A worker is silent if its heartbeat stood still through an unbroken series of looks, for as long as
+our patience lasts, while our own heartbeat went on. So nobody is judged by what happened while the
+database was away, frozen, or locked, however long or often that was: whatever breaks the series
+starts all observations anew. Only the monotonic clock of this process counts. If somebody sets a
+clock, here or on the server, no worker looks dead.
 """
 
 from collections.abc import Mapping
@@ -13,12 +14,18 @@ from uuid import UUID
 
 
 class Observation(NamedTuple):
+    """A heartbeat, and when we first saw it by our own clock."""
+
     heartbeat_at: datetime
-    since: float  # when we first saw it, by our clock
+    since: float
 
 
 class Witness:
-    """`patience`: how long a worker may be silent. `gap`: how far two looks may lie apart and still be one series."""
+    """Observes the heartbeats of all workers.
+
+    `patience`: for how long a worker may be silent. `gap`: how far two looks may be apart to belong
+    to one series. Both are in seconds.
+    """
 
     def __init__(self, patience: float, gap: float) -> None:
         self._patience = patience
@@ -27,13 +34,13 @@ class Witness:
         self._looked_at = float("-inf")
 
     def look(self, heard: Mapping[UUID, datetime], mine: UUID, now: float) -> dict[UUID, datetime]:
-        """Take in everybody's last heartbeat; return those of the silent."""
+        """Take in the last heartbeat of each worker, and return those of the silent ones."""
         if now - self._looked_at > self._gap:
             self.forget()
         self._looked_at = now
-        self._seen = {worker: self._observed(worker, at, now) for worker, at in heard.items()}
+        self._seen = {worker: self._observe(worker, at, now) for worker, at in heard.items()}
         if mine not in heard or now - self._seen[mine].since > self._gap:
-            # Our own does not get through: then those of others may not either.
+            # Our own heartbeat does not get through, so those of others may not either.
             self._seen = {worker: Observation(at, now) for worker, at in heard.items()}
         return {
             worker: seen.heartbeat_at
@@ -42,12 +49,12 @@ class Witness:
         }
 
     def forget(self, worker: UUID | None = None) -> None:
-        """Observe a worker, or all, from the beginning."""
+        """Observe one worker, or all of them, from the beginning."""
         if worker is None:
             self._seen.clear()
         else:
             self._seen.pop(worker, None)
 
-    def _observed(self, worker: UUID, at: datetime, now: float) -> Observation:
+    def _observe(self, worker: UUID, at: datetime, now: float) -> Observation:
         seen = self._seen.get(worker)
         return seen if seen is not None and seen.heartbeat_at == at else Observation(at, now)

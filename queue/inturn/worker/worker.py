@@ -1,16 +1,17 @@
-"""How a worker comes and goes. What it promises stands in the package's docstring, what it does in between in `loop`."""
+"""The lifetime of a worker: it starts threads and helpers, registers, stops or aborts, and leaves.
+
+What it does in between is in `loop`.
+"""
 
 import asyncio
 import logging
 import os
-import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing, nullcontext, suppress
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 import anyio
 import anyio.to_thread
@@ -21,30 +22,37 @@ from inturn.database.connectors import PsycopgConnector
 from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch
 from inturn.operations import upkeep
 from inturn.tasks.blueprint import Blueprint
-from inturn.tasks.middleware import Around
 from inturn.worker import signals
-from inturn.worker.appetite import Appetite
-from inturn.worker.attempt import describe, is_cancelled
-from inturn.worker.hands import Hands
+from inturn.worker.attempt import is_cancelled
+from inturn.worker.claiming.claiming import Claiming
+from inturn.worker.claiming.prefetch import Prefetch
+from inturn.worker.claiming.wakeups import Wakeups
+from inturn.worker.connection import WorkerConnection
+from inturn.worker.error_text import describe
 from inturn.worker.heartbeat import Heartbeat, Reactions
-from inturn.worker.link import Link
-from inturn.worker.listener import listen
+from inturn.worker.listener import Listener
 from inturn.worker.loop import Loop
 from inturn.worker.loop_watch import LoopWatch
+from inturn.worker.maintenance import Maintenance
+from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options, options
-from inturn.worker.pace import Pace
-from inturn.worker.schedule import Scheduler
+from inturn.worker.recovery import Recovery
+from inturn.worker.registration import Registration
+from inturn.worker.running_jobs import RunningJobs
+from inturn.worker.scheduler import Scheduler
 from inturn.worker.start import patiently
-from inturn.worker.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 10.0
-ABORT_SECONDS = 2.0  # that aborted jobs have to end before they are given up
+ABORT_SECONDS = 2.0  # that aborted jobs have to end before the worker gives them up
 
 
 async def run(app: Blueprint, connector: PsycopgConnector, given: Mapping[str, Any]) -> str | None:
-    """Until it has stopped; what made it abort jobs, if anything did. The connector is open meanwhile."""
+    """Run a worker until it has stopped. Return why it aborted jobs, if it did.
+
+    The connector is open meanwhile.
+    """
     settings = options(given)
     opens = not connector.is_open_async
     if opens:
@@ -57,174 +65,129 @@ async def run(app: Blueprint, connector: PsycopgConnector, given: Mapping[str, A
 
 
 class Worker:
-    """A worker that runs, as middleware sees it.
-
-    async def fragile(call_next, context, worker):
-        try:
-            return await call_next()
-        except MemoryError:
-            worker.stop("out of memory")
-            raise
-
-    app.run_worker(worker_middleware=[fragile], wait=False)
-    """
+    """A worker, which middleware sees as a `RunningWorker`."""
 
     def __init__(
         self,
         app: Blueprint,
         connector: PsycopgConnector,
         options: Options,
-        pace: Pace | None = None,
+        prefetch: Prefetch | None = None,
     ) -> None:
-        self._tasks = app.tasks
         self._connector = connector
         self._options = options
-        self._link = Link(connector)
-        self._appetite = Appetite(options.fetch_job_polling_interval)
-        around = Around(self, options.task_middleware, options.worker_middleware)
-        self._hands = Hands(app, connector, options, self._appetite.ring, around)
-        pace = pace or Pace(options.concurrency)
-        self._loop = Loop(
-            self._link, options, self._hands, self._appetite, pace, self._register, self._is_settled
-        )
+        self._connection = link = WorkerConnection(connector)
+        self._registration = mine = Registration(link, options, app.tasks)
+        self._wakeups = wakeups = Wakeups(options.fetch_job_polling_interval)
+        chain = MiddlewareChain(self, options.task_middleware, options.worker_middleware)
+        self._running = running = RunningJobs(app, connector, options, wakeups.ring, chain)
+        prefetch = prefetch or Prefetch(options.concurrency)
+        claiming = Claiming(link, mine, options, running, wakeups, prefetch)
+        self._recovery = Recovery(link, mine, options, running, claiming)
+        self._loop = Loop(link, mine, options, running, claiming, self._recovery, self._is_settled)
         self._scheduler = Scheduler(connector, app)
-        self._upkeep = Upkeep(
-            connector, options, lambda: self._loop.id, partial(self._in_loop, self._appetite.wake)
+        self._maintenance = Maintenance(
+            connector, options, lambda: mine.worker_id, partial(self._in_loop, wakeups.wake)
         )
         self._heartbeat = self._make_heartbeat()
         self._helpers: TaskGroup | None = None
-        self._limiter = anyio.CapacityLimiter(
-            1
-        )  # tasks may have taken all threads of the common one, and keep them
+        # Tasks may have taken all threads of the common limiter, and keep them.
+        self._limiter = anyio.CapacityLimiter(1)
         self._failure: Exception | None = None
         self._has_left = False
         self._owns_process = False
         self._thread, self._event_loop = threading.get_ident(), asyncio.get_running_loop()
 
     async def run(self) -> str | None:
-        """Until it has stopped; what made it abort jobs, if anything did."""
+        """Run until the worker has stopped. Return why it aborted jobs, if it did."""
         try:
             grace = self._options.db_grace
-            await patiently(
-                lambda: self._link.run(upkeep.check_schema(self._connector.schema)), grace
-            )
-            # Before others can see us: whoever does may end us in order.
-            with (
-                signals.caught()
-                if self._options.install_signal_handlers
-                else nullcontext() as caught
-            ):
-                # Threads that run on would do so beside the next attempts at their jobs, unless they end with the process.
-                self._owns_process = self._loop.may_abandon = caught is not None
-                await patiently(
-                    self._loop.register,
-                    grace,
-                    lambda: caught is not None and not caught.counted.empty(),
-                )
+            check = partial(upkeep.check_schema, self._connector.schema)
+            await patiently(lambda: self._connection.run(check()), grace)
+            handles_signals = self._options.install_signal_handlers
+            # Before others can see the worker: from then on they may end it in order.
+            with signals.caught() if handles_signals else nullcontext() as caught:
+                # A thread that runs on does so beside the next attempt at its job. Only the end of
+                # the process prevents that.
+                self._owns_process = caught is not None
+                is_told_to_end = partial(_has_signals, caught)
+                await patiently(self._registration.register, grace, is_told_to_end)
                 await self._serve(caught)
-            return self._loop.aborting
+            return self._loop.aborted
         finally:
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
-                await self._link.close()
+                await self._connection.close()
+
+    # ------------------------------------------------------------------ stopping
 
     def stop(self, reason: str = "stop") -> None:
-        """Claim no more; end when what runs has ended, or has been aborted after the grace. May be called in any thread."""
+        """Claim no more jobs, and end when the running ones have ended.
+
+        After the grace they are aborted. May be called in any thread.
+        """
         if threading.get_ident() != self._thread:
             self._in_loop(self.stop, reason)
             return
-        if self._loop.stopping:
+        if self._loop.stopped:
             return
-        logger.info("worker.stopping: %s; waiting for %d running jobs", reason, len(self._hands))
-        self._loop.stopping = True
-        self._appetite.ring()
+        logger.info("worker.stopping: %s; waiting for %d running jobs", reason, len(self._running))
+        self._loop.stop()
         grace = self._options.shutdown_graceful_timeout
-        if (
-            grace is not None and self._helpers is not None
-        ):  # None: it has not begun to serve, and will not
+        # Without helpers it has not begun to serve, and will not.
+        if grace is not None and self._helpers is not None:
             self._helpers.start_soon(self._keep, self._abort_at, time.monotonic() + grace)
 
     def abort(self, reason: str = "abort") -> None:
-        """End now: async tasks are cancelled and their jobs go back to the head of their lanes; sync tasks are asked."""
+        """End now. Async tasks are cancelled, sync tasks are asked to end.
+
+        Unfinished jobs go back to the head of their lanes.
+        """
         self.stop(reason)
-        logger.info("worker.aborting: %s; %d running jobs are to go back", reason, len(self._hands))
-        self._loop.aborting = reason
-        self._loop.ends_at = time.monotonic() + ABORT_SECONDS
-        self._appetite.ring()
-        self._hands.give_back(f"the worker is told to end ({reason})")
+        logger.info("worker.aborting: %s; %d running jobs go back", reason, len(self._running))
+        self._loop.abort(reason, time.monotonic() + ABORT_SECONDS, may_abandon=self._owns_process)
 
     async def _abort_at(self, moment: float) -> None:
         await anyio.sleep(max(0.0, moment - time.monotonic()))
         grace = self._options.shutdown_graceful_timeout
         self.abort(f"still running {grace:g} s after the first signal")
 
+    # ------------------------------------------------------------------ serving
+
     async def _serve(self, caught: signals.Caught | None) -> None:
-        for thread in (self._heartbeat, self._upkeep, self._scheduler):
+        for thread in (self._heartbeat, self._maintenance, self._scheduler):
             thread.start()
         try:
             async with anyio.create_task_group() as self._helpers:
-                if self._options.listen_notify:
-                    queues, appetite = self._options.queues, self._appetite
-                    self._helpers.start_soon(
-                        self._keep,
-                        listen,
-                        self._connector,
-                        queues,
-                        appetite.wake,
-                        self._loop.note_look,
-                    )
-                self._helpers.start_soon(self._keep, self._look_now_and_then)
-                if caught is not None:
-                    self._helpers.start_soon(
-                        self._keep, signals.obey, caught, self.stop, self.abort
-                    )
+                self._start_helpers(self._helpers, caught)
                 if not self._options.wait:  # it does what is due, and then ends
-                    for wait in (
-                        self._scheduler.wait_for_first_look,
-                        self._upkeep.wait_for_first_look,
-                    ):
+                    for thread in (self._scheduler, self._maintenance):
                         await anyio.to_thread.run_sync(
-                            wait, abandon_on_cancel=True, limiter=self._limiter
+                            thread.wait_for_first_look,
+                            abandon_on_cancel=True,
+                            limiter=self._limiter,
                         )
-                await self._hands.slots.run(self._work)
+                await self._running.serve(self._work)
                 self._helpers.cancel_scope.cancel()
         finally:
             await self._leave()
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
-                await self._hands.close()
+                await self._running.close()
 
-    async def _work(self) -> None:
-        """After an error, and when aborted jobs run on, it does not wait for threads, which nobody can stop."""
-        try:
-            await self._loop.work()
-        except Exception as error:
-            self._failure = error
-            logger.critical("worker.failed: %s: %s", self._options.name, describe(error))
-            raise
-        finally:
-            if self._hands:
-                await self._end_jobs()
-                if self._hands:
-                    logger.warning(
-                        "worker.abandoning: %d jobs run on; they go back to their lanes",
-                        len(self._hands),
-                    )
-                await self._leave()
-                self._hands.abandon()
-
-    async def _end_jobs(self) -> None:
-        """Their code has ended before others run it; only a process of our own takes with it what does not end."""
-        self._hands.take_unbegun()  # still ours at the server, until we leave
-        self._hands.give_back("the worker ends")
-        limit = (
-            min(ABORT_SECONDS, max(0.0, self._loop.ends_at - time.monotonic()))
-            if self._owns_process
-            else None
-        )
-        with anyio.move_on_after(limit, shield=True):
-            await self._hands.wait_until_empty()
+    def _start_helpers(self, helpers: TaskGroup, caught: signals.Caught | None) -> None:
+        if self._options.listen_notify:
+            listener = Listener(
+                self._connector,
+                self._options.queues,
+                wake=self._wakeups.wake,
+                abort=self._recovery.note_look,
+            )
+            helpers.start_soon(self._keep, listener.run)
+        helpers.start_soon(self._keep, self._look_now_and_then)
+        if caught is not None:
+            helpers.start_soon(self._keep, signals.obey, caught, self.stop, self.abort)
 
     async def _keep(self, helper: Callable[..., Awaitable[None]], *arguments: Any) -> None:
-        """Run a helper, again if something other than the worker cancels it."""
+        """Run a helper. Start it again if something other than the worker cancels it."""
         while True:
             try:
                 await helper(*arguments)
@@ -237,82 +200,106 @@ class Worker:
                     helper.__name__,
                 )
 
-    async def _register(self) -> UUID:
-        o = self._options
-        worker_id = await self._link.run(
-            upkeep.register(
-                o.name, socket.gethostname(), os.getpid(), o.queues, o.concurrency, self._tasks
-            )
-        )
-        logger.info(
-            "worker.started: %s %s, concurrency %d, queues: %s",
-            o.name,
-            worker_id,
-            o.concurrency,
-            o.queues or "all",
-        )
-        return worker_id
+    async def _look_now_and_then(self) -> None:
+        """Look over our jobs in case a notification, or a reply, was lost."""
+        while True:
+            await anyio.sleep(self._options.abort_job_polling_interval)
+            self._recovery.note_look()
+
+    async def _work(self) -> None:
+        """Run the loop.
+
+        After an error, or if aborted jobs run on, do not wait for threads: nobody can stop them.
+        """
+        try:
+            await self._loop.work()
+        except Exception as error:
+            self._failure = error
+            logger.critical("worker.failed: %s: %s", self._options.name, describe(error))
+            raise
+        finally:
+            if self._running:
+                await self._end_jobs()
+                if self._running:
+                    logger.warning(
+                        "worker.abandoning: %d jobs run on; they go back to their lanes",
+                        len(self._running),
+                    )
+                await self._leave()
+                self._running.abandon()
+
+    async def _end_jobs(self) -> None:
+        """End all runs before others run the same jobs.
+
+        A process of our own may end while some run on, since it takes them with it.
+        """
+        self._running.take_waiting()  # the server still calls them ours, until we leave
+        self._running.give_back("the worker ends")
+        limit = min(ABORT_SECONDS, self._loop.seconds_left) if self._owns_process else None
+        with anyio.move_on_after(limit, shield=True):
+            await self._running.wait_until_empty()
+
+    # ------------------------------------------------------------------ leaving
 
     async def _leave(self) -> None:
-        """What still runs goes back to the head of its lane. If the database is away, rescue will do it."""
+        """Give what still runs back to the head of its lane.
+
+        If the database is away, other workers rescue it later.
+        """
         if self._has_left:
             return
         self._has_left = True
         with anyio.move_on_after(LEAVE_SECONDS, shield=True):
-            for thread in (self._scheduler, self._heartbeat, self._upkeep):
+            for thread in (self._scheduler, self._heartbeat, self._maintenance):
                 await anyio.to_thread.run_sync(thread.stop, limiter=self._limiter)
-            with suppress(
-                InturnError
-            ):  # what has ended need not run again only because the worker has failed
+            # Jobs that have ended need not run again only because the worker has failed.
+            with suppress(InturnError):
                 await self._loop.report_last()
             try:
-                count = await self._link.run(
-                    upkeep.leave(self._loop.id, self._blame(), self._options.max_lost_attempts)
-                )
+                count = await self._registration.leave(self._error_to_charge())
                 logger.info("worker.stopped: %s; %d jobs given back", self._options.name, count)
             except InturnError as error:
                 logger.warning(
-                    "worker.stopped: the database could not be told (%s); its jobs are taken over later",
+                    "worker.stopped: it could not sign off in the database (%s); "
+                    "other workers take its jobs over later",
                     error,
                 )
 
-    def _blame(self) -> str | None:
-        """What the jobs in hand may have to do with it; None: nothing."""
+    def _error_to_charge(self) -> str | None:
+        """Return the error that the jobs in hand may have caused, if there is one."""
         if self._failure is None or isinstance(self._failure, DatabaseUnavailable | SchemaMismatch):
             return None
         return f"the worker failed while it had this job in hand:\n{describe(self._failure)}"
 
-    async def _look_now_and_then(self) -> None:
-        """In case a notification, or a reply, got lost."""
-        while True:
-            await anyio.sleep(self._options.abort_job_polling_interval)
-            self._loop.note_look()
-
-    # ------------------------------------------------------------------ what other threads say
+    # ------------------------------------------------------------------ from other threads
 
     def _make_heartbeat(self) -> Heartbeat:
         reactions = Reactions(
-            lost=lambda worker_id: self._in_loop(self._loop.note_lost, worker_id),
-            unheard=lambda: self._in_loop(self._loop.note_beat),
-            ticked=self._hands.watch_deadlines,
+            lost=lambda worker_id: self._in_loop(self._recovery.note_lost, worker_id),
+            unheard=lambda: self._in_loop(self._recovery.note_unheard),
+            ticked=self._running.watch_deadlines,
             dead=self._end_with_dead_loop,
         )
         interval = self._options.update_heartbeat_interval
-        return Heartbeat(self._connector, interval, lambda: self._loop.id, LoopWatch(), reactions)
+        return Heartbeat(self._connector, interval, self._registration, LoopWatch(), reactions)
 
     def _in_loop(self, function: Callable[..., object], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._event_loop.call_soon_threadsafe(function, *arguments)
 
     def _is_settled(self) -> bool:
-        return not self._upkeep.suspects
+        return not self._maintenance.suspects
 
     def _end_with_dead_loop(self) -> None:
-        """In the heart's thread, which is all that is left. Whatever goes wrong here, a process of our own ends."""
+        """End a process of our own, whatever goes wrong here.
+
+        The thread of the heartbeat calls this. It is all that is left of the worker.
+        """
         try:
-            with suppress(Exception):  # it may be the log that is broken
+            with suppress(Exception):  # the log may be what is broken
                 logger.critical(
-                    "loop.dead: the event loop of %s will never run again; did a task close its file descriptors?",
+                    "loop.dead: the event loop of %s will never run again; "
+                    "did a task close its file descriptors?",
                     self._options.name,
                 )
             with suppress(Exception):
@@ -324,8 +311,11 @@ class Worker:
                 os._exit(1)
 
     def _leave_charged(self) -> None:
-        """A job may have done it: whatever was in hand is charged."""
+        """Leave, and charge all jobs in hand with it: one of them may have done it."""
         with closing(self._connector.connect("worker")) as connection:
             error = "the event loop of its worker died while it had this job in hand"
-            leave = upkeep.leave(self._loop.id, error, self._options.max_lost_attempts)
-            drive.run(leave, connection, self._connector.schema)
+            drive.run(self._registration.leaving(error), connection, self._connector.schema)
+
+
+def _has_signals(caught: signals.Caught | None) -> bool:
+    return caught is not None and not caught.counted.empty()

@@ -1,8 +1,11 @@
-"""Defers the jobs of periodic tasks when their instants have come. Every worker does, none leads: the database gives the job of
-an instant to the first who asks (defer_periodic.sql).
+"""Defers the jobs of periodic tasks when they are due.
 
-A thread with a connection of its own, so that a task that blocks the event loop delays nothing. What time it is it asks
-the server each time it wakes, so a wrong clock here does no harm; its own is used to sleep only.
+Every worker does, and none leads: for each instant of a schedule the database stores one job, for
+the first worker that asks (defer_periodic.sql).
+
+A thread with a connection of its own, so that a task that blocks the event loop delays nothing.
+Each time it wakes, it asks the server for the time. A wrong clock here does no harm, because it is
+used only to sleep.
 """
 
 import contextlib
@@ -21,38 +24,38 @@ from inturn.operations.schedules import Told
 from inturn.tasks.periodic import Periodics, Schedule
 
 logger = logging.getLogger(__name__)
-LONGEST_SLEEP = timedelta(minutes=1)  # the server's clock may be set meanwhile
-SHORTEST_SLEEP = timedelta(milliseconds=5)  # the server's clock may go slower than ours
+LONGEST_SLEEP = timedelta(minutes=1)  # somebody may set the server's clock meanwhile
+SHORTEST_SLEEP = timedelta(milliseconds=5)  # the server's clock may run slower than ours
 LONGEST_PAUSE = 1.0
 STOP_SECONDS = 1.0  # for a call that is under way; the thread ends with the process
-BUSY_PAUSE = timedelta(seconds=1)  # before the next try at what somebody keeps locked
+BUSY_PAUSE = timedelta(seconds=1)  # before the next try if somebody's lock is in the way
 
 
 class Scheduler:
-    """Goes on until `stop`; survives outages of the database."""
+    """Goes on until `stop`, through outages of the database."""
 
     def __init__(self, connector: PsycopgConnector, app: Periodics) -> None:
         self._connector = connector
         self._policies = {schedule: app.policy(schedule) for schedule in app.schedules()}
-        self._told = [_told(schedule) for schedule in self._policies]
-        self._given_up: dict[
-            Schedule, datetime
-        ] = {}  # the newest instant that came too late, which was said
+        self._descriptions = [_describe(schedule) for schedule in self._policies]
+        self._missed: dict[Schedule, datetime] = {}  # the newest missed instant that was logged
         self._end = Event()
         self._has_looked = Event()
         self._thread = Thread(target=self._run, name="inturn schedule", daemon=True)
 
     def start(self) -> None:
+        """Start the thread, if there is anything to schedule."""
         if self._policies:
             self._thread.start()
         else:
             self._has_looked.set()
 
     def wait_for_first_look(self) -> None:
-        """Until what was due at the start has been deferred, or that was tried in vain."""
+        """Wait until what was due at the start has been deferred, or that has failed."""
         self._has_looked.wait()
 
     def stop(self) -> None:
+        """Stop the thread and wait a moment for it."""
         self._end.set()
         if self._thread.is_alive():
             self._thread.join(STOP_SECONDS)
@@ -64,7 +67,7 @@ class Scheduler:
                 with contextlib.closing(self._connector.connect("schedule")) as connection:
                     self._register(connection)
                     while not self._end.is_set():
-                        sleep = self._look(connection)
+                        sleep = self.run_once(connection)
                         if sleep > SHORTEST_SLEEP:
                             self._has_looked.set()
                         pause = 0.1
@@ -76,11 +79,13 @@ class Scheduler:
                 pause = min(LONGEST_PAUSE, 2 * pause)
 
     def _register(self, connection: psycopg.Connection) -> None:
-        drive.run(schedules.register(self._told), connection, self._connector.schema)
+        drive.run(schedules.register(self._descriptions), connection, self._connector.schema)
 
-    def _look(self, connection: psycopg.Connection) -> timedelta:
-        """Defer what is due; how long until the next instant."""
-        progress = drive.run(schedules.progress(self._told), connection, self._connector.schema)
+    def run_once(self, connection: psycopg.Connection) -> timedelta:
+        """Defer what is due. Return how long to sleep until the next instant."""
+        progress = drive.run(
+            schedules.progress(self._descriptions), connection, self._connector.schema
+        )
         if any(each.after is None for each in progress):  # somebody deleted the row
             self._register(connection)
             return SHORTEST_SLEEP
@@ -97,7 +102,7 @@ class Scheduler:
     def _catch_up(
         self, connection: psycopg.Connection, schedule: Schedule, after: datetime, now: datetime
     ) -> datetime | None:
-        """Defer what has come; when to look again."""
+        """Defer what is due of one schedule. Return when to look at it again."""
         due = schedule.due(after, now, self._policies[schedule])
         if not due:
             self._note_missed(schedule, after, now)
@@ -108,15 +113,13 @@ class Scheduler:
         except DatabaseUnavailable as error:
             if not isinstance(error.__cause__, LockNotAvailable):
                 raise
-            # A transaction that is still open has the row, or a job under the queueing lock.
+            # An open transaction has locked the row, or a job under the queueing lock.
             logger.warning("schedule.busy: %s at %s; trying again", schedule, due[0].isoformat())
             return now + BUSY_PAUSE
-        except (
-            ConnectorException
-        ) as error:  # of this schedule, and no reason to leave the others undone
+        except ConnectorException as error:  # of this schedule only; the others go on
             logger.error("schedule.failed: %s at %s: %s", schedule, due[0].isoformat(), error)
             return schedule.cron.next(now)
-        return now  # that took its time, and there may be more
+        return now  # deferring took its time, and there may be more
 
     def _defer(self, connection: psycopg.Connection, schedule: Schedule, instant: datetime) -> None:
         operation = enqueue.defer_periodic(schedule.periodic_id, instant, schedule.job(instant))
@@ -127,18 +130,19 @@ class Scheduler:
             )
 
     def _note_missed(self, schedule: Schedule, after: datetime, now: datetime) -> None:
-        missed = schedule.cron.newest(max(after, self._given_up.get(schedule, after)), now)
+        missed = schedule.cron.newest(max(after, self._missed.get(schedule, after)), now)
         if missed is not None:
-            self._given_up[schedule] = missed
+            self._missed[schedule] = missed
             logger.warning(
-                "schedule.missed: %s was to run at %s, but no worker was there in time (max_delay: %s)",
+                "schedule.missed: %s was to run at %s, but no worker was there in time "
+                "(max_delay: %s)",
                 schedule,
                 missed.isoformat(),
                 self._policies[schedule].max_delay,
             )
 
 
-def _told(schedule: Schedule) -> Told:
+def _describe(schedule: Schedule) -> Told:
     return Told(
         schedule.task.name, schedule.periodic_id, schedule.cron.expression, schedule.cron.tz
     )

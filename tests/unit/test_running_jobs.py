@@ -1,18 +1,18 @@
-"""What a worker knows of its claims."""
+"""What a worker knows about its claims."""
 
 from typing import Any
 
 from inturn import App
 from inturn.model import Ended, Job, Status
-from inturn.tasks.middleware import Around
-from inturn.worker.hands import Hands
+from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options
+from inturn.worker.running_jobs import RunningJobs
 
 COUNT = 1000  # as many as may be at hand
 
 
 class Claim(str):
-    """Counts how often one is compared."""
+    """A claim id that counts comparisons."""
 
     compared = 0
     __slots__ = ()
@@ -32,11 +32,13 @@ def test_what_is_unknown_among_many_claims_is_found_in_as_many_comparisons_as_th
 ):
     nobody: Any = None
     app = App("postgresql://nowhere.invalid/")
-    hands = Hands(app, app.connector, Options(), lambda: None, Around(nobody, None, None))
+    running = RunningJobs(
+        app, app.connector, Options(), lambda: None, MiddlewareChain(nobody, None, None)
+    )
     for number in range(COUNT):
-        hands.reports.add(Ended(job(f"{number}"), Status.SUCCEEDED))
-    assert hands.unknown((1, f"{number}") for number in range(COUNT)) == set()
+        running.unreported.add(Ended(job(f"{number}"), Status.SUCCEEDED))
+    assert running.find_unknown((1, f"{number}") for number in range(COUNT)) == set()
     assert Claim.compared <= 2 * COUNT
-    assert hands.unknown([(1, "7"), (1, "new"), (2, "7")]) == {(1, "new"), (2, "7")}
-    hands.take_ended()
-    assert hands.unknown([(1, "7")]) == {(1, "7")}
+    assert running.find_unknown([(1, "7"), (1, "new"), (2, "7")]) == {(1, "new"), (2, "7")}
+    running.take_ended()
+    assert running.find_unknown([(1, "7")]) == {(1, "7")}

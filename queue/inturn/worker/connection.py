@@ -1,4 +1,4 @@
-"""The worker's connection for claiming and finishing: opened when needed, dropped when it fails."""
+"""The connection on which a worker claims jobs and reports how they ended."""
 
 from typing import Any, TypeVar
 
@@ -12,16 +12,21 @@ from inturn.operations import Operation
 T = TypeVar("T")
 
 
-class Link:
+class WorkerConnection:
+    """A connection that is opened when it is needed and dropped when it fails."""
+
     def __init__(self, connector: PsycopgConnector) -> None:
         self._connector = connector
         self._connection: psycopg.AsyncConnection[Any] | None = None
 
     async def run(self, operation: Operation[T]) -> T:
-        """Raise DatabaseUnavailable if it cannot be done now: its `outcome_unknown` says whether it may have taken effect."""
-        if (
-            self._connection is None or self._connection.closed
-        ):  # closed: a cancelled call leaves it so
+        """Run one operation and return its result.
+
+        Raise DatabaseUnavailable if that is impossible now. The error's `outcome_unknown` tells
+        you whether the call may have taken effect.
+        """
+        # A call that was cancelled leaves the connection closed.
+        if self._connection is None or self._connection.closed:
             self._connection = await self._connector.connect_async("worker")
         try:
             return await drive.run_async(operation, self._connection, self._connector.schema)

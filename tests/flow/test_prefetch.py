@@ -1,4 +1,4 @@
-"""A worker claims short jobs ahead, and gives back what a long one would hold up."""
+"""A worker claims short jobs ahead, and gives back those that a long one would hold up."""
 
 import threading
 from collections.abc import Awaitable, Callable
@@ -10,57 +10,56 @@ import psycopg
 import pytest
 
 from inturn import App
-from inturn.worker.appetite import PATIENCE, Appetite
-from inturn.worker.attempt import Attempt
-from inturn.worker.pace import MOST_AHEAD, Pace
+from inturn.worker.claiming.prefetch import MOST_AHEAD, Prefetch
+from inturn.worker.claiming.wakeups import PATIENCE, Wakeups
 from tests.flow.conftest import Query
 
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 
 
 def test_a_new_worker_takes_no_more_than_it_can_run() -> None:
-    assert Pace(3).capacity == 3
+    assert Prefetch(3).capacity == 3
 
 
 def test_short_jobs_are_claimed_ahead_within_bounds_and_a_long_one_ends_that() -> None:
-    pace = Pace(3)
+    prefetch = Prefetch(3)
     for _ in range(20):
-        pace.note(1000)
-    assert pace.capacity == 3 + MOST_AHEAD
-    assert pace.prefers_claim(in_hand=MOST_AHEAD // 2)
-    assert not pace.prefers_claim(in_hand=MOST_AHEAD // 2 + 2)
-    pace.slow_down()
-    assert pace.capacity == 3
+        prefetch.note_ended(1000)
+    assert prefetch.capacity == 3 + MOST_AHEAD
+    assert prefetch.prefers_claim(in_hand=MOST_AHEAD // 2)
+    assert not prefetch.prefers_claim(in_hand=MOST_AHEAD // 2 + 2)
+    prefetch.slow_down()
+    assert prefetch.capacity == 3
 
 
 def test_where_long_jobs_come_among_short_ones_little_is_claimed_ahead() -> None:
-    pace = Pace(3)
+    prefetch = Prefetch(3)
     for between in (30, 200, 1, 2000, 40):  # short jobs between two long ones
         for _ in range(between):
-            pace.note(1)  # at 2,000 a second, as far as it can see: a fiftieth of that is 40
-        assert pace.capacity - 3 <= max(40, between // 10)
-        assert between < 2000 or pace.capacity - 3 > 40
-        pace.slow_down()
+            prefetch.note_ended(
+                1
+            )  # at 2,000 a second, as far as it can see: a fiftieth of that is 40
+        assert prefetch.capacity - 3 <= max(40, between // 10)
+        assert between < 2000 or prefetch.capacity - 3 > 40
+        prefetch.slow_down()
 
 
 def test_a_worker_that_claims_nothing_ahead_reports_before_it_claims() -> None:
-    assert not Pace(1).prefers_claim(in_hand=0)
+    assert not Prefetch(1).prefers_claim(in_hand=0)
 
 
 def test_a_worker_is_patient_thrice_and_again_when_it_has_found_something() -> None:
-    appetite = Appetite(poll=600.0)
+    wakeups = Wakeups(poll=600.0)
     for _ in range(PATIENCE):
-        assert appetite.patient
-        appetite.found_less(0, timedelta(0), told=True)
-    assert not appetite.patient
-    appetite.found_less(1, timedelta(0), told=True)
-    assert appetite.patient
+        assert wakeups.patient
+        wakeups.found_less(0, timedelta(0), notified=True)
+    assert not wakeups.patient
+    wakeups.found_less(1, timedelta(0), notified=True)
+    assert wakeups.patient
 
 
 def test_what_waits_for_a_slot_gets_stale() -> None:
-    attempt = Attempt.__new__(Attempt)
-    attempt.claimed_at = 0.0
-    assert Pace(1).until_stale(attempt) == 0
+    assert Prefetch(1).until_stale(claimed_at=0.0) == 0
 
 
 @pytest.mark.anyio
@@ -120,9 +119,9 @@ async def test_a_worker_that_is_told_to_stop_gives_back_what_it_has_not_begun(
 
     release = anyio.Event()
     async with app.open_async(), anyio.create_task_group() as group:
-        pace = Pace(1)
-        pace.note(100_000)  # as after a burst of short jobs
-        worker = Worker(app, app.connector, options({"install_signal_handlers": False}), pace)
+        prefetch = Prefetch(1)
+        prefetch.note_ended(100_000)  # as after a burst of short jobs
+        worker = Worker(app, app.connector, options({"install_signal_handlers": False}), prefetch)
         app.enqueue([long._job((), {}), *(short._job((), {"number": n}) for n in range(10))])
         group.start_soon(worker.run)
         await started.wait()
@@ -138,7 +137,7 @@ async def test_a_worker_that_is_told_to_stop_gives_back_what_it_has_not_begun(
 async def test_what_a_worker_has_put_back_it_runs_itself_when_its_slot_is_free(
     app: App, query: Query, until: Until
 ) -> None:
-    """Also if it hears of nothing and polls never: its last claim had left nothing to start."""
+    """Even if nothing wakes it and it never polls, and its last claim has left nothing to start."""
     from inturn.worker.options import options
     from inturn.worker.worker import Worker
 
@@ -153,15 +152,15 @@ async def test_what_a_worker_has_put_back_it_runs_itself_when_its_slot_is_free(
     async def long() -> None:
         await release.wait()
 
-    pace = Pace(1)
-    pace.note(100_000)
+    prefetch = Prefetch(1)
+    prefetch.note_ended(100_000)
     quiet = {
         "install_signal_handlers": False,
         "listen_notify": False,
         "fetch_job_polling_interval": 3600,
     }
     async with app.open_async(), anyio.create_task_group() as group:
-        worker = Worker(app, app.connector, options(quiet), pace)
+        worker = Worker(app, app.connector, options(quiet), prefetch)
         app.enqueue([long._job((), {}), *(short._job((), {"number": n}) for n in range(3))])
         group.start_soon(worker.run)
         await until(lambda: query("SELECT FROM jobs WHERE status = 'doing' HAVING count(*) = 4"))

@@ -1,4 +1,4 @@
-"""While all claims of a worker are filled nobody wakes it; before it sleeps it says that it may be asleep."""
+"""Nobody notifies a worker whose claims are filled. Before it sleeps, it clears its awake flag."""
 
 import threading
 from collections.abc import Awaitable, Callable
@@ -54,7 +54,7 @@ async def test_a_busy_worker_says_that_it_is_awake_and_then_sleeps_and_is_woken(
 async def test_while_jobs_keep_coming_a_worker_looks_by_itself_and_nobody_wakes_it(
     app: App, query: Query, until: Until, dsn: str
 ) -> None:
-    """One after the other, each as soon as the one before is done: no claim is filled."""
+    """Each job is deferred when the one before is done, so that no claim is filled."""
     done: list[int] = []
 
     @app.task
@@ -81,7 +81,7 @@ async def test_while_jobs_keep_coming_a_worker_looks_by_itself_and_nobody_wakes_
 
 
 async def test_what_ends_meanwhile_does_not_put_off_the_next_look(app: App, until: Until) -> None:
-    """Of a worker that hears nothing, while a lane of short jobs is handed on and on."""
+    """The worker hears nothing, and a lane keeps handing it short jobs."""
     steps: list[int] = []
     found = anyio.Event()
 

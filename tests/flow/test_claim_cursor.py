@@ -1,4 +1,4 @@
-"""A worker that goes on with free jobs looks up often enough: nothing else waits until they are all done."""
+"""A worker that continues with free jobs makes full claims in between, so nothing waits for long."""
 
 import time
 
@@ -7,40 +7,40 @@ import pytest
 
 from inturn import App
 from inturn.model import Job
-from inturn.worker.trail import FRESH_SECONDS, Trail
+from inturn.worker.claiming.claim_cursor import FRESH_SECONDS, ClaimCursor
 
 
 def job(id: int, priority: int = 0, lock: str | None = None) -> Job:
     return Job(id, "", 0, "", "q", lock, priority, 0, None, {})
 
 
-def test_a_trail_begins_with_a_batch_of_free_jobs_and_goes_on_while_batches_are_full() -> None:
-    trail = Trail()
-    assert trail.marks() is None
-    trail.begin([job(7, 1), job(3), job(4)], 3, seconds=1000)
-    assert trail.marks() == {("q", 1): 7, ("q", 0): 4}
-    trail.went_on([job(9), job(10), job(12)], 3)
-    assert trail.marks() == {("q", 1): 7, ("q", 0): 12}
-    trail.went_on([job(13)], 3)
-    assert trail.marks() is None
+def test_a_cursor_begins_with_a_batch_of_free_jobs_and_goes_on_while_batches_are_full() -> None:
+    cursor = ClaimCursor()
+    assert cursor.marks() is None
+    cursor.begin([job(7, 1), job(3), job(4)], 3, seconds=1000)
+    assert cursor.marks() == {("q", 1): 7, ("q", 0): 4}
+    cursor.advance([job(9), job(10), job(12)], 3)
+    assert cursor.marks() == {("q", 1): 7, ("q", 0): 12}
+    cursor.advance([job(13)], 3)
+    assert cursor.marks() is None
 
 
 @pytest.mark.parametrize(
     "jobs", [[job(1)], [job(1), job(2, lock="a")]], ids=["not full", "with a lane"]
 )
-def test_a_batch_that_is_not_full_or_not_free_begins_no_trail(jobs: list[Job]) -> None:
-    trail = Trail()
-    trail.begin(jobs, 2, seconds=1000)
-    assert trail.marks() is None
+def test_a_batch_that_is_not_full_or_not_free_begins_no_cursor(jobs: list[Job]) -> None:
+    cursor = ClaimCursor()
+    cursor.begin(jobs, 2, seconds=1000)
+    assert cursor.marks() is None
 
 
-def test_a_trail_goes_cold(monkeypatch: pytest.MonkeyPatch) -> None:
-    trail = Trail()
-    trail.begin([job(1)], 1, seconds=0)
-    assert trail.marks()
+def test_a_cursor_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    cursor = ClaimCursor()
+    cursor.begin([job(1)], 1, seconds=0)
+    assert cursor.marks()
     now = time.monotonic() + FRESH_SECONDS
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    assert trail.marks() is None
+    assert cursor.marks() is None
 
 
 @pytest.mark.anyio

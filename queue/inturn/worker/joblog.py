@@ -1,4 +1,4 @@
-"""What a worker says about its jobs: stable event names, and the job's fields in `extra`."""
+"""The log of a worker's jobs: stable event names, and the fields of the job in `extra`."""
 
 import logging
 
@@ -8,6 +8,7 @@ logger = logging.getLogger("inturn.jobs")
 
 
 def fields(job: Job) -> dict[str, object]:
+    """Return what `extra` says about a job."""
     return {
         "job_id": job.id,
         "task": job.task_name,
@@ -62,13 +63,13 @@ def note_outcome(outcome: Outcome) -> None:
 def note_not_stored(job: Job, why: object) -> None:
     _warn(
         job,
-        "job.result_not_stored: %s %s succeeded, but what it returned cannot be stored: %s",
+        "job.result_not_stored: %s %s succeeded, but its result cannot be stored: %s",
         why,
     )
 
 
 def note_lost(job: Job) -> None:
-    _warn(job, "job.lost: %s %s was taken over while it ran here; what it reported is refused")
+    _warn(job, "job.lost: %s %s was taken over while it ran here, so what it reported is refused")
 
 
 def note_overdue(job: Job, why: str) -> None:
@@ -84,7 +85,8 @@ def note_found(job: Job) -> None:
 def note_held(job: Job) -> None:
     _warn(
         job,
-        "job.end_held: %s %s has ended; an open transaction keeps that from being stored, and it is tried again",
+        "job.end_held: %s %s has ended, but an open transaction keeps that from being stored; "
+        "the worker tries again",
     )
 
 
@@ -95,7 +97,8 @@ def note_refused(job: Job, why: object) -> None:
 def note_unclear(job: Job) -> None:
     _warn(
         job,
-        "job.end_unclear: %s %s ended as the database went away; its end may have been stored, or the job was taken over",
+        "job.end_unclear: %s %s ended as the database went away; "
+        "its end was stored, or another worker has taken the job over",
     )
 
 

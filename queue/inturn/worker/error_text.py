@@ -1,0 +1,28 @@
+"""Errors as text that the database can store."""
+
+import traceback
+
+MAX_CHARACTERS = 8192
+# The frames between the worker and the task's code tell a reader nothing.
+HIDDEN_MODULES = frozenset({"inturn.worker.attempt", "inturn.worker.middleware_chain"})
+
+
+def describe(error: BaseException) -> str:
+    """Return the traceback as text, or its end if it is long.
+
+    If the exception is too broken to print itself, return the name of its class.
+    """
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_globals.get("__name__") in HIDDEN_MODULES:
+        frames = frames.tb_next
+    try:
+        text = "".join(traceback.format_exception(type(error), error, frames))
+    except Exception:
+        text = f"{type(error).__name__} (which cannot be printed)"
+    return storable(text)
+
+
+def storable(text: str) -> str:
+    """Return the text without what the database refuses, such as NUL characters and surrogates."""
+    escaped = text.replace("\0", "\\0").encode(errors="backslashreplace").decode()
+    return escaped[-MAX_CHARACTERS:].strip()

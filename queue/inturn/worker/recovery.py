@@ -1,0 +1,154 @@
+"""What the loop does before its usual work when something went wrong, or may have gone wrong."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+from inturn.errors import DatabaseUnavailable
+from inturn.operations import work
+from inturn.worker import joblog
+from inturn.worker.claiming.claiming import Claiming
+from inturn.worker.connection import WorkerConnection
+from inturn.worker.options import Options
+from inturn.worker.registration import Registration
+from inturn.worker.running_jobs import RunningJobs
+from inturn.worker.start import grace_is_over
+
+logger = logging.getLogger(__name__)
+Action = Callable[[], Awaitable[None]]
+
+
+class Recovery:
+    """Compares what the server says about this worker with what the worker has in hand.
+
+    The methods `note_…` say what has happened. `next_action` returns what to do about it.
+    """
+
+    def __init__(
+        self,
+        connection: WorkerConnection,
+        registration: Registration,
+        options: Options,
+        running: RunningJobs,
+        claiming: Claiming,
+    ) -> None:
+        self._connection = connection
+        self._registration = registration
+        self._options = options
+        self._running = running
+        self._claiming = claiming
+        self._is_lost = False  # others took us for dead
+        self._away_since: float | None = None  # when the database went away
+        self._beat_due = False
+        self._look_due = False
+
+    def next_action(self) -> Action | None:
+        """Return what to do first, or None if nothing is wrong."""
+        if self._is_lost:
+            return self._register_again
+        if self._away_since is not None:
+            return self._resume
+        if self._beat_due:
+            return self._beat
+        if self._look_due:
+            return self._look_over_jobs
+        return None
+
+    # ------------------------------------------------------------------ what has happened
+
+    @property
+    def is_database_away(self) -> bool:
+        """Return True if the database was away at the last call."""
+        return self._away_since is not None
+
+    def note_lost(self, worker_id: UUID) -> None:
+        """Note that others took the worker with this id for dead."""
+        if worker_id != self._registration.worker_id:
+            return  # the loop has noticed already, and we are another worker by now
+        self._is_lost = True
+        self._claiming.interrupt_wait()
+
+    def note_outage(self, error: DatabaseUnavailable) -> None:
+        """Note that the database is away, so that the outcome of the last call may be unknown.
+
+        Raise DatabaseUnavailable if it has been away for longer than `db_grace`.
+        """
+        now = time.monotonic()
+        if self._away_since is None:
+            self._away_since = now
+        grace = self._options.db_grace
+        if grace is not None and now - self._away_since >= grace:
+            raise grace_is_over(grace, error) from error
+
+    def note_unheard(self) -> None:
+        """Note that the heartbeat has no connection: the loop stores one over its own."""
+        self._beat_due = True
+        self._claiming.interrupt_wait()
+
+    def note_look(self) -> None:
+        """Look soon at what the server says about our jobs.
+
+        Somebody may want one aborted, or a reply was lost.
+        """
+        self._look_due = True
+        self._claiming.interrupt_wait()
+
+    # ------------------------------------------------------------------ what to do about it
+
+    async def _register_again(self) -> None:
+        logger.error(
+            "worker.lost: others took %s for dead and took over its jobs; it registers again",
+            self._options.name,
+        )
+        self._running.take_waiting()
+        self._running.give_back("the worker was taken for dead and the job taken over")
+        await self._registration.register()
+        self._claiming.registered()
+        self._is_lost = False
+        self._claiming.expect_jobs()
+
+    async def _resume(self) -> None:
+        await self._give_back_unknown()
+        # A server that answers may still refuse to write: it is read-only, or its disk is full.
+        await self._beat()
+        self._away_since = None
+        self._claiming.expect_jobs()
+
+    async def _beat(self) -> None:
+        self._beat_due = False
+        if not await self._registration.beat():
+            self.note_lost(self._registration.worker_id)
+
+    async def _look_over_jobs(self) -> None:
+        self._look_due = False  # now, so that a request that comes meanwhile has us look again
+        try:
+            if self._running:
+                requests = work.abort_requests(self._registration.worker_id)
+                self._running.abort(await self._connection.run(requests))
+            # A call whose reply was lost may have run on for long, and committed only now.
+            await self._give_back_unknown()
+        except BaseException:
+            self._look_due = True
+            raise
+
+    async def _give_back_unknown(self) -> None:
+        """Put back the jobs that are ours but not in hand: the reply to their claim was lost.
+
+        They are not started under that claim. After a failover one of them may be a job that we
+        have run already, and whose end the server has lost. Then two runs would have one fence.
+        """
+        if self._running.is_closed:
+            return  # what we have given up is ours until we leave
+        worker_id = self._registration.worker_id
+        claims = await self._connection.run(work.owned_claims(worker_id))
+        if not self._running.find_unknown(claims):
+            return
+        jobs = await self._connection.run(work.owned(worker_id))
+        lost = self._running.find_unknown((job.id, job.claim_id) for job in jobs)
+        unknown = [job for job in jobs if (job.id, job.claim_id) in lost]
+        busy = await self._connection.run(work.put_back(unknown))
+        for job in unknown:
+            if job.id not in busy:
+                joblog.note_found(job)
+        self._claiming.expect_jobs()

@@ -1,0 +1,61 @@
+"""The worker's row in the database."""
+
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from uuid import UUID
+
+from inturn.operations import Operation, upkeep
+from inturn.worker.connection import WorkerConnection
+from inturn.worker.options import Options
+
+logger = logging.getLogger(__name__)
+
+
+class Registration:
+    """The row that tells others that this worker exists and which jobs it can run.
+
+    `worker_id` is new each time the worker registers: at its start, and after others took it for
+    dead.
+    """
+
+    worker_id: UUID
+
+    def __init__(
+        self, connection: WorkerConnection, options: Options, tasks: Mapping[str, object]
+    ) -> None:
+        self._connection = connection
+        self._options = options
+        self._tasks = tasks
+
+    async def register(self) -> None:
+        """Insert a new row and take its id."""
+        o = self._options
+        self.worker_id = await self._connection.run(
+            upkeep.register(
+                o.name, socket.gethostname(), os.getpid(), o.queues, o.concurrency, self._tasks
+            )
+        )
+        logger.info(
+            "worker.started: %s %s, concurrency %d, queues: %s",
+            o.name,
+            self.worker_id,
+            o.concurrency,
+            o.queues or "all",
+        )
+
+    async def beat(self) -> bool:
+        """Store a heartbeat. Return False if the row is gone because others took us for dead."""
+        return await self._connection.run(upkeep.heartbeat(self.worker_id))
+
+    async def leave(self, error: str | None) -> int:
+        """Delete the row and give all jobs back to their lanes. Return how many they were."""
+        return await self._connection.run(self.leaving(error))
+
+    def leaving(self, error: str | None) -> Operation[int]:
+        """Return the operation of `leave`.
+
+        If there is an error, the jobs count as lost to this worker, as if it had died.
+        """
+        return upkeep.leave(self.worker_id, error, self._options.max_lost_attempts)

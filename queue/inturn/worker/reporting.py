@@ -1,0 +1,104 @@
+"""Tells the server how jobs have ended, and starts the jobs that their lanes hand over."""
+
+from inturn.errors import ConnectorException, DatabaseUnavailable
+from inturn.model import Again, Committed, Ended, Outcome, Status
+from inturn.operations import work
+from inturn.worker import joblog
+from inturn.worker.claiming.claiming import Claiming
+from inturn.worker.connection import WorkerConnection
+from inturn.worker.error_text import storable
+from inturn.worker.options import Options
+from inturn.worker.registration import Registration
+from inturn.worker.running_jobs import RunningJobs
+
+
+class Reporting:
+    """Reports outcomes in batches. `finish` is idempotent, so a report may be sent twice."""
+
+    def __init__(
+        self,
+        connection: WorkerConnection,
+        registration: Registration,
+        options: Options,
+        running: RunningJobs,
+        claiming: Claiming,
+    ) -> None:
+        self._connection = connection
+        self._registration = registration
+        self._options = options
+        self._running = running
+        self._claiming = claiming
+        self._unclear: set[int] = set()  # jobs whose ends were on their way when a call failed
+
+    async def report(self) -> None:
+        """Report all that has ended, and start the jobs that the lanes hand over."""
+        outcomes = self._running.take_ended()
+        try:
+            await self._report(outcomes)
+        except ConnectorException as error:
+            self._running.unreported.put_back(outcomes)
+            self._unclear |= {outcome.job.id for outcome in outcomes}
+            if isinstance(error, DatabaseUnavailable):
+                raise
+            await self._report_each()
+
+    async def report_last(self) -> None:
+        """Try once more to report what has ended, even outcomes that wait for their time."""
+        if outcomes := self._running.take_ended(everything=True):
+            await self._report(outcomes)
+
+    async def _report(self, outcomes: list[Outcome]) -> None:
+        ended = [outcome for outcome in outcomes if isinstance(outcome, Ended)]
+        again = [outcome for outcome in outcomes if isinstance(outcome, Again)]
+        accepted = {outcome.job.id for outcome in outcomes if isinstance(outcome, Committed)}
+        retried, done = work.Retried(set(), set()), work.Finished(set(), [], set())
+        if again:
+            retried = await self._connection.run(work.retry(again))
+        if ended:
+            done = await self._finish(ended)
+        busy = retried.busy | done.busy
+        self._running.unreported.hold(outcome for outcome in outcomes if outcome.job.id in busy)
+        outcomes = [outcome for outcome in outcomes if outcome.job.id not in busy]
+        self._running.release_resources(outcomes)
+        self._running.start_all(done.next)
+        in_lanes = sum(outcome.job.lock is not None for outcome in outcomes)
+        self._claiming.reported(
+            len(outcomes), lanes_went_back=bool(again) or len(done.next) < in_lanes
+        )
+        self._log(outcomes, accepted | retried.accepted | done.accepted)
+
+    async def _finish(self, ended: list[Ended]) -> work.Finished:
+        want = 0 if self._claiming.is_stopped else len(ended)
+        worker_id, o = self._registration.worker_id, self._options
+        return await self._connection.run(work.finish(worker_id, o.queues, want, ended, o.forget))
+
+    async def _report_each(self) -> None:
+        """Find out which outcomes the database refuses to store, and report those as failures."""
+        outcomes = self._running.take_ended()
+        while outcomes:
+            outcome = outcomes.pop()
+            try:
+                await self._report([outcome])
+            except DatabaseUnavailable:
+                self._running.unreported.put_back([*outcomes, outcome])
+                raise
+            except ConnectorException as error:
+                joblog.note_refused(outcome.job, error)
+                reason = storable(
+                    f"the database refused to store how it ended: {error}\n{outcome.error or ''}"
+                )
+                try:
+                    await self._report([Ended(outcome.job, Status.FAILED, reason)])
+                except ConnectorException:
+                    self._running.unreported.put_back([*outcomes, outcome])
+                    raise
+
+    def _log(self, outcomes: list[Outcome], accepted: set[int]) -> None:
+        for outcome in outcomes:
+            if outcome.job.id in accepted:
+                joblog.note_outcome(outcome)
+            elif outcome.job.id in self._unclear:
+                joblog.note_unclear(outcome.job)
+            else:
+                joblog.note_lost(outcome.job)
+            self._unclear.discard(outcome.job.id)

@@ -1,0 +1,24 @@
+"""What a task returned, as the JSON text that is stored."""
+
+from inturn import arguments
+from inturn.model import Job
+from inturn.worker import joblog
+
+
+def encode(job: Job, value: object, max_bytes: int) -> str | None:
+    """Return the JSON text of a value, or log a warning and return None.
+
+    A job that has done its work never fails because of what it returned.
+    """
+    try:
+        return arguments.encode_value("result", value, max_bytes)
+    except Exception as error:  # even the value's own methods may fail
+        joblog.note_not_stored(job, _text(error))
+        return None
+
+
+def _text(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return type(error).__name__

@@ -1,0 +1,230 @@
+"""The jobs in a worker's hands: they run, wait for a slot, or have ended and are unreported."""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from inturn.arguments import Unreadable
+from inturn.database.connectors import PsycopgConnector
+from inturn.errors import TaskNotFound
+from inturn.model import Again, Ended, Job, Outcome, Status
+from inturn.tasks.blueprint import Blueprint
+from inturn.tasks.context import JobContext
+from inturn.tasks.task import Task
+from inturn.worker import joblog
+from inturn.worker.attempt import Attempt
+from inturn.worker.error_text import describe
+from inturn.worker.middleware_chain import MiddlewareChain
+from inturn.worker.options import Options
+from inturn.worker.slots import Slots
+from inturn.worker.transaction import FinishingTransaction
+from inturn.worker.unreported import UnreportedOutcomes
+
+if TYPE_CHECKING:
+    from inturn.worker.resources import ResourceLocks
+
+# If the event loop has not turned for so long, that is why a run goes on past its timeout.
+BLOCKED_SECONDS = 1.0
+UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy, may know the task
+
+
+class RunningJobs:
+    """The worker's attempts, from the claim until the server has stored how they ended.
+
+    `len()` counts the attempts that run or wait for a slot. `ended` is called after each one.
+    """
+
+    def __init__(
+        self,
+        app: Blueprint,
+        connector: PsycopgConnector,
+        options: Options,
+        ended: Callable[[], None],
+        chain: MiddlewareChain,
+    ) -> None:
+        self.unreported = UnreportedOutcomes()
+        self._slots = Slots(options.concurrency, self._perform)
+        self._app = app
+        self._connector = connector
+        self._options = options
+        self._chain = chain
+        self._note_ended = ended
+        self._limiter = anyio.CapacityLimiter(options.concurrency)
+        # By job and claim: a worker that was taken for dead may get a job again that it still runs.
+        self._attempts: dict[tuple[int, str], Attempt] = {}
+        self._is_closed = False
+        self._emptied = anyio.Event()  # a new one for each call that waits for it
+        self._resource_locks: ResourceLocks | None = None  # once a job needs some
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    # ------------------------------------------------------------------ starting
+
+    async def serve(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run the slots until `work` is done and nothing runs any more."""
+        await self._slots.run(work)
+
+    def start_all(self, jobs: Iterable[Job]) -> None:
+        """Start these jobs now, or when a slot is free."""
+        if self._is_closed:
+            return  # they go back to their lanes when the worker leaves
+        for job in jobs:
+            self.start(job)
+
+    def start(self, job: Job) -> None:
+        """Start a job. A job that cannot be started has failed, whatever the reason."""
+        try:
+            if isinstance(job.task_kwargs, Unreadable):
+                self.unreported.add(Ended(job, Status.FAILED, job.task_kwargs.reason))
+            else:
+                self._start(job, self._app.find_task(job.task_name))
+        except TaskNotFound as error:
+            self.unreported.add(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
+        except Exception as error:
+            self.unreported.add(
+                Ended(job, Status.FAILED, f"the worker could not start it:\n{describe(error)}")
+            )
+
+    def _start(self, job: Job, task: Task[..., Any]) -> None:
+        chain = None if self._chain.is_empty and not task.task_middleware else self._chain
+        attempt = Attempt(job, task, chain)
+        if task.pass_context or chain is not None:
+            attempt.provide_context(self._make_context(attempt))
+        if task.resources is not None:
+            attempt.require(self._load_resource_locks().held_by(attempt))
+        self._attempts[job.id, job.claim_id] = attempt
+        self._slots.add(attempt)
+
+    def _make_context(self, attempt: Attempt) -> JobContext:
+        o = self._options
+        return JobContext(
+            self._app,
+            attempt.task,
+            attempt.job,
+            o.name,
+            None if o.queues is None else tuple(o.queues),
+            time.time(),
+            dict(o.additional_context or {}),
+            begin=partial(FinishingTransaction, self._connector, attempt, o.forget),
+        )
+
+    def _load_resource_locks(self) -> "ResourceLocks":
+        if self._resource_locks is None:
+            from inturn.worker.resources import ResourceLocks
+
+            self._resource_locks = ResourceLocks(self._connector)
+        return self._resource_locks
+
+    async def _perform(self, attempt: Attempt) -> None:
+        joblog.note_start(attempt.job)
+        try:
+            outcome = await attempt.perform(self._limiter, self._options.max_result_size)
+            if attempt.held_locks is not None:
+                outcome = await attempt.held_locks.settle(outcome)
+            if outcome is not None:
+                self.unreported.add(outcome)
+        finally:
+            del self._attempts[attempt.job.id, attempt.job.claim_id]
+            if not self._attempts:
+                self._emptied.set()
+            self._note_ended()
+
+    # ------------------------------------------------------------------ reporting
+
+    def take_ended(self, *, everything: bool = False) -> list[Outcome]:
+        """Take the outcomes that may be reported now, or all of them."""
+        outcomes = self.unreported.take(everything=everything)
+        if self._resource_locks is None:
+            return outcomes
+        return self._resource_locks.judge(outcomes)
+
+    def release_resources(self, outcomes: list[Outcome]) -> None:
+        """Let others have the resources of these jobs, since their ends are stored."""
+        if self._resource_locks is not None:
+            release = self._resource_locks.release(outcomes)
+            if release is not None:
+                self._slots.start(release)
+
+    async def close(self) -> None:
+        """Release all resources."""
+        if self._resource_locks is not None:
+            await self._resource_locks.close()
+
+    def find_unknown(self, claims: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
+        """Return the claims that neither run, nor wait for a slot, nor wait to be reported."""
+        others = set(claims) - self._attempts.keys()
+        return others - self.unreported.claims() if others else others
+
+    # ------------------------------------------------------------------ ending runs
+
+    def watch_deadlines(self, blocked: float) -> None:
+        """Ask runs to end whose timeout has passed, and log those that go on.
+
+        `blocked`: for how many seconds the event loop has not turned. Since it may be blocked,
+        another thread calls this.
+        """
+        for attempt in list(self._attempts.values()):
+            if attempt.enforce_deadline():
+                is_blocked = blocked > BLOCKED_SECONDS
+                joblog.note_overdue(
+                    attempt.job, _why_it_goes_on(attempt, loop_is_blocked=is_blocked)
+                )
+
+    def abort(self, job_ids: list[int]) -> None:
+        """End these jobs for good, as an operator has asked."""
+        for attempt in list(self._attempts.values()):
+            if attempt.job.id in job_ids:
+                attempt.abort("somebody asked to end the job")
+
+    def give_back(self, reason: str) -> None:
+        """End all runs, but not their jobs: they go back to their lanes."""
+        for attempt in list(self._attempts.values()):
+            attempt.give_back(reason)
+
+    def give_back_for_good(self, reason: str) -> None:
+        """End all runs, and start no more."""
+        self._is_closed = True
+        self.give_back(reason)
+
+    @property
+    def is_closed(self) -> bool:
+        """Return True if no more jobs are started."""
+        return self._is_closed
+
+    async def wait_until_empty(self) -> None:
+        """Wait until no attempt runs or waits for a slot."""
+        self._emptied = anyio.Event()
+        if self._attempts:
+            await self._emptied.wait()
+
+    def abandon(self) -> None:
+        """Leave behind the threads that run on."""
+        for attempt in list(self._attempts.values()):
+            attempt.abandon()
+
+    # ------------------------------------------------------------------ waiting for a slot
+
+    @property
+    def waiting_since(self) -> float | None:
+        """Return when the job was claimed that has waited longest for a slot, if any waits."""
+        return self._slots.waiting[0].claimed_at if self._slots.waiting else None
+
+    def take_waiting(self) -> list[Job]:
+        """Return the jobs that wait for a slot and forget them."""
+        jobs = [attempt.job for attempt in self._slots.take_waiting()]
+        for job in jobs:
+            del self._attempts[job.id, job.claim_id]
+        return jobs
+
+
+def _why_it_goes_on(attempt: Attempt, *, loop_is_blocked: bool) -> str:
+    if not attempt.task.is_async:
+        return "a thread cannot be stopped, only asked: context.should_abort()"
+    if loop_is_blocked:
+        return "the event loop is blocked, so that nothing can be cancelled"
+    return "it was cancelled and goes on"
