@@ -97,7 +97,7 @@ def test_colour_is_for_terminals_and_can_be_declined(mixed: Engine, queue: Run) 
 
 def test_a_list_says_how_much_it_leaves_out(mixed: Engine, queue: Run) -> None:
     ended = queue("jobs", "list", "--limit", "2", "--task", "send", "--json")
-    assert (ids(ended.stdout), ended.stderr) == ([3, 2], "… 1 more; --limit shows more\n")
+    assert (ids(ended.stdout), ended.stderr) == ([3, 2], "… 1 more (raise --limit to see them)\n")
 
 
 def test_counting_stops_at_ten_thousand(engine: Engine, queue: Run) -> None:
@@ -107,7 +107,7 @@ def test_counting_stops_at_ten_thousand(engine: Engine, queue: Run) -> None:
     assert queue("jobs", "count").stdout == "10,000 or more\n"
     assert (
         queue("jobs", "list", "--limit", "1").stderr
-        == "… at least 9,999 more; --limit shows more\n"
+        == "… at least 9,999 more (raise --limit to see them)\n"
     )
 
 
@@ -156,7 +156,7 @@ def test_a_job_that_is_not_there_is_exit_3(engine: Engine, queue: Run, command: 
     yes = ["--yes"] if command in ("cancel", "delete") else []
     ended = queue("jobs", command, "9001", *yes)
     assert (ended.returncode, ended.stdout) == (3, "")
-    assert ended.stderr == "error: There is no job 9001. The newest ones: queue jobs list\n"
+    assert ended.stderr == "error: There is no job 9001. To see the newest ones: queue jobs list\n"
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "x", str(2**63)])
@@ -173,7 +173,7 @@ def test_jobs_are_retried(mixed: Engine, queue: Run) -> None:
     assert [mixed.statuses()[id] for id in (1, 5)] == ["todo", "todo"]
     waiting = queue("jobs", "retry", "2")
     assert (waiting.returncode, waiting.stdout) == (4, "")
-    assert "Job 2 is doing and needs no retry" in waiting.stderr
+    assert "Job 2 is doing and cannot be retried" in waiting.stderr
 
 
 def test_jobs_are_cancelled_only_if_somebody_confirms(
@@ -181,7 +181,7 @@ def test_jobs_are_cancelled_only_if_somebody_confirms(
 ) -> None:
     alone = queue("jobs", "cancel", "3", "4")
     assert alone.returncode == 2
-    assert alone.stderr.endswith("If you mean it: queue jobs cancel --yes 3 4\n")
+    assert alone.stderr.endswith("To go ahead, run: queue jobs cancel --yes 3 4\n")
     declined = answer("n", "jobs", "cancel", "3", "4")
     assert declined.returncode == 6
     assert "Cancel 2 jobs (1 lane: a)? [y/N]" in declined.stderr
@@ -196,8 +196,8 @@ def test_what_fails_does_not_keep_the_others_back_and_is_exit_5(mixed: Engine, q
     assert (ended.returncode, json.loads(ended.stdout)) == (5, [{"id": "3", "now": "cancelled"}])
     assert [line.partition(". ")[0] for line in ended.stderr.splitlines()] == [
         "error: There is no job 99",
-        "error: Job 2 is being done",
-        "error: Job 1 has failed already.",
+        "error: Job 2 is running",
+        "error: Job 1 has ended already: failed.",
     ]
 
 
@@ -217,5 +217,5 @@ def test_a_job_that_runs_is_aborted_by_its_worker(
     until((folder / "staying").exists)
     assert queue("jobs", "cancel", str(id), "--yes").returncode == 4
     ended = queue("jobs", "cancel", str(id), "--abort", "--yes")
-    assert (ended.returncode, "asked to end" in ended.stdout) == (0, True)
+    assert (ended.returncode, "asked to abort" in ended.stdout) == (0, True)
     until(lambda: engine.statuses() == {id: "aborted"})

@@ -164,7 +164,7 @@ def test_a_pause_is_made_told_and_ended(engine: Engine, queue: Run) -> None:
     assert queue("lanes", "resume", "a").stdout == "resumed a\n"
     assert engine.claim()
     not_stopped = queue("lanes", "resume", "a")
-    assert (not_stopped.returncode, "is not stopped" in not_stopped.stderr) == (4, True)
+    assert (not_stopped.returncode, "neither paused nor halted" in not_stopped.stderr) == (4, True)
 
 
 def test_a_pause_until_a_time(engine: Engine, queue: Run) -> None:
@@ -214,7 +214,7 @@ def test_a_list_says_how_much_it_leaves_out(engine: Engine, queue: Run) -> None:
         engine.query(f"SELECT pause_lane('{number}')")
     ended = queue("lanes", "list", "--limit", "2", "-o", "jsonl")
     assert len(ended.stdout.splitlines()) == 2
-    assert ended.stderr == "… 3 more; --limit shows more\n"
+    assert ended.stderr == "… 3 more (raise --limit to see them)\n"
     assert queue("lanes", "list", "--limit", "5").stderr == ""
 
 
@@ -246,7 +246,7 @@ def test_the_head_is_skipped_only_if_somebody_confirms(
 ) -> None:
     alone = queue("lanes", "skip-head", "order:4711")
     assert alone.returncode == 2
-    assert alone.stderr.endswith("If you mean it: queue lanes skip-head --yes order:4711\n")
+    assert alone.stderr.endswith("To go ahead, run: queue lanes skip-head --yes order:4711\n")
     declined = answer("", "lanes", "skip-head", "order:4711")
     assert (declined.returncode, declined.stdout) == (6, "")
     assert (
@@ -282,7 +282,7 @@ def test_another_head_than_the_one_confirmed_is_not_skipped(engine: Engine, fold
         urgent = engine.defer("t", "a", priority=1)
         keyboard.write(b"y\n")
         said = process.stderr.read()
-    assert (process.returncode, b"Meanwhile another job goes next" in said) == (4, True)
+    assert (process.returncode, b"another job is next in the lane" in said) == (4, True)
     assert engine.statuses() == {asked: "todo", urgent: "todo"}
     assert engine.query("SELECT FROM lane_audit") == []
 
@@ -324,7 +324,7 @@ def test_there_is_no_retry_to_hasten_and_nothing_to_cancel(engine: Engine, queue
 def test_a_lane_that_is_not_there_is_exit_3(engine: Engine, queue: Run, change: str) -> None:
     ended = queue("lanes", change, "nobody")
     assert (ended.returncode, ended.stdout) == (3, "")
-    assert ended.stderr.startswith("error: No job waits or runs under the lock nobody")
+    assert ended.stderr.startswith("error: The lane nobody is not stopped, and no job in it")
 
 
 @pytest.mark.parametrize("lock", STRANGE)

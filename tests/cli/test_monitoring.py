@@ -188,7 +188,7 @@ def test_the_doctor_finds_sequences_that_did_not_come_along(engine: Engine, queu
     engine.query("SELECT setval('jobs_id_seq', 1, false)")
     status, found = findings(queue)
     assert (status, found["sequences"]["state"]) == (10, "fail")
-    assert found["sequences"]["detail"].endswith("jobs_id_seq is at 0, not 3")
+    assert found["sequences"]["detail"].endswith("jobs_id_seq is at 0, but must be at 3")
     engine.query(found["sequences"]["advice"])
     assert findings(queue)[1]["sequences"]["state"] == "ok"
 
@@ -261,7 +261,7 @@ def test_the_doctor_finds_a_long_transaction_and_a_clock_that_is_wrong(
         monkeypatch.setattr(doctor_checks, "LONG", timedelta(0))
         assert state_of("transactions") == (
             "warn",
-            f"end it, if need be: SELECT pg_terminate_backend({pid})",
+            f"if nobody needs it: SELECT pg_terminate_backend({pid})",
         )
         monkeypatch.setattr(doctor_checks, "LONGER", timedelta(0))
         assert state_of("transactions")[0] == "fail"

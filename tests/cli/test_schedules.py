@@ -74,11 +74,11 @@ def test_what_differs_between_the_app_and_the_workers_is_said(at_two: Engine, qu
 
 
 def test_without_an_app_those_are_listed_that_workers_told_of(at_two: Engine, queue: Run) -> None:
-    assert "There is no schedule" in queue("schedules", "list").stderr
+    assert "There are no schedules" in queue("schedules", "list").stderr
     register(at_two, "never", "", "0 0 30 2 *", "UTC")
     lines = queue("schedules", "list").stdout.splitlines()
     assert " ".join(lines[1].split()) == "never 0 0 30 2 * UTC never"
-    assert "Nothing ever fires" in queue("schedules", "next").stderr
+    assert "No schedule will ever fire" in queue("schedules", "next").stderr
 
 
 def test_the_next_instants_of_all_schedules(at_two: Engine, queue: Run) -> None:

@@ -41,7 +41,7 @@ def test_a_person_is_told_what_is_at_hand_and_may_err(dsn: str, folder: Path) ->
         check=False,
     )
     assert done.returncode == 0
-    assert "4 names of tasks. At hand:" in done.stderr
+    assert "4 task names. You can use:" in done.stderr
     assert "ZeroDivisionError" in done.stderr
     assert "\n1\n" in done.stdout or ">>> 1\n" in done.stdout
 

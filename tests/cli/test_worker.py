@@ -226,18 +226,18 @@ def workers(dsn: str) -> list[tuple[str, int]]:
 def test_several_processes_are_watched_and_stopped_together(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
-    crew = start("-a", "tasks:app", "worker", "-n", "ann", "--processes", "2", "--dsn", dsn)
+    supervisor = start("-a", "tasks:app", "worker", "-n", "ann", "--processes", "2", "--dsn", dsn)
     until(lambda: [name for name, _ in workers(dsn)] == ["ann-1", "ann-2"])
     killed = workers(dsn)[0]
     os.kill(killed[1], signal.SIGKILL)
     until(lambda: [name for name, _ in workers(dsn) if (name, _) != killed] == ["ann-1", "ann-2"])
     defer(dsn, "tasks.work", until="may end")
     until((folder / "working").exists)
-    crew.send_signal(signal.SIGTERM)
+    supervisor.send_signal(signal.SIGTERM)
     until(lambda: (folder / "log").read_text().count("worker.stopping") == 2)
-    assert crew.poll() is None
+    assert supervisor.poll() is None
     (folder / "may end").touch()
-    assert crew.wait(60) == 0
+    assert supervisor.wait(60) == 0
     assert statuses(dsn) == ["succeeded"]
 
 
@@ -245,14 +245,14 @@ def test_of_several_processes_a_second_signal_aborts_what_runs(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
     defer(dsn, "tasks.stay")
-    crew = start("-a", "tasks:app", "worker", "--processes", "2", "--dsn", dsn)
+    supervisor = start("-a", "tasks:app", "worker", "--processes", "2", "--dsn", dsn)
     until((folder / "staying").exists)
     until(lambda: len(workers(dsn)) == 2)
-    crew.send_signal(signal.SIGTERM)
+    supervisor.send_signal(signal.SIGTERM)
     until(lambda: (folder / "log").read_text().count("worker.stopping") == 2)
     next_instant()
-    crew.send_signal(signal.SIGTERM)
-    assert crew.wait(60) == 143
+    supervisor.send_signal(signal.SIGTERM)
+    assert supervisor.wait(60) == 143
     assert statuses(dsn) == ["todo"]
 
 

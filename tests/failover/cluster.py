@@ -14,7 +14,7 @@ import psutil
 import psycopg
 
 from inturn.embedded.binaries import Account
-from inturn.embedded.server import SUPERVISOR
+from inturn.embedded.server import GUARDIAN
 from inturn.schema.migrate import migrate
 
 PORT, DATABASE = "5432", "queue"
@@ -43,7 +43,7 @@ class Node:
         self._data = home / "data"
         self._binaries = binaries
         self._account = account
-        self._supervisor: subprocess.Popen[bytes] | None = None
+        self._guardian: subprocess.Popen[bytes] | None = None
         home.mkdir(mode=0o700)
         account.take(home)
 
@@ -100,11 +100,11 @@ class Node:
         options = [f"--{name}={value}" for name, value in given.items()]
         scrap = (
             self.home / "scrap"
-        )  # the supervisor removes what it is told to, and here that is nothing
+        )  # the guardian removes what it is told to, and here that is nothing
         with (self.home.parent / f"{self.home.name}.log").open("ab") as log:
             server: list[str | Path] = [self._binaries / "postgres", "-D", self._data, *options]
-            self._supervisor = self._account.launch(
-                ["/bin/sh", "-c", SUPERVISOR, "failover-node", scrap, scrap, *server], log
+            self._guardian = self._account.launch(
+                ["/bin/sh", "-c", GUARDIAN, "failover-node", scrap, scrap, *server], log
             )
         wait_until(self._answers, "a server's first answer")
 
@@ -121,21 +121,21 @@ class Node:
         self._end(b"KILL\n")
 
     def close(self) -> None:
-        if self._supervisor is not None:
+        if self._guardian is not None:
             self._end(b"QUIT\n")
 
     def _end(self, order: bytes) -> None:
-        supervisor, self._supervisor = self._supervisor, None
-        assert supervisor is not None
-        assert supervisor.stdin is not None
-        with supervisor.stdin as orders, contextlib.suppress(BrokenPipeError):
+        guardian, self._guardian = self._guardian, None
+        assert guardian is not None
+        assert guardian.stdin is not None
+        with guardian.stdin as orders, contextlib.suppress(BrokenPipeError):
             orders.write(order)
-            supervisor.wait(LIMIT)
-        supervisor.wait(LIMIT)
+            guardian.wait(LIMIT)
+        guardian.wait(LIMIT)
 
     def _answers(self) -> bool:
-        assert self._supervisor is not None
-        assert self._supervisor.poll() is None, "the server has ended"
+        assert self._guardian is not None
+        assert self._guardian.poll() is None, "the server has ended"
         with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self._admin_dsn):
             return True
         return False

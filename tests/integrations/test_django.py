@@ -73,7 +73,7 @@ def app(django: Any) -> Iterator[App]:
     yield app
     for name in set(app.tasks) - {"store.tasks.ship"}:
         app.tasks.pop(name)
-        app._covered.pop(name, None)
+        app._wrapped.pop(name, None)
 
 
 @pytest.fixture
@@ -363,7 +363,7 @@ def test_an_unknown_setting_is_refused(app: App) -> None:
     with (
         override_settings(INTURN={"ALIAS": "default"}),
         pytest.raises(
-            ConfigurationError, match=r"INTURN has 'ALIAS', which is none of DATABASE, SCHEMA"
+            ConfigurationError, match=r"INTURN has 'ALIAS', which is not one of DATABASE, SCHEMA"
         ),
     ):
         configuration()

@@ -12,10 +12,9 @@ from urllib.parse import quote
 
 import pytest
 import redis
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import inturn.locks
-from inturn.cli.commands.locks import command
 from inturn.locks import (
     AsyncKernelFileLock,
     AsyncPgLock,
@@ -31,6 +30,7 @@ from inturn.locks import (
     lock_from_url,
     locked,
 )
+from tests.cli.in_process import invoke
 from tests.locks.conftest import Async, Spawn, in_threads
 
 # ---------------------------------------------------------------- @locked
@@ -183,7 +183,7 @@ def test_addresses_of_nothing_are_refused(url: str) -> None:
 
 
 def queue_locks(*arguments: str, **options: Any) -> Result:
-    return CliRunner().invoke(command, list(arguments), **options)
+    return invoke("locks", *arguments, **options)
 
 
 @pytest.fixture(params=["redis", "file", "postgresql"])
@@ -221,13 +221,13 @@ def test_cli_shows_waits_for_and_runs(address: str) -> None:
 
 def test_cli_lists(address: str, empty_dsn: str) -> None:
     store = address.partition("#")[0].removesuffix("/it.lock")
-    assert "no lock" in queue_locks("ls", store).output
+    assert "No lock" in queue_locks("list", store).output
     more: Any = {"mode": "table"} if store.startswith("postgresql") else {}
     with lock_from_url(address, **more):
-        listed = json.loads(queue_locks("ls", store, "-o", "json").stdout)
+        listed = json.loads(queue_locks("list", store, "-o", "json").stdout)
         assert len(listed) == 1
         assert listed[0]["name"].endswith(("it", "it.lock"))
-        assert "held by" in queue_locks("ls", store).stdout
+        assert "OWNER" in queue_locks("list", store).stdout
 
 
 def test_cli_breaks_only_when_told(socket: str) -> None:
@@ -330,9 +330,10 @@ def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_cli_run_ends_its_command_when_the_lock_is_lost(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
     """Nothing goes on that believes to be alone."""
-    code = "from inturn.cli.locks import command; command()"
+    code = "from inturn.cli import main; main()"
     run = spawn(
         "",
+        "locks",
         "run",
         "--ttl",
         0.6,

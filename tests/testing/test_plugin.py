@@ -109,8 +109,8 @@ def test_a_failure_shows_the_line_of_the_test_and_not_how_the_helper_works(
     result.stdout.fnmatch_lines(
         [
             '>       inturn_queue.assert_enqueued(shop.fail, lock="b")',
-            "E       AssertionError: No job waits of shop.fail, lock 'b'.",
-            "E       The nearest:",
+            "E       AssertionError: Expected a waiting job of shop.fail, lock 'b', found none.",
+            "E       The most similar jobs:",
             'E         job 1 shop.fail(), lock "a", todo',
             "E             lock: 'a', not 'b'",
             "test_*.py:5: AssertionError",
@@ -130,9 +130,7 @@ def test_without_an_app_it_says_how_to_name_one(inner: pytest.Pytester) -> None:
     inner.makepyfile("def test_it(inturn_queue): ...")
     result = run(inner)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ['*Write `inturn_app = "package.module:app"` into pytest\'s settings*']
-    )
+    result.stdout.fnmatch_lines(['*Add `inturn_app = "package.module:app"` to pytest\'s settings*'])
 
 
 def test_a_template_that_somebody_is_connected_to_is_explained(inner: pytest.Pytester) -> None:
@@ -150,7 +148,7 @@ def test_a_template_that_somebody_is_connected_to_is_explained(inner: pytest.Pyt
     inner.makepyfile("def test_it(inturn_database): ...")
     result = run(inner)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*Close what `prepare` has opened*"])
+    result.stdout.fnmatch_lines(["*Close every connection in `prepare`*"])
 
 
 def test_a_server_can_be_named_by_a_fixture(
