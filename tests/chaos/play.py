@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from inturn.schema.migrate import migrate
-from tests.chaos.crew import Crew
+from tests.chaos.clients import Clients
 from tests.chaos.history import History
 from tests.chaos.pooler import Pooler
 from tests.chaos.proxy import Network
@@ -60,21 +60,21 @@ class Fault(NamedTuple):
 
 
 class Play:
-    """What faults may use: the server, the network, the crew, dice, and `hold`, which lets the play go on meanwhile."""
+    """What faults may use: the server, the network, the clients, dice, and `hold`, which lets the play go on meanwhile."""
 
     def __init__(
         self,
         server: Server,
         network: Network,
-        crew: Crew,
+        clients: Clients,
         history: History,
         seed: str,
         stalled: float,
     ) -> None:
-        self.server, self.network, self.crew, self.history, self.stalled = (
+        self.server, self.network, self.clients, self.history, self.stalled = (
             server,
             network,
-            crew,
+            clients,
             history,
             stalled,
         )
@@ -86,7 +86,7 @@ class Play:
     def hold(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            self.crew.keep()
+            self.clients.keep()
             self.resume_halted_lanes()
             time.sleep(0.02)
 
@@ -183,13 +183,13 @@ class Play:
 
     def drain(self) -> None:
         """Producers come to their end, workers work off what is left, and leave."""
-        self.crew.dismiss(self.crew.producers())
+        self.clients.dismiss(self.clients.producers())
         since = time.monotonic()
         while self.query("SELECT FROM jobs LIMIT 1") and time.monotonic() < since + DRAINED_WITHIN:
             self.hold(0.2)
         self.history.write("drained", seconds=round(time.monotonic() - since, 1))
         self._rows("left", LEFT)
-        self.crew.dismiss(self.crew.workers())
+        self.clients.dismiss(self.clients.workers())
         self._rows("final", FINAL)
         for lock, reason in self.query(
             "SELECT lock, reason FROM lane_audit WHERE operation = 'reconcile'"
@@ -270,16 +270,16 @@ def perform(
         network = stack.enter_context(
             Network(lambda: server.port, lambda what: history.write("seen", what=what))
         )
-        crew = Crew(folder, seed, history, server, network)
-        stack.callback(crew.close)
-        play = Play(server, network, crew, history, seed, setup.stalled)
+        clients = Clients(folder, seed, history, server, network)
+        stack.callback(clients.close)
+        play = Play(server, network, clients, history, seed, setup.stalled)
         for n in range(setup.workers):
-            crew.add(f"worker-{n}", setup.command)
+            clients.add(f"worker-{n}", setup.command)
         if setup.pooled:
             play.pooler = stack.enter_context(Pooler(server))
-            crew.add("worker-pooled", setup.command, play.pooler.port)
+            clients.add("worker-pooled", setup.command, play.pooler.port)
         for n in range(setup.producers):
-            crew.add(f"producer-{n}", ["-m", "tests.chaos.produce", f"{seed} {n}", str(LANES)])
+            clients.add(f"producer-{n}", ["-m", "tests.chaos.produce", f"{seed} {n}", str(LANES)])
         play.await_jobs(setup.warm_up)
         go_on(play, list(faults), seconds, setup.pause)
         play.hold(1)

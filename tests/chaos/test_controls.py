@@ -43,9 +43,9 @@ def test_a_worker_that_acknowledges_before_it_runs_is_found_to_lose(
 
 
 def kill_at_once(play: Play) -> None:
-    caught = play.crew.caught_in_a_job(play.dice)
+    caught = play.clients.caught_in_a_job(play.dice)
     assert caught is not None
-    play.crew.kill(caught[0])
+    play.clients.kill(caught[0])
 
 
 def test_an_engine_whose_finish_is_not_fenced_is_found_out(
@@ -98,13 +98,13 @@ def raise_a_zombie(play: Play) -> None:
     play.defer(2.0, "L")
     for _ in range(3):
         play.defer(0.3, "L")
-    caught = play.crew.caught_in_a_job(play.dice)
+    caught = play.clients.caught_in_a_job(play.dice)
     assert caught is not None
     fence = last_fence(play)
     while last_fence(play) == fence:
         play.hold(0.05)
     play.hold(0.5)
-    play.crew.wake(*caught)
+    play.clients.wake(*caught)
     play.hold(2)
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from tests.chaos.crew import Member
+from tests.chaos.clients import Client
 from tests.chaos.play import STALLED, Fault, Play
 from tests.chaos.proxy import Route, Trap, Weather
 
@@ -16,12 +16,14 @@ def lose(purpose: str, lost: str, *, mute: bool = False) -> Callable[[Play], Non
     """Of each process the next one of its kind, twice."""
 
     def inflict(play: Play) -> None:
-        members = play.crew.producers() if purpose in ("commit", "defer") else play.crew.workers()
-        routes = [play.network.routes[member.slot] for member in members]
+        clients = (
+            play.clients.producers() if purpose in ("commit", "defer") else play.clients.workers()
+        )
+        routes = [play.network.routes[client.slot] for client in clients]
         for _ in range(2):
             play.network.each(
                 lambda route: route.weather.traps.append(Trap(purpose, lost, mute)),
-                *(member.slot for member in members),
+                *(client.slot for client in clients),
             )
             until = time.monotonic() + PATIENCE
             while time.monotonic() < until and any(route.weather.traps for route in routes):
@@ -34,7 +36,7 @@ def lose(purpose: str, lost: str, *, mute: bool = False) -> Callable[[Play], Non
 
 def lose_notifications(play: Play) -> None:
     """While nothing is left to do, so that workers sleep and need them; they find the jobs all the same."""
-    stopped = [(member, play.crew.stop(member)) for member in play.crew.producers()]
+    stopped = [(client, play.clients.stop(client)) for client in play.clients.producers()]
     try:
         until = time.monotonic() + 2 * PATIENCE
         while (
@@ -47,8 +49,8 @@ def lose_notifications(play: Play) -> None:
             play.defer(0.01)
             play.hold(1)
     finally:
-        for member, since in stopped:
-            play.crew.wake(member, since, "rested")
+        for client, since in stopped:
+            play.clients.wake(client, since, "rested")
 
 
 def weather(seconds: float, **changes: object) -> Callable[[Play], None]:
@@ -78,17 +80,17 @@ def silence(
     """Nothing that these workers say arrives."""
 
     def inflict(play: Play) -> None:
-        members: list[Member] = (
-            play.crew.workers() if everybody else [play.dice.choice(play.crew.workers())]
+        clients: list[Client] = (
+            play.clients.workers() if everybody else [play.dice.choice(play.clients.workers())]
         )
         since = time.monotonic_ns()
         play.network.each(
-            change, *(route for member in members for route in play.crew.routes(member))
+            change, *(route for client in clients for route in play.clients.routes(client))
         )
         play.hold(seconds)
         play.network.each(lambda route: route.heal())
-        for member in members:
-            play.crew.silent(member, since, "cut")
+        for client in clients:
+            play.clients.silent(client, since, "cut")
         play.hold(2)
 
     return inflict

@@ -22,14 +22,14 @@ LIMIT = 30.0  # for a process to end; only keeps a failing run from hanging
 
 
 @dataclass(eq=False)
-class Member:
+class Client:
     slot: str  # whose route it has, and who comes after it has the same
     who: str
     process: subprocess.Popen[bytes]
     log: IO[bytes]
 
 
-class Crew:
+class Clients:
     def __init__(
         self, folder: Path, run: str, history: History, server: Server, network: Network
     ) -> None:
@@ -40,7 +40,7 @@ class Crew:
             server,
             network,
         )
-        self.members: dict[str, Member] = {}
+        self.clients: dict[str, Client] = {}
         self._births = 0
         self._commands: dict[str, list[str]] = {}
         self._settings: dict[str, dict[str, str]] = {}  # more of the environment
@@ -55,84 +55,84 @@ class Crew:
             self._settings[slot] = {"CHAOS_POOLED": "1", "INTURN_LISTEN_DSN": listens}
         self._start(slot)
 
-    def routes(self, member: Member) -> list[str]:
+    def routes(self, client: Client) -> list[str]:
         return [
-            name for name in self.network.routes if name.partition("-listens")[0] == member.slot
+            name for name in self.network.routes if name.partition("-listens")[0] == client.slot
         ]
 
-    def workers(self) -> list[Member]:
-        return [member for member in self.members.values() if member.slot.startswith("worker")]
+    def workers(self) -> list[Client]:
+        return [client for client in self.clients.values() if client.slot.startswith("worker")]
 
-    def producers(self) -> list[Member]:
-        return [member for member in self.members.values() if member.slot.startswith("producer")]
+    def producers(self) -> list[Client]:
+        return [client for client in self.clients.values() if client.slot.startswith("producer")]
 
     def keep(self) -> None:
         """Note who ended by himself, and put another one in his place."""
-        for member in list(self.members.values()):
-            if member.process.poll() is not None:
-                self._note_exit(member, asked=False)
-                self._start(member.slot)
+        for client in list(self.clients.values()):
+            if client.process.poll() is not None:
+                self._note_exit(client, asked=False)
+                self._start(client.slot)
 
-    def kill(self, member: Member) -> None:
-        member.process.kill()
-        member.process.wait()
-        member.log.close()
-        self.history.write("killed", victim=member.who)
-        self._start(member.slot)
+    def kill(self, client: Client) -> None:
+        client.process.kill()
+        client.process.wait()
+        client.log.close()
+        self.history.write("killed", victim=client.who)
+        self._start(client.slot)
 
-    def stop(self, member: Member) -> int:
+    def stop(self, client: Client) -> int:
         """Stop it; since when."""
-        since = self.history.write("stopping", victim=member.who)
-        member.process.send_signal(signal.SIGSTOP)
-        os.waitpid(member.process.pid, os.WUNTRACED)
+        since = self.history.write("stopping", victim=client.who)
+        client.process.send_signal(signal.SIGSTOP)
+        os.waitpid(client.process.pid, os.WUNTRACED)
         return since
 
-    def wake(self, member: Member, since: int, how: str = "stopped") -> None:
-        member.process.send_signal(signal.SIGCONT)
-        self.silent(member, since, how)
+    def wake(self, client: Client, since: int, how: str = "stopped") -> None:
+        client.process.send_signal(signal.SIGCONT)
+        self.silent(client, since, how)
 
-    def silent(self, member: Member, since: int, how: str) -> None:
+    def silent(self, client: Client, since: int, how: str) -> None:
         self.history.write(
-            "silent", victim=member.who, start=since, end=self.history.write("woken"), how=how
+            "silent", victim=client.who, start=since, end=self.history.write("woken"), how=how
         )
 
-    def restart(self, member: Member, *signals: signal.Signals) -> None:
+    def restart(self, client: Client, *signals: signal.Signals) -> None:
         """As a deployment does: let it end in order, then start another one. Signals in one instant are one."""
         for each in signals:
-            member.process.send_signal(each)
-        self._wait_for(member)
-        self._start(member.slot)
+            client.process.send_signal(each)
+        self._wait_for(client)
+        self._start(client.slot)
 
-    def dismiss(self, members: list[Member]) -> None:
-        for member in members:
-            member.process.send_signal(signal.SIGTERM)
-        for member in members:
-            self._wait_for(member)
-            del self.members[member.slot]
+    def dismiss(self, clients: list[Client]) -> None:
+        for client in clients:
+            client.process.send_signal(signal.SIGTERM)
+        for client in clients:
+            self._wait_for(client)
+            del self.clients[client.slot]
 
     def close(self) -> None:
-        for member in self.members.values():
-            member.process.kill()
-            member.process.wait()
-            member.log.close()
+        for client in self.clients.values():
+            client.process.kill()
+            client.process.wait()
+            client.log.close()
 
-    def caught_in_a_job(self, dice: random.Random) -> tuple[Member, int] | None:
+    def caught_in_a_job(self, dice: random.Random) -> tuple[Client, int] | None:
         """A worker that is stopped in the middle of a job, and since when."""
         deadline = time.monotonic() + CATCHING
         while time.monotonic() < deadline:
-            member = dice.choice(self.workers())
-            if member.process.poll() is None and self._is_at_work(member):
-                since = self.stop(member)
-                if self._is_at_work(member):
-                    return member, since
+            client = dice.choice(self.workers())
+            if client.process.poll() is None and self._is_at_work(client):
+                since = self.stop(client)
+                if self._is_at_work(client):
+                    return client, since
                 # It went on at once, which explains nothing: so it is no silence.
-                member.process.send_signal(signal.SIGCONT)
+                client.process.send_signal(signal.SIGCONT)
             time.sleep(0.005)
         return None
 
-    def _is_at_work(self, member: Member) -> bool:
+    def _is_at_work(self, client: Client) -> bool:
         """As the end of its history says."""
-        path = self.folder / f"{member.who}.jsonl"
+        path = self.folder / f"{client.who}.jsonl"
         runs = set()
         for line in tail(path) if path.exists() else []:
             try:
@@ -145,27 +145,27 @@ class Crew:
                 runs.discard(event["fence"])
         return bool(runs)
 
-    def _wait_for(self, member: Member) -> None:
+    def _wait_for(self, client: Client) -> None:
         """A single signal: the second one would mean to end at once."""
         try:
-            member.process.wait(LIMIT)
+            client.process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             self.history.write(
                 "problem",
                 rule="does not end",
-                text=f"{member.who} still runs {LIMIT:g} s after SIGTERM",
+                text=f"{client.who} still runs {LIMIT:g} s after SIGTERM",
             )
-            member.process.kill()
-            member.process.wait()
-        self._note_exit(member, asked=True)
+            client.process.kill()
+            client.process.wait()
+        self._note_exit(client, asked=True)
 
-    def _note_exit(self, member: Member, *, asked: bool) -> None:
-        member.log.close()
-        lines = (self.folder / f"{member.who}.log").read_text(errors="replace").strip().splitlines()
-        status = member.process.returncode
+    def _note_exit(self, client: Client, *, asked: bool) -> None:
+        client.log.close()
+        lines = (self.folder / f"{client.who}.log").read_text(errors="replace").strip().splitlines()
+        status = client.process.returncode
         self.history.write(
             "exited",
-            victim=member.who,
+            victim=client.who,
             status=status,
             asked=asked,
             last=lines[-1][:300] if lines else "",
@@ -194,7 +194,7 @@ class Crew:
             start_new_session=True,
             preexec_fn=with_parent(signal.SIGKILL),
         )
-        self.members[slot] = Member(slot, who, process, log)
+        self.clients[slot] = Client(slot, who, process, log)
 
 
 def tail(path: Path) -> list[bytes]:
