@@ -1,4 +1,4 @@
-"""The processes of a run: who is there, who was killed, stopped or told to end, and who ended by himself."""
+"""The worker and producer processes of a run: who is there, was killed or stopped, or ended."""
 
 import json
 import os
@@ -16,14 +16,14 @@ from tests.chaos.proxy import Network
 from tests.chaos.server import Server, with_parent
 
 ROOT = Path(__file__).parents[2]
-TAIL = 200_000  # bytes of a history; a job that runs began in them
+TAIL = 200_000  # bytes of a history; a running job started within them
 CATCHING = 10.0  # seconds to catch a worker in a job
-LIMIT = 30.0  # for a process to end; only keeps a failing run from hanging
+LIMIT = 30.0  # for a process to end: only keeps a failing run from hanging
 
 
 @dataclass(eq=False)
 class Client:
-    slot: str  # whose route it has, and who comes after it has the same
+    slot: str  # names its route, which its successor gets too
     who: str
     process: subprocess.Popen[bytes]
     log: IO[bytes]
@@ -43,10 +43,10 @@ class Clients:
         self.clients: dict[str, Client] = {}
         self._births = 0
         self._commands: dict[str, list[str]] = {}
-        self._settings: dict[str, dict[str, str]] = {}  # more of the environment
+        self._settings: dict[str, dict[str, str]] = {}  # more environment variables
 
     def add(self, slot: str, command: list[str], pooler: int | None = None) -> None:
-        """`pooler`: the port of one that the process goes through; it listens past it."""
+        """Start a process. With `pooler`, it connects through this port, but listens directly."""
         self.network.open(slot, None if pooler is None else lambda: pooler)
         self._commands[slot] = command
         if pooler is not None:
@@ -67,7 +67,7 @@ class Clients:
         return [client for client in self.clients.values() if client.slot.startswith("producer")]
 
     def keep(self) -> None:
-        """Note who ended by himself, and put another one in his place."""
+        """Record which processes ended unasked, and replace them."""
         for client in list(self.clients.values()):
             if client.process.poll() is not None:
                 self._note_exit(client, asked=False)
@@ -81,7 +81,7 @@ class Clients:
         self._start(client.slot)
 
     def stop(self, client: Client) -> int:
-        """Stop it; since when."""
+        """Stop a process, and return since when it is stopped."""
         since = self.history.write("stopping", victim=client.who)
         client.process.send_signal(signal.SIGSTOP)
         os.waitpid(client.process.pid, os.WUNTRACED)
@@ -97,7 +97,10 @@ class Clients:
         )
 
     def restart(self, client: Client, *signals: signal.Signals) -> None:
-        """As a deployment does: let it end in order, then start another one. Signals in one instant are one."""
+        """End a process in order and start another, as a deployment does.
+
+        Signals that arrive in one instant count as one.
+        """
         for each in signals:
             client.process.send_signal(each)
         self._wait_for(client)
@@ -117,7 +120,7 @@ class Clients:
             client.log.close()
 
     def caught_in_a_job(self, dice: random.Random) -> tuple[Client, int] | None:
-        """A worker that is stopped in the middle of a job, and since when."""
+        """Stop a worker in the middle of a job. Return the worker, and since when it is stopped."""
         deadline = time.monotonic() + CATCHING
         while time.monotonic() < deadline:
             client = dice.choice(self.workers())
@@ -125,19 +128,19 @@ class Clients:
                 since = self.stop(client)
                 if self._is_at_work(client):
                     return client, since
-                # It went on at once, which explains nothing: so it is no silence.
+                # It went on at once, which explains nothing, so this is not a silence.
                 client.process.send_signal(signal.SIGCONT)
             time.sleep(0.005)
         return None
 
     def _is_at_work(self, client: Client) -> bool:
-        """As the end of its history says."""
+        """Return True if the end of its history shows a running job."""
         path = self.folder / f"{client.who}.jsonl"
         runs = set()
         for line in tail(path) if path.exists() else []:
             try:
                 event = json.loads(line)
-            except json.JSONDecodeError:  # the first one and the one that is just being written
+            except json.JSONDecodeError:  # the first line, and the line that is being written
                 continue
             if event["ev"] == "begin":
                 runs.add(event["fence"])
@@ -146,7 +149,7 @@ class Clients:
         return bool(runs)
 
     def _wait_for(self, client: Client) -> None:
-        """A single signal: the second one would mean to end at once."""
+        """Wait for the end. Do not send a second signal, because it would mean to end at once."""
         try:
             client.process.wait(LIMIT)
         except subprocess.TimeoutExpired:

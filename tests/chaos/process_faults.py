@@ -1,4 +1,4 @@
-"""What happens to processes."""
+"""Faults of processes."""
 
 import signal
 

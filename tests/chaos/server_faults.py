@@ -1,4 +1,4 @@
-"""What happens to the server and to its sessions."""
+"""Faults of the server and of its sessions."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ def terminate_backends(play: Play) -> None:
 
 
 def crash_a_backend(play: Play) -> None:
-    """The server ends all others and recovers."""
+    """Kill one backend. The server then ends all others and recovers."""
     [(pid,)] = play.query(
         "SELECT pid FROM pg_stat_activity WHERE application_name = 'inturn worker' LIMIT 1"
     )

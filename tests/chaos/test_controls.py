@@ -1,6 +1,6 @@
-"""Runs of something that is broken: the harness must find that out, each time. If it does not, it proves nothing.
+"""Runs with something broken. If the harness misses it, the harness proves nothing.
 
-The servers, the proxy, the producers and the checker are those of any run; what is broken stands in each test.
+The servers, proxy, producers and checker are those of any run. Each test says what is broken.
 """
 
 import re
@@ -51,7 +51,7 @@ def kill_at_once(play: Play) -> None:
 def test_an_engine_whose_finish_is_not_fenced_is_found_out(
     tmp_path: Path, bin_dir: Path | None
 ) -> None:
-    """A worker that was stopped reports the end of a job that is somebody else's by then, and that one's lane goes on."""
+    """A stopped worker reports the end of a job that is not its own any more, and is believed."""
     faults = [Fault("a zombie reports", raise_a_zombie, 10, ())]
     verdict = judged(tmp_path, faults, fast(bin_dir, unfenced))
     assert "overlap" in rules(verdict), told(verdict)
@@ -94,7 +94,10 @@ def unfenced(server: Server) -> None:
 
 
 def raise_a_zombie(play: Play) -> None:
-    """A worker is stopped in the first job of a lane until another one has run half of it again, and others wait behind."""
+    """Stop a worker in the first job of a lane until another has run half of it again.
+
+    Other jobs wait behind it meanwhile.
+    """
     play.defer(2.0, "L")
     for _ in range(3):
         play.defer(0.3, "L")
@@ -127,6 +130,6 @@ def test_a_server_that_answers_before_it_has_written_is_found_to_lose(
 
 
 def checkpoint(server: Server) -> None:
-    """The schema at least is to survive."""
+    """At least the schema must survive."""
     with server.connect() as connection:
         connection.execute("CHECKPOINT")

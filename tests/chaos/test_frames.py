@@ -1,4 +1,4 @@
-"""The proxy's grammar: messages are cut out of any stream, and each answer is given to its question."""
+"""The proxy cuts messages out of any stream, and matches each answer to its question."""
 
 import struct
 

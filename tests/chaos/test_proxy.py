@@ -1,4 +1,4 @@
-"""Each trick of the proxy, on real sessions. What a trick does to a client is asked of the server as well."""
+"""Each trick of the proxy, on real sessions. The server is asked what the trick really did."""
 
 import contextlib
 import threading
@@ -44,7 +44,7 @@ def connect(network: Network, server: Server) -> Iterator[Callable[[], psycopg.C
 
 @pytest.fixture
 def table(server: Server) -> Iterator[Callable[[], int]]:
-    """How many rows the server has."""
+    """Return how many rows the server has."""
     with server.connect() as connection:
         connection.execute("CREATE TABLE public.things (n int)")
 

@@ -1,4 +1,4 @@
-"""What happens between a process and the server."""
+"""Faults between a process and the server."""
 
 import time
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from tests.chaos.clients import Client
 from tests.chaos.play import STALLED, Fault, Play
 from tests.chaos.proxy import Route, Trap, Weather
 
-PATIENCE = 4.0  # seconds for the message to come by that is to be lost
+PATIENCE = 4.0  # seconds until the message to lose comes by
 SWALLOWED = "a half-open connection swallowed what was said"
 WIRE = "the reply to a {} was lost"
 
 
 def lose(purpose: str, lost: str, *, mute: bool = False) -> Callable[[Play], None]:
-    """Of each process the next one of its kind, twice."""
+    """Lose the next message of this kind of each process, twice."""
 
     def inflict(play: Play) -> None:
         clients = (
@@ -35,7 +35,7 @@ def lose(purpose: str, lost: str, *, mute: bool = False) -> Callable[[Play], Non
 
 
 def lose_notifications(play: Play) -> None:
-    """While nothing is left to do, so that workers sleep and need them; they find the jobs all the same."""
+    """Lose notifications while workers sleep and need them. They must find the jobs anyway."""
     stopped = [(client, play.clients.stop(client)) for client in play.clients.producers()]
     try:
         until = time.monotonic() + 2 * PATIENCE
@@ -67,7 +67,10 @@ def _change(weather: Weather, changes: dict[str, object]) -> None:
 
 
 def freeze_everybody(play: Play) -> None:
-    """For longer than a heartbeat. All are cut off alike, so nobody may judge anybody: this explains nothing."""
+    """Freeze all connections for longer than a heartbeat.
+
+    All processes are cut off alike, so none may judge another: this explains nothing.
+    """
     play.network.each(lambda route: route.freeze())
     play.hold(play.stalled + 3)
     play.network.each(lambda route: route.heal())
@@ -77,7 +80,7 @@ def freeze_everybody(play: Play) -> None:
 def silence(
     seconds: float, change: Callable[[Route], object], *, everybody: bool = False
 ) -> Callable[[Play], None]:
-    """Nothing that these workers say arrives."""
+    """Nothing that these workers send arrives."""
 
     def inflict(play: Play) -> None:
         clients: list[Client] = (
@@ -97,7 +100,7 @@ def silence(
 
 
 def forget(play: Play) -> None:
-    """Half-open connections of everybody: this ends when each has noticed, or with the fault."""
+    """Make all connections half-open, until each process has noticed or the fault ends."""
     silence(30.0, lambda route: route.forget(), everybody=True)(play)
 
 

@@ -223,7 +223,7 @@ def test_nothing_to_list(engine: Engine, queue: Run) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         0,
         "",
-        "No lane is held, retrying, delayed or stopped.\n",
+        "No lane is in use or stopped.\n",
     )
     assert queue("lanes", "list", "--json").stdout == "[]\n"
 

@@ -68,7 +68,7 @@ def test_what_differs_between_the_app_and_the_workers_is_said(at_two: Engine, qu
     rows = json.loads(queue("-a", "periodic:app", "schedules", "list", "--json").stdout)
     assert [(row["task"], row["note"]) for row in rows] == [
         ("old", "not in the app"),
-        ("report", "workers know it as */5 * * * * in UTC"),
+        ("report", "workers use */5 * * * * in UTC"),
         ("report", "no worker has seen it yet"),
     ]
 

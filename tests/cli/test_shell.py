@@ -58,7 +58,7 @@ def test_all_is_well(run: Run, dsn: str) -> None:
     assert ended.returncode == 0, ended.stderr
     assert (
         ended.stdout
-        == "app: ok, 4 names of tasks\nconnection: ok\nschema inturn: ok, revision 0001\n"
+        == "app: ok, 4 task names\nconnection: ok\nschema inturn: ok, revision 0001\n"
     )
     assert run("healthchecks", "--dsn", dsn).stdout.startswith("app: none is named")
 
@@ -70,7 +70,7 @@ def test_all_is_well(run: Run, dsn: str) -> None:
         (
             ["-a", "tasks:app", "--dsn", "postgresql://127.0.0.1:1/none"],
             69,
-            "app: ok, 4 names of tasks\n",
+            "app: ok, 4 task names\n",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""The checker of the failover tests, on histories that are forged: it finds what is wrong, and accepts what is promised."""
+"""The checker of the failover tests, on forged histories: it finds faults and accepts the rest."""
 
 from dataclasses import asdict
 from typing import Any
@@ -25,12 +25,12 @@ def run(
 ACKS = [ack(0), ack(1), ack(2)]
 GOOD = [*ACKS, *run(0, 10, 20, 5), *run(1, 20, 30, 6, B), *run(2, 40, 50, 7)]
 FAILOVER = 35
-# Job 0 was reported, job 1 was started and reported: the standby knows neither, nor the start of job 1.
+# Job 0 was reported, and job 1 was started and reported. The standby knows neither.
 REPEATED = [*GOOD[:7], *run(0, 40, 50, 5), *run(1, 50, 60, 8), *run(2, 60, 70, 9)]
 
 
 def faults(found: Report) -> set[str]:
-    """What is not empty; a figure or an answer of its own is no fault."""
+    """Return the fields that are not empty. Figures and answers are not faults."""
     return {
         name
         for name, value in asdict(found).items()

@@ -19,7 +19,7 @@ doctor"""
 
 
 def run(dsn: str, command: str) -> Result:
-    """In this process: a new one for each would take longer than the servers."""
+    """Run these in this process: a new process for each would be slower than the servers."""
     return CliRunner().invoke(queue, command.split(), obj=Settings(None), env={"INTURN_DSN": dsn})
 
 

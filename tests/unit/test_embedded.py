@@ -84,7 +84,7 @@ def test_it_flushes_data_that_is_to_be_kept_and_keeps_it(
 
 def test_it_leaves_a_folder_with_other_content_alone(bin_dir: Path | None, folder: Path) -> None:
     (folder / "letter.txt").write_text("dear")
-    with pytest.raises(EmbeddedServerError, match="Name a new or an empty folder"):
+    with pytest.raises(EmbeddedServerError, match="Name a new or empty folder"):
         Server(folder, bin_dir=bin_dir).start()
     assert [path.name for path in folder.iterdir()] == ["letter.txt"]
 

@@ -53,7 +53,7 @@ def app_option(command: F) -> F:
         metavar="MODULE:APP",
         expose_value=False,
         callback=_note_app,
-        help="Your app. You can also set INTURN_APP, or `app` below [tool.inturn] in "
+        help="Your app, before or after the command. You can also set INTURN_APP, or `app` below [tool.inturn] in "
         "./pyproject.toml.",
     )(command)
 

@@ -28,10 +28,11 @@ Examples:
 @verbose_option
 @pass_settings
 def command(settings: Settings, path: str | None) -> None:
-    """Start a PostgreSQL server for development, and a worker of APP.
+    """Start a PostgreSQL server and a worker, for development.
 
-    The data stays in .inturn in the current folder. The worker restarts when you change a .py file
-    below this folder. Ctrl-C ends the worker, then the server.
+    The worker runs the jobs of APP, and restarts when you change a .py file below the current
+    folder. Without APP there is only the server. The data stays in .inturn in this folder. Ctrl-C
+    ends the worker, then the server.
     """
     path = path or settings.app_path()
     if path is not None and find_spec("watchfiles") is None:

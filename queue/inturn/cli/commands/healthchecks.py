@@ -28,7 +28,7 @@ Example, as the health check of a container:
 @verbose_option
 @pass_settings
 def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
-    """Check whether the app can run: its import, its connection, its schema.
+    """Check the app's import, its connection and its schema.
 
     Exits with status 2 if the app cannot be imported, with 69 if the database cannot be reached,
     and with 11 if the schema does not fit this version. To check the queue itself, run

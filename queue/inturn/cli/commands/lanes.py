@@ -46,9 +46,10 @@ def command() -> None:
 @output_options
 @with_database
 def list_lanes(database: Database, limit: int, form: str) -> None:
-    """List lanes that are held, retrying, delayed, paused or halted.
+    """List lanes that are in use or stopped.
 
-    Paused and halted lanes come first, then those that have been in their state for longest.
+    These lanes are held, retrying, delayed, paused or halted. Paused and halted lanes come first,
+    then those that have been in their state for longest.
     """
     from inturn.operations import lanes
 
@@ -63,7 +64,7 @@ def list_lanes(database: Database, limit: int, form: str) -> None:
         "WORKER": lambda lane: lane.worker or "",
         "WHY": lambda lane: lane.stop_reason or last_line(lane.last_error),
     }
-    Output(form).records(found, columns, "No lane is held, retrying, delayed, paused or halted.")
+    Output(form).records(found, columns, "No lane is in use or stopped.")
     if len(found) == limit:
         more(database.run(lanes.counted(COUNTED)) - limit, COUNTED - limit)
 

@@ -149,11 +149,11 @@ def grants(
     prefix: str | None,
     **logins: tuple[str, ...],
 ) -> None:
-    """Create a role each for producers, workers, operators and monitors.
+    """Create roles for the queue and grant their rights.
 
-    Prints SQL to run as a superuser, or as the schema's owner if that role may create roles. This
-    needs no database, unless you give --apply. From then on, `queue migrate` keeps the rights up
-    to date.
+    There is a role each for owners, producers, workers, operators and monitors. Prints SQL to run
+    as a superuser, or as the schema's owner if that role may create roles. This needs no database,
+    unless you give --apply. From then on, `queue migrate` keeps the rights up to date.
     """
     from inturn import sql
 
