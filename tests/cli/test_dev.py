@@ -31,7 +31,7 @@ def test_it_prints_the_dsn_runs_the_worker_follows_changes_and_leaves_no_server(
     until((folder / "new").exists)
 
     tasks.write_text("1 / 0\n")
-    until(lambda: log("dev.worker_ended: with status 2"))
+    until(lambda: log("dev.worker_ended: status 2"))
     assert dev.poll() is None
 
     dev.send_signal(signal.SIGINT)

@@ -10,15 +10,7 @@ from contextlib import closing
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from inturn.cli.settings import (
-    Settings,
-    app_option,
-    dsn_option,
-    find_connector,
-    pass_settings,
-    schema_option,
-    verbose_option,
-)
+from inturn.cli.settings import Settings, database_options, find_connector
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -57,11 +49,7 @@ class Database:
 def with_database(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that name a database, and pass the command a Database first."""
 
-    @app_option
-    @dsn_option
-    @schema_option
-    @verbose_option
-    @pass_settings
+    @database_options
     @wraps(command)
     def connected(settings: Settings, /, dsn: str | None, schema: str | None, **given: Any) -> None:
         connector = find_connector(settings, dsn, schema)

@@ -85,6 +85,14 @@ def schema_option(command: F) -> F:
     )(command)
 
 
+def database_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose a database, and pass the command the Settings first."""
+    command = pass_settings(command)
+    for add in (verbose_option, schema_option, dsn_option, app_option):
+        command = add(command)
+    return command
+
+
 def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> App:
     """Import the user's app and tasks. An error in that code is reported as an error in it."""
     from inturn.app import App

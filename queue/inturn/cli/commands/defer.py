@@ -6,16 +6,7 @@ from typing import Any
 
 import click
 
-from inturn.cli.settings import (
-    Settings,
-    app_option,
-    dsn_option,
-    find_connector,
-    load_app,
-    pass_settings,
-    schema_option,
-    verbose_option,
-)
+from inturn.cli.settings import Settings, database_options, find_connector, load_app
 from inturn.cli.values import duration, moment, task_arguments
 
 
@@ -61,11 +52,7 @@ Examples:
     help="Do not start before this long from now, e.g. 10m.",
 )
 @click.option("--unknown", is_flag=True, help="Defer a task that the app does not know.")
-@app_option
-@dsn_option
-@schema_option
-@verbose_option
-@pass_settings
+@database_options
 def command(
     settings: Settings,
     /,

@@ -4,16 +4,7 @@ from contextlib import closing
 
 import click
 
-from inturn.cli.settings import (
-    Settings,
-    app_option,
-    dsn_option,
-    find_connector,
-    load_app,
-    pass_settings,
-    schema_option,
-    verbose_option,
-)
+from inturn.cli.settings import Settings, database_options, find_connector, load_app
 
 
 @click.command(
@@ -22,11 +13,7 @@ from inturn.cli.settings import (
 Example, as the health check of a container:
   queue -a shop.tasks:app healthchecks""",
 )
-@app_option
-@dsn_option
-@schema_option
-@verbose_option
-@pass_settings
+@database_options
 def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
     """Check the app's import, its connection and its schema.
 

@@ -2,15 +2,7 @@
 
 import click
 
-from inturn.cli.settings import (
-    Settings,
-    app_option,
-    dsn_option,
-    find_connector,
-    pass_settings,
-    schema_option,
-    verbose_option,
-)
+from inturn.cli.settings import Settings, database_options, find_connector
 
 
 @click.command(
@@ -20,11 +12,7 @@ Examples:
   queue migrate --dsn postgresql://user@host/database
   queue -a shop.tasks:app migrate      the database that the app names""",
 )
-@dsn_option
-@schema_option
-@app_option
-@verbose_option
-@pass_settings
+@database_options
 def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
     """Create or update the queue's tables, functions and views.
 

@@ -5,15 +5,7 @@ from contextlib import closing
 import click
 
 from inturn.cli.commands import migrate
-from inturn.cli.settings import (
-    Settings,
-    app_option,
-    dsn_option,
-    find_connector,
-    pass_settings,
-    schema_option,
-    verbose_option,
-)
+from inturn.cli.settings import Settings, database_options, find_connector, schema_option
 from inturn.errors import BadArgument
 
 ROLE_BYTES = 63  # PostgreSQL cuts off longer names without an error
@@ -58,11 +50,7 @@ def command(context: click.Context, action: str | None) -> None:
 Example, to start a worker only after a migration:
   queue schema status && queue worker""",
 )
-@dsn_option
-@schema_option
-@app_option
-@verbose_option
-@pass_settings
+@database_options
 def status(settings: Settings, dsn: str | None, schema: str | None) -> None:
     """Check whether the schema fits this version.
 
@@ -135,11 +123,7 @@ docs/security.md says what each may do.""",
     multiple=True,
     help="A login that may see everything but arguments, errors and results.",
 )
-@dsn_option
-@schema_option
-@app_option
-@verbose_option
-@pass_settings
+@database_options
 def grants(
     settings: Settings,
     /,

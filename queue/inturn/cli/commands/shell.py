@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inturn.cli.settings import (
-    Settings,
-    app_option,
-    dsn_option,
-    find_connector,
-    load_app,
-    pass_settings,
-    schema_option,
-    verbose_option,
-)
+from inturn.cli.settings import Settings, database_options, find_connector, load_app
 
 if TYPE_CHECKING:
     from inturn.app import App
@@ -36,11 +27,7 @@ Examples:
   queue shell -c "print(list_jobs(status='failed'))"  """,
 )
 @click.option("-c", "code", metavar="CODE", help="Run this code and exit.")
-@app_option
-@dsn_option
-@schema_option
-@verbose_option
-@pass_settings
+@database_options
 def command(settings: Settings, dsn: str | None, schema: str | None, code: str | None) -> None:
     """Open a Python prompt with your app and its tasks.
 
