@@ -1,4 +1,4 @@
-"""`queue dev`: a server that stays while one works, and a worker that follows the code."""
+"""`queue dev`: a server that stays while you develop, and a worker that follows the code."""
 
 import signal
 from pathlib import Path

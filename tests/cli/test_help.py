@@ -1,4 +1,4 @@
-"""What `queue` says about itself, and how soon."""
+"""The help of `queue`, and how quickly it is there."""
 
 import re
 import subprocess
@@ -33,7 +33,7 @@ finally:
 
 
 def words_of_all() -> list[list[str]]:
-    """Every command, and every command of a group of commands."""
+    """Return every command, and every command of each group."""
     commands = {name: import_module(f"inturn.cli.commands.{name}").command for name in COMMANDS}
     groups = {
         name: command for name, command in commands.items() if isinstance(command, click.Group)

@@ -11,7 +11,7 @@ from tests.cli.engine import Engine
 
 @pytest.fixture
 def mixed(engine: Engine) -> Engine:
-    """One of each kind."""
+    """One job in each state."""
     engine.at("2026-01-31 14:00:00+00")
     failed = engine.defer("send", "a")
     engine.fail(engine.claim(), None, "Traceback:\nKeyError: 'to [bold]'")

@@ -23,7 +23,7 @@ CHANGES = ["resume", "skip-head", "retry-head", "cancel-waiting", "explain", "sh
 
 @pytest.fixture
 def retrying(engine: Engine) -> Engine:
-    """The lane of the picture in the design: a job has failed three times, six wait behind it."""
+    """A lane whose job has failed three times, with six jobs behind it."""
     engine.query("ALTER TABLE jobs ALTER COLUMN id RESTART WITH 9001")
     engine.at("2026-01-31 14:16:54+00")
     for task in ("charge_card", "ship_order", "send_receipt", "a", "b", "c", "d"):

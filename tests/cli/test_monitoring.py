@@ -54,7 +54,8 @@ def test_queues_are_listed_with_what_can_start_apart_from_what_cannot(
     engine.at("2026-01-31 14:02:00+00")
     engine.heartbeat()
     default, mail = json.loads(queue("queues", "list", "--json").stdout)
-    # Runnable: the one without a lock, one of the two of the free lane, and the one that has become due.
+    # Runnable: the job without a lock, one of the two in the free lane, and the one that has
+    # become due.
     assert default == {
         "queue": "default",
         "runnable": 3,
@@ -155,7 +156,7 @@ def test_the_doctor_finds_what_stands_still(engine: Engine, queue: Run) -> None:
 
 
 def lose(engine: Engine, error: str | None = None) -> None:
-    """The worker of the engine is gone with what it has claimed; what it died of, if it could say so."""
+    """Lose the worker with the job that it claimed, and with its error if it could report one."""
     engine.query("DELETE FROM workers")
     engine.query("SELECT * FROM rescue(5, NULL, true, %s)", error)
     engine.query("UPDATE jobs SET status = 'todo', scheduled_at = NULL WHERE status = 'scheduled'")
@@ -168,7 +169,7 @@ def test_the_doctor_names_the_job_over_which_workers_die(engine: Engine, queue: 
     engine.claim()
     lose(engine)
     engine.sign_on()
-    assert findings(queue)[1]["crashes"]["state"] == "ok"  # that happens: a machine goes down
+    assert findings(queue)[1]["crashes"]["state"] == "ok"  # this happens: a machine goes down
     engine.claim()
     lose(engine)
     engine.sign_on()
@@ -181,7 +182,7 @@ def test_the_doctor_names_the_job_over_which_workers_die(engine: Engine, queue: 
 
 
 def test_the_doctor_finds_sequences_that_did_not_come_along(engine: Engine, queue: Run) -> None:
-    """As after an upgrade by logical replication."""
+    """This happens after an upgrade by logical replication."""
     engine.sign_on()
     for _ in range(3):
         engine.defer("t")

@@ -1,4 +1,4 @@
-"""`queue schedules`: what fires when, by the app and by what workers have told."""
+"""`queue schedules`: when each schedule fires, by the app and by what workers registered."""
 
 import json
 from pathlib import Path

@@ -57,8 +57,7 @@ def test_all_is_well(run: Run, dsn: str) -> None:
     ended = run("-a", "tasks:app", "healthchecks", "--dsn", dsn)
     assert ended.returncode == 0, ended.stderr
     assert (
-        ended.stdout
-        == "app: ok, 4 task names\nconnection: ok\nschema inturn: ok, revision 0001\n"
+        ended.stdout == "app: ok, 4 task names\nconnection: ok\nschema inturn: ok, revision 0001\n"
     )
     assert run("healthchecks", "--dsn", dsn).stdout.startswith("app: none is named")
 

@@ -122,7 +122,9 @@ def test_a_wrong_option_is_exit_2(run: Run, dsn: str) -> None:
 
 def test_a_database_that_is_away_at_the_start_is_exit_69(run: Run) -> None:
     with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))  # bound but not listening: nobody answers, nobody else can
+        unused.bind(
+            ("127.0.0.1", 0)
+        )  # bound but not listening: nobody answers here, and nobody else can
         dsn = f"postgresql://127.0.0.1:{unused.getsockname()[1]}/x"
         for command in (
             ["-a", "tasks:app", "worker"],
@@ -156,7 +158,7 @@ def test_sigterm_lets_the_running_job_finish_and_is_exit_0(
 def test_sigterm_while_it_registers_is_obeyed_in_order(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
-    """Whoever sees a worker in the table may end it, and it does not leave its row there."""
+    """You can end a worker as soon as it is in the table, and it then removes its row."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(
             "CREATE FUNCTION take_long() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.5); RETURN NEW; END'"

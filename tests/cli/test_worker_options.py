@@ -1,4 +1,4 @@
-"""Options of `queue worker`, under our names and those of the library that people come from, as the worker's own."""
+"""Each option of `queue worker` has our name and one that other libraries use."""
 
 from datetime import timedelta
 from typing import Any

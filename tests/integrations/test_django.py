@@ -1,4 +1,4 @@
-"""A real Django project, the one of examples/, on a database of its own: migrations, transactions, command, admin."""
+"""A real Django project, the one in examples/, on its own database."""
 
 import os
 import sqlite3
@@ -38,7 +38,7 @@ def store_dsn(databases: Databases) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def django(store_dsn: str) -> Iterator[Any]:
-    """Django, set up once for this process and migrated by its own command."""
+    """Django, set up once for this process, and migrated by its own command."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INTURN_DSN", store_dsn)
         patch.setenv("DJANGO_SETTINGS_MODULE", "settings")
@@ -63,7 +63,7 @@ def django(store_dsn: str) -> Iterator[Any]:
 
 @pytest.fixture
 def app(django: Any) -> Iterator[App]:
-    """The project's, its queue empty."""
+    """The project's app, with an empty queue."""
     from inturn.django import app
 
     with psycopg.connect(app.connector.dsn, autocommit=True) as connection:
@@ -82,7 +82,7 @@ def ship(app: App) -> Any:
 
 
 def deferred(dsn: str) -> int:
-    """As others see it."""
+    """Return how many jobs another connection sees."""
     with psycopg.connect(dsn) as connection:
         [(count,)] = connection.execute("SELECT count(*) FROM inturn.jobs").fetchall()
     return int(count)
@@ -343,7 +343,7 @@ def test_the_helpers_for_tests_go_over_djangos_connection(app: App, django: Any,
             queue.assert_enqueued(
                 ship, args={"order": 1}, lock="customer:ann"
             )  # in the same transaction
-            assert queue.drain() == []  # a worker is in another
+            assert queue.drain() == []  # a worker is in another transaction
         start = queue.freeze()
         assert len(queue.drain()) == 1
         assert queue.jobs()[0].started_at == start
@@ -471,7 +471,7 @@ def test_manage_py_queue_worker_starts_as_many_processes_as_it_is_told(
         _, log = crew.communicate(timeout=60)
         assert crew.returncode == 0, log
     finally:
-        crew.kill()  # its workers notice, and end
+        crew.kill()  # its workers notice this, and end
         crew.wait()
 
 
@@ -562,9 +562,7 @@ def test_no_page_counts_to_the_end_or_lists_what_is_different(
 
     from inturn.django.admin import ReadOnly
 
-    monkeypatch.setattr(
-        ReadOnly, "list_per_page", 1
-    )  # what fits on one page is asked for without a limit
+    monkeypatch.setattr(ReadOnly, "list_per_page", 1)  # a list that fits on one page needs no limit
     ship.configure(lock="customer:ann").defer(order=5)
     for address in (
         "job/",

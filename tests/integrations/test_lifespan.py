@@ -1,4 +1,4 @@
-"""The app as a part of a web application, in the lifespan that every ASGI framework calls."""
+"""The app inside a web application, in the lifespan of any ASGI framework."""
 
 import subprocess
 import sys
@@ -58,7 +58,7 @@ async def test_what_does_not_end_in_time_goes_back(app: App) -> None:
         begun.set()
         await anyio.sleep_forever()
 
-    with anyio.fail_after(8):  # less than the usual grace
+    with anyio.fail_after(8):  # less than the default grace
         async with lifespan(app, worker=True, shutdown_graceful_timeout=0.01)(None):
             job_id = await stay.defer_async()
             await begun.wait()
@@ -69,7 +69,7 @@ async def test_what_does_not_end_in_time_goes_back(app: App) -> None:
 async def test_a_web_application_that_ends_at_once_ends(app: App, dsn: str) -> None:
     note = app.task(name="note")(lambda: None)
     for _ in range(5):
-        with anyio.fail_after(8):  # less than the usual grace
+        with anyio.fail_after(8):  # less than the default grace
             async with lifespan(app, worker=True)(None):
                 pass
         with pytest.raises(AppNotOpen):

@@ -1,4 +1,4 @@
-"""assert_…: a failure says what differs from what is nearest."""
+"""The assertions: a failure says how the most similar jobs differ."""
 
 from datetime import UTC, datetime, timedelta
 from textwrap import dedent
@@ -208,7 +208,7 @@ def test_an_overlap_in_the_history_is_found(app: App, queue: Queue, dsn: str) ->
         """)
         queue.assert_never_overlaps(
             "lane"
-        )  # the next may begin at the moment in which the one before ends
+        )  # a job may start at the moment in which the one before ends
         connection.execute(
             "UPDATE inturn.finished_jobs SET finished_at = finished_at + interval '1 ms' WHERE id = 2"
         )

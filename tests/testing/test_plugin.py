@@ -1,4 +1,4 @@
-"""The fixtures, and docs/testing.md, in pytest runs of their own."""
+"""The fixtures and docs/testing.md, in separate runs of pytest."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import pytest
 from inturn.testing import Databases
 
 ROOT = Path(__file__).parents[2]
-# Named in case it is not installed; if it is, not twice.
+# Name the plugin in case it is not installed. If it is, do not load it twice.
 PLUGIN = (
     "-p",
     "no:inturn",
@@ -39,7 +39,7 @@ def fail():
 def inner(
     pytester: pytest.Pytester, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> pytest.Pytester:
-    """pytest in pytest, on the server of this session."""
+    """Run pytest inside pytest, on the server of this session."""
     monkeypatch.setenv("INTURN_TEST_DSN", databases.server_dsn)
     pytester.syspathinsert()
     return pytester
@@ -56,7 +56,7 @@ def test_the_guide_works_as_it_stands(inner: pytest.Pytester) -> None:
     for name, code in snippets:
         (inner.path / name).write_text(code, encoding="utf-8")
     run(inner, "test_shop.py", "test_shop_async.py", "test_orders.py").assert_outcomes(passed=7)
-    (inner.path / "conftest.py").unlink()  # the app by the settings alone
+    (inner.path / "conftest.py").unlink()  # the app is named only in the settings
     run(inner, "test_shop.py", "test_shop_async.py").assert_outcomes(passed=6)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "unittest", "test_unittest"],

@@ -21,7 +21,7 @@ NEW_YEAR = datetime(2031, 1, 1, tzinfo=UTC)
 
 
 class Broken(Exception):
-    """What a task of these tests raises."""
+    """The error that tasks of these tests raise."""
 
 
 def statuses(queue: Queue) -> list[Status]:
@@ -114,7 +114,7 @@ def test_errors_are_values_on_request(app: App, queue: Queue) -> None:
 def test_a_job_that_failed_though_its_task_raised_nothing_is_no_success(
     app: App, queue: Queue, sync: bool
 ) -> None:
-    """It took too long. A sync task cannot be stopped and goes on to its end; an async one is cancelled."""
+    """It took too long. A sync task goes on to its end, and an async task is cancelled."""
 
     @app.task(name="slow", timeout=0.05)
     def slow() -> None:
@@ -213,7 +213,7 @@ def test_drain_can_serve_some_queues_only(app: App, queue: Queue) -> None:
 # ---------------------------------------------------------------- until, advance
 
 
-@pytest.mark.parametrize("count", [1, 70])  # 70: by then a worker claims ahead
+@pytest.mark.parametrize("count", [1, 70])  # 70, because by then a worker claims ahead
 def test_drain_stops_at_its_condition(app: App, queue: Queue, count: int) -> None:
     seen: list[int] = []
     note = app.task(name="note")(lambda number: seen.append(number))
@@ -344,7 +344,7 @@ def test_perform_keeps_the_order_of_a_lane_and_says_what_is_in_the_way(
 
 @pytest.fixture
 def other(dsn: str) -> Iterator[Any]:
-    """A connection that was there before the clock was touched, with the plans that it has made."""
+    """A connection with cached plans, opened before the clock changed."""
     with psycopg.connect(dsn, autocommit=True, prepare_threshold=0) as connection:
 
         def now() -> Any:

@@ -1,4 +1,4 @@
-"""The embedded server: it is there when wanted, and gone without a trace when not."""
+"""The embedded server starts when you ask for it, and leaves nothing behind."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ time.sleep(60)
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """pytest's tmp_path is closed to the account that the server of root runs as."""
+    """A folder that the account of root's server can enter, unlike pytest's tmp_path."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -126,7 +126,7 @@ def test_it_dies_and_cleans_up_when_its_parent_is_killed(bin_dir: Path | None) -
         parent.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 10
     while (home.exists() or alive(process)) and time.monotonic() < deadline:
-        time.sleep(0.01)  # it is nobody's child any more, so there is nothing to wait on
+        time.sleep(0.01)  # it has no parent that could wait for it
     assert not alive(process)
     assert not home.exists()
 
@@ -187,7 +187,7 @@ def ask(dsn: str, question: str) -> object:
 
 
 def home_and_process(dsn: str) -> tuple[Path, int]:
-    """The server's own folder and the id of its process."""
+    """Return the server's own folder and process id."""
     home = Path(str(conninfo_to_dict(dsn)["host"]))
     return home, int((home / ".s.PGSQL.5432.lock").read_text().split()[0])
 

@@ -1,4 +1,4 @@
-"""Where the database is, which notifications concern a worker, and how an app is found."""
+"""How an address, the queues of a notification, and an app are found."""
 
 import sys
 from pathlib import Path
