@@ -36,7 +36,7 @@ def longest(evidence: Evidence) -> Iterator[tuple[Fault, int, int]]:
 
 
 def returns(evidence: Evidence) -> Iterator[tuple[Fault, int]]:
-    """Yield each fault that took the server away, and how long after its return the first job began."""
+    """Yield each fault that took the server away, and the time from its return to the first job."""
     begins = sorted(run.begin for run in evidence.runs)
     for fault, until in spans(evidence):
         for event in evidence.events:

@@ -1,4 +1,4 @@
-"""One run: the processes, one fault after another, and a quiet time in which everything must drain."""
+"""One run: the processes, one fault after another, and a quiet end in which everything drains."""
 
 import random
 import time
@@ -160,7 +160,7 @@ class Play:
         )
 
     def probe(self, kind: str) -> None:
-        """Wait until the fault is over on every way to the server, so that it does not affect the next."""
+        """Wait until the fault is over on every route, so that it does not affect the next fault."""
         deadline = time.monotonic() + HEALED_WITHIN
         for slot in self.network.routes:
             while not self._is_open(slot):

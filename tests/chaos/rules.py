@@ -77,7 +77,7 @@ def lost(evidence: Evidence) -> Iterator[Violation]:
 
 
 def ghosts(evidence: Evidence) -> Iterator[Violation]:
-    """A job that was rolled back or never deferred neither runs nor ends. A call is all or nothing."""
+    """A job that was rolled back or never deferred does not run or end. A call is all or nothing."""
     there = {run.key for run in evidence.runs} | evidence.finals.keys()
     there |= {(row["op"], row["index"]) for row in evidence.left}
     for key in sorted(there):
@@ -129,7 +129,7 @@ def _run(run: Run) -> str:
 
 
 def disorder(evidence: Evidence) -> Iterator[Violation]:
-    """A job committed before the insert of another began starts first. So do siblings of one call."""
+    """A job starts before any whose insert began after its commit. Siblings start in call order."""
     for lane, runs in _lanes(evidence).items():
         firsts: dict[Key, Run] = {}
         for run in runs:
@@ -196,7 +196,7 @@ def fences(evidence: Evidence) -> Iterator[Violation]:
                 yield _between("attempts", f"{_run(run)} comes after {_run(before)}", before, run)
 
 
-# ---------------------------------------------------------------- once, unless something explains more
+# ------------------------------------------------------- once, unless something explains more
 
 
 def repeated(evidence: Evidence) -> Iterator[Violation]:
@@ -311,7 +311,7 @@ def effects(evidence: Evidence) -> Iterator[Violation]:
                 )
 
 
-# ---------------------------------------------------------------- nothing ends unasked or stands still
+# -------------------------------------------------------- nothing ends unasked or stands still
 
 
 def processes(evidence: Evidence) -> Iterator[Violation]:

@@ -87,11 +87,17 @@ class Server:
 
     def connect(self, *, autocommit: bool = True) -> psycopg.Connection[Any]:
         """Connect past the proxy. None of our faults makes this connection read-only."""
-        settings = "-c default_transaction_read_only=off -c search_path=inturn -c default_transaction_isolation=read\\ committed"
+        settings = (
+            "-c default_transaction_read_only=off -c search_path=inturn "
+            "-c default_transaction_isolation=read\\ committed"
+        )
         return psycopg.connect(self.dsn, autocommit=autocommit, connect_timeout=5, options=settings)
 
     def start(self) -> None:
-        """Return when it answers. After a kill, its shared memory is in use until the last backend ends."""
+        """Return when it answers.
+
+        After a kill, its shared memory is in use until the last backend ends.
+        """
         deadline = time.monotonic() + LIMIT
         while True:
             if self._process is None or self._process.poll() is not None:

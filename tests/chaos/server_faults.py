@@ -48,7 +48,8 @@ def outages_in_a_row(play: Play) -> None:
 def terminate_backends(play: Play) -> None:
     for _ in range(5):
         play.query(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'postgres'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND datname = 'postgres'"
         )
         play.hold(0.3)
 

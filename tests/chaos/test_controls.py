@@ -85,7 +85,8 @@ def fast(bin_dir: Path | None, prepare: Any) -> Setup:
 def unfenced(server: Server) -> None:
     with server.connect() as connection:
         rows = connection.execute(
-            "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'inturn'::regnamespace AND prokind = 'f'"
+            "SELECT pg_get_functiondef(oid) FROM pg_proc "
+            "WHERE pronamespace = 'inturn'::regnamespace AND prokind = 'f'"
         ).fetchall()
         changed = [FENCE.sub("", text) for (text,) in rows if FENCE.search(text)]
         for text in changed:

@@ -52,7 +52,8 @@ def replace(play: Play) -> None:
         # This does what `replace` does, except for a job that has started meanwhile.
         connection.execute("BEGIN")
         row = connection.execute(
-            "UPDATE jobs SET args = args WHERE id = %s AND status IN ('todo', 'blocked') RETURNING id",
+            "UPDATE jobs SET args = args WHERE id = %s AND status IN ('todo', 'blocked') "
+            "RETURNING id",
             [id],
         ).fetchone()
         begun = _begun(play)

@@ -1,4 +1,4 @@
-"""The app that the workers run: tasks that record what they do, and a store that refuses old fences.
+"""The workers' app: tasks that record what they do, and a store that refuses old fences.
 
 python -m inturn.cli -a tests.chaos.work:app worker
 """

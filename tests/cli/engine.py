@@ -32,7 +32,8 @@ class Engine:
     ) -> int:
         given = {"at": None, "delay": None, "priority": 0, "on_failure": "continue"} | more
         ((id,),) = self.query(
-            "SELECT id FROM defer_jobs(ARRAY[%s], ARRAY['{}'::jsonb], ARRAY[%s], ARRAY[%s::text], ARRAY[%s::int],"
+            "SELECT id FROM defer_jobs(ARRAY[%s], ARRAY['{}'::jsonb], ARRAY[%s], ARRAY[%s::text],"
+            " ARRAY[%s::int],"
             " ARRAY[%s::timestamptz], ARRAY[%s::interval], NULL, ARRAY[%s::failure_policy])",
             *(
                 task,
@@ -70,7 +71,8 @@ class Engine:
         told = json.dumps({"attempt": 1, "error": error})
         if delay is None:
             self.query(
-                "SELECT finish(%s, '{default}', 0, ARRAY[%s::bigint], ARRAY[%s], '{failed}', ARRAY[%s::jsonb])",
+                "SELECT finish(%s, '{default}', 0, ARRAY[%s::bigint], ARRAY[%s], '{failed}', "
+                "ARRAY[%s::jsonb])",
                 *(self._worker, id, claim_id, told),
             )
         else:

@@ -102,7 +102,8 @@ def test_a_list_says_how_much_it_leaves_out(mixed: Engine, queue: Run) -> None:
 
 def test_counting_stops_at_ten_thousand(engine: Engine, queue: Run) -> None:
     engine.query(
-        "INSERT INTO jobs (created_at, status, task) SELECT clock(), 'todo', 't' FROM generate_series(1, 10100)"
+        "INSERT INTO jobs (created_at, status, task) "
+        "SELECT clock(), 'todo', 't' FROM generate_series(1, 10100)"
     )
     assert queue("jobs", "count").stdout == "10,000 or more\n"
     assert (
@@ -122,7 +123,8 @@ def test_a_job_is_shown(mixed: Engine, queue: Run) -> None:
 
 def test_a_job_shows_its_result_timeout_and_queueing_lock(mixed: Engine, queue: Run) -> None:
     mixed.query(
-        "UPDATE finished_jobs SET queueing_lock = 'k', timeout = '90 s', result = '{\"n\": 1}' WHERE id = 1 RETURNING 1"
+        "UPDATE finished_jobs SET queueing_lock = 'k', timeout = '90 s', result = '{\"n\": 1}' "
+        "WHERE id = 1 RETURNING 1"
     )
     words = [line.split() for line in queue("jobs", "show", "1").stdout.splitlines()]
     assert [line for line in (["queueing", "lock", "k"], ["timeout", "00:01:30"], ["result", '{"n":', "1}"])

@@ -289,7 +289,8 @@ def test_another_head_than_the_one_confirmed_is_not_skipped(engine: Engine, fold
 
 def test_a_long_lane_is_counted_as_far_as_a_thousand(engine: Engine, queue: Run) -> None:
     engine.query(
-        "INSERT INTO jobs (created_at, status, task, lock) SELECT clock(), 'todo', 't', 'a' FROM generate_series(1, 1200)"
+        "INSERT INTO jobs (created_at, status, task, lock) "
+        "SELECT clock(), 'todo', 't', 'a' FROM generate_series(1, 1200)"
     )
     told = queue("lanes", "explain", "a").stdout.splitlines()
     assert told[0].startswith("a  free   1,001 or more waiting")

@@ -96,7 +96,8 @@ def test_what_is_runnable_is_what_claims_take(engine: Engine, queue: Run) -> Non
 
 def test_counts_of_queues_are_bounded(engine: Engine, queue: Run) -> None:
     engine.query(
-        "INSERT INTO jobs (created_at, status, task) SELECT clock(), 'todo', 't' FROM generate_series(1, 2000)"
+        "INSERT INTO jobs (created_at, status, task) "
+        "SELECT clock(), 'todo', 't' FROM generate_series(1, 2000)"
     )
     assert queue("queues", "list").stdout.splitlines()[1].split()[:2] == ["default", "1,000+"]
 

@@ -236,7 +236,8 @@ def test_the_second_signal_ends_a_worker_whose_server_does_not_answer(
         worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
         until(lambda: "worker.started" in log())
         backends = connection.execute(
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "SELECT pid FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         ).fetchall()
         for (pid,) in backends:
             os.kill(pid, signal.SIGSTOP)

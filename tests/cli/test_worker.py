@@ -161,13 +161,17 @@ def test_sigterm_while_it_registers_is_obeyed_in_order(
     """You can end a worker as soon as it is in the table, and it then removes its row."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(
-            "CREATE FUNCTION take_long() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.5); RETURN NEW; END'"
+            "CREATE FUNCTION take_long() RETURNS trigger LANGUAGE plpgsql AS "
+            "'BEGIN PERFORM pg_sleep(0.5); RETURN NEW; END'"
         )
         connection.execute(
             "CREATE TRIGGER t BEFORE INSERT ON inturn.workers FOR EACH ROW EXECUTE FUNCTION take_long()"
         )
         worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
-        sleeping = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+        sleeping = (
+            "SELECT FROM pg_stat_activity "
+            "WHERE datname = current_database() AND wait_event = 'PgSleep'"
+        )
         until(lambda: connection.execute(sleeping).fetchone() is not None)
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(60) == 0

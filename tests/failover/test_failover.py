@@ -1,4 +1,4 @@
-"""A primary ends under load and its standby takes over, with real servers, workers and producers."""
+"""A primary ends under load and its standby takes over: real servers, workers and producers."""
 
 import time
 from collections.abc import Iterator

@@ -249,7 +249,8 @@ def test_a_task_uses_djangos_models_and_leaves_no_connection_open(
             "SELECT DISTINCT status::text FROM inturn.all_jobs"
         ).fetchall()
         open_ones = connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         ).fetchone()
     assert statuses == [("succeeded",)]
     assert open_ones == (1,)  # this thread's
