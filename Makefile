@@ -38,9 +38,9 @@ check: .venv/installed ## check lint, format, types and layers
 	@echo "mypy"         && $(python) -m mypy
 	@echo "lint-imports" && .venv/bin/lint-imports --no-logo
 
-# QUICK=1 is for trying it out. ROUNDS, ONLY (rows), PEERS and ROWS (share of the jobs) choose what
+# QUICK=1 takes a minute, for trying it out. ROUNDS, ONLY (rows), PEERS and ROWS (share of the jobs) choose what
 # to run. INTURN_SOURCE names another checkout to measure, and BASE one to compare it with.
-bench: bench/.venv/installed bench/node_modules/installed ## compare with other queues (half an hour, QUICK=1: a minute)
+bench: bench/.venv/installed bench/node_modules/installed ## compare with other queues (half an hour)
 	@bench/.venv/bin/python -m bench $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 	  $(if $(ONLY),--only $(ONLY)) $(if $(PEERS),--peers $(PEERS)) $(if $(ROWS),--share $(ROWS))
 
@@ -49,7 +49,7 @@ bench-growth: bench/.venv/installed ## measure what calls cost as the tables gro
 	@bench/.venv/bin/python -m bench.growth $(if $(QUICK),--quick) $(if $(FULL),--full) \
 	  $(if $(ONLY),--only $(ONLY))
 
-bench-scale: bench/.venv/installed ## measure throughput by workers and lanes, and where a job's time goes
+bench-scale: bench/.venv/installed ## measure throughput, and where a job's time goes
 	@bench/.venv/bin/python -m bench.scale $(if $(ROUNDS),--rounds $(ROUNDS))
 	@bench/.venv/bin/python -m bench.handover
 	@bench/.venv/bin/python -m bench.parts
@@ -65,8 +65,8 @@ witness: .venv/installed ## look for overlaps of locks under load (30 s for each
 	  $(python) -m pytest tests/locks/test_witness.py -s -k nobody
 
 # A wheel may lack files that a checkout has, so CI tries the wheel in a fresh environment and an
-# empty folder. LOCKED=1 installs what requirements/demo.txt pins, and `pip check` compares that with
-# what the wheel requires.
+# empty folder. LOCKED=1 installs what requirements/demo.txt pins, and `pip check` compares that
+# with what the wheel requires.
 wheel-demo: .venv/installed ## build the wheel and run the demo from it
 	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; mkdir "$$tmp/empty"; \
 	echo "building the wheel"; \
@@ -75,7 +75,8 @@ wheel-demo: .venv/installed ## build the wheel and run the demo from it
 	echo "installing $$(basename "$$wheel") into a fresh environment"; \
 	$(python) -m venv "$$tmp/venv"; pip="$$tmp/venv/bin/python -m pip"; \
 	if [ -n "$(LOCKED)" ]; then \
-	  $$pip install -q --require-hashes -r requirements/demo.txt; $$pip install -q --no-deps "$$wheel"; $$pip check; \
+	  $$pip install -q --require-hashes -r requirements/demo.txt; \
+	  $$pip install -q --no-deps "$$wheel"; $$pip check; \
 	else $$pip install -q "$${wheel}[dev]"; fi; \
 	cd "$$tmp/empty"; "$$tmp/venv/bin/queue" demo
 
@@ -84,7 +85,8 @@ lock: ## resolve what CI and docker compose install, into requirements/*.txt
 	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
 	$(PYTHON) -m venv "$$tmp"; "$$tmp/bin/python" -m pip install -q uv; \
 	compile() { "$$tmp/bin/uv" pip compile -q --upgrade --universal --python-version 3.11 \
-	  --generate-hashes --no-header --no-emit-index-url pyproject.toml requirements/build.in "$$@"; }; \
+	  --generate-hashes --no-header --no-emit-index-url \
+	  pyproject.toml requirements/build.in "$$@"; }; \
 	compile requirements/audit.in --extra dev --extra test -o requirements/ci.txt; \
 	compile -c requirements/ci.txt --extra dev -o requirements/demo.txt; \
 	compile -c requirements/ci.txt --extra redis -o requirements/compose.txt
@@ -101,10 +103,11 @@ clean: ## remove the environment and every cache
 	@find queue tests migrations -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The stamp is written last, so that make repeats an interrupted installation. We use `command -v`
-# because a Python that is started by its bare name and without a PATH does not know where it is, and
-# then cannot create an environment.
+# because a Python that is started by its bare name and without a PATH does not know where it is,
+# and then cannot create an environment.
 .venv/installed: pyproject.toml
-	@python=$$(command -v "$(PYTHON)") && "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	@python=$$(command -v "$(PYTHON)") && \
+	  "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "inturn needs Python 3.11 or later, but $(PYTHON) is older." \
 	    "Name another: make PYTHON=python3.12" >&2; exit 1; }; \
 	echo "preparing .venv (once, about a minute)" && \
