@@ -18,6 +18,7 @@ ANSWERED_AT_ONCE = [
     ["lanes", "skip-head", "--help"],
     ["jobs", "list", "--status", "nonsense"],
     ["doctor", "--help"],
+    ["locks", "list", "--help"],
     ["--version"],
     ["demo", "--nonsense"],
 ]
@@ -52,6 +53,32 @@ def test_every_command_has_help_with_an_example(words: list[str], run: Run) -> N
     ended = run(*words, "--help")
     assert ended.returncode == 0, ended.stderr
     assert re.search(rf"queue (-a \S+ )?{' '.join(words)}", ended.stdout.partition("Options:")[2])
+
+
+def options_of(words: list[str]) -> set[str]:
+    command = import_module(f"inturn.cli.commands.{words[0]}").command
+    for name in words[1:]:
+        command = command.commands[name]
+    return {spelled for option in command.params for spelled in option.opts}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [words for words in words_of_all() if words[-1:] in (["list"], ["show"], ["explain"])],
+    ids=" ".join,
+)
+def test_every_command_that_shows_something_prints_json_too(words: list[str]) -> None:
+    assert {"--output", "--json"} <= options_of(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["jobs", "cancel"], ["jobs", "delete"], ["lanes", "skip-head"], ["lanes", "cancel-waiting"],
+     ["locks", "break"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_every_command_that_cannot_be_undone_can_be_confirmed_in_advance(words: list[str]) -> None:
+    assert {"-y", "--yes"} <= options_of(words)
 
 
 @pytest.mark.parametrize("words", ANSWERED_AT_ONCE)
