@@ -162,7 +162,7 @@ def test_single_bytes_make_whole_messages(network: Network, connect: Connect) ->
 
 
 @pytest.mark.parametrize("how", ["refused", "reset"])
-def test_who_is_refused_or_reset_knows_at_once(
+def test_a_client_that_is_refused_or_reset_knows_at_once(
     network: Network, connect: Connect, how: str
 ) -> None:
     connection = connect()

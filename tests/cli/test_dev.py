@@ -57,7 +57,7 @@ def test_without_an_app_it_is_a_server_whose_data_stays(
     assert (folder / ".inturn" / ".gitignore").read_text() == "*\n"
 
 
-def test_the_worker_is_let_finish_before_the_server_goes(
+def test_the_worker_finishes_its_jobs_before_the_server_stops(
     start: Start, run: Run, folder: Path, until: Until
 ) -> None:
     dev = start("dev", "tasks:app")

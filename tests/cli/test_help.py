@@ -82,7 +82,7 @@ def test_every_command_that_cannot_be_undone_can_be_confirmed_in_advance(words: 
 
 
 @pytest.mark.parametrize("words", ANSWERED_AT_ONCE)
-def test_what_is_answered_at_once_waits_for_nothing_heavy(words: list[str]) -> None:
+def test_help_and_mistakes_are_answered_without_loading_anything_heavy(words: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LIST_MODULES, *words], capture_output=True, text=True, check=False
     )
@@ -99,7 +99,7 @@ def test_what_is_answered_at_once_waits_for_nothing_heavy(words: list[str]) -> N
     }
 
 
-def test_the_version_is_told(run: Run) -> None:
+def test_the_version_is_printed(run: Run) -> None:
     assert run("--version").stdout == f"inturn {version('inturn')}\n"
 
 

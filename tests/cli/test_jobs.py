@@ -41,7 +41,7 @@ def ids(told: str) -> list[int]:
         (["--queue", "paper", "--task", "send"], []),
     ],
 )
-def test_a_list_holds_what_was_asked_for(
+def test_a_list_contains_the_jobs_that_match_the_filter(
     mixed: Engine, queue: Run, asked: list[str], found: list[int]
 ) -> None:
     assert ids(queue("jobs", "list", "--json", *asked).stdout) == found
@@ -146,7 +146,7 @@ def test_a_job_is_explained(mixed: Engine, queue: Run) -> None:
     ]
 
 
-def test_what_explain_advises_for_a_lane_is_quoted_for_a_shell(engine: Engine, queue: Run) -> None:
+def test_the_advice_of_explain_is_quoted_for_a_shell(engine: Engine, queue: Run) -> None:
     engine.query("SELECT pause_lane('it''s')")
     id = engine.defer("t", "it's")
     reasons = json.loads(queue("jobs", "explain", str(id), "--json").stdout)
@@ -162,7 +162,7 @@ def test_a_job_that_is_not_there_is_exit_3(engine: Engine, queue: Run, command: 
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "x", str(2**63)])
-def test_what_is_no_id_is_exit_2(queue: Run, wrong: str) -> None:
+def test_an_invalid_id_is_exit_2(queue: Run, wrong: str) -> None:
     assert queue("jobs", "show", "--", wrong).returncode == 2
 
 
@@ -193,7 +193,7 @@ def test_jobs_are_cancelled_only_if_somebody_confirms(
     assert [mixed.statuses()[id] for id in (3, 4)] == ["cancelled", "cancelled"]
 
 
-def test_what_fails_does_not_keep_the_others_back_and_is_exit_5(mixed: Engine, queue: Run) -> None:
+def test_a_failure_does_not_stop_the_other_changes_and_is_exit_5(mixed: Engine, queue: Run) -> None:
     ended = queue("jobs", "cancel", "--yes", "99", "2", "1", "3", "--json")
     assert (ended.returncode, json.loads(ended.stdout)) == (5, [{"id": "3", "now": "cancelled"}])
     assert [line.partition(". ")[0] for line in ended.stderr.splitlines()] == [

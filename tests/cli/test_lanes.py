@@ -70,7 +70,7 @@ def test_a_delayed_lane_says_what_it_waits_for(engine: Engine, dsn: str, queue: 
     ]
 
 
-def test_what_explain_advises_unblocks(retrying: Engine, queue: Run) -> None:
+def test_the_advice_of_explain_unblocks_the_lane(retrying: Engine, queue: Run) -> None:
     _, _, advice = queue("lanes", "explain", "order:4711").stdout.partition("unblock: ")
     ended = queue(*shlex.split(advice.splitlines()[0])[1:])
     assert (ended.returncode, ended.stdout) == (0, "job 9001 of order:4711 is due now\n")
@@ -141,7 +141,7 @@ def test_a_lane_whose_failed_job_was_deleted_can_only_go_on(engine: Engine, queu
     assert engine.claim()[0] == failed + 1
 
 
-def test_a_lane_that_nobody_serves_is_explained(engine: Engine, queue: Run) -> None:
+def test_a_lane_without_a_worker_is_explained(engine: Engine, queue: Run) -> None:
     id = engine.defer("t", "a", queue="mail")
     assert (
         f"  head {id} t  not tried yet\n  └─ no live worker serves queue mail"
@@ -149,7 +149,7 @@ def test_a_lane_that_nobody_serves_is_explained(engine: Engine, queue: Run) -> N
     )
 
 
-def test_a_pause_is_made_told_and_ended(engine: Engine, queue: Run) -> None:
+def test_a_lane_is_paused_explained_and_resumed(engine: Engine, queue: Run) -> None:
     engine.at("2026-01-31 14:00:00+00")
     engine.defer("t", "a")
     paused = queue("lanes", "pause", "a", "--for", "10m", "--reason", "bank is down")
@@ -228,7 +228,7 @@ def test_nothing_to_list(engine: Engine, queue: Run) -> None:
     assert queue("lanes", "list", "--json").stdout == "[]\n"
 
 
-def test_a_lane_is_shown_with_what_was_done_to_it(retrying: Engine, queue: Run) -> None:
+def test_a_lane_is_shown_with_the_changes_made_to_it(retrying: Engine, queue: Run) -> None:
     queue("lanes", "pause", "order:4711", "--reason", "first")
     queue("lanes", "resume", "order:4711")
     lines = queue("lanes", "show", "order:4711").stdout.splitlines()
@@ -306,7 +306,7 @@ def test_the_head_that_runs_is_not_skipped(engine: Engine, queue: Run) -> None:
     assert engine.statuses() == {id: "doing"}
 
 
-def test_what_waits_is_cancelled(retrying: Engine, queue: Run, answer: Answer) -> None:
+def test_waiting_jobs_are_cancelled(retrying: Engine, queue: Run, answer: Answer) -> None:
     assert queue("lanes", "cancel-waiting", "order:4711").returncode == 2
     assert "Cancel 7 jobs" in answer("n", "lanes", "cancel-waiting", "order:4711").stderr
     ended = queue("lanes", "cancel-waiting", "order:4711", "--yes")
@@ -358,5 +358,5 @@ def test_a_lock_in_a_command_stays_one_argument() -> None:
 
 
 @pytest.mark.parametrize("lock", ["", "x" * 1025, "\udcff"])
-def test_what_is_no_lock_is_exit_2(queue: Run, lock: str) -> None:
+def test_an_invalid_lock_is_exit_2(queue: Run, lock: str) -> None:
     assert queue("lanes", "explain", lock).returncode == 2

@@ -66,7 +66,7 @@ def test_nothing_that_a_job_brings_passes_for_a_line_of_the_log(
     )  # it is in the traceback, as one of its lines
 
 
-def test_a_line_break_in_a_template_begins_what_is_indented() -> None:
+def test_text_after_a_line_break_in_a_template_is_indented() -> None:
     def formatted(template: object, *args: object) -> str:
         record = logging.LogRecord("inturn.x", logging.ERROR, "", 0, template, args, None)
         return LineFormatter().format(record).partition("ERROR   ")[2]

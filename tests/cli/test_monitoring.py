@@ -39,7 +39,7 @@ def test_workers_are_listed_late_ones_first(engine: Engine, queue: Run) -> None:
     ]
 
 
-def test_queues_are_listed_with_what_can_start_apart_from_what_cannot(
+def test_queues_are_listed_with_runnable_jobs_apart_from_blocked_ones(
     engine: Engine, queue: Run
 ) -> None:
     engine.at("2026-01-31 14:00:00+00")
@@ -79,7 +79,7 @@ def test_queues_are_listed_with_what_can_start_apart_from_what_cannot(
     ]
 
 
-def test_what_is_runnable_is_what_claims_take(engine: Engine, queue: Run) -> None:
+def test_claims_take_exactly_the_jobs_that_count_as_runnable(engine: Engine, queue: Run) -> None:
     engine.sign_on()
     for number in range(12):
         engine.defer("t", f"lane {number % 5}" if number % 3 else None)
@@ -140,7 +140,7 @@ def test_the_doctor_finds_a_schema_that_does_not_fit(engine: Engine, queue: Run)
     assert "queue migrate" in found["schema"]["advice"]
 
 
-def test_the_doctor_finds_what_stands_still(engine: Engine, queue: Run) -> None:
+def test_the_doctor_finds_jobs_and_lanes_that_are_stuck(engine: Engine, queue: Run) -> None:
     engine.sign_on(["other"])
     engine.defer("t", "a", on_failure="halt")
     engine.fail(engine.claim(), None, "no")
@@ -182,7 +182,7 @@ def test_the_doctor_names_the_job_over_which_workers_die(engine: Engine, queue: 
     assert findings(queue)[1]["crashes"]["state"] == "ok"
 
 
-def test_the_doctor_finds_sequences_that_did_not_come_along(engine: Engine, queue: Run) -> None:
+def test_the_doctor_finds_sequences_that_are_behind(engine: Engine, queue: Run) -> None:
     """This happens after an upgrade by logical replication."""
     engine.sign_on()
     for _ in range(3):
@@ -195,7 +195,7 @@ def test_the_doctor_finds_sequences_that_did_not_come_along(engine: Engine, queu
     assert findings(queue)[1]["sequences"]["state"] == "ok"
 
 
-def test_the_doctor_warns_of_a_job_that_a_worker_said_to_have_died_of(
+def test_the_doctor_warns_of_a_job_that_a_worker_named_as_its_cause_of_death(
     engine: Engine, queue: Run
 ) -> None:
     engine.defer("shop.odd")
@@ -222,9 +222,7 @@ def test_the_doctor_finds_such_a_job_wherever_it_is(engine: Engine, queue: Run, 
     assert findings(queue)[1]["crashes"]["state"] == "fail"
 
 
-def test_the_doctor_finds_what_the_reconciler_did_in_the_last_day(
-    engine: Engine, queue: Run
-) -> None:
+def test_the_doctor_finds_lanes_reconciled_in_the_last_day(engine: Engine, queue: Run) -> None:
     engine.sign_on()
     engine.at("2026-01-30 13:00:00+00")
     engine.query("SELECT audit('reconcile', 'before', 1, 'inturn', 'no token')")

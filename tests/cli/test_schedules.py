@@ -62,7 +62,7 @@ def test_the_same_as_json(at_two: Engine, queue: Run) -> None:
     }
 
 
-def test_what_differs_between_the_app_and_the_workers_is_said(at_two: Engine, queue: Run) -> None:
+def test_differences_between_the_app_and_the_workers_are_noted(at_two: Engine, queue: Run) -> None:
     register(at_two, "report", "", "*/5 * * * *", "UTC")
     register(at_two, "old", "", "@daily", "UTC")
     rows = json.loads(queue("-a", "periodic:app", "schedules", "list", "--json").stdout)
@@ -73,7 +73,7 @@ def test_what_differs_between_the_app_and_the_workers_is_said(at_two: Engine, qu
     ]
 
 
-def test_without_an_app_those_are_listed_that_workers_told_of(at_two: Engine, queue: Run) -> None:
+def test_without_an_app_the_schedules_of_workers_are_listed(at_two: Engine, queue: Run) -> None:
     assert "There are no schedules" in queue("schedules", "list").stderr
     register(at_two, "never", "", "0 0 30 2 *", "UTC")
     lines = queue("schedules", "list").stdout.splitlines()

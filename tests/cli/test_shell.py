@@ -10,7 +10,7 @@ from tests.cli.conftest import SCRIPT, Run, clean
 from tests.cli.engine import Engine
 
 
-def test_a_command_is_run_with_the_app_and_what_changes_jobs_at_hand(
+def test_code_runs_with_the_app_and_functions_that_change_jobs(
     run: Run, dsn: str, engine: Engine
 ) -> None:
     code = "id = tasks['tasks.touch'].defer('x'); print(cancel(id), [job.status for job in list_jobs(id)])"
@@ -29,7 +29,7 @@ def test_without_an_app_there_is_everything_but_tasks(queue: Run, engine: Engine
     ), ended.stderr
 
 
-def test_a_person_is_told_what_is_at_hand_and_may_err(dsn: str, folder: Path) -> None:
+def test_the_prompt_names_its_variables_and_survives_a_mistake(dsn: str, folder: Path) -> None:
     done = subprocess.run(
         [SCRIPT, "-a", "tasks:app", "shell", "--dsn", dsn],
         cwd=folder,
@@ -73,9 +73,7 @@ def test_all_is_well(run: Run, dsn: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_by_the_status(
-    run: Run, words: list[str], status: int, said: str
-) -> None:
+def test_the_status_says_what_is_wrong(run: Run, words: list[str], status: int, said: str) -> None:
     ended = run("healthchecks", *words)
     assert (ended.returncode, ended.stdout) == (status, said), ended.stderr
     assert ended.stderr.startswith("error: ")

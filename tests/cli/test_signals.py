@@ -155,7 +155,7 @@ def test_two_signals_in_one_instant_are_one(
     assert statuses(dsn) == ["succeeded"]
 
 
-def test_who_ignores_sighup_goes_on_ignoring_it(
+def test_a_process_that_ignores_sighup_goes_on_ignoring_it(
     dsn: str, start: Start, folder: Path, until: Until, log: Callable[[], str]
 ) -> None:
     """nohup does this."""

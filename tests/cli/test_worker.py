@@ -107,7 +107,7 @@ def test_the_traceback_of_a_broken_app_is_shown_when_asked_for(run: Run, folder:
     )
 
 
-def test_no_app_and_no_database_are_told_with_the_remedy(run: Run) -> None:
+def test_a_missing_app_or_database_is_reported_with_the_remedy(run: Run) -> None:
     nobody = run("worker")
     assert (nobody.returncode, "queue -a package.module:app worker" in nobody.stderr) == (2, True)
     nowhere = run("-a", "tasks:app", "worker")
@@ -247,7 +247,7 @@ def test_several_processes_are_watched_and_stopped_together(
     assert statuses(dsn) == ["succeeded"]
 
 
-def test_of_several_processes_a_second_signal_aborts_what_runs(
+def test_a_second_signal_aborts_the_jobs_of_all_processes(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
     defer(dsn, "tasks.stay")

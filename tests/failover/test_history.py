@@ -85,7 +85,7 @@ FORGED: dict[str, tuple[list[Event], set[str]]] = {
 
 
 @pytest.mark.parametrize(("events", "wrong"), FORGED.values(), ids=list(FORGED))
-def test_the_checker_finds_what_is_wrong_in_a_forged_history(
+def test_the_checker_finds_the_faults_of_a_forged_history(
     events: list[Event], wrong: set[str]
 ) -> None:
     assert faults(report(events)) == wrong
@@ -104,7 +104,5 @@ def test_the_checker_accepts_what_was_promised() -> None:
     ([], {"twice", "fallen", "overtaken"}),
     ([65], {"twice", "fallen", "overtaken"}),
 ])  # fmt: skip
-def test_only_behind_a_failover_may_what_ran_before_it_run_again(
-    forgotten_at: Any, wrong: set[str]
-) -> None:
+def test_jobs_may_run_again_only_after_a_failover(forgotten_at: Any, wrong: set[str]) -> None:
     assert faults(report(REPEATED, forgotten_at)) == wrong

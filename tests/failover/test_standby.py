@@ -23,7 +23,7 @@ def run(dsn: str, command: str) -> Result:
     return CliRunner().invoke(queue, command.split(), obj=Settings(None), env={"INTURN_DSN": dsn})
 
 
-def test_a_standby_answers_what_only_reads_and_says_why_it_changes_nothing(
+def test_a_standby_answers_reads_and_says_why_it_refuses_writes(
     cluster: Cluster,
 ) -> None:
     with psycopg.connect(cluster.primary.dsn) as connection:

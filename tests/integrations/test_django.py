@@ -213,7 +213,7 @@ def test_after_a_lost_connection_the_next_defer_makes_another(
     assert deferred(store_dsn) == 2
 
 
-def test_what_the_queue_answers_is_read_as_always(app: App, ship: Any) -> None:
+def test_the_queues_answers_are_decoded_as_on_any_connection(app: App, ship: Any) -> None:
     job_id = ship.configure(schedule_in={"hours": 1}).defer(order=7)
     record = app.connector.run(shown(job_id))
     assert record is not None
@@ -444,7 +444,7 @@ def test_manage_py_queue_is_the_command_line_with_the_projects_app(
     assert "manage.py queue worker" in wrong.stderr
 
 
-def test_manage_py_queue_worker_starts_as_many_processes_as_it_is_told(
+def test_manage_py_queue_worker_starts_the_given_number_of_processes(
     app: App, ship: Any, store_dsn: str, tmp_path: Path
 ) -> None:
     from store.models import Order
@@ -556,7 +556,7 @@ def test_jobs_are_found_by_number_lock_and_status(browser: Any) -> None:
 
 
 @pytest.mark.usefixtures("pages")
-def test_no_page_counts_to_the_end_or_lists_what_is_different(
+def test_no_page_counts_all_rows_or_lists_distinct_values(
     browser: Any, django: Any, ship: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from django.test.utils import CaptureQueriesContext

@@ -32,7 +32,7 @@ async def test_the_app_is_open_as_long_as_the_web_application(app: App) -> None:
         await note.defer_async()
 
 
-async def test_a_worker_runs_beside_and_ends_what_it_has_begun(app: App) -> None:
+async def test_a_worker_runs_in_the_web_application_and_finishes_its_jobs(app: App) -> None:
     begun, ended = anyio.Event(), anyio.Event()
 
     @app.task(name="work")
@@ -50,7 +50,7 @@ async def test_a_worker_runs_beside_and_ends_what_it_has_begun(app: App) -> None
     assert ended.is_set()
 
 
-async def test_what_does_not_end_in_time_goes_back(app: App) -> None:
+async def test_a_job_that_does_not_end_in_time_goes_back(app: App) -> None:
     begun = anyio.Event()
 
     @app.task(name="stay")

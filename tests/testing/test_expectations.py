@@ -30,7 +30,7 @@ def text(expected: str) -> str:
 # ---------------------------------------------------------------- assert_enqueued
 
 
-def test_it_finds_a_waiting_job_by_what_matters(app: App, queue: Queue) -> None:
+def test_it_finds_a_waiting_job_by_the_given_fields(app: App, queue: Queue) -> None:
     mail = app.tasks["mail"]
     queue.freeze(NEW_YEAR)
     first = mail.configure(lock="ann", priority=3).defer("ann", copies=("bob", "eve"))
@@ -48,7 +48,7 @@ def test_it_finds_a_waiting_job_by_what_matters(app: App, queue: Queue) -> None:
     queue.assert_enqueued()
 
 
-def test_the_nearest_job_comes_first_with_what_differs(app: App, queue: Queue) -> None:
+def test_the_most_similar_job_comes_first_with_its_differences(app: App, queue: Queue) -> None:
     app.tasks["bill"].defer(order=7)
     app.tasks["mail"].configure(lock="bob").defer(to="bob", copies=["eve"])
     app.tasks["mail"].configure(lock="ann").defer(to="bob")
@@ -99,7 +99,7 @@ def test_an_empty_queue_reminds_of_transactions(app: App, queue: Queue, dsn: str
     queue.assert_enqueued("bill")
 
 
-def test_a_wrong_number_is_said_with_the_jobs(app: App, queue: Queue) -> None:
+def test_a_wrong_count_is_reported_with_the_jobs(app: App, queue: Queue) -> None:
     for number in range(7):
         app.tasks["bill"].defer(order=number)
     with pytest.raises(AssertionError) as caught:
@@ -130,7 +130,7 @@ def test_arguments_that_no_job_can_have_are_refused(queue: Queue) -> None:
 # ---------------------------------------------------------------- assert_not_enqueued
 
 
-def test_what_should_not_wait_is_listed(app: App, queue: Queue) -> None:
+def test_unexpected_waiting_jobs_are_listed(app: App, queue: Queue) -> None:
     queue.assert_not_enqueued()
     app.tasks["bill"].configure(lock="o:7").defer(order=7)
     queue.assert_not_enqueued("mail")
@@ -150,7 +150,7 @@ def test_what_should_not_wait_is_listed(app: App, queue: Queue) -> None:
 # ---------------------------------------------------------------- assert_lane_order
 
 
-def test_the_order_of_a_lane_is_told_by_ids_tasks_or_arguments(app: App, queue: Queue) -> None:
+def test_the_order_of_a_lane_can_be_given_by_ids_tasks_or_arguments(app: App, queue: Queue) -> None:
     bill, mail = app.tasks["bill"], app.tasks["mail"]
     first = bill.configure(lock="lane").defer(order=1)
     mail.configure(lock="lane").defer(to="ann")
@@ -171,7 +171,7 @@ def test_the_order_of_a_lane_is_told_by_ids_tasks_or_arguments(app: App, queue: 
     """)
 
 
-def test_what_a_lane_has_not_begun_is_named(app: App, queue: Queue) -> None:
+def test_jobs_of_a_lane_that_have_not_started_are_named(app: App, queue: Queue) -> None:
     app.tasks["bill"].configure(lock="lane").defer(order=1)
     app.tasks["bill"].configure(lock="lane", schedule_in={"hours": 1}).defer(order=2)
     queue.drain()

@@ -133,7 +133,7 @@ def test_without_an_app_it_says_how_to_name_one(inner: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(['*Add `inturn_app = "package.module:app"` to pytest\'s settings*'])
 
 
-def test_a_template_that_somebody_is_connected_to_is_explained(inner: pytest.Pytester) -> None:
+def test_a_template_with_an_open_connection_is_explained(inner: pytest.Pytester) -> None:
     inner.makeconftest("""
         import psycopg
         import pytest

