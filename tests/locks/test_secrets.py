@@ -54,6 +54,13 @@ def test_no_command_repeats_an_address_that_cannot_be_used(address: str) -> None
         assert clean(result.output), result.output
 
 
+@pytest.mark.parametrize("address", UNREACHABLE + MALFORMED)
+def test_the_traceback_of_a_command_does_not_repeat_the_address(address: str) -> None:
+    output = invoke("-v", "locks", "list", address).output
+    assert "Traceback" in output
+    assert clean(output), output
+
+
 @pytest.mark.parametrize("address", MALFORMED)
 def test_no_error_nor_its_cause_repeats_a_malformed_address(address: str) -> None:
     def use() -> None:

@@ -23,20 +23,17 @@ VARIABLE = "INTURN_LOCKS_URL"
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise errors of locks as errors that have an exit status.
-
-    The causes are dropped, because a traceback of them might show the address.
-    """
+    """Raise errors of locks as errors that have an exit status."""
     try:
         yield
     except LockTimeout as error:
-        raise Conflict(str(error)) from None
+        raise Conflict(str(error)) from error
     except LockBackendError as error:
-        raise Unavailable(str(error)) from None
+        raise Unavailable(str(error)) from error
     except (LockError, ValueError, FileNotFoundError) as error:
-        raise ConfigurationError(str(error)) from None
+        raise ConfigurationError(str(error)) from error
     except TypeError as error:  # an option in the address that its driver does not know
-        raise ConfigurationError(f"The address cannot be used: {error}") from None
+        raise ConfigurationError(f"The address cannot be used: {error}") from error
 
 
 def make_lock(address: str, **options: Any) -> Any:
