@@ -1,4 +1,7 @@
-"""A run by hand: python -m tests.chaos [--seconds 600] [--seed TEXT] [--only KIND ...] [--list]"""
+"""Run chaos by hand.
+
+python -m tests.chaos [--seconds 600] [--seed TEXT] [--only KIND ...] [--list]
+"""
 
 import argparse
 import sys

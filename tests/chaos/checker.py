@@ -1,4 +1,6 @@
-"""The judge of a run: valid, invalid with the smallest window that shows it, or unknown. Standard library only.
+"""The judge of a run: it is valid, invalid, or unknown. Standard library only.
+
+For an invalid run it shows the smallest window of events that proves this.
 
 python -m tests.chaos.checker FOLDER
 """
@@ -14,15 +16,15 @@ from tests.chaos.history import Event, read
 from tests.chaos.rare import counted
 from tests.chaos.rules import RULES, Violation
 
-WINDOW = 20  # events that are shown of each violation
-SHOWN = 3  # violations of each rule
+WINDOW = 20  # events to show for each violation
+SHOWN = 3  # violations to show for each rule
 
 
 class Verdict(NamedTuple):
     word: str  # valid, invalid, unknown
     violations: list[Violation]
     gaps: list[str]
-    missing: list[str]  # rare events that never occurred: such a run proves too little
+    missing: list[str]  # rare events that never occurred, so the run proves too little
     evidence: Evidence
 
     @property
@@ -50,7 +52,7 @@ def check(folder: Path) -> Verdict:
 
 
 def told(verdict: Verdict) -> str:
-    """The verdict for people: each violation with the events around it."""
+    """Return the verdict for people: each violation with the events around it."""
     lines = [f"verdict: {verdict.word}; {len(verdict.violations)} violations"]
     lines += [f"  gap: {gap}" for gap in verdict.gaps]
     lines += [f"  never happened: {name}" for name in verdict.missing]

@@ -8,6 +8,6 @@ from tests.chaos.server import Server
 
 @pytest.fixture(scope="session")
 def server(bin_dir: Path | None) -> Iterator[Server]:
-    """One that listens on loopback, for a proxy to lead to."""
+    """A server that listens on loopback, for a proxy in front of it."""
     with Server(bin_dir=bin_dir) as server:
         yield server

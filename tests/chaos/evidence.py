@@ -1,4 +1,4 @@
-"""What a run's history says about its jobs, their runs and what happened to processes. Standard library only."""
+"""What a run's history says about jobs, their runs, and the processes. Standard library only."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -8,11 +8,9 @@ from typing import Any
 from tests.chaos.history import Event
 
 SECOND = 1_000_000_000
-LEARNING = (
-    3 * SECOND
-)  # after which a process that was silenced has learned that its jobs are not its own any more
+LEARNING = 3 * SECOND  # after this, a silenced process has learned that it lost its jobs
 
-Key = tuple[str, int]  # a call, and the place of the job in it
+Key = tuple[str, int]  # a call, and the job's index in it
 
 
 @dataclass
@@ -20,13 +18,13 @@ class Job:
     key: Key
     lane: str | None
     called: int
-    fails: int = 0  # so many attempts of it raise
+    fails: int = 0  # how many attempts of it raise
     odd: bool = False  # its arguments cannot be read, so it fails without a run
-    later: bool = False  # it is scheduled, and has no place in its lane before it is due
+    later: bool = False  # it is scheduled, and has no place in its lane until it is due
     id: int | None = None
     inserted: int | None = None
-    answer: str = "unknown"  # of the call: ok, fail, or unknown
-    committed: int | None = None  # when the call was answered by ok
+    answer: str = "unknown"  # the answer to the call: ok, fail, or unknown
+    committed: int | None = None  # when the call was answered with ok
     cancel_asked: bool = False
 
 
@@ -44,7 +42,7 @@ class Run:
 
 @dataclass
 class Silence:
-    """The database could not hear this process: it was stopped, or its connections were cut."""
+    """A time in which the database could not hear this process: it was stopped or cut off."""
 
     start: int
     end: int
@@ -56,7 +54,7 @@ class Fault:
     kind: str
     start: int
     end: int
-    bound: float = float("inf")  # seconds: so long at most nobody may run anything because of it
+    bound: float = float("inf")  # seconds: nobody may be idle for longer than this because of it
     shows: Sequence[str] = ()  # rare events that must occur in a run with it
 
 
@@ -77,7 +75,7 @@ class Evidence:
     logged: list[Event] = field(default_factory=list)
     seen: dict[str, int] = field(
         default_factory=lambda: defaultdict(int)
-    )  # rare events that somebody counted
+    )  # how often each rare event was counted
     _calls: dict[str, list[Job]] = field(default_factory=dict)
     _open: dict[tuple[str, int], Run] = field(default_factory=dict)
 
@@ -86,7 +84,7 @@ class Evidence:
         getattr(self, f"_{event.name}", self._ignore)(event)
 
     def died(self, who: str) -> int | None:
-        """When the process ended in the middle of things: it was killed, or it ended by itself."""
+        """Return when the process died: it was killed, or it ended unasked."""
         if who in self.killed:
             return self.killed[who]
         return (
@@ -94,7 +92,7 @@ class Evidence:
         )
 
     def could_not_start(self, who: str) -> bool:
-        """It ended unasked, in a fault, and had not yet run or said anything."""
+        """Return True if it ended unasked, during a fault, before it ran or logged anything."""
         event = self.exits[who]
         if (
             event.facts["asked"]
@@ -105,9 +103,9 @@ class Evidence:
         return any(fault.start <= event.at <= fault.end for fault in self.faults)
 
     def silenced(self, run: Run, other: int) -> bool:
-        """Whether others had a reason to take this run's process for dead before `other`.
+        """Return True if others had a reason to take this run's process for dead before `other`.
 
-        A process that is silenced again before it could learn anything was silent all the time.
+        If a process is silenced again before it could learn anything, this counts as one silence.
         """
         enough = self.settings["excuse"] * SECOND
         whole: Silence | None = None
@@ -174,7 +172,7 @@ class Evidence:
 
     def _end(self, event: Event) -> None:
         run = self._open.pop((event.who, event.facts["fence"]), None)
-        if run is not None:  # else its beginning got lost, which shows as a gap
+        if run is not None:  # else the beginning was lost, which shows as a gap
             run.end, run.how = event.at, event.facts["how"]
 
     def _effect(self, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""Every fault by its name, in the words of the report. Each ends what it began; `Play` asserts that it has."""
+"""Every fault by its name. Each fault ends what it began, and `Play` asserts that."""
 
 from tests.chaos import process_faults, server_faults, user_faults, wire_faults
 from tests.chaos.play import Fault
@@ -10,7 +10,7 @@ ALL: list[Fault] = [
     *user_faults.FAULTS,
 ]
 BY_KIND = {fault.kind: fault for fault in ALL}
-SHORT = [  # some seconds each, for the suite: one of each family, and what each defect of the past needs
+SHORT = [  # some seconds each, for the suite: one of each family, and one for each past defect
     "a worker is killed",
     "an odd row: digits",
     "the reply to a claim is lost",

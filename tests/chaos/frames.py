@@ -1,6 +1,6 @@
-"""PostgreSQL's messages: a byte for the kind, the length, the body. Only the first ones of a client have no kind.
+"""PostgreSQL's messages: a byte for the kind, the length, the body. Standard library only.
 
-Standard library only.
+Only the first messages of a client have no kind.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections import deque
 from typing import NamedTuple
 
 SSL_REQUEST, GSS_REQUEST, CANCEL_REQUEST = 80877103, 80877104, 80877102
-WORDS = {  # what a statement is for, by what stands in it
+WORDS = {  # the purpose of a statement, by a word in it
     "claim": re.compile(rb"\bclaim(_further)?\("),
     "finish": re.compile(rb"\b(finish|retry)\("),
     "heartbeat": re.compile(rb"\bheartbeat\("),
@@ -19,7 +19,7 @@ WORDS = {  # what a statement is for, by what stands in it
 
 
 class Frame(NamedTuple):
-    kind: bytes  # empty: one without a kind
+    kind: bytes  # empty for a message without a kind
     raw: bytes
 
     @property
@@ -28,11 +28,11 @@ class Frame(NamedTuple):
 
 
 class Cutter:
-    """Cuts a stream into messages, however it was chopped on the way."""
+    """Cuts a stream into messages, however it was split on the way."""
 
     def __init__(self, *, is_client: bool) -> None:
         self._starting = is_client
-        self._single = False  # the next byte is the answer to a request for encryption
+        self._single = False  # the next byte answers a request for encryption
         self._rest = b""
 
     def expect_single(self) -> None:
@@ -79,7 +79,7 @@ def purpose(statement: bytes) -> str:
 
 
 class Conversation:
-    """Which statement the client is at, and to which one the server's next message is the answer."""
+    """Knows which statement the client is at, and which one the server's next message answers."""
 
     def __init__(self) -> None:
         self._prepared: dict[bytes, str] = {}
@@ -88,11 +88,11 @@ class Conversation:
 
     @property
     def answered(self) -> str | None:
-        """What the statement is for that the server answers now."""
+        """Return the purpose of the statement that the server is answering."""
         return self._waiting[0] if self._waiting else None
 
     def asks(self, frame: Frame) -> str | None:
-        """Note a message of the client; what its statement is for, where the message names one."""
+        """Record a message of the client. Return the purpose of its statement, if it names one."""
         match frame.kind:
             case b"Q":
                 self._waiting.append(purpose(frame.body))
@@ -110,6 +110,6 @@ class Conversation:
         return None
 
     def replies(self, frame: Frame) -> None:
-        """Note a message of the server."""
+        """Record a message of the server."""
         if frame.kind == b"Z" and self._waiting:
             self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""For how long nothing began or ended while something could have run. Standard library only."""
+"""How long nothing began or ended although something could have run. Standard library only."""
 
 import bisect
 import itertools
@@ -10,7 +10,7 @@ FOR_EVER = 2**63
 
 
 def spans(evidence: Evidence) -> Iterator[tuple[Fault, int]]:
-    """Each fault, and when the next one begins."""
+    """Yield each fault, and when the next one begins."""
     faults = sorted(evidence.faults, key=lambda fault: fault.start)
     last = evidence.events[-1].at if evidence.events else 0
     starts = [*(fault.start for fault in faults[1:]), last]
@@ -18,7 +18,10 @@ def spans(evidence: Evidence) -> Iterator[tuple[Fault, int]]:
 
 
 def longest(evidence: Evidence) -> Iterator[tuple[Fault, int, int]]:
-    """Each fault with the longest time from its start to the next one's in which everybody was idle and had no reason to be."""
+    """Yield each fault with the longest time in which everybody was idle without a reason.
+
+    This looks from its start to the start of the next fault.
+    """
     idle = list(_idle(evidence))
     for fault, until in spans(evidence):
         inside = [
@@ -33,7 +36,7 @@ def longest(evidence: Evidence) -> Iterator[tuple[Fault, int, int]]:
 
 
 def returns(evidence: Evidence) -> Iterator[tuple[Fault, int]]:
-    """Each fault that took the server away, and how long after its return the first job began."""
+    """Yield each fault that took the server away, and the time from its return to the first job."""
     begins = sorted(run.begin for run in evidence.runs)
     for fault, until in spans(evidence):
         for event in evidence.events:
@@ -43,7 +46,7 @@ def returns(evidence: Evidence) -> Iterator[tuple[Fault, int]]:
 
 
 def _idle(evidence: Evidence) -> Iterator[tuple[int, int]]:
-    """The times in which nothing began or ended, and a job without a lane was ready all the while."""
+    """Yield the times in which nothing began or ended although a job without a lane was ready."""
     begins = (run.begin for run in evidence.runs)
     moves = sorted([*begins, *(run.end for run in evidence.runs if run.end is not None)])
     begun: dict[tuple[str, int], int] = {}

@@ -1,8 +1,10 @@
-"""The history that each process writes: a file of its own, one line of JSON for each event. Standard library only.
+"""The history of a process: a file of its own, one line of JSON for each event.
 
-Every line says `run`, `who` (a name that no other process of the run ever has), `pid`, `n` and `at`. `n` counts the events of
-the process from 0 and without gaps, so a line that got lost shows. `at` is the machine's monotonic clock in nanoseconds,
-one clock for all processes. A time is taken before a call for what the call may do, and after its reply for what it did.
+Every line has `run`, `who` (a name that no other process of the run has), `pid`, `n` and `at`.
+`n` counts the events of the process from 0 without gaps, so a lost line shows.
+`at` is the machine's monotonic clock in nanoseconds, which is the same for all processes.
+The time of what a call may do is taken before the call, and of what it did, after its reply.
+Standard library only.
 """
 
 import json
@@ -29,7 +31,7 @@ class History:
         self._file = os.open(folder / f"{who}.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._lock = (
             threading.Lock()
-        )  # tasks write from many threads, and `n` must rise in the file as well
+        )  # tasks write from many threads, and `n` must rise in the file too
         self._n = 0
         self.write("boot")
 
@@ -47,7 +49,7 @@ class History:
             }
             os.write(
                 self._file, (json.dumps(event | facts) + "\n").encode()
-            )  # one write: only death can cut it short
+            )  # a single write: only death can cut it short
             self._n += 1
             return at
 
@@ -57,7 +59,7 @@ class History:
 
 
 def read(folder: Path) -> tuple[list[Event], list[str]]:
-    """All events by time, and what is missing: a history with gaps proves nothing."""
+    """Return all events by time, and what is missing. A history with gaps proves nothing."""
     events: list[Event] = []
     gaps: list[str] = []
     unfinished: list[str] = []

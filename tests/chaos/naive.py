@@ -1,7 +1,7 @@
-"""Workers that are wrong, for the harness to find out: CHAOS_… python -m tests.chaos.naive MODE
+"""Broken workers that the harness must catch: CHAOS_… python -m tests.chaos.naive MODE
 
-lanes: claims whatever waits, in order, and knows nothing of lanes.
-early: acknowledges a job when it takes it, and runs it then; one at a time, so that only that is wrong.
+lanes: claims what waits, in order, and ignores lanes.
+early: acknowledges a job before it runs it, one at a time, so that nothing else is wrong.
 """
 
 import os

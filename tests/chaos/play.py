@@ -1,4 +1,4 @@
-"""One run: the processes, the faults one after the other, and at the end a quiet time in which everything must drain."""
+"""One run: the processes, one fault after another, and a quiet end in which everything drains."""
 
 import random
 import time
@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from inturn.schema.migrate import migrate
-from tests.chaos.crew import Crew
+from tests.chaos.clients import Clients
 from tests.chaos.history import History
 from tests.chaos.pooler import Pooler
 from tests.chaos.proxy import Network
@@ -22,10 +22,10 @@ from tests.chaos.server import Server
 LANES = 12
 HEARTBEAT, STALLED = 1.0, 6.0  # seconds
 WORKER = ("-m", "inturn.cli", "-a", "tests.chaos.work:app", "worker", "-c", "4", "-p", "2")
-MAX_LOST = 5  # the worker's default: a job over which more workers died has failed
-DRAINED_WITHIN = 60.0  # seconds after the last fault; most of it is for a machine that is busy
-MOVING_WITHIN = 10.0  # seconds after which somebody runs something again; most of it is for a machine that is busy
-HEALED_WITHIN = 20.0  # seconds after which each way to the server must be open again
+MAX_LOST = 5  # the worker's default: a job fails if more workers than this died while they ran it
+DRAINED_WITHIN = 60.0  # seconds after the last fault; most of this is for a busy machine
+MOVING_WITHIN = 10.0  # seconds until something runs again; most of this is for a busy machine
+HEALED_WITHIN = 20.0  # seconds until each way to the server must be open again
 LEFT = """
 SELECT args->>'op' AS op, (args->>'index')::int AS index, id, lock AS lane,
        status || ', worker ' || coalesce(worker_id::text, 'none') || ', attempts ' || attempts AS state
@@ -43,7 +43,7 @@ ALWAYS = (
 )
 
 
-FAMILY = 20  # more kinds of faults than these come of a run of all
+FAMILY = 20  # a run with more kinds of faults than this has all of them
 LONG_RUN = [
     "a lane was halted",
     "the end of a stale attempt was refused",
@@ -60,21 +60,24 @@ class Fault(NamedTuple):
 
 
 class Play:
-    """What faults may use: the server, the network, the crew, dice, and `hold`, which lets the play go on meanwhile."""
+    """What faults can use: the server, the network, the clients, dice, and `hold`.
+
+    `hold` waits, and lets the run go on meanwhile.
+    """
 
     def __init__(
         self,
         server: Server,
         network: Network,
-        crew: Crew,
+        clients: Clients,
         history: History,
         seed: str,
         stalled: float,
     ) -> None:
-        self.server, self.network, self.crew, self.history, self.stalled = (
+        self.server, self.network, self.clients, self.history, self.stalled = (
             server,
             network,
-            crew,
+            clients,
             history,
             stalled,
         )
@@ -86,12 +89,12 @@ class Play:
     def hold(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            self.crew.keep()
+            self.clients.keep()
             self.resume_halted_lanes()
             time.sleep(0.02)
 
     def await_jobs(self, count: int) -> None:
-        """Go on when so many have ended."""
+        """Wait until this many jobs have ended."""
         deadline = time.monotonic() + DRAINED_WITHIN
         while (
             self.query("SELECT count(*) FROM finished_jobs")[0][0] < count
@@ -114,7 +117,7 @@ class Play:
     def defer(
         self, seconds: float, lane: str | None = None, queueing_lock: str | None = None
     ) -> int:
-        """A job that somebody defers beside the producers; its id. Lanes of the producers are theirs alone."""
+        """Defer a job, and return its id. Only producers use the lanes of producers."""
         op = self.op()
         self.history.write("call", op=op, lane=lane, jobs=[{}])
         args = Jsonb({"op": op, "index": 0, "seconds": seconds, "fails": 0})
@@ -126,7 +129,7 @@ class Play:
         return int(id)
 
     def resume_halted_lanes(self) -> None:
-        """What a person does about a job that halted its lane; from a database that is away there is nothing to learn."""
+        """Resume halted lanes, as an operator would. If the database is away, do nothing."""
         if time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + 1
@@ -157,7 +160,7 @@ class Play:
         )
 
     def probe(self, kind: str) -> None:
-        """The fault is over, by every way to the server; else it would colour the next ones."""
+        """Wait until the fault is over on every route, so that it does not affect the next fault."""
         deadline = time.monotonic() + HEALED_WITHIN
         for slot in self.network.routes:
             while not self._is_open(slot):
@@ -182,14 +185,14 @@ class Play:
     # -- the end
 
     def drain(self) -> None:
-        """Producers come to their end, workers work off what is left, and leave."""
-        self.crew.dismiss(self.crew.producers())
+        """End the producers, let the workers finish what is left, and end them."""
+        self.clients.dismiss(self.clients.producers())
         since = time.monotonic()
         while self.query("SELECT FROM jobs LIMIT 1") and time.monotonic() < since + DRAINED_WITHIN:
             self.hold(0.2)
         self.history.write("drained", seconds=round(time.monotonic() - since, 1))
         self._rows("left", LEFT)
-        self.crew.dismiss(self.crew.workers())
+        self.clients.dismiss(self.clients.workers())
         self._rows("final", FINAL)
         for lock, reason in self.query(
             "SELECT lock, reason FROM lane_audit WHERE operation = 'reconcile'"
@@ -214,20 +217,20 @@ class Play:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a run is made of; a control makes it of something that is broken."""
+    """The parts of a run. A control replaces one of them by something broken."""
 
     workers: int = 3
     producers: int = 2
     worker: tuple[str, ...] = WORKER
     heartbeat: float = HEARTBEAT
-    stalled: float = STALLED  # after so many seconds without a heartbeat a worker is taken for dead
+    stalled: float = STALLED  # seconds without a heartbeat after which a worker is taken for dead
     settings: dict[str, str] = field(default_factory=dict)  # of the server
     prepare: Callable[[Server], object] = lambda server: None
-    warm_up: int = 100  # jobs that have ended before the first fault
-    pause: float = 1.0  # seconds between two faults, on average
+    warm_up: int = 100  # how many jobs end before the first fault
+    pause: float = 1.0  # average seconds between two faults
     required: Sequence[str] = ALWAYS
     bin_dir: Path | None = None
-    pooled: bool = False  # one more worker goes through PgBouncer
+    pooled: bool = False  # one more worker connects through PgBouncer
 
     @property
     def command(self) -> list[str]:
@@ -243,7 +246,7 @@ class Setup:
 
     @property
     def excuse(self) -> float:
-        """A process that was silent for so long may be taken for dead."""
+        """How many seconds of silence allow others to take a process for dead."""
         return self.stalled - 2 * self.heartbeat
 
 
@@ -254,13 +257,16 @@ def perform(
     seconds: float | None = None,
     setup: Setup | None = None,
 ) -> None:
-    """Inflict the faults in their order, or in one by chance until the seconds are over. What happened stands in `folder`."""
+    """Inflict the faults in order, or in a random order until the seconds are over.
+
+    The histories are in `folder`.
+    """
     setup = setup or Setup()
     history = History(folder, seed, "conductor")
     required = [*setup.required]
     if seconds is not None and seconds >= sum(
         fault.seconds + 3 * setup.pause for fault in faults
-    ):  # enough for each
+    ):  # enough time for each
         required += [*(fault.kind for fault in faults), *(LONG_RUN if len(faults) > FAMILY else ())]
     history.write("settings", excuse=setup.excuse, max_lost=MAX_LOST, required=required, seed=seed)
     with ExitStack() as stack:
@@ -270,16 +276,16 @@ def perform(
         network = stack.enter_context(
             Network(lambda: server.port, lambda what: history.write("seen", what=what))
         )
-        crew = Crew(folder, seed, history, server, network)
-        stack.callback(crew.close)
-        play = Play(server, network, crew, history, seed, setup.stalled)
+        clients = Clients(folder, seed, history, server, network)
+        stack.callback(clients.close)
+        play = Play(server, network, clients, history, seed, setup.stalled)
         for n in range(setup.workers):
-            crew.add(f"worker-{n}", setup.command)
+            clients.add(f"worker-{n}", setup.command)
         if setup.pooled:
             play.pooler = stack.enter_context(Pooler(server))
-            crew.add("worker-pooled", setup.command, play.pooler.port)
+            clients.add("worker-pooled", setup.command, play.pooler.port)
         for n in range(setup.producers):
-            crew.add(f"producer-{n}", ["-m", "tests.chaos.produce", f"{seed} {n}", str(LANES)])
+            clients.add(f"producer-{n}", ["-m", "tests.chaos.produce", f"{seed} {n}", str(LANES)])
         play.await_jobs(setup.warm_up)
         go_on(play, list(faults), seconds, setup.pause)
         play.hold(1)

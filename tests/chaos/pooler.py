@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode before the server, where it is installed: one worker goes through it."""
+"""PgBouncer in transaction mode, where it is installed. One worker connects through it."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from typing import Self
 from tests.chaos.server import Server, free_port, with_parent
 
 BINARY = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
-LIMIT = 10.0  # seconds; only keeps a failing run from hanging
+LIMIT = 10.0  # seconds: only keeps a failing run from hanging
 SETTINGS = """
 [databases]
 * = host=127.0.0.1 port={server} user=pooled
@@ -45,7 +45,7 @@ class Pooler:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """As docs/outages.md tells whoever has a pooler: its role has the isolation level that workers need."""
+        """Set the isolation level of the role, as docs/outages.md advises for a pooler."""
         with self._server.connect() as connection:
             connection.execute("CREATE ROLE pooled SUPERUSER LOGIN")
             connection.execute(

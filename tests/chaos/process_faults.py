@@ -1,4 +1,4 @@
-"""What happens to processes."""
+"""Faults of processes."""
 
 import signal
 
@@ -9,20 +9,20 @@ STOPPED = "a process was stopped for longer than its heartbeat"
 
 
 def kill_a_worker(play: Play) -> None:
-    caught = play.crew.caught_in_a_job(play.dice)
+    caught = play.clients.caught_in_a_job(play.dice)
     if caught is not None:
-        play.crew.kill(caught[0])
+        play.clients.kill(caught[0])
     play.hold(1)
 
 
 def kill_all_workers(play: Play) -> None:
-    for member in play.crew.workers():
-        play.crew.kill(member)
+    for client in play.clients.workers():
+        play.clients.kill(client)
     play.hold(2)
 
 
 def kill_a_producer(play: Play) -> None:
-    play.crew.kill(play.dice.choice(play.crew.producers()))
+    play.clients.kill(play.dice.choice(play.clients.producers()))
     play.hold(1)
 
 
@@ -36,17 +36,17 @@ def stop_for_long(play: Play) -> None:
 
 
 def _stop(play: Play, seconds: float) -> None:
-    caught = play.crew.caught_in_a_job(play.dice)
+    caught = play.clients.caught_in_a_job(play.dice)
     if caught is not None:
         play.hold(seconds)
-        play.crew.wake(*caught)
+        play.clients.wake(*caught)
 
 
 def deploy(play: Play) -> None:
     signals = play.dice.choice(
         [(signal.SIGTERM,), (signal.SIGHUP,), (signal.SIGTERM, signal.SIGTERM)]
     )
-    play.crew.restart(play.dice.choice(play.crew.workers()), *signals)
+    play.clients.restart(play.dice.choice(play.clients.workers()), *signals)
     play.hold(1)
 
 

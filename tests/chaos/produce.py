@@ -1,4 +1,4 @@
-"""A producer: it defers in every way that users have, and writes down what was called, and what the answer was.
+"""A producer: it defers in every way that users have, and records each call and its answer.
 
 CHAOS_… python -m tests.chaos.produce SEED LANES
 """
@@ -18,13 +18,13 @@ from psycopg.types.json import Jsonb
 from inturn.errors import InturnError
 from tests.chaos.work import app, history, step, stroll
 
-BACKLOG = 60  # so many jobs may wait before the producer slows down
-RESERVE = 48  # so many of low priority wait always: a worker that does nothing has a reason to give
+BACKLOG = 60  # when this many jobs wait, the producer slows down
+RESERVE = 48  # this many jobs of low priority always wait, so an idle worker needs a reason
 SLOW, LONG, IDLE = (
     0.4,
     7.0,
     0.3,
-)  # seconds of a few jobs; a long one outlives an outage and a heartbeat
+)  # seconds of a few jobs: a long one outlives an outage and a heartbeat
 WAITING = """
 SELECT count(*) FILTER (WHERE priority = 0), count(*) FILTER (WHERE priority < 0) FROM inturn.jobs WHERE status <> 'scheduled'
 """
@@ -63,7 +63,7 @@ class Producer:
         )
 
     def specs(self, lane: str | None) -> list[Spec]:
-        """What jobs a call defers: most are quick and succeed."""
+        """Choose the jobs of a call. Most are quick and succeed."""
         dice = self.dice
         rare = dice.random()
         fails = 1 if rare < 0.04 else 9 if rare < 0.05 else 0
@@ -97,7 +97,7 @@ class Producer:
             history().write("ok", op=op)
 
     def in_a_transaction(self, op: str, lane: str | None) -> None:
-        """Often committed late, and sometimes not at all."""
+        """Defer in a transaction that is often committed late, and sometimes never."""
         specs = self.specs(lane)
         self.call(op, lane, specs)
         is_asked = False
@@ -212,7 +212,7 @@ def arguments(op: str, specs: list[Spec]) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def opened() -> Iterator[None]:
-    """The app, through an outage if there is one just now."""
+    """Return the app, and wait for the end of an outage if there is one."""
     while True:
         with contextlib.suppress(*TROUBLE):
             app.open()

@@ -1,7 +1,9 @@
-"""A network that knows PostgreSQL's messages: it loses a certain one, delays, freezes, forgets, refuses, chops.
+"""A network that knows PostgreSQL's messages.
 
-One thread with an event loop of its own. Each client process has a route, that is a port, so that a fault can meet one
-of them or all. Standard library only.
+It can lose a certain message, delay, freeze, forget, refuse and split.
+It is one thread with its own event loop.
+Each client process has its own route, which is a port, so a fault can affect one of them or all.
+Standard library only.
 """
 
 import asyncio
@@ -22,7 +24,10 @@ LOCALHOST = "127.0.0.1"
 
 @dataclass
 class Trap:
-    """Lose the next request or reply of this purpose, and then reset the connection, or (`mute`) leave it silent."""
+    """Lose the next request or reply with this purpose.
+
+    Then reset the connection, or leave it silent if `mute`.
+    """
 
     purpose: str
     lost: str  # request or reply
@@ -43,7 +48,7 @@ class Weather:
 
 @dataclass(eq=False)
 class Link:
-    """One connection of a client, and ours to the server on its behalf."""
+    """One connection of a client, and our connection to the server for it."""
 
     near: tuple[asyncio.StreamReader, asyncio.StreamWriter]
     far: tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -65,7 +70,7 @@ def abort(writer: asyncio.StreamWriter) -> None:
 
 
 class Route:
-    """The way of one client. `note` is told what was lost."""
+    """The route of one client. `note` is called with what was lost."""
 
     def __init__(self, target: Callable[[], int], note: Callable[[str], object]) -> None:
         self.weather = Weather()
@@ -86,13 +91,13 @@ class Route:
         self._server.close()
         self.reset()
 
-    # -- the faults that are no weather
+    # -- the faults that are not weather
 
     def freeze(self) -> None:
         self._thaw.clear()
 
     def forget(self) -> None:
-        """Existing connections become half-open: what comes is swallowed, and a close is not passed on."""
+        """Make existing connections half-open: data is swallowed, and a close is not passed on."""
         for link in self._links:
             link.is_deaf = True
 
@@ -101,7 +106,7 @@ class Route:
             link.reset()
 
     def heal(self) -> None:
-        """Everything passes again; what was half-open is reset."""
+        """Let everything pass again. Reset what was half-open."""
         self.weather = Weather()
         self._thaw.set()
         for link in [link for link in self._links if link.is_deaf]:
@@ -199,8 +204,8 @@ class Route:
         link.near[1].write(frame.raw[: len(frame.raw) // 2])
         asyncio.get_running_loop().call_later(
             0.05, link.reset
-        )  # what was written is on its way by then
-        link.is_deaf = link.has_swallowed = True  # and that is no half-open connection
+        )  # what was written is on its way by now
+        link.is_deaf = link.has_swallowed = True  # which is not a half-open connection
         return b""
 
     def _sprung(self, purpose: str, lost: str) -> Trap | None:
@@ -212,7 +217,7 @@ class Route:
 
 
 class Network:
-    """All routes. Its methods may be called from any thread."""
+    """All routes. You can call its methods from any thread."""
 
     def __init__(self, target: Callable[[], int], note: Callable[[str], object]) -> None:
         self.routes: dict[str, Route] = {}
@@ -232,7 +237,7 @@ class Network:
         self._loop.close()
 
     def open(self, name: str, target: Callable[[], int] | None = None) -> int:
-        """A new route; its port."""
+        """Open a new route, and return its port."""
         route = self.routes[name] = Route(target or self._target, self._note)
         self._do(route.open())
         return route.port

@@ -1,10 +1,13 @@
-"""How often each rare event occurred: a run in which one of them never did shows less than it seems to. Standard library only."""
+"""Count rare events. A run in which one of them never occurred shows less than it seems to.
+
+Standard library only.
+"""
 
 from collections import defaultdict
 
 from tests.chaos.evidence import SECOND, Evidence, Run
 
-WORDS = {  # what a worker's log says, and what that means
+WORDS = {  # what a worker logs, and what that means
     "database.lost": "an outage was seen by a worker",
     "job.lost": "the end of a stale attempt was refused",
     "worker.lost": "a worker learned that it was taken for dead",
@@ -51,10 +54,8 @@ def counted(evidence: Evidence) -> dict[str, int]:
 
 
 def _late_commits(evidence: Evidence) -> int:
-    """A job that was inserted first and committed last: the lane had gone on with a higher id."""
-    started: dict[
-        str, tuple[int, int]
-    ] = {}  # the highest id that was started in each lane, and when
+    """Count jobs inserted first and committed last, after the lane had started a higher id."""
+    started: dict[str, tuple[int, int]] = {}  # the highest id started in each lane, and when
     late = 0
     runs = sorted(evidence.runs, key=lambda run: run.begin)
     for run in runs:

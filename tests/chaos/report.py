@@ -1,4 +1,7 @@
-"""What a run showed, as a table: each fault, how often, operations, violations, the longest gap. Standard library only."""
+"""A table of a run: each fault with its count, operations, violations, and longest gap.
+
+Standard library only.
+"""
 
 import bisect
 from collections import defaultdict

@@ -1,4 +1,7 @@
-"""What must hold of a run, one function for each promise. Standard library only; knows nothing of the queue's tables."""
+"""What must hold in a run, one function for each promise.
+
+Standard library only. This knows nothing of the queue's tables.
+"""
 
 import itertools
 from collections import defaultdict
@@ -58,7 +61,7 @@ def _lanes(evidence: Evidence) -> dict[str, list[Run]]:
     return lanes
 
 
-# ---------------------------------------------------------------- nothing is lost, nothing is made up
+# ---------------------------------------------------------------- nothing is lost or invented
 
 
 def lost(evidence: Evidence) -> Iterator[Violation]:
@@ -74,7 +77,7 @@ def lost(evidence: Evidence) -> Iterator[Violation]:
 
 
 def ghosts(evidence: Evidence) -> Iterator[Violation]:
-    """A job that was rolled back, or that nobody deferred, neither runs nor ends. A call takes effect as a whole."""
+    """A job that was rolled back or never deferred does not run or end. A call is all or nothing."""
     there = {run.key for run in evidence.runs} | evidence.finals.keys()
     there |= {(row["op"], row["index"]) for row in evidence.left}
     for key in sorted(there):
@@ -95,7 +98,10 @@ def ghosts(evidence: Evidence) -> Iterator[Violation]:
 
 
 def overlaps(evidence: Evidence) -> Iterator[Violation]:
-    """The run that was claimed later begins after the end of all before, unless their process had been silenced."""
+    """A run that was claimed later begins after the end of all earlier runs of its lane.
+
+    The exception is an earlier run whose process had been silenced.
+    """
     for lane, runs in _lanes(evidence).items():
         under_way: list[tuple[Run, int]] = []
         for run in runs:
@@ -123,7 +129,7 @@ def _run(run: Run) -> str:
 
 
 def disorder(evidence: Evidence) -> Iterator[Violation]:
-    """A job that was committed before another one's insert began starts before it; so do siblings of one call."""
+    """A job starts before any whose insert began after its commit. Siblings start in call order."""
     for lane, runs in _lanes(evidence).items():
         firsts: dict[Key, Run] = {}
         for run in runs:
@@ -134,9 +140,9 @@ def disorder(evidence: Evidence) -> Iterator[Violation]:
 
 def _disorder(lane: str, ordered: list[tuple[Job, Run]]) -> Iterator[Violation]:
     earliest: tuple[int, Job, Run] | None = (
-        None  # of those that started later: the one that was committed first
+        None  # among those that started later: the one that was committed first
     )
-    siblings: dict[str, int] = {}  # of those that started later: the first place in each call
+    siblings: dict[str, int] = {}  # among those that started later: the first index in each call
     for job, run in reversed(ordered):
         if earliest is not None and earliest[0] < job.called:
             text = f"lane {lane}: {_run(run)} started before {_run(earliest[2])}, which had been committed before its insert"
@@ -156,7 +162,7 @@ def _disorder(lane: str, ordered: list[tuple[Job, Run]]) -> Iterator[Violation]:
 
 
 def overtaken(evidence: Evidence) -> Iterator[Violation]:
-    """Between the attempts of a job nothing else of its lane starts."""
+    """Between the attempts of a job, nothing else of its lane starts."""
     for lane, runs in _lanes(evidence).items():
         begun: set[Key] = set()
         for before, run in itertools.pairwise(runs):
@@ -171,7 +177,7 @@ def overtaken(evidence: Evidence) -> Iterator[Violation]:
 
 
 def fences(evidence: Evidence) -> Iterator[Violation]:
-    """In a lane fences rise with each start, and in a job attempts do; no fence is given twice."""
+    """Fences rise with each start in a lane, and attempts in a job. No fence is given twice."""
     for before, run in itertools.pairwise(evidence.runs):
         if before.fence == run.fence:
             yield _between("fence", f"{_run(before)} and {_run(run)} have one fence", before, run)
@@ -190,7 +196,7 @@ def fences(evidence: Evidence) -> Iterator[Violation]:
                 yield _between("attempts", f"{_run(run)} comes after {_run(before)}", before, run)
 
 
-# ---------------------------------------------------------------- once, unless something explains more
+# ------------------------------------------------------- once, unless something explains more
 
 
 def repeated(evidence: Evidence) -> Iterator[Violation]:
@@ -210,7 +216,7 @@ def _excused(evidence: Evidence, before: Run, run: Run) -> bool:
         and died < run.begin
         and (before.end is None or died < before.end + REPORTING)
     ):
-        return True  # it may have been killed after the end of the task, and before it could report
+        return True  # it may have been killed between the end of the task and the report
     return evidence.silenced(before, run.begin)
 
 
@@ -258,7 +264,7 @@ def _not_succeeded(runs: list[Run], fence: object) -> Iterator[str]:
 
 
 def _may_fail(evidence: Evidence, job: Job, runs: list[Run]) -> bool:
-    """It was told to, or so many of its processes really were lost."""
+    """It was told to, or that many of its processes really were lost."""
     bad = [
         run
         for run in runs
@@ -268,7 +274,7 @@ def _may_fail(evidence: Evidence, job: Job, runs: list[Run]) -> bool:
 
 
 def effects(evidence: Evidence) -> Iterator[Violation]:
-    """What a fenced store accepted rises by fence; and a job that succeeded has had its effect."""
+    """Fences that a fenced store accepted rise, and a job that succeeded has had its effect."""
     accepted: set[int] = set()
     latest: dict[str, int] = {}
     for event in sorted(
@@ -305,11 +311,14 @@ def effects(evidence: Evidence) -> Iterator[Violation]:
                 )
 
 
-# ---------------------------------------------------------------- nobody ends by himself, nothing stands still
+# -------------------------------------------------------- nothing ends unasked or stands still
 
 
 def processes(evidence: Evidence) -> Iterator[Violation]:
-    """Nobody ends unasked, but for one that could not even start in the middle of a fault: whoever started it sees that."""
+    """No process ends unasked.
+
+    The exception is one that could not even start during a fault, which its parent sees.
+    """
     for who, event in evidence.exits.items():
         if (
             event.facts["status"] != 0 or not event.facts["asked"]

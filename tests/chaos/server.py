@@ -1,4 +1,7 @@
-"""A PostgreSQL that is stopped in every way and comes back with the same data at the same port, on loopback only."""
+"""A PostgreSQL server that can be stopped in every way, and returns with its data and port.
+
+It listens on loopback only.
+"""
 
 import contextlib
 import ctypes
@@ -16,10 +19,10 @@ import psycopg
 
 from inturn.embedded.binaries import find_binaries, reachable, server_account
 
-LIMIT = 60.0  # seconds; only keeps a failing run from hanging
+LIMIT = 60.0  # seconds: only keeps a failing run from hanging
 STOPS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT, "kill": signal.SIGKILL}
 SETTINGS = {
-    "fsync": "off",  # nobody cuts the power here, and what a killed server wrote the system still has
+    "fsync": "off",  # nobody cuts the power here, and the system keeps what a killed server wrote
     "max_connections": "100",
     "shared_buffers": "64MB",
     "autovacuum_naptime": "5s",
@@ -28,9 +31,9 @@ _libc = ctypes.CDLL(None)
 
 
 def with_parent(end: signal.Signals) -> Callable[[], object]:
-    """Runs in a child before its program, which then gets this signal at the end of whoever started it.
+    """Return a function to run in a child: the child gets this signal when its parent ends.
 
-    Under nohup it would inherit that SIGHUP is ignored.
+    The function also resets SIGHUP, which a child under nohup would ignore.
     """
 
     def prepare() -> None:
@@ -83,12 +86,18 @@ class Server:
         return f"postgresql://postgres@127.0.0.1:{port}/postgres"
 
     def connect(self, *, autocommit: bool = True) -> psycopg.Connection[Any]:
-        """A connection past the proxy that no fault of ours makes read-only."""
-        settings = "-c default_transaction_read_only=off -c search_path=inturn -c default_transaction_isolation=read\\ committed"
+        """Connect past the proxy. None of our faults makes this connection read-only."""
+        settings = (
+            "-c default_transaction_read_only=off -c search_path=inturn "
+            "-c default_transaction_isolation=read\\ committed"
+        )
         return psycopg.connect(self.dsn, autocommit=autocommit, connect_timeout=5, options=settings)
 
     def start(self) -> None:
-        """Return when it answers. After a kill the shared memory is in use until the last backend has noticed."""
+        """Return when it answers.
+
+        After a kill, its shared memory is in use until the last backend ends.
+        """
         deadline = time.monotonic() + LIMIT
         while True:
             if self._process is None or self._process.poll() is not None:

@@ -1,4 +1,4 @@
-"""What happens to the server and to its sessions."""
+"""Faults of the server and of its sessions."""
 
 import os
 import signal
@@ -48,13 +48,14 @@ def outages_in_a_row(play: Play) -> None:
 def terminate_backends(play: Play) -> None:
     for _ in range(5):
         play.query(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'postgres'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND datname = 'postgres'"
         )
         play.hold(0.3)
 
 
 def crash_a_backend(play: Play) -> None:
-    """The server ends all others and recovers."""
+    """Kill one backend. The server then ends all others and recovers."""
     [(pid,)] = play.query(
         "SELECT pid FROM pg_stat_activity WHERE application_name = 'inturn worker' LIMIT 1"
     )

@@ -1,4 +1,7 @@
-"""The harness in its short form: a few seconds of each kind of fault. `make chaos` has all kinds, for ten minutes."""
+"""The short form of chaos: a few seconds of each family of faults.
+
+`make chaos` inflicts all of them, for ten minutes.
+"""
 
 from pathlib import Path
 
@@ -13,7 +16,7 @@ SEED = "short"
 HEARTBEAT, STALLED = (
     0.7,
     4.0,
-)  # seconds; shorter ones would find a machine that is busy, and not a defect
+)  # seconds: less would find a busy machine, and not a defect
 
 
 def test_nothing_is_lost_repeated_or_out_of_order_whatever_fails(

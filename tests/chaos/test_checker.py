@@ -1,4 +1,4 @@
-"""The checker is checked: a forged history for each rule, which it must flag, and sound ones, which it must let pass."""
+"""The checker is checked with forged histories: bad ones for each rule, and good ones."""
 
 import ast
 import json
@@ -19,7 +19,7 @@ JUDGE = ["checker", "evidence", "gaps", "history", "rare", "report", "rules"]
 
 
 class Story:
-    """A history told in seconds. `a` and `b` are workers, `p` is a producer."""
+    """A history with times in seconds. `a` and `b` are workers, `p` is a producer."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -291,7 +291,7 @@ def test_a_history_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", range(4))
 def test_a_lost_line_makes_the_verdict_unknown(tmp_path: Path, line: int) -> None:
-    """Also where what is left looks wrong: with a gap nothing is proven, neither way."""
+    """A gap proves nothing either way, even if what is left looks wrong."""
     path = written(tmp_path) / "w.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:line] + lines[line + 1 :]))

@@ -1,6 +1,6 @@
-"""Runs of something that is broken: the harness must find that out, each time. If it does not, it proves nothing.
+"""Runs with something broken. If the harness misses it, the harness proves nothing.
 
-The servers, the proxy, the producers and the checker are those of any run; what is broken stands in each test.
+The servers, proxy, producers and checker are those of any run. Each test says what is broken.
 """
 
 import re
@@ -43,15 +43,15 @@ def test_a_worker_that_acknowledges_before_it_runs_is_found_to_lose(
 
 
 def kill_at_once(play: Play) -> None:
-    caught = play.crew.caught_in_a_job(play.dice)
+    caught = play.clients.caught_in_a_job(play.dice)
     assert caught is not None
-    play.crew.kill(caught[0])
+    play.clients.kill(caught[0])
 
 
 def test_an_engine_whose_finish_is_not_fenced_is_found_out(
     tmp_path: Path, bin_dir: Path | None
 ) -> None:
-    """A worker that was stopped reports the end of a job that is somebody else's by then, and that one's lane goes on."""
+    """A stopped worker reports the end of a job that is not its own any more, and is believed."""
     faults = [Fault("a zombie reports", raise_a_zombie, 10, ())]
     verdict = judged(tmp_path, faults, fast(bin_dir, unfenced))
     assert "overlap" in rules(verdict), told(verdict)
@@ -85,7 +85,8 @@ def fast(bin_dir: Path | None, prepare: Any) -> Setup:
 def unfenced(server: Server) -> None:
     with server.connect() as connection:
         rows = connection.execute(
-            "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'inturn'::regnamespace AND prokind = 'f'"
+            "SELECT pg_get_functiondef(oid) FROM pg_proc "
+            "WHERE pronamespace = 'inturn'::regnamespace AND prokind = 'f'"
         ).fetchall()
         changed = [FENCE.sub("", text) for (text,) in rows if FENCE.search(text)]
         for text in changed:
@@ -94,17 +95,20 @@ def unfenced(server: Server) -> None:
 
 
 def raise_a_zombie(play: Play) -> None:
-    """A worker is stopped in the first job of a lane until another one has run half of it again, and others wait behind."""
+    """Stop a worker in the first job of a lane until another has run half of it again.
+
+    Other jobs wait behind it meanwhile.
+    """
     play.defer(2.0, "L")
     for _ in range(3):
         play.defer(0.3, "L")
-    caught = play.crew.caught_in_a_job(play.dice)
+    caught = play.clients.caught_in_a_job(play.dice)
     assert caught is not None
     fence = last_fence(play)
     while last_fence(play) == fence:
         play.hold(0.05)
     play.hold(0.5)
-    play.crew.wake(*caught)
+    play.clients.wake(*caught)
     play.hold(2)
 
 
@@ -127,6 +131,6 @@ def test_a_server_that_answers_before_it_has_written_is_found_to_lose(
 
 
 def checkpoint(server: Server) -> None:
-    """The schema at least is to survive."""
+    """At least the schema must survive."""
     with server.connect() as connection:
         connection.execute("CHECKPOINT")

@@ -1,4 +1,4 @@
-"""The proxy's grammar: messages are cut out of any stream, and each answer is given to its question."""
+"""The proxy cuts messages out of any stream, and matches each answer to its question."""
 
 import struct
 
@@ -98,5 +98,5 @@ def test_statements_in_a_pipeline_are_answered_in_their_order() -> None:
         (b"SELECT id, is_new FROM inturn.defer_jobs($1)", "defer"),
     ],
 )
-def test_what_a_statement_is_for_is_read_off_its_text(statement: bytes, word: str) -> None:
+def test_the_text_of_a_statement_tells_its_purpose(statement: bytes, word: str) -> None:
     assert purpose(statement) == word

@@ -1,4 +1,4 @@
-"""Each trick of the proxy, on real sessions. What a trick does to a client is asked of the server as well."""
+"""Each trick of the proxy, on real sessions. The server is asked what the trick really did."""
 
 import contextlib
 import threading
@@ -44,7 +44,7 @@ def connect(network: Network, server: Server) -> Iterator[Callable[[], psycopg.C
 
 @pytest.fixture
 def table(server: Server) -> Iterator[Callable[[], int]]:
-    """How many rows the server has."""
+    """Return how many rows the server has."""
     with server.connect() as connection:
         connection.execute("CREATE TABLE public.things (n int)")
 
@@ -162,7 +162,7 @@ def test_single_bytes_make_whole_messages(network: Network, connect: Connect) ->
 
 
 @pytest.mark.parametrize("how", ["refused", "reset"])
-def test_who_is_refused_or_reset_knows_at_once(
+def test_a_client_that_is_refused_or_reset_knows_at_once(
     network: Network, connect: Connect, how: str
 ) -> None:
     connection = connect()

@@ -1,4 +1,4 @@
-"""The checker against hundreds of histories by chance: sound ones must all pass, and the same ones with one lie must not."""
+"""The checker on hundreds of random histories: sound ones pass, and with one lie they do not."""
 
 import itertools
 import random
@@ -16,7 +16,10 @@ EXCUSE = 4.0
 
 
 class Simulation:
-    """Lanes of jobs that are done as promised, on workers that die, are stopped and raise. A worker that dies has one job."""
+    """Lanes of jobs that run as promised, on workers that die, are stopped and raise.
+
+    A worker that dies has one job.
+    """
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
@@ -44,7 +47,7 @@ class Simulation:
                     free = self.job(lane, op, index, max(free, deferred))
 
     def job(self, lane: str, op: str, index: int, at: float) -> float:
-        """Attempts until one succeeds; when the lane is free again."""
+        """Run attempts until one succeeds, and return when the lane is free again."""
         attempt = 0
         while True:
             attempt += 1
@@ -86,7 +89,7 @@ class Simulation:
         self.tell(begin + 9, "conductor", "silent", how="stopped", **facts)
         self.tell(
             begin + 9.01, who, "end", **run, how="ok"
-        )  # its effect was refused, which is nobody's business here
+        )  # its effect was refused, which concerns nobody here
         return begin + 6
 
     def end(self, at: float, who: str, run: dict[str, Any], how: str) -> None:
@@ -107,7 +110,7 @@ class Simulation:
         return judge(sorted(self.events, key=lambda event: event.at))
 
     def chosen(self, name: str, **facts: Any) -> int:
-        """The place of an event by chance of this name."""
+        """Return the index of a random event with this name."""
         places = [
             n
             for n, e in enumerate(self.events)
@@ -170,7 +173,7 @@ def ended_by_an_earlier_fence(s: Simulation) -> bool:
 
 
 def an_end_that_comes_late(s: Simulation) -> bool:
-    """The run goes on while the next one of its lane has begun."""
+    """The run goes on although the next one of its lane has begun."""
     begins = sorted(
         (e for e in s.events if e.name == "begin"), key=lambda e: (e.facts["lane"], e.at)
     )

@@ -1,4 +1,4 @@
-"""What users and operators do while workers work: transactions left open, DDL, odd rows."""
+"""What users and operators do while workers work: open transactions, DDL, odd rows."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,13 +10,13 @@ import psycopg
 from tests.chaos.play import STALLED, Fault, Play
 
 OPEN = "a user's open transaction held a lock"
-PATIENCE = 8.0  # seconds for odd rows to be ended
+PATIENCE = 8.0  # seconds until odd rows have ended
 ODD_ROWS = {"digits": "repeat('9', 5000)", "nesting": "repeat('[', 3000) || repeat(']', 3000)"}
 
 
 @contextmanager
 def transaction(play: Play, seconds: float) -> Iterator[psycopg.Connection[Any]]:
-    """A user's transaction that stays open for a while, and then commits or not."""
+    """A user's transaction that stays open for a while, and then commits or rolls back."""
     with play.server.connect() as connection:
         connection.execute("BEGIN; SET LOCAL lock_timeout = '2s'")
         yield connection
@@ -42,14 +42,18 @@ def pause(play: Play) -> None:
 
 
 def replace(play: Play) -> None:
-    """A job that waits is being replaced by one that does the same, while the job before it ends and claims go on."""
+    """Replace a waiting job by one that does the same.
+
+    Meanwhile the job before it ends, and claims go on.
+    """
     play.defer(1.0, "replaced")
     id = play.defer(0.01, "replaced", "chaos")
     with play.server.connect() as connection:
-        # What `replace` does, but for what it would do if the job had started meanwhile: defer another one.
+        # This does what `replace` does, except for a job that has started meanwhile.
         connection.execute("BEGIN")
         row = connection.execute(
-            "UPDATE jobs SET args = args WHERE id = %s AND status IN ('todo', 'blocked') RETURNING id",
+            "UPDATE jobs SET args = args WHERE id = %s AND status IN ('todo', 'blocked') "
+            "RETURNING id",
             [id],
         ).fetchone()
         begun = _begun(play)
@@ -64,7 +68,7 @@ def _begun(play: Play) -> int:
 
 
 def abort_a_job(play: Play) -> None:
-    """A request to abort a running job, which stays uncommitted for a while."""
+    """Ask to abort a running job, in a transaction that stays open for a while."""
     running = play.query(
         "SELECT id, args->>'op', (args->>'index')::int FROM jobs WHERE status = 'doing' LIMIT 1"
     )
@@ -77,7 +81,7 @@ def abort_a_job(play: Play) -> None:
 
 def odd_row(kind: str) -> Callable[[Play], None]:
     def inflict(play: Play) -> None:
-        """With a lane and without; around SQL's `defer` where that refuses it."""
+        """Insert an odd row with a lane and one without. If SQL's `defer` refuses it, bypass it."""
         ids = []
         for lane in (None, f"lane-{play.dice.randrange(12)}"):
             op = play.op()
@@ -123,7 +127,7 @@ def vacuum_full(play: Play) -> None:
 
 
 def lock_workers(play: Play) -> None:
-    """For longer than the stalled timeout."""
+    """Lock the rows of workers for longer than the stalled timeout."""
     leave_open(play.stalled + 3, "SELECT FROM workers FOR UPDATE")(play)
     play.hold(1)
 

@@ -1,27 +1,29 @@
-"""What happens between a process and the server."""
+"""Faults between a process and the server."""
 
 import time
 from collections.abc import Callable
 
-from tests.chaos.crew import Member
+from tests.chaos.clients import Client
 from tests.chaos.play import STALLED, Fault, Play
 from tests.chaos.proxy import Route, Trap, Weather
 
-PATIENCE = 4.0  # seconds for the message to come by that is to be lost
+PATIENCE = 4.0  # seconds until the message to lose comes by
 SWALLOWED = "a half-open connection swallowed what was said"
 WIRE = "the reply to a {} was lost"
 
 
 def lose(purpose: str, lost: str, *, mute: bool = False) -> Callable[[Play], None]:
-    """Of each process the next one of its kind, twice."""
+    """Lose the next message of this kind of each process, twice."""
 
     def inflict(play: Play) -> None:
-        members = play.crew.producers() if purpose in ("commit", "defer") else play.crew.workers()
-        routes = [play.network.routes[member.slot] for member in members]
+        clients = (
+            play.clients.producers() if purpose in ("commit", "defer") else play.clients.workers()
+        )
+        routes = [play.network.routes[client.slot] for client in clients]
         for _ in range(2):
             play.network.each(
                 lambda route: route.weather.traps.append(Trap(purpose, lost, mute)),
-                *(member.slot for member in members),
+                *(client.slot for client in clients),
             )
             until = time.monotonic() + PATIENCE
             while time.monotonic() < until and any(route.weather.traps for route in routes):
@@ -33,8 +35,8 @@ def lose(purpose: str, lost: str, *, mute: bool = False) -> Callable[[Play], Non
 
 
 def lose_notifications(play: Play) -> None:
-    """While nothing is left to do, so that workers sleep and need them; they find the jobs all the same."""
-    stopped = [(member, play.crew.stop(member)) for member in play.crew.producers()]
+    """Lose notifications while workers sleep and need them. They must find the jobs anyway."""
+    stopped = [(client, play.clients.stop(client)) for client in play.clients.producers()]
     try:
         until = time.monotonic() + 2 * PATIENCE
         while (
@@ -47,8 +49,8 @@ def lose_notifications(play: Play) -> None:
             play.defer(0.01)
             play.hold(1)
     finally:
-        for member, since in stopped:
-            play.crew.wake(member, since, "rested")
+        for client, since in stopped:
+            play.clients.wake(client, since, "rested")
 
 
 def weather(seconds: float, **changes: object) -> Callable[[Play], None]:
@@ -65,7 +67,10 @@ def _change(weather: Weather, changes: dict[str, object]) -> None:
 
 
 def freeze_everybody(play: Play) -> None:
-    """For longer than a heartbeat. All are cut off alike, so nobody may judge anybody: this explains nothing."""
+    """Freeze all connections for longer than a heartbeat.
+
+    All processes are cut off alike, so none may judge another: this explains nothing.
+    """
     play.network.each(lambda route: route.freeze())
     play.hold(play.stalled + 3)
     play.network.each(lambda route: route.heal())
@@ -75,27 +80,27 @@ def freeze_everybody(play: Play) -> None:
 def silence(
     seconds: float, change: Callable[[Route], object], *, everybody: bool = False
 ) -> Callable[[Play], None]:
-    """Nothing that these workers say arrives."""
+    """Nothing that these workers send arrives."""
 
     def inflict(play: Play) -> None:
-        members: list[Member] = (
-            play.crew.workers() if everybody else [play.dice.choice(play.crew.workers())]
+        clients: list[Client] = (
+            play.clients.workers() if everybody else [play.dice.choice(play.clients.workers())]
         )
         since = time.monotonic_ns()
         play.network.each(
-            change, *(route for member in members for route in play.crew.routes(member))
+            change, *(route for client in clients for route in play.clients.routes(client))
         )
         play.hold(seconds)
         play.network.each(lambda route: route.heal())
-        for member in members:
-            play.crew.silent(member, since, "cut")
+        for client in clients:
+            play.clients.silent(client, since, "cut")
         play.hold(2)
 
     return inflict
 
 
 def forget(play: Play) -> None:
-    """Half-open connections of everybody: this ends when each has noticed, or with the fault."""
+    """Make all connections half-open, until each process has noticed or the fault ends."""
     silence(30.0, lambda route: route.forget(), everybody=True)(play)
 
 

@@ -1,4 +1,4 @@
-"""The app that the workers run: tasks that write down what they do, and a store that refuses a stale fence.
+"""The workers' app: tasks that record what they do, and a store that refuses old fences.
 
 python -m inturn.cli -a tests.chaos.work:app worker
 """
@@ -18,7 +18,7 @@ from inturn.database.connectors import PsycopgConnector
 from tests.chaos.history import History
 
 ATTEMPTS = 3
-POOLED = "CHAOS_POOLED" in os.environ  # behind a pooler that knows no prepared statements
+POOLED = "CHAOS_POOLED" in os.environ  # behind a pooler that does not know prepared statements
 
 app = App(connector=PsycopgConnector(prepare_threshold=None if POOLED else 5))
 
@@ -35,7 +35,7 @@ def folder() -> Path:
 
 
 class Attempt:
-    """Writes down the beginning and the end of a run, whatever the end is."""
+    """Record the beginning and the end of a run, whatever the end is."""
 
     def __init__(self, context: JobContext, op: str, index: int) -> None:
         job = context.job
@@ -80,7 +80,7 @@ class Attempt:
 
 @app.task(name="step", pass_context=True, retry=RetryStrategy(max_attempts=ATTEMPTS, wait=0.05))
 def step(context: JobContext, op: str, index: int, seconds: float, fails: int) -> None:
-    """A sync task, in a thread. It fails in its first attempts, as many as told."""
+    """A sync task, in a thread. Its first attempts fail, as many as the arguments say."""
     with Attempt(context, op, index):
         time.sleep(seconds)
         if context.job.attempts < fails:
@@ -97,13 +97,13 @@ async def stroll(context: JobContext, op: str, index: int, seconds: float, fails
 
 
 class Notes(logging.Handler):
-    """What the worker itself says of outages, losses and takeovers."""
+    """Record what the worker itself logs about outages, losses and takeovers."""
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         if not text.startswith(
             ("job.failed", "job.retry_scheduled")
-        ):  # as told, mostly, and with a traceback
+        ):  # usually as told, and with a traceback
             history().write("log", what=text.partition(":")[0].partition(" ")[0], text=text[:300])
 
 

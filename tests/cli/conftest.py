@@ -1,4 +1,4 @@
-"""The real console script, in a process and a folder of its own."""
+"""Fixtures that run the real console script, in its own process and folder."""
 
 import os
 import pty
@@ -20,9 +20,8 @@ from tests.cli.engine import Engine
 
 SCRIPT = Path(sys.executable).with_name("queue")
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-    signal.signal(
-        signal.SIGHUP, lambda *_: None
-    )  # what nohup has ignored would be ignored by what we start too
+    # Under nohup, the programs that we start would ignore SIGHUP too.
+    signal.signal(signal.SIGHUP, lambda *_: None)
 PATIENCE = 60  # seconds: only keeps a failing test from hanging
 
 TASKS = """
@@ -74,7 +73,10 @@ class StartScript(Protocol):
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """With tasks in it. pytest's tmp_path is closed to the account that the embedded server of root runs as."""
+    """A folder with tasks in it.
+
+    The embedded server of root runs as an account that cannot enter pytest's tmp_path.
+    """
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         Path(name, "tasks.py").write_text(TASKS)
@@ -90,7 +92,7 @@ def run(folder: Path) -> Run:
             [SCRIPT, *arguments],
             cwd=folder,
             env=clean(environment),
-            stdin=subprocess.DEVNULL,  # or a question would be asked of whoever runs the tests
+            stdin=subprocess.DEVNULL,  # or the command would ask whoever runs the tests
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -115,7 +117,7 @@ def engine(dsn: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def answer(folder: Path, dsn: str) -> Answer:
-    """Run `queue` on the test's database, with a person at the terminal who gives an answer."""
+    """Run `queue` on the test's database, with a terminal on which somebody gives an answer."""
 
     def answer(words: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         person, terminal = pty.openpty()
@@ -146,7 +148,7 @@ def start(start_script: StartScript) -> Start:
 
 @pytest.fixture
 def start_script(folder: Path) -> Iterator[StartScript]:
-    """Start a program; what it says is in the files `out` and `log` of the folder."""
+    """Start a program. Its output is in the files `out` and `log` of the folder."""
     started: list[subprocess.Popen[str]] = []
 
     def start(command: list[str], **environment: str) -> subprocess.Popen[str]:
@@ -187,12 +189,12 @@ def until(folder: Path) -> Until:
 
 
 def next_instant() -> None:
-    """Signals of one instant are one: what is sent after this is the next."""
+    """Wait until a signal counts as the next one. Signals in one instant count as one."""
     time.sleep(2 * INSTANT)
 
 
 def clean(environment: dict[str, str]) -> dict[str, str]:
-    """Ours without what would tell `queue` of an app, a database or a terminal."""
+    """Return our environment without what would name an app, a database or a terminal."""
     foreign = (
         "INTURN_",
         "DATABASE_URL",
@@ -208,4 +210,4 @@ def clean(environment: dict[str, str]) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(foreign) or name == "PYTHONPATH"
     }
-    return {**ours, **environment}  # PYTHONPATH may be what says which inturn is tested
+    return {**ours, **environment}  # PYTHONPATH may say which inturn is tested

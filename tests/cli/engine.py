@@ -1,4 +1,4 @@
-"""A queue brought by hand to where a command is to find it, at a time of one's own choosing."""
+"""Bring a queue by hand to the state that a command is to find, at a time of your choice."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import psycopg
 
 
 class Engine:
-    """A worker called `w` of the queue `default`, and the clock of a whole database."""
+    """A worker `w` of the queue `default`, and the clock of the whole database."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
@@ -23,7 +23,7 @@ class Engine:
         return cursor.fetchall() if cursor.description else []
 
     def at(self, time: str) -> None:
-        """It is then, for this connection and for those that are made from now on."""
+        """Set the clock, for this connection and for those that are opened later."""
         self.query(f"ALTER DATABASE {self._connection.info.dbname} SET inturn.clock = '{time}'")
         self.query(f"SET inturn.clock = '{time}'")
 
@@ -32,7 +32,8 @@ class Engine:
     ) -> int:
         given = {"at": None, "delay": None, "priority": 0, "on_failure": "continue"} | more
         ((id,),) = self.query(
-            "SELECT id FROM defer_jobs(ARRAY[%s], ARRAY['{}'::jsonb], ARRAY[%s], ARRAY[%s::text], ARRAY[%s::int],"
+            "SELECT id FROM defer_jobs(ARRAY[%s], ARRAY['{}'::jsonb], ARRAY[%s], ARRAY[%s::text],"
+            " ARRAY[%s::int],"
             " ARRAY[%s::timestamptz], ARRAY[%s::interval], NULL, ARRAY[%s::failure_policy])",
             *(
                 task,
@@ -65,12 +66,13 @@ class Engine:
         return id, claim_id
 
     def fail(self, claimed: tuple[int, UUID], delay: str | None, error: str) -> None:
-        """Try it again after so long; None: never."""
+        """Retry it after this delay, or never if it is None."""
         id, claim_id = claimed
         told = json.dumps({"attempt": 1, "error": error})
         if delay is None:
             self.query(
-                "SELECT finish(%s, '{default}', 0, ARRAY[%s::bigint], ARRAY[%s], '{failed}', ARRAY[%s::jsonb])",
+                "SELECT finish(%s, '{default}', 0, ARRAY[%s::bigint], ARRAY[%s], '{failed}', "
+                "ARRAY[%s::jsonb])",
                 *(self._worker, id, claim_id, told),
             )
         else:

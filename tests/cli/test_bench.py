@@ -1,4 +1,4 @@
-"""`queue bench`: a short measure on the user's own server, which leaves nothing behind."""
+"""`queue bench`: a short measurement on the user's server, which leaves nothing behind."""
 
 import json
 

@@ -142,7 +142,7 @@ def test_values_are_json_where_they_are_json_and_else_text(
         ["a=" + 5_000 * "1"],
     ],
 )
-def test_what_is_ambiguous_or_unreadable_is_refused(words: list[str]) -> None:
+def test_ambiguous_or_unreadable_arguments_are_refused(words: list[str]) -> None:
     with pytest.raises(BadArgument):
         task_arguments(words)
 
@@ -156,7 +156,7 @@ def test_lengths_of_time(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "h", "1y", "-1h", "1h1h", "1h ", "1h-", "9" * 30 + "w"])
-def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+def test_an_invalid_length_of_time_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
         duration(CONTEXT, PARAMETER, text)
 

@@ -122,6 +122,6 @@ def on_a_terminal(**environment: str) -> tuple[int, str]:
             while piece := os.read(ours, 65536):
                 output += piece
         except OSError:
-            pass  # how Linux says that nobody has the other end any more
+            pass  # this is how Linux says that the other end is closed
         os.close(ours)
     return process.returncode, output.decode()

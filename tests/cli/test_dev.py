@@ -1,4 +1,4 @@
-"""`queue dev`: a server that stays while one works, and a worker that follows the code."""
+"""`queue dev`: a server that stays while you develop, and a worker that follows the code."""
 
 import signal
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_it_prints_the_dsn_runs_the_worker_follows_changes_and_leaves_no_server(
     until((folder / "new").exists)
 
     tasks.write_text("1 / 0\n")
-    until(lambda: log("dev.worker_ended: with status 2"))
+    until(lambda: log("dev.worker_ended: status 2"))
     assert dev.poll() is None
 
     dev.send_signal(signal.SIGINT)
@@ -57,7 +57,7 @@ def test_without_an_app_it_is_a_server_whose_data_stays(
     assert (folder / ".inturn" / ".gitignore").read_text() == "*\n"
 
 
-def test_the_worker_is_let_finish_before_the_server_goes(
+def test_the_worker_finishes_its_jobs_before_the_server_stops(
     start: Start, run: Run, folder: Path, until: Until
 ) -> None:
     dev = start("dev", "tasks:app")

@@ -1,4 +1,4 @@
-"""What `queue` says about itself, and how soon."""
+"""The help of `queue`, and how quickly it is there."""
 
 import re
 import subprocess
@@ -18,6 +18,7 @@ ANSWERED_AT_ONCE = [
     ["lanes", "skip-head", "--help"],
     ["jobs", "list", "--status", "nonsense"],
     ["doctor", "--help"],
+    ["locks", "list", "--help"],
     ["--version"],
     ["demo", "--nonsense"],
 ]
@@ -33,7 +34,7 @@ finally:
 
 
 def words_of_all() -> list[list[str]]:
-    """Every command, and every command of a group of commands."""
+    """Return every command, and every command of each group."""
     commands = {name: import_module(f"inturn.cli.commands.{name}").command for name in COMMANDS}
     groups = {
         name: command for name, command in commands.items() if isinstance(command, click.Group)
@@ -54,8 +55,34 @@ def test_every_command_has_help_with_an_example(words: list[str], run: Run) -> N
     assert re.search(rf"queue (-a \S+ )?{' '.join(words)}", ended.stdout.partition("Options:")[2])
 
 
+def options_of(words: list[str]) -> set[str]:
+    command = import_module(f"inturn.cli.commands.{words[0]}").command
+    for name in words[1:]:
+        command = command.commands[name]
+    return {spelled for option in command.params for spelled in option.opts}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [words for words in words_of_all() if words[-1:] in (["list"], ["show"], ["explain"])],
+    ids=" ".join,
+)
+def test_every_command_that_shows_something_prints_json_too(words: list[str]) -> None:
+    assert {"--output", "--json"} <= options_of(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["jobs", "cancel"], ["jobs", "delete"], ["lanes", "skip-head"], ["lanes", "cancel-waiting"],
+     ["locks", "break"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_every_command_that_cannot_be_undone_can_be_confirmed_in_advance(words: list[str]) -> None:
+    assert {"-y", "--yes"} <= options_of(words)
+
+
 @pytest.mark.parametrize("words", ANSWERED_AT_ONCE)
-def test_what_is_answered_at_once_waits_for_nothing_heavy(words: list[str]) -> None:
+def test_help_and_mistakes_are_answered_without_loading_anything_heavy(words: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LIST_MODULES, *words], capture_output=True, text=True, check=False
     )
@@ -72,7 +99,7 @@ def test_what_is_answered_at_once_waits_for_nothing_heavy(words: list[str]) -> N
     }
 
 
-def test_the_version_is_told(run: Run) -> None:
+def test_the_version_is_printed(run: Run) -> None:
     assert run("--version").stdout == f"inturn {version('inturn')}\n"
 
 

@@ -11,7 +11,7 @@ from tests.cli.engine import Engine
 
 @pytest.fixture
 def mixed(engine: Engine) -> Engine:
-    """One of each kind."""
+    """One job in each state."""
     engine.at("2026-01-31 14:00:00+00")
     failed = engine.defer("send", "a")
     engine.fail(engine.claim(), None, "Traceback:\nKeyError: 'to [bold]'")
@@ -41,7 +41,7 @@ def ids(told: str) -> list[int]:
         (["--queue", "paper", "--task", "send"], []),
     ],
 )
-def test_a_list_holds_what_was_asked_for(
+def test_a_list_contains_the_jobs_that_match_the_filter(
     mixed: Engine, queue: Run, asked: list[str], found: list[int]
 ) -> None:
     assert ids(queue("jobs", "list", "--json", *asked).stdout) == found
@@ -97,17 +97,18 @@ def test_colour_is_for_terminals_and_can_be_declined(mixed: Engine, queue: Run) 
 
 def test_a_list_says_how_much_it_leaves_out(mixed: Engine, queue: Run) -> None:
     ended = queue("jobs", "list", "--limit", "2", "--task", "send", "--json")
-    assert (ids(ended.stdout), ended.stderr) == ([3, 2], "… 1 more; --limit shows more\n")
+    assert (ids(ended.stdout), ended.stderr) == ([3, 2], "… 1 more (raise --limit to see them)\n")
 
 
 def test_counting_stops_at_ten_thousand(engine: Engine, queue: Run) -> None:
     engine.query(
-        "INSERT INTO jobs (created_at, status, task) SELECT clock(), 'todo', 't' FROM generate_series(1, 10100)"
+        "INSERT INTO jobs (created_at, status, task) "
+        "SELECT clock(), 'todo', 't' FROM generate_series(1, 10100)"
     )
     assert queue("jobs", "count").stdout == "10,000 or more\n"
     assert (
         queue("jobs", "list", "--limit", "1").stderr
-        == "… at least 9,999 more; --limit shows more\n"
+        == "… at least 9,999 more (raise --limit to see them)\n"
     )
 
 
@@ -122,7 +123,8 @@ def test_a_job_is_shown(mixed: Engine, queue: Run) -> None:
 
 def test_a_job_shows_its_result_timeout_and_queueing_lock(mixed: Engine, queue: Run) -> None:
     mixed.query(
-        "UPDATE finished_jobs SET queueing_lock = 'k', timeout = '90 s', result = '{\"n\": 1}' WHERE id = 1 RETURNING 1"
+        "UPDATE finished_jobs SET queueing_lock = 'k', timeout = '90 s', result = '{\"n\": 1}' "
+        "WHERE id = 1 RETURNING 1"
     )
     words = [line.split() for line in queue("jobs", "show", "1").stdout.splitlines()]
     assert [line for line in (["queueing", "lock", "k"], ["timeout", "00:01:30"], ["result", '{"n":', "1}"])
@@ -144,7 +146,7 @@ def test_a_job_is_explained(mixed: Engine, queue: Run) -> None:
     ]
 
 
-def test_what_explain_advises_for_a_lane_is_quoted_for_a_shell(engine: Engine, queue: Run) -> None:
+def test_the_advice_of_explain_is_quoted_for_a_shell(engine: Engine, queue: Run) -> None:
     engine.query("SELECT pause_lane('it''s')")
     id = engine.defer("t", "it's")
     reasons = json.loads(queue("jobs", "explain", str(id), "--json").stdout)
@@ -156,11 +158,11 @@ def test_a_job_that_is_not_there_is_exit_3(engine: Engine, queue: Run, command: 
     yes = ["--yes"] if command in ("cancel", "delete") else []
     ended = queue("jobs", command, "9001", *yes)
     assert (ended.returncode, ended.stdout) == (3, "")
-    assert ended.stderr == "error: There is no job 9001. The newest ones: queue jobs list\n"
+    assert ended.stderr == "error: There is no job 9001. To see the newest ones: queue jobs list\n"
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "x", str(2**63)])
-def test_what_is_no_id_is_exit_2(queue: Run, wrong: str) -> None:
+def test_an_invalid_id_is_exit_2(queue: Run, wrong: str) -> None:
     assert queue("jobs", "show", "--", wrong).returncode == 2
 
 
@@ -173,7 +175,7 @@ def test_jobs_are_retried(mixed: Engine, queue: Run) -> None:
     assert [mixed.statuses()[id] for id in (1, 5)] == ["todo", "todo"]
     waiting = queue("jobs", "retry", "2")
     assert (waiting.returncode, waiting.stdout) == (4, "")
-    assert "Job 2 is doing and needs no retry" in waiting.stderr
+    assert "Job 2 is doing and cannot be retried" in waiting.stderr
 
 
 def test_jobs_are_cancelled_only_if_somebody_confirms(
@@ -181,7 +183,7 @@ def test_jobs_are_cancelled_only_if_somebody_confirms(
 ) -> None:
     alone = queue("jobs", "cancel", "3", "4")
     assert alone.returncode == 2
-    assert alone.stderr.endswith("If you mean it: queue jobs cancel --yes 3 4\n")
+    assert alone.stderr.endswith("To go ahead, run: queue jobs cancel --yes 3 4\n")
     declined = answer("n", "jobs", "cancel", "3", "4")
     assert declined.returncode == 6
     assert "Cancel 2 jobs (1 lane: a)? [y/N]" in declined.stderr
@@ -191,13 +193,13 @@ def test_jobs_are_cancelled_only_if_somebody_confirms(
     assert [mixed.statuses()[id] for id in (3, 4)] == ["cancelled", "cancelled"]
 
 
-def test_what_fails_does_not_keep_the_others_back_and_is_exit_5(mixed: Engine, queue: Run) -> None:
+def test_a_failure_does_not_stop_the_other_changes_and_is_exit_5(mixed: Engine, queue: Run) -> None:
     ended = queue("jobs", "cancel", "--yes", "99", "2", "1", "3", "--json")
     assert (ended.returncode, json.loads(ended.stdout)) == (5, [{"id": "3", "now": "cancelled"}])
     assert [line.partition(". ")[0] for line in ended.stderr.splitlines()] == [
         "error: There is no job 99",
-        "error: Job 2 is being done",
-        "error: Job 1 has failed already.",
+        "error: Job 2 is running",
+        "error: Job 1 has ended already: failed.",
     ]
 
 
@@ -217,5 +219,5 @@ def test_a_job_that_runs_is_aborted_by_its_worker(
     until((folder / "staying").exists)
     assert queue("jobs", "cancel", str(id), "--yes").returncode == 4
     ended = queue("jobs", "cancel", str(id), "--abort", "--yes")
-    assert (ended.returncode, "asked to end" in ended.stdout) == (0, True)
+    assert (ended.returncode, "asked to abort" in ended.stdout) == (0, True)
     until(lambda: engine.statuses() == {id: "aborted"})

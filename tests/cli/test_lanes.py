@@ -23,7 +23,7 @@ CHANGES = ["resume", "skip-head", "retry-head", "cancel-waiting", "explain", "sh
 
 @pytest.fixture
 def retrying(engine: Engine) -> Engine:
-    """The lane of the picture in the design: a job has failed three times, six wait behind it."""
+    """A lane whose job has failed three times, with six jobs behind it."""
     engine.query("ALTER TABLE jobs ALTER COLUMN id RESTART WITH 9001")
     engine.at("2026-01-31 14:16:54+00")
     for task in ("charge_card", "ship_order", "send_receipt", "a", "b", "c", "d"):
@@ -70,7 +70,7 @@ def test_a_delayed_lane_says_what_it_waits_for(engine: Engine, dsn: str, queue: 
     ]
 
 
-def test_what_explain_advises_unblocks(retrying: Engine, queue: Run) -> None:
+def test_the_advice_of_explain_unblocks_the_lane(retrying: Engine, queue: Run) -> None:
     _, _, advice = queue("lanes", "explain", "order:4711").stdout.partition("unblock: ")
     ended = queue(*shlex.split(advice.splitlines()[0])[1:])
     assert (ended.returncode, ended.stdout) == (0, "job 9001 of order:4711 is due now\n")
@@ -141,7 +141,7 @@ def test_a_lane_whose_failed_job_was_deleted_can_only_go_on(engine: Engine, queu
     assert engine.claim()[0] == failed + 1
 
 
-def test_a_lane_that_nobody_serves_is_explained(engine: Engine, queue: Run) -> None:
+def test_a_lane_without_a_worker_is_explained(engine: Engine, queue: Run) -> None:
     id = engine.defer("t", "a", queue="mail")
     assert (
         f"  head {id} t  not tried yet\n  └─ no live worker serves queue mail"
@@ -149,7 +149,7 @@ def test_a_lane_that_nobody_serves_is_explained(engine: Engine, queue: Run) -> N
     )
 
 
-def test_a_pause_is_made_told_and_ended(engine: Engine, queue: Run) -> None:
+def test_a_lane_is_paused_explained_and_resumed(engine: Engine, queue: Run) -> None:
     engine.at("2026-01-31 14:00:00+00")
     engine.defer("t", "a")
     paused = queue("lanes", "pause", "a", "--for", "10m", "--reason", "bank is down")
@@ -164,7 +164,7 @@ def test_a_pause_is_made_told_and_ended(engine: Engine, queue: Run) -> None:
     assert queue("lanes", "resume", "a").stdout == "resumed a\n"
     assert engine.claim()
     not_stopped = queue("lanes", "resume", "a")
-    assert (not_stopped.returncode, "is not stopped" in not_stopped.stderr) == (4, True)
+    assert (not_stopped.returncode, "neither paused nor halted" in not_stopped.stderr) == (4, True)
 
 
 def test_a_pause_until_a_time(engine: Engine, queue: Run) -> None:
@@ -214,7 +214,7 @@ def test_a_list_says_how_much_it_leaves_out(engine: Engine, queue: Run) -> None:
         engine.query(f"SELECT pause_lane('{number}')")
     ended = queue("lanes", "list", "--limit", "2", "-o", "jsonl")
     assert len(ended.stdout.splitlines()) == 2
-    assert ended.stderr == "… 3 more; --limit shows more\n"
+    assert ended.stderr == "… 3 more (raise --limit to see them)\n"
     assert queue("lanes", "list", "--limit", "5").stderr == ""
 
 
@@ -223,12 +223,12 @@ def test_nothing_to_list(engine: Engine, queue: Run) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         0,
         "",
-        "No lane is held, retrying, delayed or stopped.\n",
+        "No lane is in use or stopped.\n",
     )
     assert queue("lanes", "list", "--json").stdout == "[]\n"
 
 
-def test_a_lane_is_shown_with_what_was_done_to_it(retrying: Engine, queue: Run) -> None:
+def test_a_lane_is_shown_with_the_changes_made_to_it(retrying: Engine, queue: Run) -> None:
     queue("lanes", "pause", "order:4711", "--reason", "first")
     queue("lanes", "resume", "order:4711")
     lines = queue("lanes", "show", "order:4711").stdout.splitlines()
@@ -246,7 +246,7 @@ def test_the_head_is_skipped_only_if_somebody_confirms(
 ) -> None:
     alone = queue("lanes", "skip-head", "order:4711")
     assert alone.returncode == 2
-    assert alone.stderr.endswith("If you mean it: queue lanes skip-head --yes order:4711\n")
+    assert alone.stderr.endswith("To go ahead, run: queue lanes skip-head --yes order:4711\n")
     declined = answer("", "lanes", "skip-head", "order:4711")
     assert (declined.returncode, declined.stdout) == (6, "")
     assert (
@@ -282,14 +282,15 @@ def test_another_head_than_the_one_confirmed_is_not_skipped(engine: Engine, fold
         urgent = engine.defer("t", "a", priority=1)
         keyboard.write(b"y\n")
         said = process.stderr.read()
-    assert (process.returncode, b"Meanwhile another job goes next" in said) == (4, True)
+    assert (process.returncode, b"another job is next in the lane" in said) == (4, True)
     assert engine.statuses() == {asked: "todo", urgent: "todo"}
     assert engine.query("SELECT FROM lane_audit") == []
 
 
 def test_a_long_lane_is_counted_as_far_as_a_thousand(engine: Engine, queue: Run) -> None:
     engine.query(
-        "INSERT INTO jobs (created_at, status, task, lock) SELECT clock(), 'todo', 't', 'a' FROM generate_series(1, 1200)"
+        "INSERT INTO jobs (created_at, status, task, lock) "
+        "SELECT clock(), 'todo', 't', 'a' FROM generate_series(1, 1200)"
     )
     told = queue("lanes", "explain", "a").stdout.splitlines()
     assert told[0].startswith("a  free   1,001 or more waiting")
@@ -305,7 +306,7 @@ def test_the_head_that_runs_is_not_skipped(engine: Engine, queue: Run) -> None:
     assert engine.statuses() == {id: "doing"}
 
 
-def test_what_waits_is_cancelled(retrying: Engine, queue: Run, answer: Answer) -> None:
+def test_waiting_jobs_are_cancelled(retrying: Engine, queue: Run, answer: Answer) -> None:
     assert queue("lanes", "cancel-waiting", "order:4711").returncode == 2
     assert "Cancel 7 jobs" in answer("n", "lanes", "cancel-waiting", "order:4711").stderr
     ended = queue("lanes", "cancel-waiting", "order:4711", "--yes")
@@ -324,7 +325,7 @@ def test_there_is_no_retry_to_hasten_and_nothing_to_cancel(engine: Engine, queue
 def test_a_lane_that_is_not_there_is_exit_3(engine: Engine, queue: Run, change: str) -> None:
     ended = queue("lanes", change, "nobody")
     assert (ended.returncode, ended.stdout) == (3, "")
-    assert ended.stderr.startswith("error: No job waits or runs under the lock nobody")
+    assert ended.stderr.startswith("error: The lane nobody is not stopped, and no job in it")
 
 
 @pytest.mark.parametrize("lock", STRANGE)
@@ -357,5 +358,5 @@ def test_a_lock_in_a_command_stays_one_argument() -> None:
 
 
 @pytest.mark.parametrize("lock", ["", "x" * 1025, "\udcff"])
-def test_what_is_no_lock_is_exit_2(queue: Run, lock: str) -> None:
+def test_an_invalid_lock_is_exit_2(queue: Run, lock: str) -> None:
     assert queue("lanes", "explain", lock).returncode == 2

@@ -1,4 +1,4 @@
-"""A worker's log cannot be forged: one line an event, whatever a job, its task or an error is called or says."""
+"""Nobody can forge a worker's log: each event is one line, whatever a job or an error says."""
 
 import logging
 import re
@@ -63,10 +63,10 @@ def test_nothing_that_a_job_brings_passes_for_a_line_of_the_log(
     )  # what was escaped is there
     assert any(
         line.startswith(f"    {FORGED}") for line in lines
-    )  # in the traceback, as a line of that
+    )  # it is in the traceback, as one of its lines
 
 
-def test_a_line_break_in_a_template_begins_what_is_indented() -> None:
+def test_text_after_a_line_break_in_a_template_is_indented() -> None:
     def formatted(template: object, *args: object) -> str:
         record = logging.LogRecord("inturn.x", logging.ERROR, "", 0, template, args, None)
         return LineFormatter().format(record).partition("ERROR   ")[2]

@@ -39,7 +39,7 @@ def test_workers_are_listed_late_ones_first(engine: Engine, queue: Run) -> None:
     ]
 
 
-def test_queues_are_listed_with_what_can_start_apart_from_what_cannot(
+def test_queues_are_listed_with_runnable_jobs_apart_from_blocked_ones(
     engine: Engine, queue: Run
 ) -> None:
     engine.at("2026-01-31 14:00:00+00")
@@ -54,7 +54,8 @@ def test_queues_are_listed_with_what_can_start_apart_from_what_cannot(
     engine.at("2026-01-31 14:02:00+00")
     engine.heartbeat()
     default, mail = json.loads(queue("queues", "list", "--json").stdout)
-    # Runnable: the one without a lock, one of the two of the free lane, and the one that has become due.
+    # Runnable: the job without a lock, one of the two in the free lane, and the one that has
+    # become due.
     assert default == {
         "queue": "default",
         "runnable": 3,
@@ -78,7 +79,7 @@ def test_queues_are_listed_with_what_can_start_apart_from_what_cannot(
     ]
 
 
-def test_what_is_runnable_is_what_claims_take(engine: Engine, queue: Run) -> None:
+def test_claims_take_exactly_the_jobs_that_count_as_runnable(engine: Engine, queue: Run) -> None:
     engine.sign_on()
     for number in range(12):
         engine.defer("t", f"lane {number % 5}" if number % 3 else None)
@@ -95,7 +96,8 @@ def test_what_is_runnable_is_what_claims_take(engine: Engine, queue: Run) -> Non
 
 def test_counts_of_queues_are_bounded(engine: Engine, queue: Run) -> None:
     engine.query(
-        "INSERT INTO jobs (created_at, status, task) SELECT clock(), 'todo', 't' FROM generate_series(1, 2000)"
+        "INSERT INTO jobs (created_at, status, task) "
+        "SELECT clock(), 'todo', 't' FROM generate_series(1, 2000)"
     )
     assert queue("queues", "list").stdout.splitlines()[1].split()[:2] == ["default", "1,000+"]
 
@@ -138,7 +140,7 @@ def test_the_doctor_finds_a_schema_that_does_not_fit(engine: Engine, queue: Run)
     assert "queue migrate" in found["schema"]["advice"]
 
 
-def test_the_doctor_finds_what_stands_still(engine: Engine, queue: Run) -> None:
+def test_the_doctor_finds_jobs_and_lanes_that_are_stuck(engine: Engine, queue: Run) -> None:
     engine.sign_on(["other"])
     engine.defer("t", "a", on_failure="halt")
     engine.fail(engine.claim(), None, "no")
@@ -155,7 +157,7 @@ def test_the_doctor_finds_what_stands_still(engine: Engine, queue: Run) -> None:
 
 
 def lose(engine: Engine, error: str | None = None) -> None:
-    """The worker of the engine is gone with what it has claimed; what it died of, if it could say so."""
+    """Lose the worker with the job that it claimed, and with its error if it could report one."""
     engine.query("DELETE FROM workers")
     engine.query("SELECT * FROM rescue(5, NULL, true, %s)", error)
     engine.query("UPDATE jobs SET status = 'todo', scheduled_at = NULL WHERE status = 'scheduled'")
@@ -168,7 +170,7 @@ def test_the_doctor_names_the_job_over_which_workers_die(engine: Engine, queue: 
     engine.claim()
     lose(engine)
     engine.sign_on()
-    assert findings(queue)[1]["crashes"]["state"] == "ok"  # that happens: a machine goes down
+    assert findings(queue)[1]["crashes"]["state"] == "ok"  # this happens: a machine goes down
     engine.claim()
     lose(engine)
     engine.sign_on()
@@ -180,20 +182,20 @@ def test_the_doctor_names_the_job_over_which_workers_die(engine: Engine, queue: 
     assert findings(queue)[1]["crashes"]["state"] == "ok"
 
 
-def test_the_doctor_finds_sequences_that_did_not_come_along(engine: Engine, queue: Run) -> None:
-    """As after an upgrade by logical replication."""
+def test_the_doctor_finds_sequences_that_are_behind(engine: Engine, queue: Run) -> None:
+    """This happens after an upgrade by logical replication."""
     engine.sign_on()
     for _ in range(3):
         engine.defer("t")
     engine.query("SELECT setval('jobs_id_seq', 1, false)")
     status, found = findings(queue)
     assert (status, found["sequences"]["state"]) == (10, "fail")
-    assert found["sequences"]["detail"].endswith("jobs_id_seq is at 0, not 3")
+    assert found["sequences"]["detail"].endswith("jobs_id_seq is at 0, but must be at 3")
     engine.query(found["sequences"]["advice"])
     assert findings(queue)[1]["sequences"]["state"] == "ok"
 
 
-def test_the_doctor_warns_of_a_job_that_a_worker_said_to_have_died_of(
+def test_the_doctor_warns_of_a_job_that_a_worker_named_as_its_cause_of_death(
     engine: Engine, queue: Run
 ) -> None:
     engine.defer("shop.odd")
@@ -220,9 +222,7 @@ def test_the_doctor_finds_such_a_job_wherever_it_is(engine: Engine, queue: Run, 
     assert findings(queue)[1]["crashes"]["state"] == "fail"
 
 
-def test_the_doctor_finds_what_the_reconciler_did_in_the_last_day(
-    engine: Engine, queue: Run
-) -> None:
+def test_the_doctor_finds_lanes_reconciled_in_the_last_day(engine: Engine, queue: Run) -> None:
     engine.sign_on()
     engine.at("2026-01-30 13:00:00+00")
     engine.query("SELECT audit('reconcile', 'before', 1, 'inturn', 'no token')")
@@ -261,7 +261,7 @@ def test_the_doctor_finds_a_long_transaction_and_a_clock_that_is_wrong(
         monkeypatch.setattr(doctor_checks, "LONG", timedelta(0))
         assert state_of("transactions") == (
             "warn",
-            f"end it, if need be: SELECT pg_terminate_backend({pid})",
+            f"if nobody needs it: SELECT pg_terminate_backend({pid})",
         )
         monkeypatch.setattr(doctor_checks, "LONGER", timedelta(0))
         assert state_of("transactions")[0] == "fail"

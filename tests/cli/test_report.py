@@ -23,7 +23,7 @@ def test_the_shop_reports_all_that_it_sold_every_five_seconds(
     until(lambda: len(reports()) >= 3)
     shop.send_signal(signal.SIGINT)
     assert shop.wait(60) == 0
-    first, *others = reports()  # the shop opened in the middle of the first
+    first, *others = reports()  # the shop opened in the middle of the first interval
     assert re.fullmatch(r"\d\d:\d\d:\d[05] to \d\d:\d\d:\d[05] [0-5] sold", first)
     assert {line.split(" ", 3)[3] for line in others} == {"5 sold"}
     assert [line.split()[0] for line in others] == [

@@ -1,4 +1,4 @@
-"""`queue schedules`: what fires when, by the app and by what workers have told."""
+"""`queue schedules`: when each schedule fires, by the app and by what workers registered."""
 
 import json
 from pathlib import Path
@@ -62,23 +62,23 @@ def test_the_same_as_json(at_two: Engine, queue: Run) -> None:
     }
 
 
-def test_what_differs_between_the_app_and_the_workers_is_said(at_two: Engine, queue: Run) -> None:
+def test_differences_between_the_app_and_the_workers_are_noted(at_two: Engine, queue: Run) -> None:
     register(at_two, "report", "", "*/5 * * * *", "UTC")
     register(at_two, "old", "", "@daily", "UTC")
     rows = json.loads(queue("-a", "periodic:app", "schedules", "list", "--json").stdout)
     assert [(row["task"], row["note"]) for row in rows] == [
         ("old", "not in the app"),
-        ("report", "workers know it as */5 * * * * in UTC"),
+        ("report", "workers use */5 * * * * in UTC"),
         ("report", "no worker has seen it yet"),
     ]
 
 
-def test_without_an_app_those_are_listed_that_workers_told_of(at_two: Engine, queue: Run) -> None:
-    assert "There is no schedule" in queue("schedules", "list").stderr
+def test_without_an_app_the_schedules_of_workers_are_listed(at_two: Engine, queue: Run) -> None:
+    assert "There are no schedules" in queue("schedules", "list").stderr
     register(at_two, "never", "", "0 0 30 2 *", "UTC")
     lines = queue("schedules", "list").stdout.splitlines()
     assert " ".join(lines[1].split()) == "never 0 0 30 2 * UTC never"
-    assert "Nothing ever fires" in queue("schedules", "next").stderr
+    assert "No schedule will ever fire" in queue("schedules", "next").stderr
 
 
 def test_the_next_instants_of_all_schedules(at_two: Engine, queue: Run) -> None:

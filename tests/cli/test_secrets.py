@@ -1,10 +1,10 @@
-"""No part of a password in what `queue` prints about an address that cannot be used, with -v neither."""
+"""`queue` prints no part of a password of an address that cannot be used, even with -v."""
 
 import pytest
 
 from tests.cli.conftest import Run
 
-# As people write them: what is special in a password is not escaped.
+# As people write them, without an escape for special characters.
 ADDRESSES = {
     "postgresql://u:hunter@127.0.0.1:1/db": 69,
     "host=127.0.0.1 port=1 user=u password=hunter": 69,

@@ -10,7 +10,7 @@ from tests.cli.conftest import SCRIPT, Run, clean
 from tests.cli.engine import Engine
 
 
-def test_a_command_is_run_with_the_app_and_what_changes_jobs_at_hand(
+def test_code_runs_with_the_app_and_functions_that_change_jobs(
     run: Run, dsn: str, engine: Engine
 ) -> None:
     code = "id = tasks['tasks.touch'].defer('x'); print(cancel(id), [job.status for job in list_jobs(id)])"
@@ -29,7 +29,7 @@ def test_without_an_app_there_is_everything_but_tasks(queue: Run, engine: Engine
     ), ended.stderr
 
 
-def test_a_person_is_told_what_is_at_hand_and_may_err(dsn: str, folder: Path) -> None:
+def test_the_prompt_names_its_variables_and_survives_a_mistake(dsn: str, folder: Path) -> None:
     done = subprocess.run(
         [SCRIPT, "-a", "tasks:app", "shell", "--dsn", dsn],
         cwd=folder,
@@ -41,7 +41,7 @@ def test_a_person_is_told_what_is_at_hand_and_may_err(dsn: str, folder: Path) ->
         check=False,
     )
     assert done.returncode == 0
-    assert "4 names of tasks. At hand:" in done.stderr
+    assert "4 task names. You can use:" in done.stderr
     assert "ZeroDivisionError" in done.stderr
     assert "\n1\n" in done.stdout or ">>> 1\n" in done.stdout
 
@@ -57,10 +57,9 @@ def test_all_is_well(run: Run, dsn: str) -> None:
     ended = run("-a", "tasks:app", "healthchecks", "--dsn", dsn)
     assert ended.returncode == 0, ended.stderr
     assert (
-        ended.stdout
-        == "app: ok, 4 names of tasks\nconnection: ok\nschema inturn: ok, revision 0001\n"
+        ended.stdout == "app: ok, 4 task names\nconnection: ok\nschema inturn: ok, revision 0001\n"
     )
-    assert run("healthchecks", "--dsn", dsn).stdout.startswith("app: none is named")
+    assert run("healthchecks", "--dsn", dsn).stdout.startswith("app: not checked")
 
 
 @pytest.mark.parametrize(
@@ -70,13 +69,11 @@ def test_all_is_well(run: Run, dsn: str) -> None:
         (
             ["-a", "tasks:app", "--dsn", "postgresql://127.0.0.1:1/none"],
             69,
-            "app: ok, 4 names of tasks\n",
+            "app: ok, 4 task names\n",
         ),
     ],
 )
-def test_what_is_wrong_is_said_by_the_status(
-    run: Run, words: list[str], status: int, said: str
-) -> None:
+def test_the_status_says_what_is_wrong(run: Run, words: list[str], status: int, said: str) -> None:
     ended = run("healthchecks", *words)
     assert (ended.returncode, ended.stdout) == (status, said), ended.stderr
     assert ended.stderr.startswith("error: ")

@@ -1,4 +1,8 @@
-"""What signals do to `queue worker`: the first drains, the second aborts and soon ends the process, the third ends it at once."""
+"""Signals to `queue worker`.
+
+The first drains it, the second aborts its jobs and soon ends the process, and the third ends the
+process at once.
+"""
 
 import os
 import signal
@@ -84,7 +88,7 @@ def log(folder: Path) -> Callable[[], str]:
 
 @pytest.fixture
 def begin(start: Start, dsn: str, folder: Path, until: Until) -> Begin:
-    """A worker that runs the one job there is."""
+    """A worker that runs the only job."""
 
     def begin(task: str) -> "subprocess.Popen[str]":
         (folder / "more.py").write_text(MORE_TASKS)
@@ -138,7 +142,7 @@ def test_the_first_of_each_signal_lets_the_running_job_end(
 def test_two_signals_in_one_instant_are_one(
     start: Start, dsn: str, folder: Path, until: Until, log: Callable[[], str]
 ) -> None:
-    """As when a process group and the process are told."""
+    """A service manager may signal both a process group and the process."""
     worker = work(dsn, start, folder, until)
     for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         worker.send_signal(number)
@@ -151,10 +155,10 @@ def test_two_signals_in_one_instant_are_one(
     assert statuses(dsn) == ["succeeded"]
 
 
-def test_who_ignores_sighup_goes_on_ignoring_it(
+def test_a_process_that_ignores_sighup_goes_on_ignoring_it(
     dsn: str, start: Start, folder: Path, until: Until, log: Callable[[], str]
 ) -> None:
-    """So does nohup."""
+    """nohup does this."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         worker = work(dsn, start, folder, until)
@@ -185,13 +189,13 @@ def test_a_signal_that_blocked_code_handles_late_is_not_another_one(
 def test_the_second_signal_ends_the_process_whatever_a_task_does(
     task: str, begin: Begin, log: Callable[[], str]
 ) -> None:
-    """A blocked event loop, in Python or in C; a thread of the worker, or of the event loop, that does not end."""
+    """A blocked event loop, in Python or in C, or a thread that does not end."""
     worker = begin(task)
     worker.send_signal(signal.SIGTERM)
     next_instant()
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(60) == 143
-    if task.startswith("block"):  # the worker can do nothing about that itself
+    if task.startswith("block"):  # the worker itself can do nothing about that
         assert (
             "process.killed: still here 4 s after the second signal (SIGTERM)"
             in log().splitlines()[-1]
@@ -232,7 +236,8 @@ def test_the_second_signal_ends_a_worker_whose_server_does_not_answer(
         worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
         until(lambda: "worker.started" in log())
         backends = connection.execute(
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "SELECT pid FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         ).fetchall()
         for (pid,) in backends:
             os.kill(pid, signal.SIGSTOP)
@@ -266,7 +271,7 @@ def test_the_end_of_a_forked_child_is_no_signal_to_its_worker(
 def test_a_task_that_waits_for_signals_of_its_own_takes_none_away(
     begin: Begin, folder: Path, until: Until, log: Callable[[], str]
 ) -> None:
-    """The event loop takes over where the interpreter tells of signals."""
+    """The event loop replaces the interpreter's wakeup file descriptor."""
     worker = begin("take_over")
     worker.send_signal(signal.SIGTERM)
     until(lambda: "worker.stopping: SIGTERM" in log())
@@ -296,7 +301,7 @@ sys.stdin.readline()
 def test_a_program_that_runs_a_worker_gets_its_signals_back_after_the_second_too(
     dsn: str, folder: Path, until: Until
 ) -> None:
-    """It is the program that goes on, and nothing ends it some seconds later."""
+    """The program goes on, and nothing ends it some seconds later."""
     with App(dsn).open() as app:
         app.configure_task("tasks.stay").defer()
     (folder / "program.py").write_text(PROGRAM)

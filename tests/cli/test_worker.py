@@ -107,7 +107,7 @@ def test_the_traceback_of_a_broken_app_is_shown_when_asked_for(run: Run, folder:
     )
 
 
-def test_no_app_and_no_database_are_told_with_the_remedy(run: Run) -> None:
+def test_a_missing_app_or_database_is_reported_with_the_remedy(run: Run) -> None:
     nobody = run("worker")
     assert (nobody.returncode, "queue -a package.module:app worker" in nobody.stderr) == (2, True)
     nowhere = run("-a", "tasks:app", "worker")
@@ -122,7 +122,9 @@ def test_a_wrong_option_is_exit_2(run: Run, dsn: str) -> None:
 
 def test_a_database_that_is_away_at_the_start_is_exit_69(run: Run) -> None:
     with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))  # bound but not listening: nobody answers, nobody else can
+        unused.bind(
+            ("127.0.0.1", 0)
+        )  # bound but not listening: nobody answers here, and nobody else can
         dsn = f"postgresql://127.0.0.1:{unused.getsockname()[1]}/x"
         for command in (
             ["-a", "tasks:app", "worker"],
@@ -156,16 +158,20 @@ def test_sigterm_lets_the_running_job_finish_and_is_exit_0(
 def test_sigterm_while_it_registers_is_obeyed_in_order(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
-    """Whoever sees a worker in the table may end it, and it does not leave its row there."""
+    """You can end a worker as soon as it is in the table, and it then removes its row."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(
-            "CREATE FUNCTION take_long() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.5); RETURN NEW; END'"
+            "CREATE FUNCTION take_long() RETURNS trigger LANGUAGE plpgsql AS "
+            "'BEGIN PERFORM pg_sleep(0.5); RETURN NEW; END'"
         )
         connection.execute(
             "CREATE TRIGGER t BEFORE INSERT ON inturn.workers FOR EACH ROW EXECUTE FUNCTION take_long()"
         )
         worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
-        sleeping = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+        sleeping = (
+            "SELECT FROM pg_stat_activity "
+            "WHERE datname = current_database() AND wait_event = 'PgSleep'"
+        )
         until(lambda: connection.execute(sleeping).fetchone() is not None)
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(60) == 0
@@ -226,33 +232,33 @@ def workers(dsn: str) -> list[tuple[str, int]]:
 def test_several_processes_are_watched_and_stopped_together(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
-    crew = start("-a", "tasks:app", "worker", "-n", "ann", "--processes", "2", "--dsn", dsn)
+    supervisor = start("-a", "tasks:app", "worker", "-n", "ann", "--processes", "2", "--dsn", dsn)
     until(lambda: [name for name, _ in workers(dsn)] == ["ann-1", "ann-2"])
     killed = workers(dsn)[0]
     os.kill(killed[1], signal.SIGKILL)
     until(lambda: [name for name, _ in workers(dsn) if (name, _) != killed] == ["ann-1", "ann-2"])
     defer(dsn, "tasks.work", until="may end")
     until((folder / "working").exists)
-    crew.send_signal(signal.SIGTERM)
+    supervisor.send_signal(signal.SIGTERM)
     until(lambda: (folder / "log").read_text().count("worker.stopping") == 2)
-    assert crew.poll() is None
+    assert supervisor.poll() is None
     (folder / "may end").touch()
-    assert crew.wait(60) == 0
+    assert supervisor.wait(60) == 0
     assert statuses(dsn) == ["succeeded"]
 
 
-def test_of_several_processes_a_second_signal_aborts_what_runs(
+def test_a_second_signal_aborts_the_jobs_of_all_processes(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
     defer(dsn, "tasks.stay")
-    crew = start("-a", "tasks:app", "worker", "--processes", "2", "--dsn", dsn)
+    supervisor = start("-a", "tasks:app", "worker", "--processes", "2", "--dsn", dsn)
     until((folder / "staying").exists)
     until(lambda: len(workers(dsn)) == 2)
-    crew.send_signal(signal.SIGTERM)
+    supervisor.send_signal(signal.SIGTERM)
     until(lambda: (folder / "log").read_text().count("worker.stopping") == 2)
     next_instant()
-    crew.send_signal(signal.SIGTERM)
-    assert crew.wait(60) == 143
+    supervisor.send_signal(signal.SIGTERM)
+    assert supervisor.wait(60) == 143
     assert statuses(dsn) == ["todo"]
 
 

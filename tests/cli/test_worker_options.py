@@ -1,4 +1,4 @@
-"""Options of `queue worker`, under our names and those of the library that people come from, as the worker's own."""
+"""Each option of `queue worker` has our name and one that other libraries use."""
 
 from datetime import timedelta
 from typing import Any
@@ -43,7 +43,7 @@ SPELLINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("words", SPELLINGS)
-def test_an_option_is_what_the_worker_calls_it_and_what_is_not_said_is_left_to_the_app(
+def test_each_option_reaches_the_worker_and_the_app_decides_the_others(
     words: str,
 ) -> None:
     context = click.Context(command)

@@ -1,7 +1,7 @@
-"""A primary and a streaming standby from the embedded binaries, whose parts change when a test says so.
+"""A primary and a streaming standby of the embedded binaries, which tests can break.
 
-Each node listens on a socket in a folder of its own, so its address outlives a restart. Clients know both addresses and
-ask for the one that takes writes, as they would in production.
+Each node listens on a socket in its own folder, so its address survives a restart.
+Clients know both addresses and ask for the one that accepts writes, as in production.
 """
 
 import contextlib
@@ -14,16 +14,16 @@ import psutil
 import psycopg
 
 from inturn.embedded.binaries import Account
-from inturn.embedded.server import SUPERVISOR
+from inturn.embedded.server import GUARDIAN
 from inturn.schema.migrate import migrate
 
 PORT, DATABASE = "5432", "queue"
 NEXT_TRANSACTION = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
-LIMIT = 120.0  # seconds; only keeps a failing test from hanging
+LIMIT = 120.0  # seconds: only keeps a failing test from hanging
 SETTINGS = {
     "listen_addresses": "",
     "port": PORT,
-    "fsync": "off",  # a process is killed, not a machine
+    "fsync": "off",  # we kill processes, not machines
     "wal_log_hints": "on",  # for pg_rewind
     "wal_keep_size": "256MB",
     "shared_buffers": "32MB",
@@ -43,7 +43,7 @@ class Node:
         self._data = home / "data"
         self._binaries = binaries
         self._account = account
-        self._supervisor: subprocess.Popen[bytes] | None = None
+        self._guardian: subprocess.Popen[bytes] | None = None
         home.mkdir(mode=0o700)
         account.take(home)
 
@@ -51,7 +51,7 @@ class Node:
     def dsn(self) -> str:
         return f"host={self.home} port={PORT} user=postgres dbname={DATABASE}"
 
-    # -- how it comes to be
+    # -- setup
 
     def lay_out(self) -> None:
         self._run(
@@ -65,7 +65,7 @@ class Node:
         )
 
     def copy(self, primary: "Node") -> None:
-        """Become a standby of it."""
+        """Become a standby of that node."""
         self._run(
             "pg_basebackup",
             "-R",
@@ -79,10 +79,10 @@ class Node:
         )
 
     def rewind(self, primary: "Node") -> None:
-        """After a clean end: forget what this one alone has written, and become a standby of the other."""
+        """After a clean end, forget what only this node wrote, and become a standby of the other."""
         primary.ask(
             "CHECKPOINT"
-        )  # before PostgreSQL 16, pg_rewind knows of its timeline only from a checkpoint
+        )  # before PostgreSQL 16, pg_rewind learns its timeline only from a checkpoint
         source = f"--source-server={primary._admin_dsn}"
         self._run("pg_rewind", "-R", "--no-sync", f"--target-pgdata={self._data}", source)
 
@@ -93,27 +93,25 @@ class Node:
     def _run(self, program: str, *arguments: str | Path) -> None:
         self._account.run([self._binaries / program, *arguments])
 
-    # -- how it comes and goes
+    # -- start and stop
 
     def start(self, **settings: str) -> None:
         given = {**SETTINGS, "unix_socket_directories": str(self.home), **settings}
         options = [f"--{name}={value}" for name, value in given.items()]
-        scrap = (
-            self.home / "scrap"
-        )  # the supervisor removes what it is told to, and here that is nothing
+        scrap = self.home / "scrap"  # the guardian removes the folders it is given, here none
         with (self.home.parent / f"{self.home.name}.log").open("ab") as log:
             server: list[str | Path] = [self._binaries / "postgres", "-D", self._data, *options]
-            self._supervisor = self._account.launch(
-                ["/bin/sh", "-c", SUPERVISOR, "failover-node", scrap, scrap, *server], log
+            self._guardian = self._account.launch(
+                ["/bin/sh", "-c", GUARDIAN, "failover-node", scrap, scrap, *server], log
             )
         wait_until(self._answers, "a server's first answer")
 
     def stop(self) -> None:
-        """The fast shutdown: sessions end, and a standby is sent all that was written."""
+        """Stop with the fast shutdown. Sessions end, and a standby gets everything that was written."""
         self._end(b"INT\n")
 
     def crash(self) -> None:
-        """Kill all its processes at once, as the end of a machine does."""
+        """Kill all its processes at once, as when a machine dies."""
         pid = int((self._data / "postmaster.pid").read_text().split()[0])
         for process in (server := psutil.Process(pid), *server.children(recursive=True)):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -121,29 +119,29 @@ class Node:
         self._end(b"KILL\n")
 
     def close(self) -> None:
-        if self._supervisor is not None:
+        if self._guardian is not None:
             self._end(b"QUIT\n")
 
     def _end(self, order: bytes) -> None:
-        supervisor, self._supervisor = self._supervisor, None
-        assert supervisor is not None
-        assert supervisor.stdin is not None
-        with supervisor.stdin as orders, contextlib.suppress(BrokenPipeError):
+        guardian, self._guardian = self._guardian, None
+        assert guardian is not None
+        assert guardian.stdin is not None
+        with guardian.stdin as orders, contextlib.suppress(BrokenPipeError):
             orders.write(order)
-            supervisor.wait(LIMIT)
-        supervisor.wait(LIMIT)
+            guardian.wait(LIMIT)
+        guardian.wait(LIMIT)
 
     def _answers(self) -> bool:
-        assert self._supervisor is not None
-        assert self._supervisor.poll() is None, "the server has ended"
+        assert self._guardian is not None
+        assert self._guardian.poll() is None, "the server has ended"
         with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self._admin_dsn):
             return True
         return False
 
-    # -- what it is told
+    # -- statements
 
     def ask(self, statement: str) -> object:
-        """The first value that it answers."""
+        """Return the first value of the answer."""
         with psycopg.connect(self._admin_dsn, autocommit=True) as connection:
             connection.execute("SET default_transaction_read_only = off")
             cursor = connection.execute(statement.encode())
@@ -157,7 +155,7 @@ class Node:
 
 
 class Cluster:
-    """`primary` and `standby` change places when the standby is promoted."""
+    """Swap `primary` and `standby` when the standby is promoted."""
 
     def __init__(self, place: Path, binaries: Path, account: Account) -> None:
         self.nodes = [Node(place / name, binaries, account) for name in "ab"]
@@ -177,13 +175,13 @@ class Cluster:
         self.standby.start()
 
     def make_synchronous(self) -> None:
-        """A commit is acknowledged when the standby has it, too."""
+        """From now on, a commit is acknowledged only when the standby has it too."""
         self.primary.set(synchronous_standby_names="*")
         state = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
         wait_until(lambda: self.primary.ask(state) == 1, "synchronous replication")
 
     def catch_up(self) -> None:
-        """Return when the standby has all that the primary has written by now."""
+        """Return when the standby has everything that the primary has written by now."""
         end = self.primary.ask("SELECT pg_current_wal_lsn()")
         wait_until(
             lambda: self.standby.ask(f"SELECT pg_last_wal_replay_lsn() >= '{end}'"),
@@ -191,7 +189,7 @@ class Cluster:
         )
 
     def cut(self) -> None:
-        """From here on the standby receives nothing, and nobody notices."""
+        """From now on the standby receives nothing, and nobody notices."""
         self.standby.set(primary_conninfo="")
         wait_until(
             lambda: self.standby.ask("SELECT count(*) FROM pg_stat_wal_receiver") == 0,
@@ -203,9 +201,9 @@ class Cluster:
         assert self.primary.ask("SELECT pg_promote(true, 60)")
 
     def switch_over(self) -> object:
-        """The primary becomes read-only under its sessions, and lives on; the standby takes over. Nothing is lost.
+        """Make the primary read-only under its sessions, and promote the standby. Nothing is lost.
 
-        Returns the primary's next transaction id: if it stays, nobody has written there since.
+        Return the primary's next transaction id: if it stays, nobody has written there since.
         """
         self.primary.set(default_transaction_read_only="on")
         wait_until(self._primary_is_quiet, "the end of the last write")
@@ -214,7 +212,7 @@ class Cluster:
         return self.standby.ask(NEXT_TRANSACTION)
 
     def rejoin(self) -> None:
-        """What was the primary becomes a standby."""
+        """The former primary becomes a standby."""
         self.standby.ask("ALTER SYSTEM RESET default_transaction_read_only")
         self.standby.stop()
         self.standby.rewind(self.primary)
@@ -226,7 +224,7 @@ class Cluster:
             node.close()
 
     def _primary_is_quiet(self) -> bool:
-        """All sessions have heard of the change: under load a fifth of a second is as good as for ever."""
+        """Wait until all sessions know the change: under load this can take long."""
         before = self.primary.ask(NEXT_TRANSACTION)
         time.sleep(0.2)
         return before == self.primary.ask(NEXT_TRANSACTION)

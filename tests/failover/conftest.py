@@ -12,15 +12,15 @@ from tests.failover.cluster import Cluster
 
 @pytest.fixture
 def cluster(bin_dir: Path | None) -> Iterator[Cluster]:
-    """A primary, and a standby that follows it without being waited for."""
+    """A primary, and an asynchronous standby."""
     account = server_account()
     with ExitStack() as ends:
         place = Path(
             tempfile.mkdtemp(prefix="inturn-failover-")
-        )  # a path of pytest's is too long for a socket
+        )  # pytest's own path is too long for a socket
         ends.callback(shutil.rmtree, place)
         if account.uid is not None:
-            place.chmod(0o711)  # the server's account may pass through it
+            place.chmod(0o711)  # so that the server's account can enter it
         cluster = Cluster(place, reachable(find_binaries(bin_dir), account, place), account)
         ends.callback(cluster.close)
         cluster.start()

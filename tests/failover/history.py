@@ -1,6 +1,8 @@
-"""What was acknowledged and what really ran, from a log that producers and tasks write. Knows nothing of the queue's tables.
+"""What was acknowledged and what really ran, from the log of producers and tasks.
 
-Each line: event, lane, number, process, time, fence, id, and perhaps a note. Time is the machine's monotonic clock.
+This knows nothing of the queue's tables.
+Each line: event, lane, number, process, time, fence, id, and perhaps a note.
+Time is the machine's monotonic clock.
 """
 
 import itertools
@@ -28,7 +30,7 @@ class Run(NamedTuple):
     number: int
     pid: int
     start: int
-    end: int | None  # None: it never ended
+    end: int | None  # None if it never ended
     fence: int
     id: int
 
@@ -39,19 +41,19 @@ Job = tuple[str, int]  # lane and number
 @dataclass
 class Report:
     acknowledged: set[Job] = field(default_factory=set)
-    unsure: set[Job] = field(default_factory=set)  # the producer was told of an error
-    lost: set[Job] = field(default_factory=set)  # acknowledged, and never ended
+    unsure: set[Job] = field(default_factory=set)  # the producer got an error
+    lost: set[Job] = field(default_factory=set)  # acknowledged, but never ended
     twice: set[Job] = field(default_factory=set)  # started more than once
-    from_nowhere: set[Job] = field(default_factory=set)  # ran, and was never asked for
+    from_nowhere: set[Job] = field(default_factory=set)  # ran, but was never deferred
     unended: list[Run] = field(default_factory=list)
     overtaken: list[tuple[Run, Run]] = field(
         default_factory=list
-    )  # a later job of the lane was before this one
+    )  # a later job of the lane ran before this one
     overlaps: list[tuple[Run, Run]] = field(default_factory=list)
     fallen: list[tuple[Run, Run]] = field(default_factory=list)  # fences that did not rise
     resumed: list[Run] = field(default_factory=list)  # attempts whose reported end was forgotten
     shared_ids: set[int] = field(default_factory=set)  # of two jobs
-    gap: float = 0.0  # seconds, the longest in which no job ended
+    gap: float = 0.0  # seconds: the longest time in which no job ended
 
 
 def write(
@@ -60,7 +62,7 @@ def write(
     line = f"{kind} {lane} {number} {os.getpid()} {time.monotonic_ns()} {fence} {id} {note}\n"
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
-        os.write(file, line.encode())  # one write: appended whole, whatever the other processes do
+        os.write(file, line.encode())  # a single write, so that lines of processes do not mix
     finally:
         os.close(file)
 
@@ -74,7 +76,10 @@ def read(log: Path) -> list[Event]:
 
 
 def runs_of(events: Iterable[Event]) -> list[Run]:
-    """A lost end lets a worker run an attempt again, under the same fence: so an end belongs to the last start."""
+    """Match each end to the last start: after a lost end, a worker may repeat an attempt.
+
+    The repeated attempt has the same fence.
+    """
     begun: dict[tuple[str, int, int, int], Event] = {}
     runs: list[Run] = []
     for event in events:
@@ -94,8 +99,11 @@ def _run(start: Event, end: int | None) -> Run:
 
 
 def report(events: Sequence[Event], forgotten_at: Sequence[int] = ()) -> Report:
-    """`forgotten_at`: when a server took over that may not know what came last. There jobs may run again, and so
-    behind those that ran after them; before and after it all are in order.
+    """Check the order of the runs.
+
+    `forgotten_at` is when a server took over that may have missed the last writes.
+    Around this time jobs may run again, and so after jobs that ran after them.
+    Before and after it, all of them are in order.
     """
     runs = runs_of(events)
     found = Report(
@@ -122,7 +130,7 @@ def report(events: Sequence[Event], forgotten_at: Sequence[int] = ()) -> Report:
 
 
 def _look_at_lane(runs: list[Run], forgotten_at: Sequence[int], found: Report) -> None:
-    latest, longest = runs[0], runs[0]  # the job furthest in the lane, the run that ends last
+    latest, longest = runs[0], runs[0]  # the job furthest in the lane, and the run that ends last
     attempts = {runs[0].fence: runs[0]}
     for before, run in itertools.pairwise(runs):
         if longest.end is None or run.start < longest.end:

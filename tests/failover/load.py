@@ -1,4 +1,4 @@
-"""Real workers and producers beside a database that fails over, and what came of it."""
+"""Real workers and producers on a database that fails over, and the outcome."""
 
 import os
 import signal
@@ -17,11 +17,11 @@ from tests.failover.history import Event, Report, read, report
 ROOT = Path(__file__).parents[2]
 LANES = 4  # of each producer
 CONCURRENCY = 6
-HEARTBEAT, STALLED = 1, 6  # seconds: an outage that a test can afford is longer than the second
+HEARTBEAT, STALLED = 1, 6  # seconds: an outage in these tests is longer than the second
 
 
 class Load:
-    """A worker and a producer for each way to the database, which is a DSN or an environment that holds one."""
+    """Start a worker and a producer for each way to the database, a DSN or an environment."""
 
     def __init__(self, log: Path, *ways: str | Mapping[str, str], pause: float = 0.01) -> None:
         self.log = log
@@ -83,7 +83,7 @@ class Load:
         return read(self.log)
 
     def goes_on(self, jobs: int = 200) -> None:
-        """Return when so many more jobs were acknowledged, and have ended."""
+        """Return when this many more jobs were acknowledged and have ended."""
         enough = {kind: self.count(kind) + jobs for kind in ("ack", "end")}
         wait_until(
             lambda: all(self.count(kind) >= count for kind, count in enough.items()),
@@ -104,7 +104,7 @@ class Load:
         return all(process.poll() is None for process in (*self.workers, *self.producers))
 
     def finish(self, forgotten_at: Sequence[int] = ()) -> Report:
-        """Let all that was deferred end; everybody leaves in order."""
+        """Let all deferred jobs end, and stop all processes in order."""
         self._leave(self.producers)
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             left = "SELECT count(*) FROM inturn.jobs"

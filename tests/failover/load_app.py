@@ -1,4 +1,4 @@
-"""What runs while the database fails over: tasks that write down each run, producers that write down each answer."""
+"""Tasks and producers for a failover: each run and each answer is written to a log."""
 
 import os
 import random
@@ -11,7 +11,7 @@ from inturn import App, JobContext, PsycopgConnector
 from inturn.errors import ConnectorException
 from tests.failover.history import write
 
-# Behind a pooler that knows no prepared statements, like PgBouncer before 1.21.
+# Behind a pooler that does not know prepared statements, like PgBouncer before 1.21.
 app = (
     App(connector=PsycopgConnector(prepare_threshold=None))
     if "FAILOVER_POOLER" in os.environ
@@ -28,7 +28,7 @@ def step(context: JobContext, lane: str, number: int, seconds: float) -> None:
 
 
 def defer(lane: str, number: int, seconds: float) -> None:
-    """An error says nothing: the job may be there or not. Its number is not used again."""
+    """Record an error as unsure: the job may exist or not. Its number is not used again."""
     try:
         step.configure(lock=lane).defer(lane=lane, number=number, seconds=seconds)
     except ConnectorException as error:
@@ -39,7 +39,7 @@ def defer(lane: str, number: int, seconds: float) -> None:
 
 
 def produce(lanes: list[str], pause: float) -> None:
-    """Until SIGTERM, or the end of who started it: the jobs of each lane in order, the lanes mixed at random."""
+    """Defer until SIGTERM or the parent's end: in order in each lane, the lanes mixed at random."""
     over: list[int] = []
     parent = os.getppid()
     signal.signal(signal.SIGTERM, lambda number, _: over.append(number))

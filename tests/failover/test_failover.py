@@ -1,4 +1,4 @@
-"""A primary ends under load, and its standby takes over: real servers, workers and producers."""
+"""A primary ends under load and its standby takes over: real servers, workers and producers."""
 
 import time
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def load(cluster: Cluster, tmp_path: Path) -> Iterator[Load]:
 
 
 def defer(load: Load, lane: str, *seconds: float) -> None:
-    """A job for each time that one takes."""
+    """Defer a job for each duration."""
     app = App(load.dsn)
     with app.open():
         for number, duration in enumerate(seconds):
@@ -32,7 +32,7 @@ def defer(load: Load, lane: str, *seconds: float) -> None:
 
 
 def start_long_jobs(load: Load) -> None:
-    """Each with another one behind it that must wait."""
+    """Each has another job behind it, which must wait."""
     for lane in LONG:
         defer(load, lane, LONG_SECONDS, 0.0)
         load.await_event("start", lane)
@@ -49,7 +49,7 @@ def nothing_is_wrong(found: Report) -> None:
 def test_a_standby_that_was_waited_for_loses_nothing_and_starts_no_running_job_again(
     cluster: Cluster, load: Load
 ) -> None:
-    """The outage is longer than the stalled timeout, and no worker may be taken for dead by it."""
+    """The outage is longer than the stalled timeout, but no worker may be taken for dead."""
     cluster.make_synchronous()
     start_long_jobs(load)
     cluster.primary.crash()
@@ -97,7 +97,7 @@ def test_a_standby_that_lags_behind_loses_what_it_had_not_received_and_nothing_e
 def test_sessions_that_become_read_only_move_to_the_new_primary_and_back(
     cluster: Cluster, load: Load
 ) -> None:
-    """A pooler or a proxy may keep them open, and then nothing but an error says that they lead nowhere."""
+    """A pooler or proxy may keep them open. Then only an error shows that they lead nowhere."""
     start_long_jobs(load)
     for _ in range(2):
         transaction = cluster.switch_over()

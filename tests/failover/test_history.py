@@ -1,4 +1,4 @@
-"""The checker of the failover tests, on histories that are forged: it finds what is wrong, and accepts what is promised."""
+"""The checker of the failover tests, on forged histories: it finds faults and accepts the rest."""
 
 from dataclasses import asdict
 from typing import Any
@@ -25,12 +25,12 @@ def run(
 ACKS = [ack(0), ack(1), ack(2)]
 GOOD = [*ACKS, *run(0, 10, 20, 5), *run(1, 20, 30, 6, B), *run(2, 40, 50, 7)]
 FAILOVER = 35
-# Job 0 was reported, job 1 was started and reported: the standby knows neither, nor the start of job 1.
+# Job 0 was reported, and job 1 was started and reported. The standby knows neither.
 REPEATED = [*GOOD[:7], *run(0, 40, 50, 5), *run(1, 50, 60, 8), *run(2, 60, 70, 9)]
 
 
 def faults(found: Report) -> set[str]:
-    """What is not empty; a figure or an answer of its own is no fault."""
+    """Return the fields that are not empty. Figures and answers are not faults."""
     return {
         name
         for name, value in asdict(found).items()
@@ -85,7 +85,7 @@ FORGED: dict[str, tuple[list[Event], set[str]]] = {
 
 
 @pytest.mark.parametrize(("events", "wrong"), FORGED.values(), ids=list(FORGED))
-def test_the_checker_finds_what_is_wrong_in_a_forged_history(
+def test_the_checker_finds_the_faults_of_a_forged_history(
     events: list[Event], wrong: set[str]
 ) -> None:
     assert faults(report(events)) == wrong
@@ -104,7 +104,5 @@ def test_the_checker_accepts_what_was_promised() -> None:
     ([], {"twice", "fallen", "overtaken"}),
     ([65], {"twice", "fallen", "overtaken"}),
 ])  # fmt: skip
-def test_only_behind_a_failover_may_what_ran_before_it_run_again(
-    forgotten_at: Any, wrong: set[str]
-) -> None:
+def test_jobs_may_run_again_only_after_a_failover(forgotten_at: Any, wrong: set[str]) -> None:
     assert faults(report(REPEATED, forgotten_at)) == wrong

@@ -19,11 +19,11 @@ doctor"""
 
 
 def run(dsn: str, command: str) -> Result:
-    """In this process: a new one for each would take longer than the servers."""
+    """Run these in this process: a new process for each would be slower than the servers."""
     return CliRunner().invoke(queue, command.split(), obj=Settings(None), env={"INTURN_DSN": dsn})
 
 
-def test_a_standby_answers_what_only_reads_and_says_why_it_changes_nothing(
+def test_a_standby_answers_reads_and_says_why_it_refuses_writes(
     cluster: Cluster,
 ) -> None:
     with psycopg.connect(cluster.primary.dsn) as connection:

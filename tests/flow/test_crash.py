@@ -130,7 +130,7 @@ FORGED: dict[str, tuple[list[Run], dict[int, int], str]] = {
 
 
 @pytest.mark.parametrize(("runs", "killed", "message"), FORGED.values(), ids=list(FORGED))
-def test_the_checker_finds_what_is_wrong_in_a_forged_history(
+def test_the_checker_finds_the_faults_of_a_forged_history(
     runs: list[Run], killed: dict[int, int], message: str
 ) -> None:
     found = violations(runs, {"lane": 2}, killed)

@@ -129,12 +129,12 @@ OURS = {
         "flow/test_lanes.py::test_skipping_the_head_of_a_halted_lane_leaves_the_failed_job_behind",
         "flow/test_lanes.py::test_all_that_waits_in_a_lane_is_cancelled_at_once",
         "race/test_operators.py::test_the_head_can_be_tried_again_at_once_and_goes_first",
-        "cli/test_lanes.py::test_a_lane_is_shown_with_what_was_done_to_it",
+        "cli/test_lanes.py::test_a_lane_is_shown_with_the_changes_made_to_it",
     ],
     "explain": [
         "flow/test_lanes.py::test_a_job_explains_why_it_does_not_run",
         "race/test_lane_machine.py::test_every_operation_leaves_the_lanes_as_the_book_says",
-        "cli/test_lanes.py::test_what_explain_advises_unblocks",
+        "cli/test_lanes.py::test_the_advice_of_explain_unblocks_the_lane",
     ],
     "tests of users run on the real queue": [
         "testing/test_plugin.py::test_the_guide_works_as_it_stands",

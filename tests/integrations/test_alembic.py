@@ -1,4 +1,4 @@
-"""A project's own autogenerate, in a database that the queue lives in."""
+"""A project's own autogenerate, in a database that also has the queue."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def upgrade():
 
 @pytest.fixture(autouse=True)
 def _left_behind(dsn: str) -> None:
-    """A table that the project has given up: its removal shows that the database was looked at."""
+    """A table that the project dropped: its removal shows that Alembic looked at the database."""
     with psycopg.connect(dsn) as connection:
         connection.execute("CREATE TABLE given_up (id int)")
 

@@ -1,4 +1,4 @@
-"""A real Django project, the one of examples/, on a database of its own: migrations, transactions, command, admin."""
+"""A real Django project, the one in examples/, on its own database."""
 
 import os
 import sqlite3
@@ -38,7 +38,7 @@ def store_dsn(databases: Databases) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def django(store_dsn: str) -> Iterator[Any]:
-    """Django, set up once for this process and migrated by its own command."""
+    """Django, set up once for this process, and migrated by its own command."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INTURN_DSN", store_dsn)
         patch.setenv("DJANGO_SETTINGS_MODULE", "settings")
@@ -63,7 +63,7 @@ def django(store_dsn: str) -> Iterator[Any]:
 
 @pytest.fixture
 def app(django: Any) -> Iterator[App]:
-    """The project's, its queue empty."""
+    """The project's app, with an empty queue."""
     from inturn.django import app
 
     with psycopg.connect(app.connector.dsn, autocommit=True) as connection:
@@ -73,7 +73,7 @@ def app(django: Any) -> Iterator[App]:
     yield app
     for name in set(app.tasks) - {"store.tasks.ship"}:
         app.tasks.pop(name)
-        app._covered.pop(name, None)
+        app._wrapped.pop(name, None)
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def ship(app: App) -> Any:
 
 
 def deferred(dsn: str) -> int:
-    """As others see it."""
+    """Return how many jobs another connection sees."""
     with psycopg.connect(dsn) as connection:
         [(count,)] = connection.execute("SELECT count(*) FROM inturn.jobs").fetchall()
     return int(count)
@@ -213,7 +213,7 @@ def test_after_a_lost_connection_the_next_defer_makes_another(
     assert deferred(store_dsn) == 2
 
 
-def test_what_the_queue_answers_is_read_as_always(app: App, ship: Any) -> None:
+def test_the_queues_answers_are_decoded_as_on_any_connection(app: App, ship: Any) -> None:
     job_id = ship.configure(schedule_in={"hours": 1}).defer(order=7)
     record = app.connector.run(shown(job_id))
     assert record is not None
@@ -249,7 +249,8 @@ def test_a_task_uses_djangos_models_and_leaves_no_connection_open(
             "SELECT DISTINCT status::text FROM inturn.all_jobs"
         ).fetchall()
         open_ones = connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         ).fetchone()
     assert statuses == [("succeeded",)]
     assert open_ones == (1,)  # this thread's
@@ -343,7 +344,7 @@ def test_the_helpers_for_tests_go_over_djangos_connection(app: App, django: Any,
             queue.assert_enqueued(
                 ship, args={"order": 1}, lock="customer:ann"
             )  # in the same transaction
-            assert queue.drain() == []  # a worker is in another
+            assert queue.drain() == []  # a worker is in another transaction
         start = queue.freeze()
         assert len(queue.drain()) == 1
         assert queue.jobs()[0].started_at == start
@@ -363,7 +364,7 @@ def test_an_unknown_setting_is_refused(app: App) -> None:
     with (
         override_settings(INTURN={"ALIAS": "default"}),
         pytest.raises(
-            ConfigurationError, match=r"INTURN has 'ALIAS', which is none of DATABASE, SCHEMA"
+            ConfigurationError, match=r"INTURN has 'ALIAS', which is not one of DATABASE, SCHEMA"
         ),
     ):
         configuration()
@@ -443,7 +444,7 @@ def test_manage_py_queue_is_the_command_line_with_the_projects_app(
     assert "manage.py queue worker" in wrong.stderr
 
 
-def test_manage_py_queue_worker_starts_as_many_processes_as_it_is_told(
+def test_manage_py_queue_worker_starts_the_given_number_of_processes(
     app: App, ship: Any, store_dsn: str, tmp_path: Path
 ) -> None:
     from store.models import Order
@@ -471,7 +472,7 @@ def test_manage_py_queue_worker_starts_as_many_processes_as_it_is_told(
         _, log = crew.communicate(timeout=60)
         assert crew.returncode == 0, log
     finally:
-        crew.kill()  # its workers notice, and end
+        crew.kill()  # its workers notice this, and end
         crew.wait()
 
 
@@ -555,16 +556,14 @@ def test_jobs_are_found_by_number_lock_and_status(browser: Any) -> None:
 
 
 @pytest.mark.usefixtures("pages")
-def test_no_page_counts_to_the_end_or_lists_what_is_different(
+def test_no_page_counts_all_rows_or_lists_distinct_values(
     browser: Any, django: Any, ship: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from django.test.utils import CaptureQueriesContext
 
     from inturn.django.admin import ReadOnly
 
-    monkeypatch.setattr(
-        ReadOnly, "list_per_page", 1
-    )  # what fits on one page is asked for without a limit
+    monkeypatch.setattr(ReadOnly, "list_per_page", 1)  # a list that fits on one page needs no limit
     ship.configure(lock="customer:ann").defer(order=5)
     for address in (
         "job/",

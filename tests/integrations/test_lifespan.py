@@ -1,4 +1,4 @@
-"""The app as a part of a web application, in the lifespan that every ASGI framework calls."""
+"""The app inside a web application, in the lifespan of any ASGI framework."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ async def test_the_app_is_open_as_long_as_the_web_application(app: App) -> None:
         await note.defer_async()
 
 
-async def test_a_worker_runs_beside_and_ends_what_it_has_begun(app: App) -> None:
+async def test_a_worker_runs_in_the_web_application_and_finishes_its_jobs(app: App) -> None:
     begun, ended = anyio.Event(), anyio.Event()
 
     @app.task(name="work")
@@ -50,7 +50,7 @@ async def test_a_worker_runs_beside_and_ends_what_it_has_begun(app: App) -> None
     assert ended.is_set()
 
 
-async def test_what_does_not_end_in_time_goes_back(app: App) -> None:
+async def test_a_job_that_does_not_end_in_time_goes_back(app: App) -> None:
     begun = anyio.Event()
 
     @app.task(name="stay")
@@ -58,7 +58,7 @@ async def test_what_does_not_end_in_time_goes_back(app: App) -> None:
         begun.set()
         await anyio.sleep_forever()
 
-    with anyio.fail_after(8):  # less than the usual grace
+    with anyio.fail_after(8):  # less than the default grace
         async with lifespan(app, worker=True, shutdown_graceful_timeout=0.01)(None):
             job_id = await stay.defer_async()
             await begun.wait()
@@ -69,7 +69,7 @@ async def test_what_does_not_end_in_time_goes_back(app: App) -> None:
 async def test_a_web_application_that_ends_at_once_ends(app: App, dsn: str) -> None:
     note = app.task(name="note")(lambda: None)
     for _ in range(5):
-        with anyio.fail_after(8):  # less than the usual grace
+        with anyio.fail_after(8):  # less than the default grace
             async with lifespan(app, worker=True)(None):
                 pass
         with pytest.raises(AppNotOpen):

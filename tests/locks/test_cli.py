@@ -8,18 +8,18 @@ from urllib.parse import quote
 
 import pytest
 import redis
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from inturn.cli.commands.locks import command
 from inturn.locks import (
     install,
     lock_from_url,
 )
+from tests.cli.in_process import invoke
 from tests.locks.conftest import Spawn
 
 
 def queue_locks(*arguments: str, **options: Any) -> Result:
-    return CliRunner().invoke(command, list(arguments), **options)
+    return invoke("locks", *arguments, **options)
 
 
 @pytest.fixture(params=["redis", "file", "postgresql"])
@@ -59,13 +59,13 @@ def test_cli_shows_waits_for_and_runs(address: str) -> None:
 
 def test_cli_lists(address: str, empty_dsn: str) -> None:
     store = address.partition("#")[0].removesuffix("/it.lock")
-    assert "no lock" in queue_locks("ls", store).output
+    assert "No lock" in queue_locks("list", store).output
     more: Any = {"mode": "table"} if store.startswith("postgresql") else {}
     with lock_from_url(address, **more):
-        listed = json.loads(queue_locks("ls", store, "-o", "json").stdout)
+        listed = json.loads(queue_locks("list", store, "-o", "json").stdout)
         assert len(listed) == 1
         assert listed[0]["name"].endswith(("it", "it.lock"))
-        assert "held by" in queue_locks("ls", store).stdout
+        assert "OWNER" in queue_locks("list", store).stdout
 
 
 def test_cli_breaks_a_lock_only_with_a_confirmation(socket: str) -> None:
@@ -97,9 +97,10 @@ def test_cli_run_ends_its_command_when_the_lock_is_lost(
     conn: "redis.Redis", socket: str, spawn: Spawn
 ) -> None:
     """A command must not go on in the belief that it runs alone."""
-    code = "from inturn.cli.commands.locks import command; command()"
+    code = "from inturn.cli import main; main()"
     run = spawn(
         "",
+        "locks",
         "run",
         "--ttl",
         0.6,

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 import redis
-from click.testing import CliRunner
 
-from inturn.cli.commands.locks import command
 from inturn.locks import AsyncPgLock, LockError, PgLock, SmartLock, lock_from_url
 from inturn.locks.listing import list_holders
+from tests.cli.in_process import invoke
 
 SECRETS = ("hunter", "snow", "hun")
 
@@ -45,14 +44,21 @@ def clean(text: str) -> bool:
 
 @pytest.mark.parametrize("address", UNREACHABLE + MALFORMED)
 def test_no_command_repeats_an_address_that_cannot_be_used(address: str) -> None:
-    said = [CliRunner().invoke(command, ["ls", address])]
+    said = [invoke("locks", "list", address)]
     for words in WORDS:
         rest = ["--", "true"] if words[0] == "run" else []
-        said.append(CliRunner().invoke(command, [*words, f"{address}#it", *rest]))
+        said.append(invoke("locks", *words, f"{address}#it", *rest))
     for result in said:
         assert result.exit_code in (2, 69), result.output
         assert result.output.startswith("error: ")
         assert clean(result.output), result.output
+
+
+@pytest.mark.parametrize("address", UNREACHABLE + MALFORMED)
+def test_the_traceback_of_a_command_does_not_repeat_the_address(address: str) -> None:
+    output = invoke("-v", "locks", "list", address).output
+    assert "Traceback" in output
+    assert clean(output), output
 
 
 @pytest.mark.parametrize("address", MALFORMED)
@@ -106,34 +112,31 @@ def test_no_command_repeats_an_address_that_can_be_used(guarded: str) -> None:
 
     def outputs() -> list[str]:
         all_words = [
-            ["ls", guarded],
+            ["list", guarded],
             ["show", lock],
             ["wait", "--timeout", "0", lock],
             ["break", "--dry-run", lock],
         ]
-        return [CliRunner().invoke(command, words).output for words in all_words]
+        return [invoke("locks", *words).output for words in all_words]
 
     free = outputs()
     with lock_from_url(lock):
         held = outputs()
-        refused = CliRunner().invoke(command, ["run", "--timeout", "0", lock, "--", "true"]).output
-    assert [text.partition(" ")[2] for text in free] == [
-        "lock is held there\n",
-        "it is free\n",
-        "",
-        "it is free\n",
-    ]
-    assert all(("it" in text and "owner" in text) or "held by" in text for text in [*held, refused])
+        refused = invoke("locks", "run", "--timeout", "0", lock, "--", "true").output
+    is_free = "error: The lock it is free.\n"
+    assert free == ["No lock is held there.\n", is_free, "", is_free]
+    assert all("it" in text for text in [*held, refused])
+    assert all("OWNER" in text or "held by" in text or "owner" in text for text in [*held, refused])
     assert clean("".join([*free, *held, refused]))
 
 
 def test_the_password_need_not_be_among_the_arguments(guarded: str) -> None:
     given = {"INTURN_LOCKS_URL": guarded}
-    assert CliRunner().invoke(command, ["show", "#it"], env=given).exit_code == 3
+    assert invoke("locks", "show", "#it", env=given).exit_code == 3
     with lock_from_url(f"{guarded}#it"):
-        for words in (["ls"], ["show", "#it"]):
-            assert "it  held by" in CliRunner().invoke(command, words, env=given).output
-    nowhere = CliRunner().invoke(command, ["show", "#it"])
+        for words in (["list"], ["show", "#it"]):
+            assert "it  " in invoke("locks", *words, env=given).output
+    nowhere = invoke("locks", "show", "#it")
     assert (nowhere.exit_code, "Set INTURN_LOCKS_URL" in nowhere.output) == (2, True)
 
 
@@ -141,9 +144,9 @@ def test_what_a_store_says_cannot_act_on_a_terminal(conn: "redis.Redis", socket:
     name = "it\n\x1b]52;c;aGk=\x07"
     with SmartLock(conn, name):
         for words in (
-            ["ls", f"unix://{socket}"],
+            ["list", f"unix://{socket}"],
             ["wait", "--timeout", "0", f"unix://{socket}#{name}"],
         ):
-            output = CliRunner().invoke(command, words, color=True).output
+            output = invoke("locks", *words, color=True).output
             assert r"it\n\x1b]52;c;aGk=\x07" in output
-            assert output.removesuffix("\n").isprintable()
+            assert all(line.isprintable() for line in output.splitlines())

@@ -283,7 +283,10 @@ def test_what_is_printed_is_what_is_applied(cluster: Cluster, tmp_path: Path) ->
     ("options", "message"),
     [
         ((), "no schema 'inturn' of inturn). Create or update it: queue migrate"),
-        (("--prefix", "x" * 55), "prefix: 55 bytes, at most 54"),
+        (
+            ("--prefix", "x" * 55),
+            "prefix: it has 55 bytes, but the names of roles allow at most 54",
+        ),
     ],
 )
 def test_what_cannot_be_granted_is_said(

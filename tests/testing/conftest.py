@@ -8,7 +8,7 @@ from inturn.testing import Queue
 
 @pytest.fixture
 def app() -> App:
-    """As a user has it: its database is named elsewhere, and not there in a test."""
+    """An app as users have it: its database is named elsewhere, and does not exist in a test."""
     return App("postgresql://nowhere.invalid/production")
 
 

@@ -1,4 +1,4 @@
-"""assert_…: a failure says what differs from what is nearest."""
+"""The assertions: a failure says how the most similar jobs differ."""
 
 from datetime import UTC, datetime, timedelta
 from textwrap import dedent
@@ -30,7 +30,7 @@ def text(expected: str) -> str:
 # ---------------------------------------------------------------- assert_enqueued
 
 
-def test_it_finds_a_waiting_job_by_what_matters(app: App, queue: Queue) -> None:
+def test_it_finds_a_waiting_job_by_the_given_fields(app: App, queue: Queue) -> None:
     mail = app.tasks["mail"]
     queue.freeze(NEW_YEAR)
     first = mail.configure(lock="ann", priority=3).defer("ann", copies=("bob", "eve"))
@@ -48,15 +48,15 @@ def test_it_finds_a_waiting_job_by_what_matters(app: App, queue: Queue) -> None:
     queue.assert_enqueued()
 
 
-def test_the_nearest_job_comes_first_with_what_differs(app: App, queue: Queue) -> None:
+def test_the_most_similar_job_comes_first_with_its_differences(app: App, queue: Queue) -> None:
     app.tasks["bill"].defer(order=7)
     app.tasks["mail"].configure(lock="bob").defer(to="bob", copies=["eve"])
     app.tasks["mail"].configure(lock="ann").defer(to="bob")
     with pytest.raises(AssertionError) as caught:
         queue.assert_enqueued("mail", args={"to": "ann", "copies": []}, lock="ann", queue="mail")
     assert message(caught) == text("""
-        No job waits of mail(to='ann', copies=[]), lock 'ann', queue 'mail'.
-        The nearest:
+        Expected a waiting job of mail(to='ann', copies=[]), lock 'ann', queue 'mail', found none.
+        The most similar jobs:
           job 3 mail(to='bob'), lock "ann", todo
               to: 'bob', not 'ann'
               copies: not given, not []
@@ -79,10 +79,10 @@ def test_a_job_that_has_run_already_is_named(app: App, queue: Queue) -> None:
     with pytest.raises(AssertionError) as caught:
         queue.assert_enqueued("bill", args={"order": 7})
     assert message(caught) == text("""
-        No job waits of bill(order=7).
-        The nearest:
+        Expected a waiting job of bill(order=7), found none.
+        The most similar jobs:
           job 1 bill(order=7), succeeded
-              it does not wait any more: succeeded
+              it no longer waits: succeeded
     """)
 
 
@@ -92,20 +92,20 @@ def test_an_empty_queue_reminds_of_transactions(app: App, queue: Queue, dsn: str
         with pytest.raises(AssertionError) as caught:
             queue.assert_enqueued("bill")
         assert message(caught) == (
-            "No job waits of bill.\nNo job was ever enqueued in this database. "
-            "A job that is deferred with connection= is there when that transaction commits, not before."
+            "Expected a waiting job of bill, found none.\nNo job was ever enqueued in this database. "
+            "If you defer a job with connection=, it exists only once that transaction has committed."
         )
         connection.commit()
     queue.assert_enqueued("bill")
 
 
-def test_a_wrong_number_is_said_with_the_jobs(app: App, queue: Queue) -> None:
+def test_a_wrong_count_is_reported_with_the_jobs(app: App, queue: Queue) -> None:
     for number in range(7):
         app.tasks["bill"].defer(order=number)
     with pytest.raises(AssertionError) as caught:
         queue.assert_enqueued("bill", count=2)
     assert message(caught) == text("""
-        7 jobs wait where 2 should, of bill:
+        Expected 2 waiting jobs of bill, found 7:
           job 1 bill(order=0), todo
           job 2 bill(order=1), todo
           job 3 bill(order=2), todo
@@ -115,10 +115,10 @@ def test_a_wrong_number_is_said_with_the_jobs(app: App, queue: Queue) -> None:
     """)
     with pytest.raises(
         AssertionError,
-        match=r"^1 job waits where 2 should, of bill\(order=3\):\n(.|\n)*The nearest:",
+        match=r"^Expected 2 waiting jobs of bill\(order=3\), found 1:\n(.|\n)*The most similar jobs:",
     ):
         queue.assert_enqueued("bill", args={"order": 3}, count=2)
-    with pytest.raises(AssertionError, match=r"^No job waits of mail\."):
+    with pytest.raises(AssertionError, match=r"^Expected a waiting job of mail, found none\."):
         queue.assert_enqueued("mail", count=1)
 
 
@@ -130,7 +130,7 @@ def test_arguments_that_no_job_can_have_are_refused(queue: Queue) -> None:
 # ---------------------------------------------------------------- assert_not_enqueued
 
 
-def test_what_should_not_wait_is_listed(app: App, queue: Queue) -> None:
+def test_unexpected_waiting_jobs_are_listed(app: App, queue: Queue) -> None:
     queue.assert_not_enqueued()
     app.tasks["bill"].configure(lock="o:7").defer(order=7)
     queue.assert_not_enqueued("mail")
@@ -139,7 +139,8 @@ def test_what_should_not_wait_is_listed(app: App, queue: Queue) -> None:
     queue.assert_not_enqueued("bill", queue="mail")
     for wanted in ({"task": "bill"}, {}, {"args": {"order": 7}, "lock": "o:7", "queue": "default"}):
         with pytest.raises(
-            AssertionError, match=r"1 job waits and none should, of (.|\n)*job 1 bill\(order=7\)"
+            AssertionError,
+            match=r"Expected no waiting job of (.|\n)*, found 1:(.|\n)*job 1 bill\(order=7\)",
         ):
             queue.assert_not_enqueued(**wanted)
     queue.drain()
@@ -149,7 +150,7 @@ def test_what_should_not_wait_is_listed(app: App, queue: Queue) -> None:
 # ---------------------------------------------------------------- assert_lane_order
 
 
-def test_the_order_of_a_lane_is_told_by_ids_tasks_or_arguments(app: App, queue: Queue) -> None:
+def test_the_order_of_a_lane_can_be_given_by_ids_tasks_or_arguments(app: App, queue: Queue) -> None:
     bill, mail = app.tasks["bill"], app.tasks["mail"]
     first = bill.configure(lock="lane").defer(order=1)
     mail.configure(lock="lane").defer(to="ann")
@@ -161,7 +162,7 @@ def test_the_order_of_a_lane_is_told_by_ids_tasks_or_arguments(app: App, queue: 
     with pytest.raises(AssertionError) as caught:
         queue.assert_lane_order("lane", [first, "mail", {"order": 3}, bill])
     assert message(caught) == text("""
-        The lane "lane" did not run in this order:
+        The lane "lane" did not run in the expected order:
              expected  |  ran
           ->  1  job 1  |  job 3 bill(order=3), lock "lane", succeeded
           ->  2  mail  |  job 1 bill(order=1), lock "lane", succeeded
@@ -170,12 +171,13 @@ def test_the_order_of_a_lane_is_told_by_ids_tasks_or_arguments(app: App, queue: 
     """)
 
 
-def test_what_a_lane_has_not_begun_is_named(app: App, queue: Queue) -> None:
+def test_jobs_of_a_lane_that_have_not_started_are_named(app: App, queue: Queue) -> None:
     app.tasks["bill"].configure(lock="lane").defer(order=1)
     app.tasks["bill"].configure(lock="lane", schedule_in={"hours": 1}).defer(order=2)
     queue.drain()
     with pytest.raises(
-        AssertionError, match=r"->  2  \(order=2\)  \|  nothing\n  not begun: job 2 bill\(order=2\)"
+        AssertionError,
+        match=r"->  2  \(order=2\)  \|  nothing\n  not started: job 2 bill\(order=2\)",
     ):
         queue.assert_lane_order("lane", [{"order": 1}, {"order": 2}])
     with pytest.raises(AssertionError, match=r"->  1  nothing  \|  job 1 bill"):
@@ -191,7 +193,7 @@ def test_jobs_of_a_lane_never_overlap(app: App, queue: Queue) -> None:
     queue.drain(concurrency=4)
     queue.assert_never_overlaps("lane")
     with pytest.raises(
-        AssertionError, match=r"No job with lock \"lone\" has run.*jobs that have: \['lane'\]"
+        AssertionError, match=r"No job with lock \"lone\" has run.*these locks: \['lane'\]"
     ):
         queue.assert_never_overlaps("lone")
 
@@ -206,15 +208,15 @@ def test_an_overlap_in_the_history_is_found(app: App, queue: Queue, dsn: str) ->
         """)
         queue.assert_never_overlaps(
             "lane"
-        )  # the next may begin at the moment in which the one before ends
+        )  # a job may start at the moment in which the one before ends
         connection.execute(
             "UPDATE inturn.finished_jobs SET finished_at = finished_at + interval '1 ms' WHERE id = 2"
         )
     with pytest.raises(AssertionError) as caught:
         queue.assert_never_overlaps("lane")
     assert message(caught) == text("""
-        Jobs of the lane "lane" ran at one time:
-          job 3 bill(order=3), lock "lane", succeeded began at 2031-01-01 00:00:03+00:00,
+        Jobs of the lane "lane" ran at the same time:
+          job 3 bill(order=3), lock "lane", succeeded started at 2031-01-01 00:00:03+00:00,
               before job 2 bill(order=2), lock "lane", succeeded ended (2031-01-01 00:00:03.001000+00:00)
     """)
 

@@ -1,4 +1,4 @@
-"""The fixtures, and docs/testing.md, in pytest runs of their own."""
+"""The fixtures and docs/testing.md, in separate runs of pytest."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import pytest
 from inturn.testing import Databases
 
 ROOT = Path(__file__).parents[2]
-# Named in case it is not installed; if it is, not twice.
+# Name the plugin in case it is not installed. If it is, do not load it twice.
 PLUGIN = (
     "-p",
     "no:inturn",
@@ -39,7 +39,7 @@ def fail():
 def inner(
     pytester: pytest.Pytester, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> pytest.Pytester:
-    """pytest in pytest, on the server of this session."""
+    """Run pytest inside pytest, on the server of this session."""
     monkeypatch.setenv("INTURN_TEST_DSN", databases.server_dsn)
     pytester.syspathinsert()
     return pytester
@@ -56,7 +56,7 @@ def test_the_guide_works_as_it_stands(inner: pytest.Pytester) -> None:
     for name, code in snippets:
         (inner.path / name).write_text(code, encoding="utf-8")
     run(inner, "test_shop.py", "test_shop_async.py", "test_orders.py").assert_outcomes(passed=7)
-    (inner.path / "conftest.py").unlink()  # the app by the settings alone
+    (inner.path / "conftest.py").unlink()  # the app is named only in the settings
     run(inner, "test_shop.py", "test_shop_async.py").assert_outcomes(passed=6)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "unittest", "test_unittest"],
@@ -109,8 +109,8 @@ def test_a_failure_shows_the_line_of_the_test_and_not_how_the_helper_works(
     result.stdout.fnmatch_lines(
         [
             '>       inturn_queue.assert_enqueued(shop.fail, lock="b")',
-            "E       AssertionError: No job waits of shop.fail, lock 'b'.",
-            "E       The nearest:",
+            "E       AssertionError: Expected a waiting job of shop.fail, lock 'b', found none.",
+            "E       The most similar jobs:",
             'E         job 1 shop.fail(), lock "a", todo',
             "E             lock: 'a', not 'b'",
             "test_*.py:5: AssertionError",
@@ -130,12 +130,10 @@ def test_without_an_app_it_says_how_to_name_one(inner: pytest.Pytester) -> None:
     inner.makepyfile("def test_it(inturn_queue): ...")
     result = run(inner)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ['*Write `inturn_app = "package.module:app"` into pytest\'s settings*']
-    )
+    result.stdout.fnmatch_lines(['*Add `inturn_app = "package.module:app"` to pytest\'s settings*'])
 
 
-def test_a_template_that_somebody_is_connected_to_is_explained(inner: pytest.Pytester) -> None:
+def test_a_template_with_an_open_connection_is_explained(inner: pytest.Pytester) -> None:
     inner.makeconftest("""
         import psycopg
         import pytest
@@ -150,7 +148,7 @@ def test_a_template_that_somebody_is_connected_to_is_explained(inner: pytest.Pyt
     inner.makepyfile("def test_it(inturn_database): ...")
     result = run(inner)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*Close what `prepare` has opened*"])
+    result.stdout.fnmatch_lines(["*Close every connection in `prepare`*"])
 
 
 def test_a_server_can_be_named_by_a_fixture(

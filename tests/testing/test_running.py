@@ -21,7 +21,7 @@ NEW_YEAR = datetime(2031, 1, 1, tzinfo=UTC)
 
 
 class Broken(Exception):
-    """What a task of these tests raises."""
+    """The error that tasks of these tests raise."""
 
 
 def statuses(queue: Queue) -> list[Status]:
@@ -31,7 +31,7 @@ def statuses(queue: Queue) -> list[Status]:
 # ---------------------------------------------------------------- drain
 
 
-def test_drain_runs_what_waits_in_the_order_of_its_lane(app: App, queue: Queue) -> None:
+def test_drain_runs_waiting_jobs_in_the_order_of_their_lane(app: App, queue: Queue) -> None:
     written: list[str] = []
     write = app.task(name="write")(lambda letter: written.append(letter))
     for letter in "abc":
@@ -46,7 +46,7 @@ def test_drain_runs_what_waits_in_the_order_of_its_lane(app: App, queue: Queue) 
     assert statuses(queue) == [Status.SUCCEEDED] * 3
 
 
-def test_drain_runs_what_jobs_defer(app: App, queue: Queue) -> None:
+def test_drain_runs_jobs_that_jobs_defer(app: App, queue: Queue) -> None:
     seen: list[int] = []
 
     @app.task(name="down")
@@ -76,12 +76,12 @@ async def test_drain_async_runs_async_tasks_in_the_loop_of_the_test(app: App, qu
 
 
 @pytest.mark.anyio
-async def test_drain_in_a_running_loop_names_the_other(queue: Queue) -> None:
+async def test_drain_in_a_running_loop_names_drain_async(queue: Queue) -> None:
     with pytest.raises(ConfigurationError, match=r"await queue\.drain_async"):
         queue.drain()
 
 
-def test_what_a_job_raises_when_it_has_failed_for_good_is_raised_here(
+def test_the_error_of_a_job_that_failed_for_good_is_raised_in_the_test(
     app: App, queue: Queue
 ) -> None:
     @app.task(name="fail")
@@ -114,7 +114,7 @@ def test_errors_are_values_on_request(app: App, queue: Queue) -> None:
 def test_a_job_that_failed_though_its_task_raised_nothing_is_no_success(
     app: App, queue: Queue, sync: bool
 ) -> None:
-    """It took too long. A sync task cannot be stopped and goes on to its end; an async one is cancelled."""
+    """It took too long. A sync task goes on to its end, and an async task is cancelled."""
 
     @app.task(name="slow", timeout=0.05)
     def slow() -> None:
@@ -198,7 +198,7 @@ def test_an_endless_chain_is_found(app: App, queue: Queue) -> None:
         again.defer()
 
     again.defer()
-    with pytest.raises(Endless, match=r"20 runs and no end.*task again.*drain\(at_most=…\)"):
+    with pytest.raises(Endless, match=r"20 runs, and more.*task again.*drain\(at_most=…\)"):
         queue.drain(at_most=20)
 
 
@@ -213,7 +213,7 @@ def test_drain_can_serve_some_queues_only(app: App, queue: Queue) -> None:
 # ---------------------------------------------------------------- until, advance
 
 
-@pytest.mark.parametrize("count", [1, 70])  # 70: by then a worker claims ahead
+@pytest.mark.parametrize("count", [1, 70])  # 70, because by then a worker claims ahead
 def test_drain_stops_at_its_condition(app: App, queue: Queue, count: int) -> None:
     seen: list[int] = []
     note = app.task(name="note")(lambda number: seen.append(number))
@@ -280,7 +280,7 @@ def test_with_advance_retries_and_scheduled_jobs_run_in_no_time(app: App, queue:
 # ---------------------------------------------------------------- perform
 
 
-def test_perform_runs_that_job_only_and_gives_its_value(app: App, queue: Queue) -> None:
+def test_perform_runs_only_that_job_and_returns_its_value(app: App, queue: Queue) -> None:
     double = app.task(name="double")(lambda number: [number, number])
     double.defer(number=7)
     assert queue.perform(double, number=(1, 2)) == [[1, 2], [1, 2]]  # a tuple goes through JSON
@@ -325,13 +325,13 @@ def test_perform_refuses_what_defer_refuses(app: App, queue: Queue) -> None:
         queue.perform(note)  # type: ignore[call-overload]
 
 
-def test_perform_keeps_the_order_of_a_lane_and_says_what_is_in_the_way(
+def test_perform_keeps_the_order_of_a_lane_and_names_the_job_in_the_way(
     app: App, queue: Queue
 ) -> None:
     note = app.task(name="note", lock="lane")(lambda number: number)
     note.defer(number=1)
     with pytest.raises(
-        AssertionError, match=r"Job 2 of task note was not run(.|\n)*job 1"
+        AssertionError, match=r"Job 2 of task note did not run(.|\n)*job 1"
     ) as caught:
         queue.perform(note, number=2)
     assert "serves" not in str(caught.value)
@@ -344,7 +344,7 @@ def test_perform_keeps_the_order_of_a_lane_and_says_what_is_in_the_way(
 
 @pytest.fixture
 def other(dsn: str) -> Iterator[Any]:
-    """A connection that was there before the clock was touched, with the plans that it has made."""
+    """A connection with cached plans, opened before the clock changed."""
     with psycopg.connect(dsn, autocommit=True, prepare_threshold=0) as connection:
 
         def now() -> Any:

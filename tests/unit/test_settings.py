@@ -1,4 +1,4 @@
-"""Where the database is, which notifications concern a worker, and how an app is found."""
+"""How an address, the queues of a notification, and an app are found."""
 
 import sys
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_an_app_takes_a_dsn_or_a_connector_but_not_both() -> None:
         ("c", ["a", "b"], False),
     ],
 )
-def test_a_notification_concerns_those_who_serve_its_queues(
+def test_a_notification_concerns_workers_that_serve_its_queues(
     payload: str, queues: list[str] | None, answer: bool
 ) -> None:
     assert concerns(payload, queues) is answer

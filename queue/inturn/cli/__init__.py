@@ -1,8 +1,10 @@
 """The command line: `queue`.
 
-Each command is a module of its own, imported when it is called; what is heavy (database driver, migrations, rich) a
-command imports when it runs, so that `queue --help` and a mistyped option answer at once. Data goes to standard output, everything
-else to standard error. How errors end is decided in one place, `exit_status`.
+Each command is a module in `commands`, and is imported when you call it.
+A command imports what is slow to load (the database driver, the migrations, rich) only when it
+runs, so `queue --help` and a mistyped option answer at once.
+Data goes to standard output, and everything else to standard error.
+`exit_status` decides how each error ends.
 """
 
 import signal
@@ -13,10 +15,10 @@ from types import FrameType
 
 import click
 
-from inturn.cli.exit_status import end, leave_threads_behind
+from inturn.cli.exit_status import leave_threads_behind, report_error
 from inturn.cli.settings import ENTRY, Settings, app_option, verbose_option
 
-# Modules of the folder commands.
+# The modules in the folder `commands`.
 COMMANDS = (
     "bench",
     "defer",
@@ -38,7 +40,7 @@ COMMANDS = (
 
 
 class Commands(click.Group):
-    """Imports a command when it is asked for."""
+    """Imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -54,13 +56,16 @@ class Commands(click.Group):
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="See it work: queue demo. Help on a command: queue worker --help.",
+    epilog="New here? Run: queue demo. For help on a command: queue worker --help.",
 )
 @app_option
 @verbose_option
 @click.version_option(package_name="inturn", message="inturn %(version)s")
 def queue() -> None:
-    """Jobs on PostgreSQL: those that share a lock run in turn, all others in parallel."""
+    """Run and inspect jobs on PostgreSQL.
+
+    Jobs that share a lock run one at a time and in order. All others run in parallel.
+    """
 
 
 def main(
@@ -70,25 +75,30 @@ def main(
     app: str | None = None,
     entry: Sequence[str] = ENTRY,
 ) -> None:
-    """The console script, or another program's command of this name, with an app that need not be said.
+    """Run the command line, as a console script or inside another program, and exit.
 
-    `entry`: what the interpreter is told to get here again, in a process of its own.
+    `app` is the app to use if the arguments name none.
+    `entry` is what to pass to the interpreter to get here again in a new process.
     """
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a script that starts us with & has it ignored
-    signal.signal(signal.SIGTERM, _terminated)
+    # A shell script that starts us with & makes us ignore SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _raise_exit)
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     settings = Settings(app, call=(*entry, *([] if app is None else ["-a", app]), *arguments))
-    try:
-        code = queue.main(arguments, prog_name=name, standalone_mode=False, obj=settings)
-    except BaseException as error:
-        code = end(error, verbose=settings.verbose)
-    status = code if isinstance(code, int) else 0
+    status = run(arguments, settings, name)
     leave_threads_behind(status)
     sys.exit(status)
 
 
-def _terminated(number: int, _: FrameType | None) -> None:
-    # As an exception, so that an embedded server is stopped and a terminal is left in order.
+def run(arguments: Sequence[str], settings: Settings, name: str = "queue") -> int:
+    """Run one command, report its error if there is one, and return the exit status."""
+    try:
+        code = queue.main(list(arguments), prog_name=name, standalone_mode=False, obj=settings)
+    except BaseException as error:
+        return report_error(error, verbose=settings.verbose)
+    return code if isinstance(code, int) else 0
+
+
+def _raise_exit(number: int, _: FrameType | None) -> None:
+    # An exception lets us stop an embedded server and leave the terminal in order.
     raise SystemExit(128 + number)

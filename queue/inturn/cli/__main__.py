@@ -1,4 +1,4 @@
-"""`python -m inturn.cli` is `queue`."""
+"""`python -m inturn.cli` does the same as `queue`."""
 
 from inturn.cli import main
 

@@ -1,4 +1,4 @@
-"""What `queue bench` does: a schema of its own in the user's database, jobs that do nothing, and how many of them a second."""
+"""The measurements of `queue bench`: jobs that do nothing, in a schema of their own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Measured:
 
 @contextmanager
 def scratch(connector: PsycopgConnector) -> Iterator[App]:
-    """An app in a schema that is gone at the end."""
+    """Yield an app in a new schema, and drop the schema at the end."""
     own = connector.at(schema=f"inturn_bench_{token_hex(4)}")
     with connector.connect("bench") as connection:
         try:
@@ -47,7 +47,7 @@ def scratch(connector: PsycopgConnector) -> Iterator[App]:
 
 
 def trials(app: App, share: float) -> Iterator[Callable[[], list[Measured]]]:
-    """What is measured, one after the other; `share` of the full number of jobs."""
+    """Yield the measurements in order, with a `share` of the full number of jobs."""
     task = _task(app)
 
     def number(full: int) -> int:
@@ -109,7 +109,7 @@ def _run_lanes(app: App, task: Task[..., Any], count: int, lanes: int, what: str
 
 
 def _run(app: App) -> float:
-    """Seconds until nothing is left."""
+    """Run a worker, and return the seconds until no job is left."""
     start = time.perf_counter()
     app.run_worker(concurrency=100, wait=False, install_signal_handlers=False)
     return time.perf_counter() - start

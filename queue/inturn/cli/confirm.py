@@ -1,4 +1,4 @@
-"""Before what cannot be undone: a question on a terminal, `--yes` elsewhere."""
+"""Confirmation before what cannot be undone: a question on a terminal, `--yes` elsewhere."""
 
 import sys
 from collections.abc import Callable
@@ -12,16 +12,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def yes_option(command: F) -> F:
-    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(command)
+    """Add --yes, which the command passes on to `confirm`."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")(command)
 
 
-def ask(question: str, *, yes: bool, command: str) -> None:
-    """Go on only if that is what is meant; `command` says the same without a question."""
+def confirm(question: str, *, yes: bool, command: str) -> None:
+    """Raise unless the user agrees. `command` is what does the same without a question."""
     if yes:
         return
     if not sys.stdin.isatty():
         raise Unconfirmed(
-            f"{question} Without a terminal nobody can be asked. If you mean it: {command}"
+            f"{question} There is no terminal to confirm this on. To go ahead, run: {command}"
         )
     if not click.confirm(question, default=False, err=True):
         raise Declined("Nothing was changed.")

@@ -1,4 +1,7 @@
-"""For commands that look at the database and change it, without anybody's code: one connection, the same options."""
+"""The database of commands that inspect or change the queue without loading your code.
+
+Each of these commands takes the same options and uses one connection.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,7 @@ from contextlib import closing
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from inturn.cli.settings import (
-    Settings,
-    app_option,
-    dsn_option,
-    find_connector,
-    pass_settings,
-    schema_option,
-    verbose_option,
-)
+from inturn.cli.settings import Settings, database_options, find_connector
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -29,7 +24,7 @@ T = TypeVar("T")
 
 
 class Database:
-    """Each operation is committed by itself, unless it is run inside `transaction`."""
+    """Runs operations. Each one commits on its own, unless you run it inside `transaction`."""
 
     def __init__(self, connection: psycopg.Connection[Any], schema: str) -> None:
         self._connection = connection
@@ -41,24 +36,20 @@ class Database:
         return drive.run(operation, self._connection, self.schema)
 
     def now(self) -> datetime:
-        """The server's clock: relative times must not depend on that of this machine."""
+        """Return the server's time: relative times must not depend on this machine's clock."""
         from inturn.operations import views
 
         return self.run(views.now())
 
     def transaction(self) -> AbstractContextManager[object]:
-        """All that is run in it takes effect, or nothing, if an error leaves it."""
+        """Commit everything that runs inside, or nothing if an error leaves it."""
         return self._connection.transaction()
 
 
 def with_database(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that name a database, and passes it first."""
+    """Add the options that name a database, and pass the command a Database first."""
 
-    @app_option
-    @dsn_option
-    @schema_option
-    @verbose_option
-    @pass_settings
+    @database_options
     @wraps(command)
     def connected(settings: Settings, /, dsn: str | None, schema: str | None, **given: Any) -> None:
         connector = find_connector(settings, dsn, schema)

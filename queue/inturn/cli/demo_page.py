@@ -1,4 +1,4 @@
-"""The demo's job, and what happens in one round: an app, four real workers, 26 jobs."""
+"""One round of the demo: an app, four real workers, and 26 jobs."""
 
 import random
 import time
@@ -13,7 +13,7 @@ from inturn import App, JobContext
 from inturn.operations import Operation, Statement
 
 WORKERS = tuple(f"worker {number}" for number in range(1, 5))
-SLEEP = (0.02, 0.26)  # seconds: 26 of them one after the other take less than four
+SLEEP = (0.02, 0.26)  # seconds: 26 of them in a row take less than four
 ROUND_SECONDS = 60
 
 READY = "SELECT count(*) FROM {schema}.workers"
@@ -22,7 +22,7 @@ LEFT = "SELECT count(*) FROM {schema}.jobs"
 
 @dataclass
 class Page:
-    """What a round has written so far, and which worker holds which letter."""
+    """The letters that a round has written, and the letter that each worker holds."""
 
     lock: str | None
     letters: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Page:
 
 
 async def fill(page: Page, dsn: str) -> None:
-    """Run one round. Nothing here keeps the order but the lock."""
+    """Run one round. Only the lock keeps the order."""
     app = App(dsn)
 
     @app.task(name="write", pass_context=True)
@@ -72,14 +72,14 @@ async def fill(page: Page, dsn: str) -> None:
             await write.configure(lock=page.lock).batch_defer_async(
                 *({"letter": letter} for letter in ascii_lowercase)
             )
-            await _until(
-                app, LEFT, 0
-            )  # also reported, so that nothing goes back to the queue when the workers are stopped
+            # Wait for the reports too, or stopping the workers would put a job back.
+            await _until(app, LEFT, 0)
             workers.cancel_scope.cancel()
 
 
 async def _until(app: App, question: LiteralString, answer: int) -> None:
-    while await app.connector.run_async(_count(question)) != answer:  # noqa: ASYNC110 (the database has no event for it)
+    # The database has no event for this.
+    while await app.connector.run_async(_count(question)) != answer:  # noqa: ASYNC110
         await anyio.sleep(0.02)
 
 

@@ -1,4 +1,4 @@
-"""What the demo shows: on a terminal two pages that fill up, elsewhere a few plain lines."""
+"""What the demo prints: two pages that fill up on a terminal, plain lines elsewhere."""
 
 from string import ascii_lowercase
 
@@ -13,13 +13,13 @@ ROW = 13  # letters
 WIDTH = 37  # two pages fit side by side into 80 columns, and one holds a row and its margins
 
 INTRODUCTION = (
-    "26 jobs, one a letter: each sleeps a short random time, then writes its letter.\n"
-    "Four workers share them: without a lock, then with one."
+    "26 jobs, one per letter: each sleeps for a short random time, then writes its letter.\n"
+    "Four workers run them, first without a lock, then with one."
 )
 STARTING = "Starting a PostgreSQL for this demo ..."
 NEXT = (
-    "Next:  queue dev   a PostgreSQL to try things on, its data kept in .inturn\n"
-    "       README.md   a first task of your own in ten lines"
+    "Next:  queue dev   a PostgreSQL server to try things on, with its data in .inturn\n"
+    "       README.md   your first task in ten lines"
 )
 
 
@@ -35,21 +35,25 @@ def picture(pages: list[Page], console: Console, remark: str = "") -> Renderable
 
 
 def conclusion(pages: list[Page]) -> str:
-    """What came out, whatever it was."""
+    """Say what came out, whatever it was."""
     free, locked = pages
     if not locked.in_order:
         return "The second alphabet is not in order although its jobs shared a lock."
     text = (
-        f'Same jobs, same workers; the second time write.configure(lock="{locked.lock}").\n'
-        "Jobs that share a lock run in turn: one at a time, in the order deferred."
+        f'Same jobs, same workers, but the second time write.configure(lock="{locked.lock}").\n'
+        "Jobs that share a lock run one at a time, in the order in which you deferred them."
     )
     if free.in_order:
-        return f"By chance the first alphabet is in order too. Run the demo again to see a usual one.\n{text}"
+        return (
+            "By chance the first alphabet is in order too. Run the demo again to see a usual one."
+            f"\n{text}"
+        )
     return text
 
 
 def plain(page: Page) -> str:
-    return f"{_title(page) + ':':<22} {' '.join(page.letters)}   {_verdict(page)}, {page.seconds:.1f} s"
+    letters = " ".join(page.letters)
+    return f"{_title(page) + ':':<22} {letters}   {_verdict(page)}, {page.seconds:.1f} s"
 
 
 def _panel(page: Page, blank: str) -> Panel:

@@ -1,4 +1,4 @@
-"""The worker of `queue dev`: a process of its own, ended and started anew when code changes."""
+"""The worker process of `queue dev`, which restarts when code changes."""
 
 import logging
 import os
@@ -10,28 +10,28 @@ from pathlib import Path
 from watchfiles import PythonFilter, watch
 
 logger = logging.getLogger("inturn.dev")
-GRACE = "5"  # seconds: who has just saved a file does not wait for a long job
-LOOK = 300  # milliseconds between looks at the process
+GRACE = "5"  # seconds: after you save a file, you do not want to wait for a long job
+CHECK_INTERVAL = 300  # milliseconds between looks at the process
 
 
 def follow(path: str, dsn: str, *, verbose: bool) -> None:
-    """Until KeyboardInterrupt."""
+    """Run the worker, and restart it after each change, until KeyboardInterrupt."""
     here = Path.cwd()
     worker = Worker(path, dsn, verbose=verbose)
     try:
         worker.start()
         only = PythonFilter(ignore_paths=[here / ".inturn"])
         for changes in watch(
-            here, watch_filter=only, step=100, rust_timeout=LOOK, yield_on_timeout=True
+            here, watch_filter=only, step=100, rust_timeout=CHECK_INTERVAL, yield_on_timeout=True
         ):
             if changes:
                 names = sorted({os.path.relpath(name, here) for _, name in changes})
-                logger.info("dev.changed: %s; starting the worker anew", ", ".join(names))
+                logger.info("dev.changed: %s. Restarting the worker", ", ".join(names))
                 worker.stop()
                 worker.start()
             else:
-                worker.look()
-        raise KeyboardInterrupt  # so the iteration ends when one came while it slept
+                worker.check()
+        raise KeyboardInterrupt  # watch() ends like this if Ctrl-C came while it slept
     finally:
         worker.stop()
 
@@ -59,19 +59,23 @@ class Worker:
             self._command,
             env=self._environment,
             stdin=subprocess.DEVNULL,
-            process_group=0,  # Ctrl-C is meant for us: as the worker's second signal it would abort its jobs
+            # Ctrl-C is for us. For the worker it would be a second signal, which aborts its jobs.
+            process_group=0,
         )
 
-    def look(self) -> None:
+    def check(self) -> None:
         if self._process is not None and self._process.poll() is not None:
             logger.warning(
-                "dev.worker_ended: with status %d; it starts anew when a file changes",
+                "dev.worker_ended: status %d. It restarts when you change a file",
                 self._process.returncode,
             )
             self._process = None
 
     def stop(self) -> None:
-        """Let it finish what runs. Interrupted, tell it again, which aborts what runs; then kill it."""
+        """Let the worker finish its jobs.
+
+        Each further Ctrl-C goes one step further: abort the jobs, then kill the worker.
+        """
         process, self._process = self._process, None
         if process is None:
             return

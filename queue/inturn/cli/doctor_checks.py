@@ -1,4 +1,4 @@
-"""What `queue doctor` looks at: each check says how it is, and what to do if it is not well."""
+"""The checks of `queue doctor`. Each says what it found, and what to do about it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from inturn.errors import SchemaMismatch
 from inturn.operations import views
 from inturn.operations.upkeep import check_schema
 
-NAMED = 3  # of those that are found; the rest is counted
+NAMED = 3  # how many finds to name; the others are counted
 SKEW = timedelta(seconds=2)
 LONG = timedelta(minutes=10)
 LONGER = timedelta(hours=1)
@@ -25,7 +25,7 @@ class Finding:
 
 
 def examine(database: Database) -> Iterator[Finding]:
-    """The schema first: where it does not fit, the others cannot be asked."""
+    """Yield a finding for each check. If the schema does not fit, the other checks cannot run."""
     try:
         database.run(check_schema(database.schema))
     except SchemaMismatch as error:
@@ -41,21 +41,26 @@ def _workers(database: Database) -> Finding:
     workers = database.run(views.workers(1000))
     late = [visible(worker.name) for worker in workers if worker.state == "late"]
     if late:
-        detail = f"{_some(late)} not heard of for 30 seconds"
-        return Finding(
-            "workers", "warn", detail, "see whether they run; live workers take over their jobs"
-        )
-    blocked = [visible(worker.name) for worker in workers if worker.state == "blocked"]
-    if blocked:
-        detail = f"the event loop of {_some(blocked)} stands still"
+        detail = f"no heartbeat for 30 seconds from {_some(late)}"
         return Finding(
             "workers",
             "warn",
             detail,
-            "its log says what blocks it (loop.blocked); a task must not block the loop",
+            "check whether they still run. Live workers take over their jobs",
+        )
+    blocked = [visible(worker.name) for worker in workers if worker.state == "blocked"]
+    if blocked:
+        detail = f"the event loop is stuck in {_some(blocked)}"
+        return Finding(
+            "workers",
+            "warn",
+            detail,
+            "look for loop.blocked in its log, and do not block the event loop in a task",
         )
     if not workers:
-        return Finding("workers", "warn", "none runs", "queue -a package.module:app worker")
+        return Finding(
+            "workers", "warn", "no worker is running", "queue -a package.module:app worker"
+        )
     return Finding("workers", "ok", f"{len(workers)} live")
 
 
@@ -65,9 +70,10 @@ def _queues(database: Database) -> Finding:
         queue.queue for queue in queues if not queue.workers and (queue.runnable or queue.blocked)
     ]
     if unserved:
-        detail = f"jobs wait in {_some([visible(name) for name in unserved])}, which no live worker serves"
+        names = _some([visible(name) for name in unserved])
+        detail = f"jobs wait, but no live worker serves their queue: {names}"
         return Finding("queues", "fail", detail, f"queue worker --queues {argument(unserved[0])}")
-    return Finding("queues", "ok", "every queue with waiting jobs is served")
+    return Finding("queues", "ok", "every queue with waiting jobs has a live worker")
 
 
 def _tasks(database: Database) -> Finding:
@@ -76,29 +82,31 @@ def _tasks(database: Database) -> Finding:
         for queue, task in database.run(views.unknown_tasks())
     ]
     if unknown:
-        detail = f"no live worker of its queue knows {_some(unknown)}"
+        detail = f"no live worker of the queue knows the task: {_some(unknown)}"
         return Finding(
-            "tasks", "fail", detail, "deploy the code that declares it, or cancel the jobs"
+            "tasks", "fail", detail, "deploy the code that declares the task, or cancel the jobs"
         )
-    return Finding("tasks", "ok", "live workers know the tasks of what waits in front")
+    return Finding("tasks", "ok", "live workers know the task of every job that is next")
 
 
 def _halted(database: Database) -> Finding:
     halted = [lock for lock, _ in database.run(views.halted())]
     if halted:
-        detail = f"stopped by a failed job: {_some([visible(lock) for lock in halted])}"
+        detail = f"halted by a failed job: {_some([visible(lock) for lock in halted])}"
         return Finding("lanes", "fail", detail, f"queue lanes explain {argument(halted[0])}")
-    return Finding("lanes", "ok", "none is halted")
+    return Finding("lanes", "ok", "no lane is halted")
 
 
 def _crashes(database: Database) -> Finding:
     found = database.run(views.suspects(1000))
     if not found:
-        return Finding("crashes", "ok", "no worker died over a job that is still here")
+        return Finding("crashes", "ok", "no live job was running when its worker died")
     worst = found[0]
-    # What was at hand beside the culprit has died with it once, and seldom twice.
+    # An innocent job may have run beside the culprit once, but seldom twice.
     state = "fail" if worst.deaths > 1 else "warn"
-    detail = f"workers died, perhaps over {_some([_suspect(job) for job in found])}"
+    detail = (
+        f"workers died, and these jobs may be the cause: {_some([_suspect(job) for job in found])}"
+    )
     return Finding(
         "crashes", state, detail, f"queue jobs explain {worst.id}, or queue jobs cancel {worst.id}"
     )
@@ -112,37 +120,41 @@ def _suspect(job: views.Suspect) -> str:
 def _reconciler(database: Database) -> Finding:
     found = [visible(lock) for lock, _ in database.run(views.reconciled())]
     if found:
-        detail = f"in the last day {amount(len(found), 'lane')} slept and had to be woken: {_some(found)}"
-        advice = "report it, unless rows were changed by hand; they go on now"
+        lanes = amount(len(found), "lane")
+        detail = f"{lanes} got stuck in the last day and had to be woken: {_some(found)}"
+        advice = (
+            "these lanes run again. Unless you changed rows by hand, please report this as a bug"
+        )
         return Finding("reconciler", "fail", detail, advice)
-    return Finding("reconciler", "ok", "found nothing in the last day")
+    return Finding("reconciler", "ok", "no lane got stuck in the last day")
 
 
 def _sequences(database: Database) -> Finding:
     behind = database.run(views.sequences_behind())
     if behind:
-        detail = "would hand out numbers again: " + _some(
-            [f"{name} is at {at}, not {to}" for name, at, to in behind]
+        detail = "they would hand out used numbers again: " + _some(
+            [f"{name} is at {at}, but must be at {to}" for name, at, to in behind]
         )
         name, _, needed = behind[0]
         return Finding(
             "sequences", "fail", detail, f"SELECT setval('{database.schema}.{name}', {needed})"
         )
-    return Finding("sequences", "ok", "none would hand out a number again")
+    return Finding("sequences", "ok", "no sequence would hand out a used number")
 
 
 def _transactions(database: Database) -> Finding:
     oldest = database.run(views.oldest_transaction())
     if oldest is None or oldest.age <= LONG:
-        return Finding("transactions", "ok", "none is older than ten minutes")
-    who = f"process {oldest.pid} ({visible(oldest.application) or 'unnamed'}, {oldest.state or 'state unknown'})"
+        return Finding("transactions", "ok", "no transaction is older than ten minutes")
+    application = visible(oldest.application) or "unnamed"
+    who = f"server process {oldest.pid} ({application}, {oldest.state or 'state unknown'})"
     state = "fail" if oldest.age > LONGER else "warn"
-    detail = f"{who} is in one since {span(oldest.age)}, and keeps dead rows from being removed"
+    detail = f"{who} has had one open for {span(oldest.age)}, so dead rows pile up"
     return Finding(
         "transactions",
         state,
         detail,
-        f"end it, if need be: SELECT pg_terminate_backend({oldest.pid})",
+        f"if nobody needs it: SELECT pg_terminate_backend({oldest.pid})",
     )
 
 
@@ -150,14 +162,17 @@ def _clock(database: Database) -> Finding:
     before = datetime.now(UTC)
     server = database.run(views.server_time())
     after = datetime.now(UTC)
-    # The server was asked somewhere between the two.
+    # The server read its clock at some time between these two.
     skew = max(server - after, before - server)
     if skew > SKEW:
-        detail = f"this machine and the server differ by {skew.total_seconds():.1f} s"
+        detail = f"the clocks of this machine and the server differ by {skew.total_seconds():.1f} s"
         return Finding(
-            "clock", "warn", detail, "set both by NTP; times given to schedule_at mean the server's"
+            "clock",
+            "warn",
+            detail,
+            "use NTP on both. schedule_at is compared with the server's clock",
         )
-    return Finding("clock", "ok", "this machine agrees with the server")
+    return Finding("clock", "ok", "this machine and the server agree")
 
 
 def _some(names: list[str]) -> str:

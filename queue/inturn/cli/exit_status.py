@@ -1,4 +1,7 @@
-"""How a command ends: one line that says what, why and what to do, and a status that scripts can rely on."""
+"""How a command ends: a status that scripts can rely on, and one line about the error.
+
+The line says what went wrong, why, and what to do.
+"""
 
 import logging
 import os
@@ -13,30 +16,35 @@ from inturn.cli.formatting import visible
 
 UNEXPECTED, USAGE, NOT_FOUND, CONFLICT, PARTLY, DECLINED, UNHEALTHY = 1, 2, 3, 4, 5, 6, 10
 SCHEMA, UNAVAILABLE, INTERRUPTED = 11, 69, 130
-IDLE_THREAD_SECONDS = 0.5  # to end by itself
+IDLE_THREAD_SECONDS = 0.5  # how long an idle thread has to end on its own
 
 
 class NotFound(errors.InturnError):
-    """There is nothing by that name or number."""
+    """Nothing has this name or id."""
 
 
 class Conflict(errors.InturnError):
-    """It is there, but in no state in which that can be done to it."""
+    """It exists, but its state does not allow what you asked for."""
+
+
+class Unavailable(errors.InturnError):
+    """The store of a lock cannot be reached, or refuses the request."""
 
 
 class Unconfirmed(errors.InturnError):
-    """Somebody would have to be asked, and nobody can be."""
+    """The command needs a confirmation, and there is nobody to ask."""
 
 
 class Declined(errors.InturnError):
-    """The person was asked, and said no."""
+    """The user was asked, and said no."""
 
 
-# The first that fits.
+# The first match decides.
 STATUS: tuple[tuple[type[errors.InturnError], int], ...] = (
     (errors.SchemaMismatch, SCHEMA),
     (errors.DatabaseUnavailable, UNAVAILABLE),
     (errors.EmbeddedServerError, UNAVAILABLE),
+    (Unavailable, UNAVAILABLE),
     (errors.TaskNotFound, NOT_FOUND),
     (NotFound, NOT_FOUND),
     (Conflict, CONFLICT),
@@ -49,18 +57,15 @@ STATUS: tuple[tuple[type[errors.InturnError], int], ...] = (
 )
 
 
-def end(error: BaseException, *, verbose: bool) -> int:
-    """Report the error; return the exit status."""
+def report_error(error: BaseException, *, verbose: bool) -> int:
+    """Print the error, and return the exit status."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]  # task groups wrap even a single one
+        error = error.exceptions[0]  # task groups wrap even a single error
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else UNEXPECTED if error.code else 0
-    if isinstance(
-        error, BrokenPipeError
-    ):  # whoever read us has seen enough: `queue demo | head -1`
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # or the interpreter complains when it flushes
+    if isinstance(error, BrokenPipeError):  # our reader has seen enough: `queue demo | head -1`
+        # Without this the interpreter complains when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNEXPECTED
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return INTERRUPTED
@@ -70,17 +75,18 @@ def end(error: BaseException, *, verbose: bool) -> int:
     if verbose:
         traceback.print_exception(error)
     if isinstance(error, errors.InturnError):
-        say(str(error))
-        return status_of(error)
-    say(
-        f"unexpected {type(error).__name__}: {error}"
-        + ("" if verbose else " (-v shows the traceback)")
-    )
+        print_error(str(error))
+        return get_status(error)
+    hint = "" if verbose else " (-v shows the traceback)"
+    print_error(f"unexpected {type(error).__name__}: {error}{hint}")
     return UNEXPECTED
 
 
 def leave_threads_behind(status: int) -> None:
-    """End the process now if a worker has given up sync tasks: the interpreter would wait for their threads, perhaps for ever."""
+    """End the process now if a worker has given up on sync tasks.
+
+    Otherwise the interpreter would wait for their threads, perhaps forever.
+    """
     tasks = [thread for thread in threading.enumerate() if thread.name == "AnyIO worker thread"]
     for thread in tasks:
         thread.join(IDLE_THREAD_SECONDS)
@@ -91,11 +97,12 @@ def leave_threads_behind(status: int) -> None:
         os._exit(status)
 
 
-def status_of(error: errors.InturnError) -> int:
+def get_status(error: errors.InturnError) -> int:
     return next((status for kind, status in STATUS if isinstance(error, kind)), UNEXPECTED)
 
 
-def say(message: str) -> None:
+def print_error(message: str) -> None:
+    """Print a message on standard error, after the word `error:`."""
     from rich.console import Console
     from rich.text import Text
 

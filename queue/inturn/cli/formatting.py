@@ -1,27 +1,26 @@
-"""How the command line words what it shows: times that people compare, text that cannot act on a terminal, commands to copy."""
+"""How the command line writes times, counts, untrusted text, and commands to copy."""
 
 import re
 import shlex
 from datetime import UTC, datetime, timedelta
 
-STAMP = re.compile(
-    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?"
-)  # as PostgreSQL writes a time
+# A time as PostgreSQL writes it.
+STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?")
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
 def visible(text: str) -> str:
-    """On one line, with escapes for what a terminal would act on or not show."""
+    """Return the text on one line, with escapes for what a terminal would act on or not show."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
 
 
 def argument(text: str) -> str:
-    """As one argument in a command to copy into a shell."""
+    """Quote the text as one argument of a command to copy into a shell."""
     if text.isprintable():
         return f"-- {shlex.quote(text)}" if text.startswith("-") else shlex.quote(text)
-    # bash, zsh and POSIX 2024 read $'…', with the bytes of a character one by one.
+    # bash, zsh and POSIX 2024 read $'…' with one escape for each byte of a character.
     escaped = "".join(
         char
         if char.isprintable() and char not in "'\\"
@@ -32,7 +31,7 @@ def argument(text: str) -> str:
 
 
 def span(length: timedelta) -> str:
-    """48s, 12m04s, 3h05m, 2d04h."""
+    """Return a length of time as 48s, 12m04s, 3h05m or 2d04h."""
     seconds = max(0, int(length.total_seconds()))
     if seconds < MINUTE:
         return f"{seconds}s"
@@ -44,7 +43,7 @@ def span(length: timedelta) -> str:
 
 
 def relative(at: datetime | None, now: datetime) -> str:
-    """48s ago, in 3m12s."""
+    """Return a time as `48s ago` or `in 3m12s`, and None as an empty text."""
     if at is None:
         return ""
     return f"in {span(at - now)}" if at > now else f"{span(now - at)} ago"
@@ -55,7 +54,7 @@ def iso(at: datetime) -> str:
 
 
 def on_clock(at: datetime, now: datetime) -> str:
-    """14:32:10Z (in 3m12s), with the date unless it is of today."""
+    """Return a time as `14:32:10Z (in 3m12s)`, with its date unless that is today."""
     utc, today = at.astimezone(UTC), now.astimezone(UTC).date()
     return (
         f"{utc:%H:%M:%SZ} ({relative(at, now)})"
@@ -65,21 +64,21 @@ def on_clock(at: datetime, now: datetime) -> str:
 
 
 def with_times(text: str, now: datetime | None = None) -> str:
-    """The times in what the database says, for people if we know when they read it, else ISO 8601."""
+    """Rewrite the times in a text from the database: as `on_clock` if `now` is given, else ISO."""
 
-    def worded(found: re.Match[str]) -> str:
+    def format_time(found: re.Match[str]) -> str:
         at = datetime.fromisoformat(found[0])
         return iso(at) if now is None else on_clock(at, now)
 
-    return STAMP.sub(worded, text)
+    return STAMP.sub(format_time, text)
 
 
 def last_line(error: str | None) -> str:
-    """Of a traceback the line that says what happened."""
+    """Return the line of a traceback that says what happened."""
     lines = (error or "").strip().splitlines()
     return visible(lines[-1]) if lines else ""
 
 
 def amount(count: int, noun: str) -> str:
-    """1 job, 4,762 jobs."""
+    """Return `1 job` or `4,762 jobs`."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")

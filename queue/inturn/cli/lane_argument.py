@@ -18,27 +18,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def lock_argument(command: F) -> F:
-    return click.argument("lock", callback=_checked)(command)
+    """Add the argument LOCK, which names the lane."""
+    return click.argument("lock", callback=_check)(command)
 
 
-def _checked(_context: click.Context, _parameter: click.Parameter, lock: str) -> str | None:
+def _check(_context: click.Context, _parameter: click.Parameter, lock: str) -> str | None:
     from inturn.arguments import check_lock
 
     return check_lock(lock)
 
 
-def known(database: Database, lock: str) -> Report:
-    """How the lane stands; NotFound if there is nothing to say about it."""
+def get_report(database: Database, lock: str) -> Report:
+    """Return the state of the lane. Raise NotFound if it has no jobs and is not stopped."""
     from inturn.operations import lanes
 
     report = database.run(lanes.reported(lock))
     if not report.is_known:
-        raise nothing(lock)
+        raise lane_not_found(lock)
     return report
 
 
-def nothing(lock: str) -> NotFound:
+def lane_not_found(lock: str) -> NotFound:
     return NotFound(
-        f"No job waits or runs under the lock {visible(lock)}, and nobody stopped it (jobs that are not due yet do not "
-        f"count). Its jobs: queue jobs list --lock {argument(lock).removeprefix('-- ')}"
+        f"The lane {visible(lock)} is not stopped, and no job in it is running or ready to run. "
+        f"To see all of its jobs: queue jobs list --lock {argument(lock).removeprefix('-- ')}"
     )

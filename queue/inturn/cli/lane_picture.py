@@ -1,4 +1,4 @@
-"""How a lane stands, in a few lines."""
+"""The state of a lane, in a few lines."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -17,13 +17,13 @@ from inturn.model import Reason
 from inturn.operations.lanes import Head, Report
 from inturn.operations.views import Entry
 
-# What the picture says in words of its own; the other reasons are about workers and open transactions.
-SAID = ("running", "scheduled", "retry wait", "finished", "unknown", "ready")
-DELAYED = "lane delayed"  # of the reasons in the lane the one that nothing else says
+# The reasons that the picture words itself. The others are about workers and open transactions.
+COVERED = ("running", "scheduled", "retry wait", "finished", "unknown", "ready")
+DELAYED = "lane delayed"  # the one reason about the lane that the picture does not word itself
 UNBLOCK_AT = 49  # column
 
 
-def picture(report: Report, reasons: Sequence[Reason], now: datetime) -> list[str]:
+def draw(report: Report, reasons: Sequence[Reason], now: datetime) -> list[str]:
     lines = [
         f"{visible(report.lock)}  {_state(report)}   {_waiting(report, now)}",
         *_job(report, now),
@@ -43,8 +43,8 @@ def picture(report: Report, reasons: Sequence[Reason], now: datetime) -> list[st
     return lines
 
 
-def facts(report: Report, now: datetime) -> dict[str, str | None]:
-    """For `details`."""
+def get_facts(report: Report, now: datetime) -> dict[str, str | None]:
+    """Return the names and values that `queue lanes show` prints."""
     job = report.failed or report.head
     return {
         "lock": visible(report.lock),
@@ -59,14 +59,15 @@ def facts(report: Report, now: datetime) -> dict[str, str | None]:
     }
 
 
-def entry(done: Entry, now: datetime) -> str:
+def format_entry(done: Entry, now: datetime) -> str:
     reason = f": {visible(done.reason)}" if done.reason else ""
     jobs = f", {amount(done.jobs, 'job')}" if done.jobs else ""
-    return f"  {on_clock(done.at, now)}  {visible(done.operation)} by {visible(done.who)}{jobs}{reason}"
+    what = f"{visible(done.operation)} by {visible(done.who)}"
+    return f"  {on_clock(done.at, now)}  {what}{jobs}{reason}"
 
 
 def _state(report: Report) -> str:
-    stop = f", to be {report.stopped}" if report.stopped and report.state == "held" else ""
+    stop = f", {report.stopped} after this job" if report.stopped and report.state == "held" else ""
     return f"{report.state}{stop}"
 
 
@@ -116,12 +117,15 @@ def _error(job: Head) -> str:
 def _steps(report: Report, now: datetime) -> Iterator[tuple[str, str | None]]:
     lock = argument(report.lock)
     if report.state == "held" and report.head:
-        yield "the next one starts when it ends", f"queue jobs cancel --abort {report.head.id}"
+        yield (
+            "the next job starts when this one ends",
+            f"queue jobs cancel --abort {report.head.id}",
+        )
     if report.state == "retrying" and report.head and report.head.at and report.head.at > now:
         yield f"next attempt at {on_clock(report.head.at, now)}", f"queue lanes retry-head {lock}"
     if report.failed:
-        yield "try it again, and go on", f"queue lanes retry-head {lock}"
-        yield "leave it behind, and go on", f"queue lanes skip-head {lock}"
+        yield "retry the failed job, then go on", f"queue lanes retry-head {lock}"
+        yield "go on without the failed job", f"queue lanes skip-head {lock}"
     elif report.stopped:
         yield _stop(report, now), f"queue lanes resume {lock}"
 
@@ -129,13 +133,14 @@ def _steps(report: Report, now: datetime) -> Iterator[tuple[str, str | None]]:
 def _stop(report: Report, now: datetime) -> str:
     end = f" until {on_clock(report.stopped_until, now)}" if report.stopped_until else ""
     reason = f": {visible(report.stop_reason)}" if report.stop_reason else ""
-    return f"{report.stopped} {relative(report.stopped_at, now)} by {visible(report.stopped_by or '')}{end}{reason}"
+    who = visible(report.stopped_by or "")
+    return f"{report.stopped} {relative(report.stopped_at, now)} by {who}{end}{reason}"
 
 
 def _of_others(reasons: Sequence[Reason], now: datetime) -> Iterator[tuple[str, str | None]]:
     for each in reasons:
         if each.reason == DELAYED or (
-            each.reason not in SAID and not each.reason.startswith("lane ")
+            each.reason not in COVERED and not each.reason.startswith("lane ")
         ):
             yield visible(with_times(each.detail, now)), each.unblock
 

@@ -1,4 +1,4 @@
-"""What commands print: a table for people, JSON for programs."""
+"""What commands print: tables and lines for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 Columns = Mapping[str, Callable[[Any], str]]
 
-UNLIMITED = 100_000  # characters: what is piped on is not cut
+UNLIMITED = 100_000  # characters: a table that goes into a pipe is not cut
 STYLES = {
     **dict.fromkeys(("halted", "failed", "late", "fail"), "red"),
     **dict.fromkeys(("paused", "retrying", "delayed", "warn"), "yellow"),
@@ -32,6 +32,8 @@ STYLES = {
 
 @dataclass(frozen=True)
 class Output:
+    """Prints the result of a command in the form that the user chose."""
+
     form: str
 
     @property
@@ -39,7 +41,7 @@ class Output:
         return self.form == "table"
 
     def records(self, records: Sequence[Any], columns: Columns, nothing: str) -> None:
-        """A list: as JSON, or as a table, which cuts what does not fit."""
+        """Print a list as JSON, or as a table that cuts what does not fit."""
         prepare()
         if not self.for_people:
             self._print_json(records)
@@ -49,7 +51,7 @@ class Output:
             click.echo(nothing, err=True)
 
     def lines(self, records: Sequence[Any], lines: Sequence[str]) -> None:
-        """A list: as JSON, or as lines, of which nothing may be cut."""
+        """Print a list as JSON, or as lines that are never cut."""
         prepare()
         if self.for_people:
             click.echo("\n".join(lines))
@@ -57,7 +59,7 @@ class Output:
             self._print_json(records)
 
     def record(self, record: object, *lines: str) -> None:
-        """A single thing: as one JSON object (a dict: of such things), or the lines that say it to people."""
+        """Print one thing as a JSON object, or as lines. A dict becomes an object of objects."""
         prepare()
         if self.for_people:
             click.echo("\n".join(lines))
@@ -78,7 +80,7 @@ class Output:
 
 
 def output_options(command: F) -> F:
-    """Adds -o and --json; the command is passed `form`."""
+    """Add -o and --json. The command gets the choice as `form`."""
     table = click.option(
         "-o",
         "--output",
@@ -86,37 +88,39 @@ def output_options(command: F) -> F:
         type=click.Choice(["table", "json", "jsonl"]),
         default="table",
         show_default=True,
-        help="How to print it.",
+        help="How to print the result.",
     )
     return table(
-        click.option("--json", "form", flag_value="json", help="The same as -o json.")(command)
+        click.option("--json", "form", flag_value="json", help="Same as -o json.")(command)
     )
 
 
 def more(count: int, limit: int) -> None:
-    """Beside the data, what it leaves out. `count`: how many there are besides; counting stopped at `limit`."""
+    """Print how many records the output leaves out. Counting stopped at `limit`."""
     if count:
         prepare()
-        click.echo(
-            f"… {'at least ' if count >= limit else ''}{count:,} more; --limit shows more", err=True
-        )
+        at_least = "at least " if count >= limit else ""
+        click.echo(f"… {at_least}{count:,} more (raise --limit to see them)", err=True)
 
 
 def advice(head: str, detail: str, command: str | None, label: str) -> str:
-    """What was found, and below it what to do."""
+    """Return a finding, with the command that helps on a line of its own."""
     below = f"\n{'':<{len(head)}}{label}: {visible(command)}" if command else ""
     return f"{head}{visible(detail)}{below}"
 
 
 def details(pairs: Mapping[str, str | None]) -> list[str]:
-    """Names and values below each other, without those that have none."""
+    """Return one line for each name that has a value."""
     known = {name: value for name, value in pairs.items() if value}
     width = max(map(len, known))
     return [f"{name:<{width}}  {value}" for name, value in known.items()]
 
 
 def plain(value: Any, name: str = "") -> Any:
-    """As JSON: ids as text, because many readers cut large numbers; times in UTC."""
+    """Return the value as JSON has it: times in UTC, and ids as text.
+
+    Many JSON readers round large numbers, so an id is safe only as text.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: plain(getattr(value, field.name), field.name) for field in fields(value)
@@ -133,7 +137,7 @@ def plain(value: Any, name: str = "") -> Any:
 
 
 def prepare() -> None:
-    """A terminal that has no such character shows its escape."""
+    """Print characters that the output cannot encode as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""What commands share: which app, which database, how much to say."""
+"""The options that commands share: the app, the database, and how much to log."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ ENTRY = ("-m", "inturn.cli")
 
 @dataclass
 class Settings:
-    """`app` was said on the command line, before or after the command; later wins.
+    """What the command line says before the command, or repeats after it.
 
-    `call`: what the interpreter is told to do the same in a process of its own.
+    `app` is the value of -a. If it is given twice, the later one wins.
+    `call` is what to pass to the interpreter to run the same command in a new process.
     """
 
     app: str | None = None
@@ -35,7 +36,10 @@ class Settings:
     call: Sequence[str] = ENTRY
 
     def app_path(self) -> str | None:
-        """The command line, else INTURN_APP, else `[tool.inturn] app` of ./pyproject.toml."""
+        """Return the path of the app, or None.
+
+        It comes from -a, else from INTURN_APP, else from `[tool.inturn] app` in ./pyproject.toml.
+        """
         return self.app or os.environ.get("INTURN_APP") or _configured_app(Path("pyproject.toml"))
 
 
@@ -49,7 +53,8 @@ def app_option(command: F) -> F:
         metavar="MODULE:APP",
         expose_value=False,
         callback=_note_app,
-        help="The app with your tasks, before or after the command. Also INTURN_APP, or `[tool.inturn] app` in ./pyproject.toml.",
+        help="Your app, before or after the command. You can also set INTURN_APP, or `app` below [tool.inturn] in "
+        "./pyproject.toml.",
     )(command)
 
 
@@ -60,7 +65,7 @@ def verbose_option(command: F) -> F:
         is_flag=True,
         expose_value=False,
         callback=_note_verbose,
-        help="Say more: debug messages, and the traceback of an error.",
+        help="Show debug messages, and the traceback of an error.",
     )(command)
 
 
@@ -68,19 +73,28 @@ def dsn_option(command: F) -> F:
     return click.option(
         "--dsn",
         metavar="DSN",
-        help="The database. Also INTURN_DSN, DATABASE_URL or PGHOST and the other PG variables. A process list shows this to "
-        "everybody: give a password by INTURN_DSN or PGPASSFILE.",
+        help="The database. You can also set INTURN_DSN, DATABASE_URL, or PGHOST and the other PG "
+        "variables. Every user of this machine can see this option in a process list, so put a "
+        "password into INTURN_DSN or PGPASSFILE.",
     )(command)
 
 
 def schema_option(command: F) -> F:
     return click.option(
-        "--schema", metavar="NAME", help="The database schema of the queue.  [default: inturn]"
+        "--schema", metavar="NAME", help="The queue's schema in the database.  [default: inturn]"
     )(command)
 
 
+def database_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose a database, and pass the command the Settings first."""
+    command = pass_settings(command)
+    for add in (verbose_option, schema_option, dsn_option, app_option):
+        command = add(command)
+    return command
+
+
 def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> App:
-    """Import the user's app and tasks. Whatever their import raises is reported as theirs."""
+    """Import the user's app and tasks. An error in that code is reported as an error in it."""
     from inturn.app import App
 
     sys.path.insert(0, str(Path.cwd()))
@@ -89,7 +103,7 @@ def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> Ap
         app.perform_import_paths()
     except (InturnError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # SystemExit too: a script that runs when it is imported
+    except BaseException as error:  # even SystemExit: the module may be a script
         raise ConfigurationError(f"{path!r} cannot be imported: {_where(error)}") from error
     if dsn or schema:
         app.connector = app.connector.at(dsn, schema=schema)
@@ -97,7 +111,10 @@ def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> Ap
 
 
 def find_connector(settings: Settings, dsn: str | None, schema: str | None) -> PsycopgConnector:
-    """For commands that need a database and nobody's code: an app is asked only if the command line names it."""
+    """Return a connector for a command that needs a database, but not your code.
+
+    The app is imported only if -a names it.
+    """
     from inturn.database.connectors import PsycopgConnector
     from inturn.sql import SCHEMA
 
@@ -128,13 +145,13 @@ def _configured_app(file: Path) -> str | None:
     app = tool.get("inturn", {}).get("app")
     if app is not None and not isinstance(app, str):
         raise ConfigurationError(
-            f"{file} says [tool.inturn] app = {app!r}. Write it as text: app = 'package.module:app'"
+            f"{file}: [tool.inturn] app = {app!r} is not text. Write: app = 'package.module:app'"
         )
     return app
 
 
 def _where(error: BaseException) -> str:
-    """The error in one line, with the line of code that raised it."""
+    """Return the error in one line, with the line of code that raised it."""
     import traceback
 
     text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
@@ -143,6 +160,6 @@ def _where(error: BaseException) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith("<")
     ]
-    if isinstance(error, SyntaxError):  # says itself where it is
+    if isinstance(error, SyntaxError):  # its text names the place
         return text
     return f"{text} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"

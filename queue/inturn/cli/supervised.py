@@ -1,7 +1,8 @@
-"""A worker of `queue worker --processes N`, as the process itself sees it: how it hears of its crew and speaks to it.
+"""A worker process of `queue worker --processes N`, and its link to the supervisor.
 
-It has one end of a pair of sockets. The crew learns from a word on it that the worker serves, the worker learns from its
-end that the crew is gone, by whatever death.
+The two share a pair of sockets.
+The worker writes a word to it once it serves.
+It reads the end of the stream if the supervisor dies, however that happens.
 """
 
 import logging
@@ -12,28 +13,29 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-logger = logging.getLogger("inturn.crew")
+logger = logging.getLogger(__name__)
 
-SOCKET, DSN, OWN_PATH = (
-    "INTURN_CREW_SOCKET",
-    "INTURN_CREW_DSN",
-    "INTURN_CREW_PYTHONPATH",
-)  # in the environment
+# These are set in the environment of each worker process.
+SOCKET = "INTURN_SUPERVISOR_SOCKET"
+DSN = "INTURN_SUPERVISOR_DSN"
+OWN_PATH = "INTURN_SUPERVISOR_PYTHONPATH"
 PATH = "PYTHONPATH"
 SERVING = b"serving\n"
 
 
-class Member:
+class SupervisorLink:
+    """The worker process's end of the sockets."""
+
     def __init__(self, ours: socket.socket) -> None:
         self._ours = ours
 
-    def tell_serving(self) -> None:
-        with suppress(OSError):  # the crew is gone, and we are about to hear of that
+    def report_serving(self) -> None:
+        with suppress(OSError):  # the supervisor is gone, and our reader is about to notice
             self._ours.sendall(SERVING)
 
-    def heed(self) -> None:
-        """Drain when the crew is gone."""
-        threading.Thread(target=self._wait, name="inturn-crew", daemon=True).start()
+    def drain_when_gone(self) -> None:
+        """Start a thread that drains the worker when the supervisor is gone."""
+        threading.Thread(target=self._wait, name="inturn-supervisor", daemon=True).start()
 
     def _wait(self) -> None:
         from inturn.worker import signals
@@ -41,26 +43,29 @@ class Member:
         with suppress(OSError):
             while self._ours.recv(64):
                 pass
-        logger.error("crew.gone: this worker drains")
+        logger.error("supervisor.gone: this worker drains")
         signals.drain()
 
 
-def environment(dsn: str | None) -> dict[str, str]:
-    """For members, which import from where their crew does: a script's folder, say, or what it has added to the path."""
-    told = dict(os.environ)
+def make_environment(dsn: str | None) -> dict[str, str]:
+    """Return the environment for worker processes.
+
+    They import from where the supervisor does, such as the folder of a script.
+    """
+    environment = dict(os.environ)
     if dsn is not None:
-        told[DSN] = dsn
-    if PATH in told:
-        told[OWN_PATH] = told[PATH]
-    told[PATH] = os.pathsep.join(folder or str(Path.cwd()) for folder in sys.path)
-    return told
+        environment[DSN] = dsn
+    if PATH in environment:
+        environment[OWN_PATH] = environment[PATH]
+    environment[PATH] = os.pathsep.join(folder or str(Path.cwd()) for folder in sys.path)
+    return environment
 
 
-def join(dsn: str | None) -> tuple[Member | None, str | None]:
-    """Us as a member, if there is a crew, and the address of the database.
+def join_supervisor(dsn: str | None) -> tuple[SupervisorLink | None, str | None]:
+    """Return the link to the supervisor, if there is one, and the address of the database.
 
-    What the crew has put into the environment is taken out of it: a process that a task starts is not a member, and needs
-    no password.
+    This removes from the environment what the supervisor has added to it.
+    A process that a task starts is not a worker, and needs no password.
     """
     number = os.environ.pop(SOCKET, None)
     if number is None:
@@ -72,11 +77,14 @@ def join(dsn: str | None) -> tuple[Member | None, str | None]:
         os.environ[PATH] = path
     ours = socket.socket(fileno=int(number))
     ours.set_inheritable(False)
-    return Member(ours), dsn
+    return SupervisorLink(ours), dsn
 
 
 def without_dsn(arguments: list[str]) -> list[str]:
-    """A process list shows arguments to everybody, and there may be a password in the address."""
+    """Return the arguments without --dsn.
+
+    Every user can see arguments in a process list, and the address may contain a password.
+    """
     kept, words = [], iter(arguments)
     for word in words:
         if word == "--dsn":

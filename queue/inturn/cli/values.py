@@ -1,4 +1,4 @@
-"""What people write on a command line, as values."""
+"""Read the values of options and arguments: lengths of time, times, and task arguments."""
 
 import json
 import re
@@ -17,14 +17,14 @@ PART = re.compile(r"(\d+(?:\.\d+)?)([wdhms])")
 def duration(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> timedelta | None:
-    """90s, 10m, 1h30m, 2d, 1.5h; a bare number is seconds."""
+    """Read a length of time such as 90s, 10m, 1h30m, 2d or 1.5h. A bare number means seconds."""
     if text is None:
         return None
     spelled = f"{text}s" if re.fullmatch(r"\d+(\.\d+)?", text) else text
     parts = {unit: number for number, unit in PART.findall(spelled)}
     if not parts or "".join(number + unit for unit, number in parts.items()) != spelled:
         raise click.BadParameter(
-            f"{text!r} is no length of time. Write for example 90s, 10m or 1h30m."
+            f"{text!r} is not a valid length of time. Write for example 90s, 10m or 1h30m."
         )
     try:
         return timedelta(**{UNITS[unit]: float(number) for unit, number in parts.items()})
@@ -35,7 +35,7 @@ def duration(
 def moment(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> datetime | None:
-    """ISO 8601 with a zone: without one it would mean something else on every machine."""
+    """Read a time in ISO 8601. It needs a zone, or it would mean another time on each machine."""
     if text is None:
         return None
     try:
@@ -44,18 +44,18 @@ def moment(
         at = None
     if at is None or at.utcoffset() is None:
         raise click.BadParameter(
-            f"{text!r} is no time with a zone. Write for example 2030-01-31T12:00:00Z."
+            f"{text!r} is not a time with a zone. Write for example 2030-01-31T12:00:00Z."
         )
     return at
 
 
 def task_arguments(words: Sequence[str]) -> dict[str, Any]:
-    """One JSON object, or key=value as often as you like."""
+    """Read a task's arguments: one JSON object, or any number of key=value."""
     if len(words) == 1 and words[0].lstrip().startswith("{"):
         try:
             given = _json(words[0])
         except json.JSONDecodeError as error:
-            raise BadArgument("arguments", f"are no JSON: {error}") from None
+            raise BadArgument("arguments", f"not valid JSON: {error}") from None
         assert isinstance(given, dict)  # it began with a brace
         return given
     return unique([_pair(word) for word in words])
@@ -64,7 +64,7 @@ def task_arguments(words: Sequence[str]) -> dict[str, Any]:
 def _pair(word: str) -> tuple[str, Any]:
     key, equals, text = word.partition("=")
     if not equals or not key:
-        raise BadArgument("arguments", f"{word!r} is neither key=value nor the one JSON object")
+        raise BadArgument("arguments", f"{word!r} is neither key=value nor one JSON object")
     try:
         return key, _json(text)
     except json.JSONDecodeError:
@@ -74,24 +74,27 @@ def _pair(word: str) -> tuple[str, Any]:
 def _json(text: str) -> Any:
     try:
         return json.loads(
-            text, object_pairs_hook=unique, parse_constant=lambda name: _no_json(text, name)
+            text, object_pairs_hook=unique, parse_constant=lambda name: _refuse(text, name)
         )
     except (json.JSONDecodeError, BadArgument):
         raise
     except (RecursionError, ValueError) as error:  # thousands of brackets or digits
-        raise BadArgument("arguments", f"cannot be read: {error}") from None
+        raise BadArgument("arguments", f"they cannot be read: {error}") from None
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Python's JSON would let the last of two equal keys win in silence."""
+    """Return the pairs as a dict. Raise BadArgument if a key occurs twice.
+
+    Python's JSON reader would silently let the last one win.
+    """
     seen: dict[str, Any] = {}
     for key, value in pairs:
         if key in seen:
-            raise BadArgument(key, "is given twice")
+            raise BadArgument(key, "it is given twice")
         seen[key] = value
     return seen
 
 
-def _no_json(text: str, name: str) -> NoReturn:
-    # NaN and Infinity, which Python's JSON reads and nobody else's.
-    raise json.JSONDecodeError(f"{name} is no JSON", text, 0)
+def _refuse(text: str, name: str) -> NoReturn:
+    # NaN and Infinity are not JSON, although Python reads them.
+    raise json.JSONDecodeError(f"{name} is not JSON", text, 0)

@@ -1,1 +1,1 @@
-"""Helpers for other libraries. Each module imports the library that it is named after."""
+"""Helpers to use inturn with other libraries. Each module is named after its subject."""

@@ -1,4 +1,6 @@
-"""For the `env.py` of a project that has Alembic migrations of its own in the same database: autogenerate leaves ours alone.
+"""Keep Alembic's autogenerate away from the queue's schema.
+
+Use this in `env.py` if your project has Alembic migrations in the same database:
 
     from inturn.contrib.alembic import include_name, include_object
 
@@ -10,8 +12,10 @@
         include_object=include_object,
     )
 
-Of the two the first is enough, and the faster one: our schema is not even looked into. The second is for projects whose own
-`include_name` lets the schema pass, or that have our tables in their metadata. If there are such functions already, ask both:
+`include_name` alone is enough, and faster, because Alembic then does not read our schema at all.
+You need `include_object` if your own `include_name` accepts the schema, or if our tables are in
+your metadata.
+If you have such functions already, combine them:
 `include_name=lambda *args: mine(*args) and include_name(*args)`.
 """
 
@@ -22,7 +26,7 @@ from inturn.sql import SCHEMA
 
 
 def ignoring(schema: str) -> tuple[Callable[..., bool], Callable[..., bool]]:
-    """`include_name` and `include_object` for a queue in another schema than `inturn`.
+    """Return `include_name` and `include_object` for a queue in another schema than `inturn`.
 
     include_name, include_object = ignoring("jobs")
     assert not include_name("jobs", "schema") and include_name("shop", "schema")

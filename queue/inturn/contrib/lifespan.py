@@ -1,4 +1,4 @@
-"""The app's life as a web application's: for `lifespan=` of FastAPI, Starlette and other ASGI frameworks."""
+"""Open the app while a web application runs, in FastAPI, Starlette and other ASGI frameworks."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -11,16 +11,18 @@ from inturn.operations.upkeep import check_schema
 from inturn.worker.options import options
 from inturn.worker.worker import Worker
 
-GRACE = 10.0  # seconds: a server that is told to end is killed soon
+GRACE = 10.0  # seconds: a server that does not stop is soon killed
 
 
 def lifespan(
     app: App, *, worker: bool = False, **given: Any
 ) -> Callable[[Any], AbstractAsyncContextManager[None]]:
-    """Opens the app when the web application starts, and closes it at its end.
+    """Return a lifespan that opens the app when the web application starts, and closes it later.
 
-    With `worker=True` a worker runs in the same process, and the same event loop; the rest are its options. At the end its running
-    jobs have ten seconds (`shutdown_graceful_timeout`); what then still runs goes back to the head of its lane.
+    With `worker=True`, a worker runs in the same process and event loop. The other arguments are
+    its options.
+    At the end, its running jobs have ten seconds to finish (`shutdown_graceful_timeout`).
+    A job that still runs then goes back to the head of its lane.
 
         web = FastAPI(lifespan=lifespan(app, worker=True, concurrency=4))
 
@@ -34,21 +36,21 @@ def lifespan(
                 yield
                 return
             app.perform_import_paths()
-            # Or a worker that cannot start would go unnoticed.
+            # Without this check, you would not notice a worker that cannot start.
             await app.connector.run_async(check_schema(app.connector.schema))
-            # The web server's signals are its own.
-            said = {
+            # The web server handles its own signals.
+            combined = {
                 "shutdown_graceful_timeout": GRACE,
                 **app.worker_defaults,
                 **given,
                 "install_signal_handlers": False,
             }
-            hand = Worker(app, app.connector, options(said))
+            running = Worker(app, app.connector, options(combined))
             async with anyio.create_task_group() as group:
-                group.start_soon(hand.run)
+                group.start_soon(running.run)
                 try:
                     yield
                 finally:
-                    hand.stop("the web application ends")
+                    running.stop("the web application ends")
 
     return run

@@ -1,17 +1,23 @@
-"""inturn in a Django project.
+"""Use inturn in a Django project.
 
-Add `"inturn.django"` to INSTALLED_APPS and run `manage.py migrate`. Declare tasks in the module `tasks` of your apps:
+Add `"inturn.django"` to INSTALLED_APPS and run `manage.py migrate`.
+Declare tasks in the module `tasks` of your apps:
 
     from inturn.django import app
 
     @app.task
     def ship(order: int) -> None: ...
 
-`ship.defer(order=1)` goes over Django's own connection: inside of `transaction.atomic()` the job exists if and only if
-the block commits. `manage.py queue worker` runs the jobs, `manage.py queue --help` has the rest.
+`ship.defer(order=1)` uses Django's own connection.
+Inside `transaction.atomic()` the job exists if and only if the block commits.
+To run the jobs, start `manage.py queue worker`. For everything else see `manage.py queue --help`.
 
-Settings, all optional, as a dict INTURN: DATABASE, an alias of DATABASES ("default"); SCHEMA ("inturn"); TASKS, the name of the
-modules that are imported for their tasks ("tasks"); WORKER, options of workers ({}).
+The setting INTURN is an optional dict with these keys:
+
+- DATABASE: an alias of DATABASES (default "default").
+- SCHEMA: the queue's schema in the database (default "inturn").
+- TASKS: the name of the modules to import for their tasks (default "tasks").
+- WORKER: options of workers (default {}).
 """
 
 from importlib import import_module
@@ -24,7 +30,7 @@ __all__ = ["app"]
 
 
 def __getattr__(name: str) -> object:
-    # The app reads Django's settings, which are not there yet when Django imports this package.
+    # The app reads Django's settings, but Django imports this package before they are ready.
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module("inturn.django.current").app

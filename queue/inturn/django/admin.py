@@ -1,5 +1,8 @@
-"""Jobs and lanes in Django's admin, to look at. What is shown costs the same however many there are: the newest first, by
-index; nothing is counted to its end, no list of all locks or tasks is made."""
+"""Jobs and lanes in Django's admin, read-only.
+
+A page costs the same however many rows there are.
+It shows the newest rows by an index, counts only up to a limit, and never lists all locks or tasks.
+"""
 
 from functools import cached_property
 from typing import Any
@@ -10,8 +13,8 @@ from django.db.models import QuerySet
 
 from inturn.django.models import ENDED, FinishedJob, Job, Lane
 
-MOST = 1000  # rows to leaf through; older ones are found by their number
-NEWEST = 10_000  # finished jobs among which a filter looks
+MOST = 1000  # rows that you can page through; search for older ones by their id
+NEWEST = 10_000  # finished jobs that a filter looks at
 
 
 class BoundedPaginator(Paginator):
@@ -38,8 +41,8 @@ class ReadOnly(admin.ModelAdmin):
         return False
 
 
-class Outcome(admin.SimpleListFilter):
-    """Among the newest: the history has no index by status."""
+class StatusFilter(admin.SimpleListFilter):
+    """Filters only the newest jobs, because the history has no index by status."""
 
     title = f"status (of the newest {NEWEST:,})"
     parameter_name = "status"
@@ -70,7 +73,7 @@ class JobAdmin(ReadOnly):
     list_filter = ("status",)
     ordering = ("-id",)
     search_fields = ("=id", "=lock")
-    search_help_text = "The number of a job, or a lock"
+    search_help_text = "The id of a job, or a lock"
 
 
 @admin.register(FinishedJob)
@@ -85,10 +88,10 @@ class FinishedJobAdmin(ReadOnly):
         "started_at",
         "finished_at",
     )
-    list_filter = (Outcome,)
+    list_filter = (StatusFilter,)
     ordering = ("-id",)
     search_fields = ("=id",)
-    search_help_text = "The number of a job"
+    search_help_text = "The id of a job"
 
 
 @admin.register(Lane)

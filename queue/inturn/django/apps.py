@@ -1,4 +1,4 @@
-"""What Django asks an app."""
+"""The configuration of this Django app."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class InturnConfig(AppConfig):
 
 
 def bring_up_to_date(using: str, **_: Any) -> None:
-    """Functions and views may be new without a migration: with each release they are replaced as a whole."""
+    """Replace the functions and views, which can change in a release without a migration."""
     from django.db import connections
     from django.db.migrations.recorder import MigrationRecorder
 

@@ -1,4 +1,4 @@
-"""Django's setting INTURN, checked."""
+"""Read and check Django's setting INTURN."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -11,7 +11,7 @@ from inturn.sql import SCHEMA
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What the setting may say, in capitals."""
+    """The keys of the setting, which are in capitals there."""
 
     database: str = "default"
     schema: str = SCHEMA
@@ -20,11 +20,12 @@ class Configuration:
 
 
 def configuration() -> Configuration:
-    said = getattr(settings, "INTURN", {})
+    """Return the setting. Raise ConfigurationError if a key is unknown."""
+    given = getattr(settings, "INTURN", {})
     known = [f.name.upper() for f in fields(Configuration)]
-    for name in said:
+    for name in given:
         if name not in known:
             raise ConfigurationError(
-                f"settings.INTURN has {name!r}, which is none of {', '.join(known)}"
+                f"settings.INTURN has {name!r}, which is not one of {', '.join(known)}"
             )
-    return Configuration(**{name.lower(): value for name, value in said.items()})
+    return Configuration(**{name.lower(): value for name, value in given.items()})

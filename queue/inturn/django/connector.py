@@ -1,4 +1,4 @@
-"""The queue over Django's own connections."""
+"""A connector that uses Django's own connections."""
 
 from typing import Any, Self, TypeVar
 
@@ -20,8 +20,11 @@ T = TypeVar("T")
 
 
 class DjangoConnector(UnpooledConnector):
-    """`alias` names one of Django's DATABASES. What is deferred joins the transaction of this thread's connection, if there is
-    one. Workers have connections of their own, made by the same settings."""
+    """Reaches the queue through one of Django's DATABASES, which `alias` names.
+
+    If this thread's connection is in a transaction, your jobs become part of it.
+    Workers open connections of their own, with the same settings.
+    """
 
     def __init__(self, alias: str, *, schema: str) -> None:
         super().__init__(schema=schema)
@@ -29,7 +32,7 @@ class DjangoConnector(UnpooledConnector):
 
     @property
     def dsn(self) -> str:
-        """Read anew each time: a test runner changes the database's name."""
+        """Read the settings each time, because a test runner changes the database's name."""
         given = connections[self.alias].get_connection_params()
         known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
         return make_conninfo(
@@ -37,7 +40,7 @@ class DjangoConnector(UnpooledConnector):
         )
 
     def run(self, operation: Operation[T], connection: object = None) -> T:
-        """`connection` may also be an alias."""
+        """Run the operation. `connection` can also be an alias."""
         if connection is not None and not isinstance(connection, str):
             return super().run(operation, connection)
         django = connections[connection or self.alias]
@@ -46,11 +49,9 @@ class DjangoConnector(UnpooledConnector):
             return drive.run(operation, plain, self.schema)  # type: ignore[arg-type]
         except ConnectorException as error:
             if django.in_atomic_block:
-                django.needs_rollback = (
-                    True  # the server has given the transaction up, Django must know
-                )
+                django.needs_rollback = True  # the server has aborted the transaction
             elif isinstance(error, DatabaseUnavailable) and error.connection_lost:
-                django.close()  # the next call makes another
+                django.close()  # the next call opens a new one
             raise
 
     async def run_async(self, operation: Operation[T], connection: object = None) -> T:
@@ -60,7 +61,10 @@ class DjangoConnector(UnpooledConnector):
 
 
 class _Plain:
-    """A connection with cursors as psycopg makes them: Django's put values into the text, and leave JSON as it is."""
+    """A connection with psycopg's own cursors.
+
+    Django's cursors put values into the text of a statement, and do not decode JSON.
+    """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection

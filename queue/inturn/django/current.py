@@ -1,4 +1,4 @@
-"""The one app of a Django project, made from its settings."""
+"""The app of a Django project, made from its settings."""
 
 import copy
 from collections.abc import Callable
@@ -15,23 +15,23 @@ from inturn.tasks.task import Task
 
 
 class DjangoApp(App):
-    """Its tasks run as a request does: on connections that Django has checked before, and may close afterwards."""
+    """An App whose tasks run as requests do: Django checks its connections before and after."""
 
     def __init__(self) -> None:
-        said = configuration()
-        connector = DjangoConnector(said.database, schema=said.schema)
-        super().__init__(connector=connector, worker_defaults=said.worker)
-        self._covered: dict[str, Task[..., Any]] = {}
+        settings = configuration()
+        connector = DjangoConnector(settings.database, schema=settings.schema)
+        super().__init__(connector=connector, worker_defaults=settings.worker)
+        self._wrapped: dict[str, Task[..., Any]] = {}
 
     def find_task(self, name: str) -> Task[..., Any]:
-        if name not in self._covered:
+        if name not in self._wrapped:
             task = super().find_task(name)
-            self._covered[name] = cover = copy.copy(task)
-            cover.func = _tidy_async(task.func) if task.is_async else _tidy(task.func)
-        return self._covered[name]
+            self._wrapped[name] = wrapper = copy.copy(task)
+            wrapper.func = _close_old_async(task.func) if task.is_async else _close_old(task.func)
+        return self._wrapped[name]
 
 
-def _tidy(function: Callable[..., Any]) -> Callable[..., Any]:
+def _close_old(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         close_old_connections()
@@ -43,10 +43,10 @@ def _tidy(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _tidy_async(function: Callable[..., Any]) -> Callable[..., Any]:
+def _close_old_async(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     async def run(*args: Any, **kwargs: Any) -> Any:
-        await sync_to_async(close_old_connections)()  # in the thread that Django's async calls use
+        await sync_to_async(close_old_connections)()  # in the thread of Django's async calls
         try:
             return await function(*args, **kwargs)
         finally:

@@ -1,4 +1,4 @@
-"""The queue's tables for Django's ORM and admin, to be read. They are made and changed by the queue alone."""
+"""Models to read the queue's tables with Django's ORM. Only the queue itself changes them."""
 
 from django.db import models
 
@@ -7,7 +7,7 @@ from inturn.model import Status
 
 
 def table(name: str) -> str:
-    return f'"{configuration().schema}"."{name}"'  # Django takes a quoted name as it is
+    return f'"{configuration().schema}"."{name}"'  # Django leaves a quoted name as it is
 
 
 def choices(*statuses: str) -> list[tuple[str, str]]:
@@ -41,7 +41,7 @@ class AnyJob(models.Model):
 
 
 class Job(AnyJob):
-    """A live one."""
+    """A job that has not ended."""
 
     status = models.TextField(choices=choices(*LIVE))
 
@@ -62,7 +62,7 @@ class FinishedJob(AnyJob):
 
 
 class Lane(models.Model):
-    """One that is held, waits for a retry, or is stopped."""
+    """A lane that is held, retrying, delayed, paused or halted."""
 
     lock = models.TextField(primary_key=True)
     state = models.TextField(choices=choices("held", "retrying", "paused", "halted", "delayed"))

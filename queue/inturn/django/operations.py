@@ -1,4 +1,4 @@
-"""Django's migrations as a way to ours: each brings the queue's schema to what the installed version works on."""
+"""Run the queue's migrations from Django's. Each brings the schema to the installed version."""
 
 from typing import Any
 
@@ -11,13 +11,15 @@ from inturn.schema import migrate
 
 
 class Revision(migrations.RunPython):
-    """Stands for the revision of this number; there is a Django migration for each, so that `migrate --check` sees it.
+    """The operation of a Django migration that stands for one revision of the queue.
 
-    On a connection of its own, outside of Django's transaction: in one with the queue's lock against concurrent deploys.
+    Each revision has a Django migration, so that `migrate --check` sees it.
+    The operation uses its own connection and transaction, which hold the queue's lock against
+    concurrent deploys.
     """
 
     def __init__(self, number: str) -> None:
-        super().__init__(_forwards, lambda apps, editor: _backwards(editor, number), elidable=False)
+        super().__init__(_upgrade, lambda apps, editor: _downgrade(editor, number), elidable=False)
         self._number = number
 
     def deconstruct(self) -> tuple[str, list[Any], dict[str, Any]]:
@@ -35,19 +37,18 @@ def migrate_queue() -> None:
     from inturn.django import app
 
     try:
-        app.connector.run(
-            check_schema(app.connector.schema)
-        )  # cheap: Django's tests come by here after each flush
+        # This is cheap, because Django's tests call it after each flush.
+        app.connector.run(check_schema(app.connector.schema))
     except SchemaMismatch:
         migrate.migrate(app.connector.dsn, app.connector.schema)
 
 
-def _forwards(apps: Any, editor: Any) -> None:
+def _upgrade(apps: Any, editor: Any) -> None:
     if is_ours(editor.connection):
         migrate_queue()
 
 
-def _backwards(editor: Any, number: str) -> None:
+def _downgrade(editor: Any, number: str) -> None:
     if is_ours(editor.connection):
         from inturn.django import app
 

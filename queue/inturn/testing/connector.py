@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class OpenConnector(UnpooledConnector):
-    """Needs no opening, belongs to no event loop, and leaves nothing behind in one: each test has a loop of its own."""
+    """A connector that needs no `open` and belongs to no event loop: each test has its own loop."""
 
     def __init__(self, dsn: str, *, schema: str) -> None:
         super().__init__(dsn, schema=schema)
@@ -35,7 +35,7 @@ class OpenConnector(UnpooledConnector):
         async with await self.connect_async("test") as own:
             return await drive.run_async(operation, own, self.schema)
 
-    def let_go(self) -> None:
+    def close_kept(self) -> None:
         with (
             self._using,
             contextlib.closing(self._kept) if self._kept else contextlib.nullcontext(),

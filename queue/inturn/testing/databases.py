@@ -1,4 +1,4 @@
-"""A server for tests, and databases on it: one template that is migrated once, a clone of it for each test."""
+"""A server for tests, with a template database that is migrated once, and a clone for each test."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -23,13 +23,16 @@ EMPTY = "template1"
 
 
 class Databases:
-    """The server at `server_dsn`, else at INTURN_TEST_DSN, else an embedded one that ends with the `with`.
+    """The server at `server_dsn`, else at INTURN_TEST_DSN, else an embedded one.
 
-    Its user must be allowed to create databases. `prepare` is called with the DSN of the template after the queue's
-    migrations, once: create the tables of your own there, and leave no connection open.
+    An embedded server ends with the `with` block. On your own server, the user must be allowed to
+    create databases.
+    After the queue's migrations, `prepare` is called once with the DSN of the template. Create your
+    own tables there, and leave no connection open.
 
-        with Databases(prepare=create_my_tables) as databases, databases.clone() as dsn, Queue(app, dsn) as queue:
-            assert queue.jobs() == []
+        with Databases(prepare=create_my_tables) as databases:
+            with databases.clone() as dsn, Queue(app, dsn) as queue:
+                assert queue.jobs() == []
     """
 
     def __init__(
@@ -58,28 +61,28 @@ class Databases:
 
     @property
     def server_dsn(self) -> str:
-        """Where the databases are made."""
+        """The DSN of the server."""
         if self._server is None:
             raise ConfigurationError(
-                "The server does not run yet. Write: with Databases() as databases: …"
+                "The server is not running yet. Write: with Databases() as databases: …"
             )
         return self._server
 
     @contextmanager
     def clone(self) -> Iterator[str]:
-        """The DSN of a fresh database with the queue's schema, and what `prepare` made; dropped at the end."""
+        """Yield the DSN of a new copy of the template. The copy is dropped at the end."""
         if self._template is None:
-            self._template = self._made_template()
+            self._template = self._make_template()
         with self._database(self._template) as dsn:
             yield dsn
 
     @contextmanager
     def empty(self) -> Iterator[str]:
-        """The DSN of a fresh database with nothing in it; dropped at the end."""
+        """Yield the DSN of a new, empty database. It is dropped at the end."""
         with self._database(EMPTY) as dsn:
             yield dsn
 
-    def _made_template(self) -> str:
+    def _make_template(self) -> str:
         dsn = self._ends.enter_context(self._database(EMPTY))
         migrate(dsn, self._schema)
         if self._prepare is not None:
@@ -89,21 +92,21 @@ class Databases:
     @contextmanager
     def _database(self, template: str) -> Iterator[str]:
         name = f"inturn_test_{uuid4().hex}"
-        self._command(
+        self._execute(
             SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(template))
         )
         try:
             yield make_conninfo(self.server_dsn, dbname=name)
         finally:
-            self._command(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+            self._execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
 
-    def _command(self, statement: psycopg.sql.Composed) -> None:
-        # A connection each: one that is held would wait idle for the length of the session.
+    def _execute(self, statement: psycopg.sql.Composed) -> None:
+        # One connection would be idle for as long as the tests run, so open one each time.
         with drive.translated(), psycopg.connect(self.server_dsn, autocommit=True) as connection:
             try:
                 connection.execute(statement)
             except ObjectInUse as error:
                 raise ConfigurationError(
-                    "The template of the test databases cannot be copied while somebody is connected to it. "
-                    "Close what `prepare` has opened (an engine: engine.dispose())."
+                    "The template of the test databases cannot be copied while a connection to it "
+                    "is open. Close every connection in `prepare` (engine.dispose())."
                 ) from error

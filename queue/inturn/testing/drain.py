@@ -1,4 +1,4 @@
-"""Running what waits, in the process of the test: the real worker, which ends when nothing is left to do."""
+"""Run waiting jobs in the test's process: the real worker, which ends when nothing is left."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -11,18 +11,20 @@ from inturn.worker.claiming.prefetch import Prefetch
 from inturn.worker.options import options
 from inturn.worker.worker import Worker
 
-# Ends by itself, leaves the test's signals alone, and hears of nothing that it would not find anyway.
+# The worker ends on its own, leaves the test's signal handlers alone, and does not listen: it finds
+# every job when it claims.
 IN_A_TEST = {"wait": False, "install_signal_handlers": False, "listen_notify": False}
 
 
 class Endless(InturnError):
-    """More runs than a test can mean."""
+    """There were more runs than a test can intend."""
 
 
 class Drain:
-    """One call of `drain`: a worker, started as often as the caller likes, and what its jobs came to.
+    """One call of `Queue.drain`: a worker that can be started again and again, and its runs.
 
-    `until` is asked after each run; once it is true no other job is begun, so with a concurrency of 1 it is exact.
+    `until` is called after each run. Once it is true, no other job starts, so with a concurrency of
+    1 nothing runs after that.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class Drain:
         self._until = until
         self._at_most = at_most
         self._note_run = note
-        self._refused: BaseException | None = None  # what `until` raised
+        self._refused: BaseException | None = None  # an exception of `until`
         self._recorder = Recorder(app, self._note)
         self._worker: Worker
         self._loop: asyncio.AbstractEventLoop
@@ -51,16 +53,16 @@ class Drain:
         return self.met or self._refused is not None or len(self.runs) >= self._at_most
 
     async def work(self) -> None:
-        """Run what is ready, and what becomes ready meanwhile."""
+        """Run the jobs that are ready, and those that become ready meanwhile."""
         self._app.perform_import_paths()
         self._loop = asyncio.get_running_loop()
-        # Nothing is claimed ahead of a condition: what is in hand would be run although it is met.
+        # With a condition, claim nothing ahead: claimed jobs would run although it is met.
         prefetch = Prefetch(self._options.concurrency, most_ahead=0) if self._until else None
         self._worker = Worker(self._recorder, self._app.connector, self._options, prefetch)
         await self._worker.run()
 
     def check(self) -> None:
-        """Raise what makes the outcome void."""
+        """Raise the error that makes the outcome worthless, if there was one."""
         if self._refused is not None:
             raise self._refused
         if self._recorder.unknown is not None:
@@ -68,12 +70,17 @@ class Drain:
         if not self.met and len(self.runs) >= self._at_most:
             last = self.runs[-1].job
             raise Endless(
-                f"{self._at_most:,} runs and no end, the last of task {last.task_name} (job {last.id}, attempt "
-                f"{last.attempts + 1}). Does a task defer itself, or retry for ever without a wait? Else: drain(at_most=…)"
+                f"There were {self._at_most:,} runs, and more jobs are ready. The last run was of "
+                f"task {last.task_name} (job {last.id}, attempt {last.attempts + 1}). "
+                "Does a task defer itself, or retry forever without a wait? "
+                "If you need more runs: drain(at_most=…)"
             )
 
     def _note(self, run: Run) -> None:
-        """In the thread of the run. The call is in the loop's line before the end of the run is, so nothing is begun between."""
+        """Record a run, in its own thread.
+
+        The loop gets our call before it sees the end of the run, so no job starts in between.
+        """
         self.runs.append(run)
         self._note_run(run)
         if self._until is not None and not self.is_over:
@@ -82,6 +89,4 @@ class Drain:
             except BaseException as error:
                 self._refused = error
         if self.is_over:
-            self._loop.call_soon_threadsafe(
-                self._worker.stop, "the test has seen what it waited for"
-            )
+            self._loop.call_soon_threadsafe(self._worker.stop, "the condition of the test is met")

@@ -1,4 +1,4 @@
-"""What a test expects to be enqueued, held against what is: the message of a failure is what all of this is for."""
+"""Compare the jobs that a test expects with the jobs that wait, and explain each difference."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,17 +9,17 @@ from typing import Any
 
 from inturn import arguments
 from inturn.tasks.task import Deferrer
-from inturn.testing.jobs import Seen, written
+from inturn.testing.jobs import Seen, format_args
 
 SHOWN = 5
 NOT_COMMITTED = (
-    "A job that is deferred with connection= is there when that transaction commits, not before."
+    "If you defer a job with connection=, it exists only once that transaction has committed."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`...` in a field: it does not matter. `args` are those that do, the others are not looked at."""
+    """The job that a test expects. A field that is `...` can be anything, as can other args."""
 
     task: str | EllipsisType = ...
     args: Mapping[str, Any] | EllipsisType = ...
@@ -29,24 +29,24 @@ class Wanted:
     scheduled_at: datetime | EllipsisType | None = ...
 
     def differences(self, job: Seen) -> list[str]:
-        """One line for each field that differs; none: this is the job."""
+        """Return one line for each field that differs, and none if this is the job."""
         found = []
         for field in ("task", "lock", "queue", "priority", "scheduled_at"):
             wanted, got = getattr(self, field), getattr(job, field)
             if wanted is not ... and wanted != got:
-                found.append(f"{field}: {_shown(got)}, not {_shown(wanted)}")
+                found.append(f"{field}: {_format(got)}, not {_format(wanted)}")
         for name, wanted in ({} if isinstance(self.args, EllipsisType) else self.args).items():
             if name not in job.args:
-                found.append(f"{name}: not given, not {_shown(wanted)}")
+                found.append(f"{name}: not given, not {_format(wanted)}")
             elif job.args[name] != wanted:
-                found.append(f"{name}: {_shown(job.args[name])}, not {_shown(wanted)}")
+                found.append(f"{name}: {_format(job.args[name])}, not {_format(wanted)}")
         return found
 
     def __str__(self) -> str:
         task = "any task" if self.task is ... else str(self.task)
-        args = "" if isinstance(self.args, EllipsisType) else f"({written(dict(self.args))})"
+        args = "" if isinstance(self.args, EllipsisType) else f"({format_args(dict(self.args))})"
         others = [
-            f"{field} {_shown(value)}"
+            f"{field} {_format(value)}"
             for field in ("lock", "queue", "priority", "scheduled_at")
             if (value := getattr(self, field)) is not ...
         ]
@@ -56,7 +56,7 @@ class Wanted:
 def wanted(
     task: "str | Deferrer[...] | None", args: Mapping[str, Any] | EllipsisType, **others: Any
 ) -> Wanted:
-    """Arguments as they are after the way through JSON, so that a tuple equals the list that it becomes."""
+    """Return what is wanted. Its args go through JSON too, so that a tuple equals a list."""
     name = ... if task is None else task_name(task)
     plain = args if isinstance(args, EllipsisType) else json.loads(arguments.encode(args))
     return Wanted(name, plain, **others)
@@ -66,33 +66,33 @@ def task_name(task: "str | Deferrer[...]") -> str:
     return task if isinstance(task, str) else task._name
 
 
-def enqueued(
+def check_enqueued(
     wanted: Wanted, jobs: Sequence[Seen], count: int | None
 ) -> tuple[list[Seen], str | None]:
-    """The waiting jobs that are wanted, and what is wrong, if anything is."""
+    """Return the waiting jobs that match, and what is wrong, if anything is."""
     waiting = [job for job in jobs if job.is_waiting]
     found = [job for job in waiting if not wanted.differences(job)]
     if found if count is None else len(found) == count:
         return found, None
     if found or count == 0:
         lines = [
-            f"{len(found)} {_jobs(len(found))} where {count} should, of {wanted}:",
-            *_listed(found),
+            f"Expected {_jobs(count)} of {wanted}, found {len(found)}:",
+            *_list_jobs(found),
         ]
         others = [job for job in jobs if job not in found]
         if others and len(found) < (count or 0):
             lines += _nearest(wanted, others)
     else:
-        lines = [f"No job waits of {wanted}.", *_nearest(wanted, jobs)]
+        lines = [f"Expected a waiting job of {wanted}, found none.", *_nearest(wanted, jobs)]
     return found, "\n".join(lines)
 
 
-def not_enqueued(wanted: Wanted, jobs: Sequence[Seen]) -> str | None:
+def check_not_enqueued(wanted: Wanted, jobs: Sequence[Seen]) -> str | None:
     found = [job for job in jobs if job.is_waiting and not wanted.differences(job)]
     if not found:
         return None
     return "\n".join(
-        [f"{len(found)} {_jobs(len(found))} and none should, of {wanted}:", *_listed(found)]
+        [f"Expected no waiting job of {wanted}, found {len(found)}:", *_list_jobs(found)]
     )
 
 
@@ -109,25 +109,25 @@ def _nearest(wanted: Wanted, jobs: Sequence[Seen]) -> list[str]:
             job.id,
         )
 
-    lines = ["The nearest:"]
+    lines = ["The most similar jobs:"]
     for job in sorted(jobs, key=distance)[:SHOWN]:
         lines.append(f"  {job}")
         lines += [f"      {text}" for text in wanted.differences(job)]
         if not job.is_waiting:
-            lines.append(f"      it does not wait any more: {job.status}")
+            lines.append(f"      it no longer waits: {job.status}")
     if len(jobs) > SHOWN:
         lines.append(f"  … and {len(jobs) - SHOWN} more")
     return lines
 
 
-def _listed(jobs: Sequence[Seen]) -> list[str]:
+def _list_jobs(jobs: Sequence[Seen]) -> list[str]:
     lines = [f"  {job}" for job in jobs[:SHOWN]]
     return lines if len(jobs) <= SHOWN else [*lines, f"  … and {len(jobs) - SHOWN} more"]
 
 
-def _jobs(count: int) -> str:
-    return "job waits" if count == 1 else "jobs wait"
+def _jobs(count: int | None) -> str:
+    return "1 waiting job" if count == 1 else f"{count} waiting jobs"
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     return str(value) if isinstance(value, datetime) else repr(value)

@@ -1,4 +1,4 @@
-"""The queue of one test: what was enqueued, running it, what came of it, and what time it is."""
+"""The queue of one test: its jobs, running them, assertions, and the clock."""
 
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,7 +14,7 @@ from inturn.testing.clock import Clock
 from inturn.testing.connector import OpenConnector
 from inturn.testing.jobs import Seen, all_jobs
 from inturn.testing.recording import Run
-from inturn.testing.running import How, Outcome, Runner, in_a_loop
+from inturn.testing.running import DrainOptions, Outcome, Runner, run_in_a_loop
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,7 +22,7 @@ Named = str | Deferrer[...]
 
 
 class Queue:
-    """An app on the database of a test, from `with` to its end; the app needs no opening meanwhile.
+    """An app on the database of a test. Inside the `with` block you do not need to open the app.
 
     with Queue(app, dsn) as queue:
         write.defer(letter="a")
@@ -40,8 +40,8 @@ class Queue:
 
     def __enter__(self) -> Self:
         if isinstance(self._connector, OpenConnector):
-            self._ends.callback(self._connector.let_go)
-        self._ends.callback(self._clock.thaw)  # the database may be one that stays
+            self._ends.callback(self._connector.close_kept)
+        self._ends.callback(self._clock.thaw)  # the database may be one that is kept
         self._ends.enter_context(self.app.replace_connector(self._connector))
         return self
 
@@ -50,30 +50,36 @@ class Queue:
 
     @property
     def runs(self) -> list[Run]:
-        """All attempts that `drain` and `perform` have made, in the order in which they ended."""
+        """All attempts of `drain` and `perform`, in the order in which they ended."""
         return self._runner.runs
 
     # ------------------------------------------------------------------ running jobs
 
-    def drain(self, **how: Unpack[How]) -> list[Run]:
-        """Run what is ready, and what becomes ready by that, until nothing is left; the runs, in the order in which they ended.
+    def drain(self, **options: Unpack[DrainOptions]) -> list[Run]:
+        """Run jobs until none is ready, and return the runs in the order in which they ended.
 
-        until: stop as soon as it is true (asked before the first and after each run); fail if it never is.
-        advance: freeze the clock and move it on by so much, from one due time to the next, so that retries and scheduled
-        jobs run in no time. raises (True): a job that has failed for good raises its own error here. queues: only these.
-        concurrency (1): how many at once. at_most (10,000): more runs are taken for an endless loop.
+        This includes the jobs that become ready meanwhile.
+
+        until: stop as soon as this is true, and fail if it never is. It is called before the first
+        run and after each run.
+        advance: freeze the clock and move it on by this much, from one due time to the next.
+        Retries and scheduled jobs then run without a wait.
+        raises: raise the error of a job that has failed for good (default True).
+        queues: run only the jobs of these queues.
+        concurrency: run this many jobs at once (default 1).
+        at_most: treat more runs than this as an endless loop (default 10,000).
 
             write.configure(schedule_in={"minutes": 30}).defer(letter="a")
             assert len(queue.drain(advance=timedelta(hours=1))) == 1
         """
         __tracebackhide__ = True
-        runs: list[Run] = _given(in_a_loop("drain", self._runner.drain, how))
+        runs: list[Run] = _unwrap(run_in_a_loop("drain", self._runner.drain, options))
         return runs
 
-    async def drain_async(self, **how: Unpack[How]) -> list[Run]:
-        """`drain`, for a test that is a coroutine: the tasks run in its event loop."""
+    async def drain_async(self, **options: Unpack[DrainOptions]) -> list[Run]:
+        """Do the same as `drain` in an async test. Async tasks run in its event loop."""
         __tracebackhide__ = True
-        runs: list[Run] = _given(await self._runner.drain(how))
+        runs: list[Run] = _unwrap(await self._runner.drain(options))
         return runs
 
     @overload
@@ -85,12 +91,14 @@ class Queue:
     @overload
     def perform(self, task: Deferrer[P], *args: P.args, **kwargs: P.kwargs) -> Any: ...
     def perform(self, task: Deferrer[...], *args: Any, **kwargs: Any) -> Any:
-        """Defer one job and run it, and nothing else; what it returns, or its error. Its schedule is now, its lock holds.
+        """Defer one job, run it and no other, and return its value or raise its error.
+
+        It runs now, even if you give it a schedule, but it respects its lock.
 
         assert queue.perform(report.configure(lock="reports"), day=1) == 42
         """
         __tracebackhide__ = True
-        return _given(in_a_loop("perform", self._runner.perform, task, args, kwargs))
+        return _unwrap(run_in_a_loop("perform", self._runner.perform, task, args, kwargs))
 
     @overload
     async def perform_async(
@@ -101,14 +109,14 @@ class Queue:
     @overload
     async def perform_async(self, task: Deferrer[P], *args: P.args, **kwargs: P.kwargs) -> Any: ...
     async def perform_async(self, task: Deferrer[...], *args: Any, **kwargs: Any) -> Any:
-        """`perform`, for a test that is a coroutine."""
+        """Do the same as `perform` in an async test."""
         __tracebackhide__ = True
-        return _given(await self._runner.perform(task, args, kwargs))
+        return _unwrap(await self._runner.perform(task, args, kwargs))
 
     # ------------------------------------------------------------------ looking at jobs
 
     def jobs(self) -> list[Seen]:
-        """All, live and finished, in the order in which they were deferred."""
+        """Return all jobs, live and finished, in the order in which they were deferred."""
         return self._connector.run(all_jobs())
 
     def assert_enqueued(
@@ -122,7 +130,10 @@ class Queue:
         scheduled_at: datetime | EllipsisType | None = ...,
         count: int | None = None,
     ) -> list[Seen]:
-        """Such a job waits (count: exactly so many); they are returned. What is left out does not matter, in `args` too.
+        """Return the waiting jobs that match, and fail if there are none.
+
+        With `count`, fail unless there are exactly as many. What you leave out can be anything,
+        also in `args`.
 
         ship.configure(lock="order:1").defer(order=1)
         queue.assert_enqueued(ship, args={"order": 1}, lock="order:1")
@@ -131,7 +142,7 @@ class Queue:
         wanted = expectations.wanted(
             task, args, lock=lock, queue=queue, priority=priority, scheduled_at=scheduled_at
         )
-        found, problem = expectations.enqueued(wanted, self.jobs(), count)
+        found, problem = expectations.check_enqueued(wanted, self.jobs(), count)
         _check(problem)
         return found
 
@@ -143,55 +154,63 @@ class Queue:
         lock: str | EllipsisType | None = ...,
         queue: str | EllipsisType = ...,
     ) -> None:
-        """No such job waits; without anything said: none at all."""
+        """Fail if a matching job waits. Without arguments, fail if any job waits."""
         __tracebackhide__ = True
         _check(
-            expectations.not_enqueued(
+            expectations.check_not_enqueued(
                 expectations.wanted(task, args, lock=lock, queue=queue), self.jobs()
             )
         )
 
     def assert_lane_order(self, lock: str, expected: Sequence[history.Step]) -> None:
-        """The jobs with this lock that were begun are these, in this order. A step is a job's id, its task, or some of its args.
+        """Fail unless exactly these jobs with this lock have started, in this order.
+
+        A step is a job's id, its task, or some of its args.
 
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
         queue.drain(concurrency=4)
         queue.assert_lane_order("alphabet", [{"letter": "a"}, {"letter": "b"}])
         """
         __tracebackhide__ = True
-        _check(history.order(lock, expected, self.jobs()))
+        _check(history.check_order(lock, expected, self.jobs()))
 
     def assert_never_overlaps(self, lock: str) -> None:
-        """Jobs with this lock have run, and no two of them at one time.
+        """Fail if two jobs with this lock ran at the same time, or if none has run.
 
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
         queue.drain(concurrency=4)
         queue.assert_never_overlaps("alphabet")
         """
         __tracebackhide__ = True
-        _check(history.overlaps(lock, self.jobs(), self.runs))
+        _check(history.check_overlaps(lock, self.jobs(), self.runs))
 
     # ------------------------------------------------------------------ the clock
 
     def now(self) -> datetime:
-        """What time it is for the engine."""
+        """Return the engine's time."""
         return self._clock.now()
 
     def freeze(self, at: datetime | None = None) -> datetime:
-        """From now on it is then (or now), for every connection of this database. Python's own clock goes on."""
+        """Freeze the engine's clock, at this time or now, for every connection of this database.
+
+        Python's own clock goes on.
+        """
         self._clock.set(self.now() if at is None else at)
         return self.now()
 
     def advance(self, by: timedelta | None = None, **units: float) -> datetime:
-        """Later by so much, and frozen: `advance(minutes=5)`. It runs nothing; live workers count as heard of."""
+        """Move the engine's clock on and freeze it: `advance(minutes=5)`.
+
+        This runs no jobs. Live workers stay alive.
+        """
         return self.freeze(self.now() + (by or timedelta()) + timedelta(**units))
 
     def thaw(self) -> None:
-        """The server's clock again."""
+        """Go back to the server's clock."""
         self._clock.thaw()
 
 
-def _given(outcome: Outcome) -> Any:
+def _unwrap(outcome: Outcome) -> Any:
     __tracebackhide__ = True
     if outcome.error is not None:
         raise outcome.error

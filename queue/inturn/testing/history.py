@@ -1,4 +1,4 @@
-"""What ran in a lane, in which order, and whether anything ran beside anything else."""
+"""Check in which order a lane ran, and whether two of its jobs ran at the same time."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from inturn.tasks.task import Deferrer
 from inturn.testing.expectations import task_name, wanted
-from inturn.testing.jobs import Seen, written
+from inturn.testing.jobs import Seen, format_args
 from inturn.testing.recording import Run
 
 Step = int | str | Mapping[str, Any] | Deferrer[...]
@@ -18,23 +18,31 @@ class _Span(NamedTuple):
     job_id: int
 
 
-def order(lock: str, expected: Sequence[Step], jobs: Sequence[Seen]) -> str | None:
-    """What is wrong with the order of the jobs that were begun, or nothing. Each start has a higher fence."""
+def check_order(lock: str, expected: Sequence[Step], jobs: Sequence[Seen]) -> str | None:
+    """Return what is wrong with the order of the started jobs, or None.
+
+    Each start of a job raises the fence, so the fences tell the order.
+    """
     ran = sorted((job for job in _of(lock, jobs) if job.attempts), key=lambda job: job.fence or 0)
     rows = list(itertools.zip_longest(expected, ran))
     if all(step is not None and job is not None and _is(step, job) for step, job in rows):
         return None
-    lines = [f'The lane "{lock}" did not run in this order:', "     expected  |  ran"]
+    lines = [f'The lane "{lock}" did not run in the expected order:', "     expected  |  ran"]
     for number, (step, job) in enumerate(rows, 1):
         mark = "  " if step is not None and job is not None and _is(step, job) else "->"
-        lines.append(f"  {mark} {number:2}  {_said(step)}  |  {'nothing' if job is None else job}")
-    unbegun = [job for job in _of(lock, jobs) if not job.attempts]
-    lines += [f"  not begun: {job}" for job in unbegun]
+        lines.append(
+            f"  {mark} {number:2}  {_format_step(step)}  |  {'nothing' if job is None else job}"
+        )
+    not_started = [job for job in _of(lock, jobs) if not job.attempts]
+    lines += [f"  not started: {job}" for job in not_started]
     return "\n".join(lines)
 
 
-def overlaps(lock: str, jobs: Sequence[Seen], runs: Sequence[Run]) -> str | None:
-    """What is wrong, or nothing. From the history, of each job the last attempt; from the runs in this process, all."""
+def check_overlaps(lock: str, jobs: Sequence[Seen], runs: Sequence[Run]) -> str | None:
+    """Return which jobs ran at the same time, or None.
+
+    This looks at the last attempt of each job in the database, and at all runs in this process.
+    """
     mine = _of(lock, jobs)
     recorded = [
         _Span(job.started_at, job.finished_at, job.id) for job in mine if job.started_at is not None
@@ -44,16 +52,19 @@ def overlaps(lock: str, jobs: Sequence[Seen], runs: Sequence[Run]) -> str | None
         others = sorted(
             {job.lock for job in jobs if job.lock is not None and job.started_at is not None}
         )[:5]
-        return f'No job with lock "{lock}" has run, so nothing is shown. Locks of jobs that have: {others or "none"}'
+        return (
+            f'No job with lock "{lock}" has run, so this proves nothing. '
+            f"Jobs have run with these locks: {others or 'none'}"
+        )
     pairs = _overlapping(recorded) + _overlapping(watched)
     if not pairs:
         return None
     by_id = {job.id: str(job) for job in mine}
     return "\n".join(
         [
-            f'Jobs of the lane "{lock}" ran at one time:',
+            f'Jobs of the lane "{lock}" ran at the same time:',
             *(
-                f"  {by_id.get(b.job_id, b.job_id)} began at {b.started},\n"
+                f"  {by_id.get(b.job_id, b.job_id)} started at {b.started},\n"
                 f"      before {by_id.get(a.job_id, a.job_id)} ended ({a.ended or 'not yet'})"
                 for a, b in pairs
             ),
@@ -80,9 +91,9 @@ def _is(step: Step, job: Seen) -> bool:
     return job.task == task_name(step)
 
 
-def _said(step: Step | None) -> str:
+def _format_step(step: Step | None) -> str:
     if step is None:
         return "nothing"
     if isinstance(step, int):
         return f"job {step}"
-    return f"({written(dict(step))})" if isinstance(step, Mapping) else task_name(step)
+    return f"({format_args(dict(step))})" if isinstance(step, Mapping) else task_name(step)

@@ -1,4 +1,4 @@
-"""Jobs as a test sees them."""
+"""The jobs that a test sees."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,8 @@ from inturn.model import Status
 from inturn.operations import Operation, Statement, decode_column
 
 ALL = """
-SELECT id, status::text, queue, task, lock, priority, attempts, args::text, errors, scheduled_at, started_at, finished_at, fence
+SELECT id, status::text, queue, task, lock, priority, attempts, args::text, errors,
+    scheduled_at, started_at, finished_at, fence
 FROM {schema}.all_jobs ORDER BY id
 """
 NEXT_DUE = """
@@ -23,7 +24,7 @@ WAITING = (Status.TODO, Status.BLOCKED, Status.SCHEDULED)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A job, live or finished. `attempts` are those that were begun.
+    """A job, live or finished. `attempts` counts the attempts that have started.
 
     write.defer(letter="a")
     [job] = queue.jobs()
@@ -46,27 +47,27 @@ class Seen:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has still to be begun, or begun again."""
+        """True if the job has yet to start, or to start again."""
         return self.status in WAITING
 
     def __str__(self) -> str:
         lane = "" if self.lock is None else f', lock "{self.lock}"'
-        return f"job {self.id} {self.task}({written(self.args)}){lane}, {self.status}"
+        return f"job {self.id} {self.task}({format_args(self.args)}){lane}, {self.status}"
 
 
 def all_jobs() -> Operation[list[Seen]]:
-    """In the order in which they were deferred."""
+    """Return all jobs, in the order in which they were deferred."""
     rows = yield Statement(ALL)
     decoded = (decode_column(row, 7) for row in rows)
     return [Seen(id, Status(status), *others) for id, status, *others in decoded]
 
 
 def next_due() -> Operation[datetime | None]:
-    """When something will change by itself: a job is due, or the end of a pause."""
+    """Return when the next job is due or the next pause ends, or None."""
     ((at,),) = yield Statement(NEXT_DUE)
     assert at is None or isinstance(at, datetime)
     return at
 
 
-def written(args: dict[str, Any]) -> str:
+def format_args(args: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in args.items())

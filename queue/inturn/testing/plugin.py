@@ -1,7 +1,9 @@
-"""pytest's view of `inturn.testing`: fixtures, named `inturn_…`. Registered by an entry point; nothing of the queue is
-imported before a test asks for one.
+"""The pytest plugin: fixtures of `inturn.testing`, named `inturn_…`.
 
-Name your app in pytest's settings (`inturn_app = "shop.tasks:app"`), or override the fixture `inturn_app`.
+An entry point registers it. It imports nothing else of inturn before a test uses a fixture.
+
+Name your app in pytest's settings (`inturn_app = "shop.tasks:app"`), or override the fixture
+`inturn_app`.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
     from inturn.testing import Databases, Queue
 
 NO_APP = (
-    'No app is named for the tests. Write `inturn_app = "package.module:app"` into pytest\'s settings, or a fixture '
-    "`inturn_app` that returns the app."
+    'No app is named for the tests. Add `inturn_app = "package.module:app"` to pytest\'s settings, '
+    "or write a fixture `inturn_app` that returns your app."
 )
 
 
@@ -27,13 +29,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def inturn_server() -> str | None:
-    """The DSN of a server for the test databases; None: INTURN_TEST_DSN, else an embedded one. Override it to name yours."""
+    """The DSN of the server for the test databases. Override it to name your own.
+
+    None means the server at INTURN_TEST_DSN, or else an embedded one.
+    """
     return None
 
 
 @pytest.fixture(scope="session")
 def inturn_prepare() -> Callable[[str], object] | None:
-    """Called once with the DSN of the template of all test databases. Override it to make tables of your own there."""
+    """A function that prepares the template of all test databases. Override it to add tables.
+
+    It is called once, with the DSN of the template.
+    """
     return None
 
 
@@ -41,7 +49,7 @@ def inturn_prepare() -> Callable[[str], object] | None:
 def inturn_databases(
     inturn_server: str | None, inturn_prepare: Callable[[str], object] | None
 ) -> Iterator[Databases]:
-    """The server, and clones of its template."""
+    """The server for the test databases."""
     from inturn.testing import Databases
 
     with Databases(inturn_server, prepare=inturn_prepare) as databases:
@@ -50,7 +58,7 @@ def inturn_databases(
 
 @pytest.fixture
 def inturn_database(inturn_databases: Databases) -> Iterator[str]:
-    """The DSN of a fresh database with the queue's tables (and those of `inturn_prepare`), for this test alone."""
+    """The DSN of a new database for this test alone, with all tables of the template."""
     with inturn_databases.clone() as dsn:
         yield dsn
 
@@ -68,7 +76,7 @@ def inturn_app(pytestconfig: pytest.Config) -> App:
 
 @pytest.fixture
 def inturn_queue(inturn_app: App, inturn_database: str) -> Iterator[Queue]:
-    """The app on a database of this test's own; see `inturn.testing.Queue`."""
+    """Your app on this test's own database, as an `inturn.testing.Queue`."""
     from inturn.testing import Queue
 
     with Queue(inturn_app, inturn_database) as queue:

@@ -1,7 +1,8 @@
-"""What tasks return and raise, which the database knows as text at best, caught on its way through the real worker.
+"""Record what tasks return and raise while the real worker runs them.
 
-The worker is given the app's tasks in a cover that passes the call on. It is told which job it runs by the context that any
-task may ask for; the task below gets one only if it did.
+The database keeps an error only as text, so we catch the values in Python.
+The worker gets the app's tasks in wrappers.
+A wrapper asks for the context, to know which job runs, and passes it on only if the task asked too.
 """
 
 import copy
@@ -17,7 +18,7 @@ from inturn.tasks.task import Task
 
 
 class Run(NamedTuple):
-    """One attempt at a job in this process, and what came of it: a value, or an error.
+    """One attempt at a job in this process, with its value or its error.
 
     report.defer(day=1)
     [run] = queue.drain()
@@ -25,14 +26,14 @@ class Run(NamedTuple):
     """
 
     job: Job
-    started: int  # ns, of the machine's monotonic clock
+    started: int  # in ns, on the machine's monotonic clock
     ended: int
     value: Any = None
     error: BaseException | None = None
 
 
 class Recorder(Blueprint):
-    """The tasks of an app; `note` is called at the end of each run, in the thread of the run."""
+    """The tasks of an app. `note` is called at the end of each run, in the thread of the run."""
 
     def __init__(self, app: Blueprint, note: Callable[[Run], object]) -> None:
         super().__init__()
@@ -40,7 +41,7 @@ class Recorder(Blueprint):
         self.unknown: TaskNotFound | None = None
         self._app = app
         self._note = note
-        self._covered: dict[str, Task[..., Any]] = {}
+        self._wrapped: dict[str, Task[..., Any]] = {}
 
     def find_task(self, name: str) -> Task[..., Any]:
         try:
@@ -48,30 +49,30 @@ class Recorder(Blueprint):
         except TaskNotFound as error:
             self.unknown = error
             raise
-        if name not in self._covered:
-            self._covered[name] = cover = copy.copy(task)
-            cover.func = self._async(task) if task.is_async else self._sync(task)
-            cover.pass_context = True
-        return self._covered[name]
+        if name not in self._wrapped:
+            self._wrapped[name] = wrapper = copy.copy(task)
+            wrapper.func = self._async(task) if task.is_async else self._sync(task)
+            wrapper.pass_context = True
+        return self._wrapped[name]
 
     def _sync(self, task: Task[..., Any]) -> Callable[..., Any]:
         def run(context: JobContext, /, **kwargs: Any) -> Any:
-            begun = _Begun(self._note, context.job)
+            attempt = _Started(self._note, context.job)
             try:
-                return begun.returned(task.func(*self._first(context, task), **kwargs))
+                return attempt.note_value(task.func(*self._first(context, task), **kwargs))
             except BaseException as error:
-                begun.raised(error)
+                attempt.note_error(error)
                 raise
 
         return run
 
     def _async(self, task: Task[..., Any]) -> Callable[..., Any]:
         async def run(context: JobContext, /, **kwargs: Any) -> Any:
-            begun = _Begun(self._note, context.job)
+            attempt = _Started(self._note, context.job)
             try:
-                return begun.returned(await task.func(*self._first(context, task), **kwargs))
+                return attempt.note_value(await task.func(*self._first(context, task), **kwargs))
             except BaseException as error:
-                begun.raised(error)
+                attempt.note_error(error)
                 raise
 
         return run
@@ -81,15 +82,15 @@ class Recorder(Blueprint):
         return (context,) if task.pass_context else ()
 
 
-class _Begun:
+class _Started:
     def __init__(self, note: Callable[[Run], object], job: Job) -> None:
         self._note = note
         self._job = job
         self._started = time.monotonic_ns()
 
-    def returned(self, value: Any) -> Any:
+    def note_value(self, value: Any) -> Any:
         self._note(Run(self._job, self._started, time.monotonic_ns(), value))
         return value
 
-    def raised(self, error: BaseException) -> None:
+    def note_error(self, error: BaseException) -> None:
         self._note(Run(self._job, self._started, time.monotonic_ns(), None, error))

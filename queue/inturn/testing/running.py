@@ -1,4 +1,4 @@
-"""How a test runs jobs: all that are ready, those that come due as the clock moves on, or a certain one."""
+"""Run jobs in a test: those that are ready, those that come due as the clock moves, or just one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,8 +27,8 @@ T = TypeVar("T")
 MANY = 10_000
 
 
-class How(TypedDict, total=False):
-    """The options of `Queue.drain`, which explains them."""
+class DrainOptions(TypedDict, total=False):
+    """The options of `Queue.drain`, which documents them."""
 
     until: Callable[[], object] | None
     advance: timedelta | None
@@ -39,7 +39,10 @@ class How(TypedDict, total=False):
 
 
 class Outcome(NamedTuple):
-    """To be raised, or else returned, outside of the event loop: its frames tell a reader nothing."""
+    """A value or an error, to return or raise outside of the event loop.
+
+    The frames of the event loop would tell the reader of a traceback nothing.
+    """
 
     value: Any
     error: BaseException | None = None
@@ -51,27 +54,29 @@ class Runner:
         self._app = app
         self._clock = clock
 
-    async def drain(self, how: How) -> Outcome:
-        until = how.get("until")
+    async def drain(self, options: DrainOptions) -> Outcome:
+        until = options.get("until")
         if until is not None and until():
             return Outcome([])
         drain = self._drain(
-            {"queues": how.get("queues"), "concurrency": how.get("concurrency", 1)}, how
+            {"queues": options.get("queues"), "concurrency": options.get("concurrency", 1)}, options
         )
-        advance = how.get("advance")
+        advance = options.get("advance")
         if advance is None:
             await drain.work()
         else:
-            await self._as_time_goes_by(drain, self._clock.now(), advance)
+            await self._advance(drain, self._clock.now(), advance)
         drain.check()
         if until is not None and not drain.met:
-            return Outcome(None, AssertionError(self._left_over(len(drain.runs))))
-        return Outcome(drain.runs, self._failure(drain.runs) if how.get("raises", True) else None)
+            return Outcome(None, AssertionError(self._describe_waiting(len(drain.runs))))
+        return Outcome(
+            drain.runs, self._failure(drain.runs) if options.get("raises", True) else None
+        )
 
     async def perform(
         self, target: Deferrer[...], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Outcome:
-        """In a queue of its own, so that nothing else is run."""
+        """Run one new job in a queue of its own, so that no other job runs."""
         alone = f"perform-{uuid4().hex}"
         job = target._job(args, kwargs)._replace(queue=alone, schedule_at=None, schedule_in=None)
         with closing(self._app.connector.connect("test")) as own:
@@ -81,18 +86,18 @@ class Runner:
         drain.check()
         if not drain.runs:
             return Outcome(
-                None, AssertionError(_not_run(job_id, target, self._ask(explain(job_id))))
+                None, AssertionError(_explain_not_run(job_id, target, self._ask(explain(job_id))))
             )
         last = drain.runs[-1]
-        return Outcome(last.value, self._failure([last]) or (last.error and shortened(last)))
+        return Outcome(last.value, self._failure([last]) or (last.error and shorten(last)))
 
-    def _drain(self, given: Mapping[str, Any], how: How) -> Drain:
-        at_most = how.get("at_most", MANY)
+    def _drain(self, given: Mapping[str, Any], options: DrainOptions) -> Drain:
+        at_most = options.get("at_most", MANY)
         return Drain(
-            self._app, given, until=how.get("until"), at_most=at_most, note=self.runs.append
+            self._app, given, until=options.get("until"), at_most=at_most, note=self.runs.append
         )
 
-    async def _as_time_goes_by(self, drain: Drain, start: datetime, advance: timedelta) -> None:
+    async def _advance(self, drain: Drain, start: datetime, advance: timedelta) -> None:
         end = start + advance
         self._clock.set(start)
         while True:
@@ -106,7 +111,7 @@ class Runner:
         self._clock.set(end)
 
     def _failure(self, runs: Sequence[Run]) -> BaseException | None:
-        """The error of the first job that has failed for good, with a word on the others."""
+        """Return the error of the first job that failed for good, with a note about the others."""
         last = {run.job.id: run for run in runs}
         failed = {job.id: job for job in self._ask(all_jobs()) if job.status is Status.FAILED}
         broken = [run for run in last.values() if run.job.id in failed]
@@ -115,33 +120,36 @@ class Runner:
         error = _error_of(broken[0], failed[broken[0].job.id])
         if len(broken) > 1:
             error.add_note(
-                f"{len(broken) - 1} more failed: {', '.join(_named(run) for run in broken[1:6])}"
+                f"{len(broken) - 1} more failed: {', '.join(_name(run) for run in broken[1:6])}"
             )
         return error
 
-    def _left_over(self, count: int) -> str:
+    def _describe_waiting(self, count: int) -> str:
         waiting = [f"  {job}" for job in self._ask(all_jobs()) if job.is_waiting][:10]
-        lines = ["These wait:", *waiting] if waiting else ["No job waits."]
+        lines = ["These jobs wait:", *waiting] if waiting else ["No job waits."]
         return "\n".join(
-            [f"until= is still false after {count} runs, and nothing can be run now.", *lines]
+            [f"until= is still false after {count} runs, and no job is ready to run.", *lines]
         )
 
     def _ask(self, operation: Operation[T]) -> T:
-        """On a connection of its own: the app's may be one that must not be used in an event loop (Django's)."""
+        """Run the operation on a new connection.
+
+        The app's may not be used in an event loop, as is true of Django's.
+        """
         with closing(self._app.connector.connect("test")) as own:
             return drive.run(operation, own, self._app.connector.schema)
 
 
-def in_a_loop(name: str, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-    """For a test that is no coroutine."""
-    if _in_a_loop_already():
+def run_in_a_loop(name: str, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+    """Run the coroutine function in a new event loop, for a test that is not async."""
+    if _is_in_a_loop():
         raise ConfigurationError(
             f"This test runs in an event loop. Write: await queue.{name}_async(…)"
         )
     return anyio.run(function, *args)
 
 
-def _in_a_loop_already() -> bool:
+def _is_in_a_loop() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -149,34 +157,34 @@ def _in_a_loop_already() -> bool:
     return True
 
 
-def shortened(run: Run) -> BaseException:
-    """The run's error, with a traceback that begins in the task, and a note that says whose it is."""
+def shorten(run: Run) -> BaseException:
+    """Return the run's error: its traceback starts in the task, and a note names the job."""
     assert run.error is not None
     frames: TracebackType | None = run.error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename != recording.__file__:
         frames = frames.tb_next
     error = run.error.with_traceback(frames.tb_next if frames else run.error.__traceback__)
-    error.add_note(f"raised by {_named(run)}, attempt {run.job.attempts + 1}")
+    error.add_note(f"raised by {_name(run)}, attempt {run.job.attempts + 1}")
     return error
 
 
 def _error_of(run: Run, failed: Seen) -> BaseException:
-    """What its task raised, or what the worker says where the task raised nothing of its own: it took too long, say."""
+    """Return what the task raised, or else what the worker reported, such as a timeout."""
     if run.error is not None and not isinstance(run.error, asyncio.CancelledError):
-        return shortened(run)
-    return AssertionError(f"{_named(run)} failed:\n{failed.errors[-1]['error']}")
+        return shorten(run)
+    return AssertionError(f"{_name(run)} failed:\n{failed.errors[-1]['error']}")
 
 
-def _named(run: Run) -> str:
+def _name(run: Run) -> str:
     return f"job {run.job.id} of task {run.job.task_name}"
 
 
-def _not_run(job_id: int, target: Deferrer[...], reasons: Sequence[Reason]) -> str:
-    # That nobody serves its queue is also said, and true: the worker of the test is gone again.
+def _explain_not_run(job_id: int, target: Deferrer[...], reasons: Sequence[Reason]) -> str:
+    # Leave out that no worker serves the queue: the worker of the test has ended by now.
     because = [f"  {r.reason}: {r.detail}" for r in reasons if r.reason.startswith("lane")]
     return "\n".join(
         [
-            f"Job {job_id} of task {target._name} was not run, because of what is there already:",
+            f"Job {job_id} of task {target._name} did not run, because of earlier jobs:",
             *because,
         ]
     )

@@ -20,7 +20,7 @@ from inturn.worker.error_text import MAX_CHARACTERS, describe, storable
 from inturn.worker.middleware_chain import MiddlewareChain
 
 if TYPE_CHECKING:
-    from inturn.locks.lease import AsyncLease
+    from inturn.locks.core.lease import AsyncLease
     from inturn.worker.resources import HeldLocks
 
 # An outage may cost a task without `retry` so many attempts. After them the task itself may be what

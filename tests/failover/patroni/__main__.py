@@ -1,7 +1,8 @@
-"""`make patroni`: three nodes under Patroni, workers and producers on three ways to them, and a leader that goes away.
+"""`make patroni`: three nodes under Patroni, and a leader that goes away.
 
-Each event is made once with an asynchronous and once with a synchronous standby. A worker and a producer come through a
-multi-host DSN, through HAProxy, and through PgBouncer and HAProxy.
+Each event happens once with an asynchronous and once with a synchronous standby.
+Workers and producers connect in three ways: with a multi-host DSN, through HAProxy, and through
+PgBouncer and HAProxy.
 """
 
 import itertools
@@ -50,7 +51,7 @@ def kill(stack: Stack, load: Load) -> None:
 
 
 def pause(stack: Stack, load: Load) -> None:
-    """The old leader wakes up when another one has long taken over, and Patroni takes its role away."""
+    """The old leader wakes up long after another took over, and Patroni demotes it."""
     old = stack.pause()
     wait_until(lambda: stack.leader() not in (None, old), "a new leader")
     load.goes_on()
@@ -93,7 +94,7 @@ def go_through(stack: Stack, load: Load, event: str) -> Window:
 
 
 def row(events: list[Event], window: Window, *, synchronous: bool) -> list[str]:
-    """Of what was acknowledged and of what started meanwhile."""
+    """Of what was acknowledged, and of what started meanwhile."""
     acks = [
         event for event in events if event.kind == "ack" and window.begin <= event.at < window.end
     ]

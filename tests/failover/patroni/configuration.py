@@ -1,4 +1,4 @@
-"""What etcd, Patroni, HAProxy and PgBouncer are told. Everything listens on loopback, on ports that were free."""
+"""The configuration of etcd, Patroni, HAProxy and PgBouncer. All listen on free loopback ports."""
 
 import json
 import socket
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DATABASE = "queue"
-TTL, LOOP_WAIT, RETRY_TIMEOUT = 20, 2, 3  # seconds; Patroni takes no shorter ttl
+TTL, LOOP_WAIT, RETRY_TIMEOUT = 20, 2, 3  # seconds: Patroni accepts no shorter ttl
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,14 @@ def free_ports(count: int) -> list[int]:
 
 
 def patroni(member: Member, etcd: int, binaries: Path, password: str, *, synchronous: bool) -> str:
-    """JSON, which is YAML."""
+    """Return JSON, which is also YAML."""
     account = {"username": "postgres", "password": password}
     return json.dumps({
         "scope": "inturn",
         "name": member.name,
         "restapi": {"listen": f"127.0.0.1:{member.rest}", "connect_address": f"127.0.0.1:{member.rest}"},
-        # Not etcd3: with it Patroni before 3.0.3 lets a leader that was paused take the lock back from its successor.
+        # Not etcd3: with it, Patroni before 3.0.3 lets a paused leader take the lock back from
+        # its successor.
         "etcd": {"host": f"127.0.0.1:{etcd}"},
         "bootstrap": {
             "dcs": {
@@ -72,7 +73,7 @@ def patroni(member: Member, etcd: int, binaries: Path, password: str, *, synchro
 
 
 def haproxy(port: int, members: Sequence[Member]) -> str:
-    """The way to the primary. Sessions of a node that is the primary no longer are closed."""
+    """Return the way to the primary. HAProxy closes sessions of a node that is demoted."""
     servers = "\n".join(
         f"    server {m.name} 127.0.0.1:{m.port} check port {m.rest}" for m in members
     )

@@ -1,4 +1,4 @@
-"""Three nodes under Patroni with etcd, HAProxy and PgBouncer, below one folder and one command."""
+"""Three nodes under Patroni with etcd, HAProxy and PgBouncer, in one folder under one command."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ PACKAGES = {
 }
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin"])
 
-# Ends everything when its standard input does, which is when the command ends, also if that is killed.
+# Ends everything when its standard input ends, so also if the command is killed.
 GUARD = """
 folder=$1
 while read -r line; do :; done
@@ -46,7 +46,7 @@ rm -rf "$folder"
 
 
 class Missing(Exception):
-    """Says which Debian packages to install."""
+    """Raise if programs are missing, and name their Debian packages."""
 
 
 def find_programs() -> dict[str, str]:
@@ -129,7 +129,7 @@ class Stack:
 
     @property
     def through_pgbouncer(self) -> str:
-        """In transaction mode, and from there through HAProxy."""
+        """PgBouncer in transaction mode, and behind it HAProxy."""
         return self._address(self._pgbouncer, DATABASE)
 
     def _address(self, port: int, database: str) -> str:
@@ -147,7 +147,7 @@ class Stack:
         )
 
     def leader(self) -> Member | None:
-        """As the other nodes see it, too; None if there is none at the moment."""
+        """Return the leader on which the nodes agree, or None."""
         for member in self.members:
             with contextlib.suppress(OSError, ValueError):
                 for each in self._ask(member, "cluster")["members"]:
@@ -161,7 +161,7 @@ class Stack:
         return found
 
     def is_whole(self) -> bool:
-        """A leader and two standbys that stream from it, one of them synchronous if there is to be one."""
+        """Wait for a leader and two streaming standbys, one of them synchronous if required."""
         leader = self.leader()
         if leader is None:
             return False
@@ -174,7 +174,7 @@ class Stack:
         return False
 
     def switch_over(self) -> Member:
-        """In order, as before an upgrade. Returns who was the leader."""
+        """Switch over in order, as before an upgrade. Return the old leader."""
         leader = self._leader()
         body = json.dumps({"leader": leader.name}).encode()
         request = urllib.request.Request(
@@ -184,7 +184,7 @@ class Stack:
             return leader
 
     def kill(self) -> Member:
-        """All processes of the leader at once."""
+        """Kill all processes of the leader at once."""
         leader = self._leader()
         for process in self._processes(leader):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -192,7 +192,7 @@ class Stack:
         return leader
 
     def pause(self) -> Member:
-        """All processes of the leader, as a virtual machine is paused; its connections stay open."""
+        """Stop all processes of the leader, as when a machine is paused. Connections stay open."""
         leader = self._leader()
         for process in self._processes(leader):
             process.send_signal(signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""How fast the queue is on this server."""
+"""`queue bench`: measure how fast the queue is on your server."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from inturn.cli.settings import (
 
 
 @click.command("bench", epilog="Example: queue bench --dsn postgresql://…")
-@click.option("--quick", is_flag=True, help="A tenth of the jobs.")
+@click.option("--quick", is_flag=True, help="Use a tenth of the jobs.")
 @output_options
 @app_option
 @dsn_option
 @verbose_option
 @pass_settings
 def command(settings: Settings, /, dsn: str | None, quick: bool, form: str) -> None:
-    """Measure the queue on your server, with one worker and tasks that do nothing.
+    """Measure how fast the queue is on your server.
 
-    It works in a schema of its own, which is gone afterwards, and takes about ten seconds. Your jobs are not touched,
-    but the server is busy meanwhile.
+    It runs jobs that do nothing, with one worker, in a schema that it drops at the end. It takes
+    about ten seconds. Your own jobs are not touched, but the server is busy meanwhile.
     """
     from rich.console import Console
     from rich.progress import Progress

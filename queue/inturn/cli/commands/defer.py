@@ -1,4 +1,4 @@
-"""Defer one job from a shell."""
+"""`queue defer`: defer one job from a shell."""
 
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -6,16 +6,7 @@ from typing import Any
 
 import click
 
-from inturn.cli.settings import (
-    Settings,
-    app_option,
-    dsn_option,
-    find_connector,
-    load_app,
-    pass_settings,
-    schema_option,
-    verbose_option,
-)
+from inturn.cli.settings import Settings, database_options, find_connector, load_app
 from inturn.cli.values import duration, moment, task_arguments
 
 
@@ -28,40 +19,40 @@ Examples:
 )
 @click.argument("task")
 @click.argument("arguments", nargs=-1, metavar="[JSON | KEY=VALUE ...]")
-@click.option("--lock", help="Jobs with the same lock run in turn.")
-@click.option("--queueing-lock", metavar="KEY", help="At most one job waits under it.")
+@click.option("--lock", help="Jobs with the same lock run one at a time and in order.")
+@click.option("--queueing-lock", metavar="KEY", help="At most one job waits under this key.")
 @click.option(
     "--on-conflict",
     type=click.Choice(["raise", "skip", "replace"]),
-    help="What to do if one does: fail, print its id, or hand it this work too.  [default: the task's, or raise]",
+    help="If a job waits under it already: fail, print its id, or replace its task and arguments.  "
+    "[default: the task's, or raise]",
 )
 @click.option(
     "--timeout", callback=duration, metavar="TIME", help="How long a run may take, e.g. 90s."
 )
-@click.option("--queue", help="Which queue.  [default: the task's]")
+@click.option("--queue", help="The queue.  [default: the task's]")
 @click.option(
-    "--priority", type=int, metavar="N", help="Higher runs earlier.  [default: the task's]"
+    "--priority",
+    type=int,
+    metavar="N",
+    help="A higher priority runs earlier.  [default: the task's]",
 )
 @click.option(
     "--at",
     "schedule_at",
     callback=moment,
     metavar="TIME",
-    help="Not before, e.g. 2030-01-31T12:00:00Z.",
+    help="Do not start before this time, e.g. 2030-01-31T12:00:00Z.",
 )
 @click.option(
     "--in",
     "schedule_in",
     callback=duration,
     metavar="TIME",
-    help="Not before so long from now, e.g. 10m.",
+    help="Do not start before this long from now, e.g. 10m.",
 )
-@click.option("--unknown", is_flag=True, help="Defer it although the app does not know the task.")
-@app_option
-@dsn_option
-@schema_option
-@verbose_option
-@pass_settings
+@click.option("--unknown", is_flag=True, help="Defer a task that the app does not know.")
+@database_options
 def command(
     settings: Settings,
     /,
@@ -76,11 +67,12 @@ def command(
 ) -> None:
     """Defer one job of TASK and print its id.
 
-    A VALUE is read as JSON where it is JSON (2, true, [1], "text"), and else as text. With an app the task must exist there
-    (unless --unknown) and accept the arguments; without one both are taken as they are.
+    A VALUE that is JSON (2, true, [1], "text") is read as JSON, and any other as text. If you name
+    an app, it must have the task (unless you give --unknown), and the task must accept the
+    arguments. Without an app nothing is checked.
     """
     if schedule_at is not None and schedule_in is not None:
-        raise click.UsageError("--at and --in exclude each other. Give one of them.")
+        raise click.UsageError("You cannot give both --at and --in.")
     given = task_arguments(arguments)
     from inturn.app import App
 
@@ -90,7 +82,7 @@ def command(
         if path is None
         else load_app(path, dsn, schema)
     )
-    # A connection instead of the app's pool, which would try for half a minute when the database is away.
+    # If the database is down, the app's pool would try for half a minute.
     with closing(app.connector.connect()) as connection:
         deferrer = app.configure_task(
             task,

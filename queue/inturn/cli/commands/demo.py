@@ -1,4 +1,4 @@
-"""See it work: the alphabet, without and with a lock."""
+"""`queue demo`: run the alphabet without a lock, then with one."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ FRAME_SECONDS = 0.05
 @click.command("demo", epilog="Example: queue demo")
 @verbose_option
 def command() -> None:
-    """See a lock keep the alphabet in order.
+    """Watch a lock keep the alphabet in order.
 
-    Takes ten seconds, on a PostgreSQL that is started for it and gone afterwards.
+    It takes ten seconds. It starts a PostgreSQL server of its own, and removes it at the end.
     """
     from rich.console import Console
     from rich.live import Live
 
-    from inturn.cli import demo_picture as shown
+    from inturn.cli import demo_picture as drawing
     from inturn.cli.demo_page import Page
 
     console = Console(highlight=False)
     pages = [Page(lock=None), Page(lock="alphabet")]
     if console.is_terminal and not console.is_dumb_terminal:
         with Live(
-            shown.picture(pages, console, shown.STARTING), console=console, auto_refresh=False
+            drawing.picture(pages, console, drawing.STARTING), console=console, auto_refresh=False
         ) as live:
-            _play(pages, draw=lambda: live.update(shown.picture(pages, console), refresh=True))
+            _play(pages, draw=lambda: live.update(drawing.picture(pages, console), refresh=True))
     else:
-        click.echo(f"{shown.INTRODUCTION}\n{shown.STARTING}")
-        _play(pages, done=lambda page: click.echo(shown.plain(page)))
+        click.echo(f"{drawing.INTRODUCTION}\n{drawing.STARTING}")
+        _play(pages, done=lambda page: click.echo(drawing.plain(page)))
     if not pages[1].in_order:  # checked, not assumed
-        raise InturnError(f"{shown.conclusion(pages)} That is a bug of inturn, please report it.")
-    console.print(shown.conclusion(pages), "", shown.NEXT, sep="\n")
+        raise InturnError(f"{drawing.conclusion(pages)} This is a bug in inturn. Please report it.")
+    console.print(drawing.conclusion(pages), "", drawing.NEXT, sep="\n")
 
 
 def _play(
@@ -50,7 +50,7 @@ def _play(
     draw: Callable[[], None] = lambda: None,
     done: Callable[[Page], None] = lambda _: None,
 ) -> None:
-    """Both rounds, on a server of their own. `draw` is called over and over, `done` after each round."""
+    """Run both rounds. Call `draw` again and again, and `done` after each round."""
     import anyio
 
     from inturn.cli.demo_page import ROUND_SECONDS, fill
@@ -70,7 +70,7 @@ def _play(
             draw()
             await anyio.sleep(FRAME_SECONDS)
 
-    # A round ends by cancelling its workers, which psycopg would remark in the middle of the picture.
+    # A round ends by cancelling its workers. psycopg would log that in the middle of the picture.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     with Server() as server:
         migrate(server.dsn())
@@ -79,6 +79,6 @@ def _play(
         except* TimeoutError:
             count = sum(len(page.letters) for page in pages)
             raise InturnError(
-                f"The workers wrote {count} of 52 letters, then nothing for {ROUND_SECONDS} s."
+                f"The demo timed out after {ROUND_SECONDS} s, with {count} of 52 letters written."
             ) from None
     draw()

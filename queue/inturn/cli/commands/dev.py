@@ -1,4 +1,4 @@
-"""A PostgreSQL for the desk, and a worker that follows what one types."""
+"""`queue dev`: a PostgreSQL server to develop with, and a worker that restarts on changes."""
 
 import logging
 import shlex
@@ -20,27 +20,29 @@ FOLDER = Path(".inturn")
     "dev",
     epilog="""\b
 Examples:
-  queue dev                  a PostgreSQL until Ctrl-C
-  queue dev shop.tasks:app   and a worker that starts anew when a file changes""",
+  queue dev                  a PostgreSQL server until Ctrl-C
+  queue dev shop.tasks:app   and a worker that restarts when a file changes""",
 )
 @click.argument("path", metavar="[APP]", required=False)
 @app_option
 @verbose_option
 @pass_settings
 def command(settings: Settings, path: str | None) -> None:
-    """Start a PostgreSQL of your own and a worker of APP on it.
+    """Start a PostgreSQL server and a worker, for development.
 
-    The data stays in .inturn in the current folder. The worker starts anew when a .py file below the folder changes.
-    Ctrl-C ends the worker, then the server.
+    The worker runs the jobs of APP, and restarts when you change a .py file below the current
+    folder. Without APP there is only the server. The data stays in .inturn in this folder. Ctrl-C
+    ends the worker, then the server.
     """
     path = path or settings.app_path()
     if path is not None and find_spec("watchfiles") is None:
         raise ConfigurationError(
-            "queue dev needs the package watchfiles to see files change. Run: pip install 'inturn[dev]'"
+            "queue dev needs the package watchfiles to notice changes. "
+            "Run: pip install 'inturn[dev]'"
         )
     logs.configure(verbose=settings.verbose)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # all mean: end, in order
+        signal.signal(number, signal.default_int_handler)  # both mean: end in order
     try:
         _serve(path, verbose=settings.verbose)
     except KeyboardInterrupt:
@@ -59,7 +61,7 @@ def _serve(path: str | None, *, verbose: bool) -> None:
         click.echo(f"{server.dsn()}\nexport INTURN_DSN={shlex.quote(server.dsn())}")
         if path is None:
             logger.info(
-                "dev.ready: no app was named, so there is no worker; Ctrl-C ends the server"
+                "dev.ready: you named no app, so there is no worker. Ctrl-C ends the server"
             )
             while True:
                 signal.pause()
@@ -73,5 +75,5 @@ def _data_folder() -> Path:
         FOLDER.mkdir(exist_ok=True)
         (FOLDER / ".gitignore").write_text("*\n")
     except OSError as error:
-        raise ConfigurationError(f"The folder {FOLDER} cannot be made here: {error}") from error
+        raise ConfigurationError(f"The folder {FOLDER} cannot be created here: {error}") from error
     return FOLDER / "postgres"

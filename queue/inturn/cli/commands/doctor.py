@@ -1,4 +1,4 @@
-"""Is everything well?"""
+"""`queue doctor`: check the queue."""
 
 import click
 
@@ -12,15 +12,15 @@ from inturn.cli.output import Output, advice, output_options
     epilog="""\b
 Examples:
   queue doctor
-  queue doctor --json || echo "somebody should look"  """,
+  queue doctor --json || echo "the queue needs attention"  """,
 )
 @output_options
 @with_database
 def command(database: Database, form: str) -> None:
-    """Examine the queue, and say what to do.
+    """Check the queue, and say what to do about each problem.
 
-    Exits with 10 if anything failed: work stands still that will not go on by itself, or should not have stood still. A
-    warning alone is no failure.
+    Exits with status 10 if a check fails: something is stuck and will not recover on its own, or
+    was stuck when it should not have been. A warning is not a failure.
     """
     from inturn.cli.doctor_checks import examine
 

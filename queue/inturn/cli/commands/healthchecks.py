@@ -1,19 +1,10 @@
-"""Can the app be imported, the database be reached, and do they fit each other?"""
+"""`queue healthchecks`: check the app, the connection and the schema."""
 
 from contextlib import closing
 
 import click
 
-from inturn.cli.settings import (
-    Settings,
-    app_option,
-    dsn_option,
-    find_connector,
-    load_app,
-    pass_settings,
-    schema_option,
-    verbose_option,
-)
+from inturn.cli.settings import Settings, database_options, find_connector, load_app
 
 
 @click.command(
@@ -22,25 +13,22 @@ from inturn.cli.settings import (
 Example, as the health check of a container:
   queue -a shop.tasks:app healthchecks""",
 )
-@app_option
-@dsn_option
-@schema_option
-@verbose_option
-@pass_settings
+@database_options
 def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
-    """Say whether the app can work: its import, its connection, its schema.
+    """Check the app's import, its connection and its schema.
 
-    Exits with 2 if the app cannot be imported, with 69 if the database cannot be reached, with 11 if its schema is not of this
-    version. How the queue is doing says `queue doctor`.
+    Exits with status 2 if the app cannot be imported, with 69 if the database cannot be reached,
+    and with 11 if the schema does not fit this version. To check the queue itself, run
+    `queue doctor`.
     """
     path = settings.app_path()
     if path is None:
         connector = find_connector(settings, dsn, schema)
-        click.echo("app: none is named, so it is not checked (-a package.module:app)")
+        click.echo("app: not checked, because you named none (-a package.module:app)")
     else:
         app = load_app(path, dsn, schema)
         connector = app.connector
-        click.echo(f"app: ok, {len(app.tasks)} names of tasks")
+        click.echo(f"app: ok, {len(app.tasks)} task names")
     from inturn import sql
     from inturn.database import drive
     from inturn.operations.upkeep import check_schema

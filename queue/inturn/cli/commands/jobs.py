@@ -1,12 +1,21 @@
-"""Single jobs: look for them, ask why they wait."""
+"""`queue jobs`: find jobs, ask why they wait, and change them."""
 
 from typing import Any
 
 import click
 
-from inturn.cli.commands import job_changes
+from inturn.cli.confirm import yes_option
 from inturn.cli.database import Database, with_database
+from inturn.cli.exit_status import Conflict
 from inturn.cli.formatting import argument, last_line, on_clock, relative, visible, with_times
+from inturn.cli.job_argument import (
+    change_each,
+    confirm_jobs,
+    error_lines,
+    job_argument,
+    job_arguments,
+    job_not_found,
+)
 from inturn.cli.output import Output, advice, details, more, output_options
 
 COUNTED = 10_000
@@ -22,20 +31,20 @@ Examples:
   queue jobs cancel 9001 9002""",
 )
 def command() -> None:
-    """Jobs, one by one."""
+    """Find jobs, see why they wait, and change them."""
 
 
 def filter_options(function: Any) -> Any:
     for option in (
-        click.option("--lock", help="Only of this lock."),
-        click.option("--task", help="Only of this task."),
-        click.option("--queue", help="Only of this queue."),
+        click.option("--lock", help="Only jobs with this lock."),
+        click.option("--task", help="Only jobs of this task."),
+        click.option("--queue", help="Only jobs in this queue."),
         click.option(
             "--status",
             "statuses",
             multiple=True,
             type=click.Choice(STATUSES),
-            help="Only these; may be repeated.",
+            help="Only jobs with this status. Can be repeated.",
         ),
     ):
         function = option(function)
@@ -49,7 +58,7 @@ def filter_options(function: Any) -> Any:
     type=click.IntRange(1, COUNTED),
     default=50,
     show_default=True,
-    help="How many at most.",
+    help="How many jobs to list at most.",
 )
 @output_options
 @with_database
@@ -71,7 +80,7 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
         "WHEN": lambda job: relative(job.finished_at or job.started_at or job.scheduled_at, now),
         "ERROR": lambda job: last_line(job.last_error),
     }
-    Output(form).records(found, columns, "There is no such job.")
+    Output(form).records(found, columns, "There are no such jobs.")
     if len(found) == limit:
         more(database.run(jobs.counted(which, COUNTED)) - limit, COUNTED - limit)
 
@@ -81,7 +90,7 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
 @output_options
 @with_database
 def count(database: Database, form: str, **asked: Any) -> None:
-    """Count jobs, as far as 10,000."""
+    """Count jobs, up to 10,000."""
     from inturn.operations import jobs
 
     number = database.run(jobs.counted(jobs.Filter(**asked), COUNTED))
@@ -93,18 +102,18 @@ def count(database: Database, form: str, **asked: Any) -> None:
 
 
 @command.command(epilog="Example: queue jobs show 9001 --json")
-@job_changes.job_argument
+@job_argument
 @output_options
 @with_database
 def show(database: Database, job_id: int, form: str) -> None:
-    """Show all that is stored of a job."""
+    """Show everything that is stored about a job."""
     import json
 
     from inturn.operations import jobs
 
     job = database.run(jobs.shown(job_id))
     if job is None:
-        raise job_changes.nothing(job_id)
+        raise job_not_found(job_id)
     now = database.now()
     times = ("created_at", "scheduled_at", "started_at", "finished_at")
     facts = {
@@ -132,13 +141,13 @@ def show(database: Database, job_id: int, form: str) -> None:
     errors = [
         f"  {visible(line)}"
         for number, error in enumerate(job.errors, 1)
-        for line in job_changes.error_lines(number, error)
+        for line in error_lines(number, error)
     ]
     Output(form).record(job, *details(facts), *(["", "errors:", *errors] if errors else []))
 
 
 @command.command(epilog="Example: queue jobs explain 9001")
-@job_changes.job_argument
+@job_argument
 @output_options
 @with_database
 def explain(database: Database, job_id: int, form: str) -> None:
@@ -149,11 +158,13 @@ def explain(database: Database, job_id: int, form: str) -> None:
 
     job = database.run(jobs.shown(job_id))
     if job is None:
-        raise job_changes.nothing(job_id)
+        raise job_not_found(job_id)
     output = Output(form)
     now = database.now() if output.for_people else None
     reasons = [
-        replace(each, detail=with_times(each.detail, now), unblock=for_lane(each.unblock, job.lock))
+        replace(
+            each, detail=with_times(each.detail, now), unblock=quote_lock(each.unblock, job.lock)
+        )
         for each in database.run(jobs.explain(job_id))
     ]
     lines = [
@@ -162,13 +173,96 @@ def explain(database: Database, job_id: int, form: str) -> None:
     output.lines(reasons, lines)
 
 
-def for_lane(unblock: str | None, lock: str | None) -> str | None:
-    """The server quotes the lock of a command as SQL does; here it is as a shell does."""
+def quote_lock(unblock: str | None, lock: str | None) -> str | None:
+    """Return the command with its lock quoted for a shell. The server quotes it for SQL."""
     if unblock is None or lock is None or not unblock.startswith("queue lanes "):
         return unblock
     return f"{' '.join(unblock.split(' ', 3)[:3])} {argument(lock)}"
 
 
-command.add_command(job_changes.retry)
-command.add_command(job_changes.cancel)
-command.add_command(job_changes.delete)
+@command.command(epilog="Example: queue jobs retry 9001 9002")
+@job_arguments
+@output_options
+@with_database
+def retry(database: Database, job_ids: tuple[int, ...], form: str) -> None:
+    """Run finished jobs again, or scheduled jobs now.
+
+    A job keeps its id, and so its place among the jobs with the same lock.
+    """
+    from inturn.operations import jobs
+
+    def change(job_id: int) -> str:
+        if database.run(jobs.retry(job_id)):
+            return "todo"
+        status = database.run(jobs.status(job_id))
+        if status is None:
+            raise job_not_found(job_id)
+        raise Conflict(
+            f"Job {job_id} is {status} and cannot be retried. "
+            f"To see what it waits for: queue jobs explain {job_id}"
+        )
+
+    change_each(job_ids, change, form)
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  queue jobs cancel 9001 9002
+  queue jobs cancel --abort --yes 9001""",
+)
+@job_arguments
+@click.option("--abort", is_flag=True, help="Also ask workers to abort jobs that are running.")
+@yes_option
+@output_options
+@with_database
+def cancel(database: Database, job_ids: tuple[int, ...], abort: bool, yes: bool, form: str) -> None:
+    """Cancel jobs that have not started."""
+    from inturn.operations import jobs
+
+    def change(job_id: int) -> str:
+        status = database.run(jobs.cancel(job_id, abort))
+        if status is None:
+            raise job_not_found(job_id)
+        if status == "doing" and not abort:
+            raise Conflict(
+                f"Job {job_id} is running. "
+                f"To ask its worker to abort it: queue jobs cancel --abort {job_id}"
+            )
+        if status not in ("cancelled", "doing"):
+            raise Conflict(f"Job {job_id} has ended already: {status}.")
+        return "asked to abort" if status == "doing" else "cancelled"
+
+    confirm_jobs(
+        "Cancel",
+        database,
+        job_ids,
+        yes=yes,
+        command="queue jobs cancel --yes" + (" --abort" if abort else ""),
+    )
+    change_each(job_ids, change, form)
+
+
+@command.command(epilog="Example: queue jobs delete 9001")
+@job_arguments
+@yes_option
+@output_options
+@with_database
+def delete(database: Database, job_ids: tuple[int, ...], yes: bool, form: str) -> None:
+    """Delete jobs for good, finished ones too.
+
+    You cannot look at a deleted job, or retry it.
+    """
+    from inturn.operations import jobs
+
+    def change(job_id: int) -> str:
+        if database.run(jobs.delete(job_id)):
+            return "deleted"
+        if database.run(jobs.status(job_id)) is None:
+            raise job_not_found(job_id)
+        raise Conflict(
+            f"Job {job_id} is running. To abort it first: queue jobs cancel --abort {job_id}"
+        )
+
+    confirm_jobs("Delete", database, job_ids, yes=yes, command="queue jobs delete --yes")
+    change_each(job_ids, change, form)

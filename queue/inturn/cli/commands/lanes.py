@@ -1,14 +1,22 @@
-"""What holds up a lane, and what a person can do about it."""
+"""`queue lanes`: see what holds up a lane, and change it.
+
+The server records each change in `lane_audit`.
+"""
+
+from datetime import UTC, datetime, timedelta
 
 import click
 
-from inturn.cli.commands import lane_changes
+from inturn.cli.confirm import confirm, yes_option
 from inturn.cli.database import Database, with_database
-from inturn.cli.formatting import last_line, relative
-from inturn.cli.lane_argument import known, lock_argument, nothing
+from inturn.cli.exit_status import Conflict
+from inturn.cli.formatting import amount, argument, last_line, on_clock, relative, visible
+from inturn.cli.lane_argument import get_report, lane_not_found, lock_argument
 from inturn.cli.output import Output, details, more, output_options
+from inturn.cli.values import duration, moment
 
 COUNTED = 10_000
+LONGEST_PAUSE = timedelta(days=365 * 1000)
 
 
 @click.group(
@@ -21,7 +29,10 @@ Examples:
   queue lanes show -- -x              a lock that begins with a dash""",
 )
 def command() -> None:
-    """Lanes: the jobs that share a lock."""
+    """See what holds up a lane, and change it.
+
+    A lane is all jobs that share a lock.
+    """
 
 
 @command.command("list", epilog="Example: queue lanes list --limit 10")
@@ -30,14 +41,15 @@ def command() -> None:
     type=click.IntRange(1, COUNTED),
     default=50,
     show_default=True,
-    help="How many at most.",
+    help="How many lanes to list at most.",
 )
 @output_options
 @with_database
 def list_lanes(database: Database, limit: int, form: str) -> None:
-    """List lanes that are held, retrying, delayed or stopped.
+    """List lanes that are in use or stopped.
 
-    Stopped ones first, then those that have been so for longest.
+    These lanes are held, retrying, delayed, paused or halted. Paused and halted lanes come first,
+    then those that have been in their state for longest.
     """
     from inturn.operations import lanes
 
@@ -52,7 +64,7 @@ def list_lanes(database: Database, limit: int, form: str) -> None:
         "WORKER": lambda lane: lane.worker or "",
         "WHY": lambda lane: lane.stop_reason or last_line(lane.last_error),
     }
-    Output(form).records(found, columns, "No lane is held, retrying, delayed or stopped.")
+    Output(form).records(found, columns, "No lane is in use or stopped.")
     if len(found) == limit:
         more(database.run(lanes.counted(COUNTED)) - limit, COUNTED - limit)
 
@@ -62,21 +74,21 @@ def list_lanes(database: Database, limit: int, form: str) -> None:
 @output_options
 @with_database
 def show(database: Database, lock: str, form: str) -> None:
-    """Show a lane, and what was done to it last."""
+    """Show a lane, and the last changes that were made to it."""
     from inturn.cli import lane_picture
     from inturn.operations import lanes, views
 
     report = database.run(lanes.reported(lock))
     entries = database.run(views.audited(lock, 10))
     if not report.is_known and not entries:
-        raise nothing(lock)
+        raise lane_not_found(lock)
     now = database.now()
-    past = [lane_picture.entry(each, now) for each in entries]
+    past = [lane_picture.format_entry(each, now) for each in entries]
     shown = {"lane": report, "audit": entries}
     Output(form).record(
         shown,
-        *details(lane_picture.facts(report, now)),
-        *(["", "done to it:", *past] if past else []),
+        *details(lane_picture.get_facts(report, now)),
+        *(["", "changes:", *past] if past else []),
     )
 
 
@@ -89,16 +101,177 @@ def explain(database: Database, lock: str, form: str) -> None:
     from inturn.cli import lane_picture
     from inturn.operations import jobs
 
-    report = known(database, lock)
+    report = get_report(database, lock)
     reasons = database.run(jobs.explain(report.head.id)) if report.head else []
     now = database.now()
     Output(form).record(
-        {"lane": report, "reasons": reasons}, *lane_picture.picture(report, reasons, now)
+        {"lane": report, "reasons": reasons}, *lane_picture.draw(report, reasons, now)
     )
 
 
-command.add_command(lane_changes.pause)
-command.add_command(lane_changes.resume)
-command.add_command(lane_changes.skip_head)
-command.add_command(lane_changes.retry_head)
-command.add_command(lane_changes.cancel_waiting)
+@command.command(epilog='Example: queue lanes pause order:4711 --for 10m --reason "bank is down"')
+@lock_argument
+@click.option("--reason", help="Why you pause it. `queue lanes list` shows this.")
+@click.option(
+    "--until",
+    callback=moment,
+    metavar="TIME",
+    help="Resume it at this time, e.g. 2030-01-31T12:00:00Z.",
+)
+@click.option(
+    "--for",
+    "length",
+    callback=duration,
+    metavar="TIME",
+    help="Resume it after this long, e.g. 10m.",
+)
+@output_options
+@with_database
+def pause(
+    database: Database,
+    lock: str,
+    reason: str | None,
+    until: datetime | None,
+    length: timedelta | None,
+    form: str,
+) -> None:
+    """Let no job of a lane start.
+
+    The pause lasts until the time you give, or until you resume the lane. A job that is running
+    may end.
+    """
+    from inturn.operations import lanes
+
+    _check_end(until, length)
+    done = database.run(lanes.pause(lock, reason, until, None, length))
+    report, now = database.run(lanes.reported(lock)), database.now()
+    if not done:
+        raise Conflict(
+            f"The lane {visible(lock)} is {report.stopped} already, by {report.stopped_by}. "
+            f"To resume it first: queue lanes resume {argument(lock)}"
+        )
+    end = (
+        "until you resume it"
+        if report.stopped_until is None
+        else f"until {on_clock(report.stopped_until, now)}"
+    )
+    running = " (the running job may end)" if report.state == "held" else ""
+    Output(form).record({"lane": report}, f"paused {visible(lock)} {end}{running}")
+
+
+@command.command(epilog="Example: queue lanes resume order:4711")
+@lock_argument
+@output_options
+@with_database
+def resume(database: Database, lock: str, form: str) -> None:
+    """Let a paused or halted lane go on."""
+    from inturn.operations import lanes
+
+    get_report(database, lock)
+    if not database.run(lanes.resume(lock, None)):
+        raise Conflict(
+            f"The lane {visible(lock)} is neither paused nor halted. "
+            f"To see what it waits for: queue lanes explain {argument(lock)}"
+        )
+    Output(form).record({"lane": database.run(lanes.reported(lock))}, f"resumed {visible(lock)}")
+
+
+@command.command("skip-head", epilog="Example: queue lanes skip-head order:4711")
+@lock_argument
+@yes_option
+@output_options
+@with_database
+def skip_head(database: Database, lock: str, yes: bool, form: str) -> None:
+    """Give up the job that a lane waits for.
+
+    The job that is next in the lane is cancelled. In a halted lane, the failed job stays failed,
+    and the lane goes on without it.
+    """
+    from inturn.operations import lanes
+
+    report = get_report(database, lock)
+    job = report.failed if report.state == "halted" else report.head
+    if job is None:
+        raise Conflict(
+            f"There is no job to skip in the lane {visible(lock)}. "
+            f"To see what it waits for: queue lanes explain {argument(lock)}"
+        )
+    if report.state != "held":  # the server refuses to skip a running job, and says why
+        verb = "Go on without the failed" if report.failed else "Cancel"
+        behind = amount(report.waiting if report.failed else report.behind, "job")
+        confirm(
+            f"{verb} job {job.id} ({visible(job.task)}) of the lane {visible(lock)}, "
+            f"with {behind} behind it?",
+            yes=yes,
+            command=f"queue lanes skip-head --yes {argument(lock)}",
+        )
+    with database.transaction():
+        skipped = database.run(lanes.skip_head(lock, None))
+        if skipped != job.id:
+            raise Conflict(
+                f"Nothing was changed, because another job is next in the lane {visible(lock)} by "
+                f"now. Look at it again, or cancel the job you meant: queue jobs cancel {job.id}"
+            )
+    Output(form).record(
+        {"lock": lock, "job_id": str(skipped)}, f"skipped job {skipped} of {visible(lock)}"
+    )
+
+
+@command.command("retry-head", epilog="Example: queue lanes retry-head order:4711")
+@lock_argument
+@output_options
+@with_database
+def retry_head(database: Database, lock: str, form: str) -> None:
+    """Retry the job that a lane waits for, now.
+
+    A retrying lane does not wait until its job is due. A halted lane retries the failed job and
+    goes on.
+    """
+    from inturn.operations import lanes
+
+    get_report(database, lock)
+    job_id = database.run(lanes.retry_head(lock, None))
+    if job_id is None:
+        raise Conflict(
+            f"The lane {visible(lock)} does not wait for a retry. "
+            f"To see what it waits for: queue lanes explain {argument(lock)}"
+        )
+    Output(form).record(
+        {"lock": lock, "job_id": str(job_id)}, f"job {job_id} of {visible(lock)} is due now"
+    )
+
+
+@command.command("cancel-waiting", epilog="Example: queue lanes cancel-waiting order:4711 --yes")
+@lock_argument
+@yes_option
+@output_options
+@with_database
+def cancel_waiting(database: Database, lock: str, yes: bool, form: str) -> None:
+    """Cancel all jobs that wait in a lane.
+
+    A running job goes on, and scheduled jobs that are not due yet stay.
+    """
+    from inturn.operations import lanes
+
+    report = get_report(database, lock)
+    if not report.waiting:
+        raise Conflict(f"No job waits in the lane {visible(lock)}.")
+    many = amount(report.waiting, "job") + (" or more" if report.is_cut else "")
+    confirm(
+        f"Cancel {many} that wait in the lane {visible(lock)}?",
+        yes=yes,
+        command=f"queue lanes cancel-waiting --yes {argument(lock)}",
+    )
+    count = database.run(lanes.cancel_waiting(lock, None))
+    Output(form).record(
+        {"lock": lock, "cancelled": count}, f"cancelled {amount(count, 'job')} of {visible(lock)}"
+    )
+
+
+def _check_end(until: datetime | None, length: timedelta | None) -> None:
+    if until is not None and length is not None:
+        raise click.UsageError("You cannot give both --until and --for.")
+    if length is not None and not timedelta(0) < length <= LONGEST_PAUSE:
+        raise click.UsageError("--for must be longer than zero, and at most a thousand years.")
+    if until is not None and (until <= datetime.now(UTC) or until.year > 9998):
+        raise click.UsageError("--until must be in the future, and before the year 9999.")

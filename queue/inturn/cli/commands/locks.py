@@ -1,105 +1,135 @@
-"""`queue locks`: see, wait for, break and hold locks, by their addresses, which may hold passwords and are not repeated."""
+"""`queue locks`: see, wait for and break locks, and run a program while holding one."""
 
-import json
-import os
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NoReturn
+from datetime import timedelta
 
 import click
 
-from inturn.cli.formatting import visible
-from inturn.locks.errors import LockBackendError, LockError, LockTimeout
+from inturn.cli.confirm import confirm, yes_option
+from inturn.cli.exit_status import Conflict
+from inturn.cli.formatting import argument, span, visible
+from inturn.cli.lock_argument import (
+    VARIABLE,
+    describe,
+    lock_not_held,
+    make_lock,
+    translate_errors,
+)
+from inturn.cli.output import Output, output_options
 
-USAGE, NOT_FOUND, CONFLICT, UNAVAILABLE = 2, 3, 4, 69
-VARIABLE = "INTURN_LOCKS_URL"
+POLL_SECONDS = 0.1
 
 
-@click.group("locks", epilog="Example: queue locks ls redis://localhost/0")
+@click.group(
+    "locks",
+    epilog="""\b
+Examples:
+  queue locks list redis://localhost/0
+  queue locks show redis://localhost/0#report
+  queue locks run file:///run/backup.lock -- pg_dump -f dump.sql""",
+)
 def command() -> None:
-    """See, wait for, break and hold locks.
+    """See, wait for and break locks, or run a program under one.
 
     \b
     LOCK is an address: redis://host/0#name, file:///path or postgresql://host/db#name
 
-    A process list shows it to everybody. If it has a password, set INTURN_LOCKS_URL to the address without a name,
-    and give LOCK as '#name'.
+    Every user of this machine can see an address in a process list. If it contains a password, set
+    INTURN_LOCKS_URL to the address without the name, and give LOCK as '#name'.
     """
 
 
-@command.command(epilog="Example: queue locks ls redis://localhost/0")
+@command.command("list", epilog="Example: queue locks list redis://localhost/0")
 @click.argument("store", envvar=VARIABLE)
-@click.option(
-    "-o", "output", type=click.Choice(["table", "json"]), default="table", help="How to print."
-)
-@click.option("--prefix", default="inturn", show_default=True, help="Of the keys in Redis.")
-def ls(store: str, output: str, prefix: str) -> None:
-    """List the locks that are held in STORE: an address without a name, by default INTURN_LOCKS_URL."""
+@click.option("--prefix", default="inturn", show_default=True, help="Prefix of the keys in Redis.")
+@output_options
+def list_locks(store: str, prefix: str, form: str) -> None:
+    """List the locks that are held in STORE.
+
+    STORE is an address without a name. You can also set INTURN_LOCKS_URL.
+    """
     from inturn.locks.listing import list_holders
 
-    with ended():
-        rows = [facts(holder) for holder in list_holders(store, prefix)]
-    if output == "json":
-        click.echo(json.dumps(rows))
-        return
-    for row in rows:
-        click.echo(line(row))
-    if not rows:
-        click.echo("no lock is held there", err=True)
+    with translate_errors():
+        holders = list(list_holders(store, prefix))
+    columns = {
+        "NAME": lambda holder: holder.name,
+        "OWNER": lambda holder: holder.owner or "",
+        "FOR": lambda holder: "" if holder.age is None else _format_seconds(holder.age),
+        "TO LIVE": lambda holder: "" if holder.ttl is None else _format_seconds(holder.ttl),
+        "FENCE": lambda holder: "" if holder.fence is None else str(holder.fence),
+    }
+    Output(form).records(holders, columns, "No lock is held there.")
 
 
 @command.command(epilog="Example: queue locks show redis://localhost/0#report")
 @click.argument("lock")
-@click.option(
-    "-o", "output", type=click.Choice(["table", "json"]), default="table", help="How to print."
-)
-def show(lock: str, output: str) -> None:
-    """Who holds LOCK; exit status 3 if nobody does."""
-    with ended():
-        target = made(lock)
+@output_options
+def show(lock: str, form: str) -> None:
+    """Show who holds LOCK.
+
+    Exits with status 3 if LOCK is free.
+    """
+    with translate_errors():
+        target = make_lock(lock)
         holder = target.holder()
     if holder is None:
-        fail(NOT_FOUND, f"{target.name} is free")
-    row = facts(holder)
-    click.echo(json.dumps(row) if output == "json" else line(row))
+        raise lock_not_held(target.name)
+    Output(form).record(holder, f"{visible(holder.name)}  {describe(holder)}")
 
 
 @command.command(epilog="Example: queue locks wait file:///run/report.lock --timeout 60")
 @click.argument("lock")
-@click.option("--timeout", type=float, help="Seconds; by default for ever.")
+@click.option(
+    "--timeout", type=float, metavar="SECONDS", help="How long to wait.  [default: forever]"
+)
 def wait(lock: str, timeout: float | None) -> None:
-    """Wait until LOCK is free; exit status 4 if it is not in time."""
+    """Wait until LOCK is free.
+
+    Exits with status 4 if it is still held after the timeout.
+    """
     deadline = None if timeout is None else time.monotonic() + timeout
-    with ended():
-        target = made(lock)
+    with translate_errors():
+        target = make_lock(lock)
         while (holder := target.holder()) is not None:
-            if deadline is not None and time.monotonic() >= deadline:
-                fail(CONFLICT, f"{target.name} is still held: {said(facts(holder))}")
-            time.sleep(0.1 if deadline is None else min(0.1, max(0.0, deadline - time.monotonic())))
+            left = POLL_SECONDS if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise Conflict(
+                    f"The lock {visible(target.name)} was not free in time: {describe(holder)}."
+                )
+            time.sleep(min(POLL_SECONDS, left))
 
 
 @command.command("break", epilog="Example: queue locks break redis://localhost/0#report")
 @click.argument("lock")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be broken.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be broken.")
+@yes_option
 def break_(lock: str, yes: bool, dry_run: bool) -> None:
-    """Free LOCK by force; its holder, if it lives, is refused by its fence from then on."""
-    with ended():
-        target = made(lock)
+    """Free LOCK by force.
+
+    If its holder is still alive, `lease.ensure()` fails there from now on, and its fence is stale.
+    """
+    with translate_errors():
+        target = make_lock(lock)
         holder = target.holder()
-        if holder is None:
-            fail(NOT_FOUND, f"{target.name} is free")
-        click.echo(line(facts(holder)), err=True)
-        if dry_run:
-            return
-        if not yes:
-            if not sys.stdin.isatty():
-                fail(USAGE, "nobody is there to confirm; say --yes")
-            click.confirm("Break it?", abort=True, err=True)
+    if holder is None:
+        raise lock_not_held(target.name)
+    state = f"{visible(holder.name)}  {describe(holder)}"
+    if dry_run:
+        click.echo(state)
+        return
+    click.echo(state, err=True)
+    # The address may contain a password, so the advice repeats it only where it is a name.
+    again = argument(lock) if lock.startswith("#") else "LOCK"
+    confirm(
+        f"Break the lock {visible(target.name)}?",
+        yes=yes,
+        command=f"queue locks break --yes {again}",
+    )
+    with translate_errors():
         target.break_()
+    click.echo(f"broke {visible(target.name)}")
 
 
 @command.command(
@@ -108,71 +138,35 @@ def break_(lock: str, yes: bool, dry_run: bool) -> None:
 )
 @click.argument("lock")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--timeout", type=float, help="Seconds to wait for the lock; by default for ever.")
 @click.option(
-    "--ttl", type=float, help="Seconds that it lives without renewal, where it has a time to live."
+    "--timeout",
+    type=float,
+    metavar="SECONDS",
+    help="How long to wait for the lock.  [default: forever]",
+)
+@click.option(
+    "--ttl",
+    type=float,
+    metavar="SECONDS",
+    help="How long the lock lives without renewal, if it can expire.",
 )
 def run(lock: str, command: tuple[str, ...], timeout: float | None, ttl: float | None) -> None:
-    """Run COMMAND while holding LOCK; its exit status, or 4 if the lock was not free in time."""
-    with ended():
-        target = made(lock, **({} if ttl is None else {"ttl": ttl}))
+    """Run COMMAND while holding LOCK.
+
+    Exits with the status of COMMAND, or with 4 if LOCK was not free in time. If LOCK is lost,
+    COMMAND is terminated.
+    """
+    with translate_errors():
+        target = make_lock(lock, **({} if ttl is None else {"ttl": ttl}))
         lease, refusal = target.try_acquire(timeout)
         if lease is None:
             raise target.busy(refusal)
         with target.until_released(lease), subprocess.Popen(command) as process:
-            # Nothing may run on that believes to be alone.
+            # COMMAND must not go on as if it were alone.
             lease.on_lost(process.terminate)
             status = process.wait()
-    sys.exit(status if status >= 0 else 128 - status)
+    raise SystemExit(status if status >= 0 else 128 - status)
 
 
-@contextmanager
-def ended() -> Iterator[None]:
-    """Errors as one line and an exit status."""
-    try:
-        yield
-    except LockTimeout as error:
-        fail(CONFLICT, str(error))
-    except LockBackendError as error:
-        fail(UNAVAILABLE, str(error))
-    except (LockError, ValueError, FileNotFoundError) as error:
-        fail(USAGE, str(error))
-    except TypeError as error:  # an option in the address that its driver does not know
-        fail(USAGE, f"the address cannot be used: {error}")
-
-
-def made(address: str, **options: Any) -> Any:
-    from inturn.locks.urls import lock_from_url
-
-    if address.startswith("#"):
-        store = os.environ.get(VARIABLE)
-        if store is None:
-            raise ValueError(
-                f"{address} is the name of a lock only. Set {VARIABLE} to the address of its store"
-            )
-        address = store.partition("#")[0] + address
-    return lock_from_url(address, **options)
-
-
-def facts(holder: Any) -> dict[str, Any]:
-    names = ("name", "owner", "lock_id", "acquired_at", "age", "ttl", "fence")
-    return {name: getattr(holder, name) for name in names}
-
-
-def line(row: dict[str, Any]) -> str:
-    return visible(f"{row['name']}  {said(row)}")
-
-
-def said(row: dict[str, Any]) -> str:
-    parts = [
-        f"held by {row['owner'] or 'somebody'}",
-        "" if row["age"] is None else f"for {row['age']:.0f} s",
-        "without expiry" if row["ttl"] is None else f"{row['ttl']:.0f} s to live",
-        "" if row["fence"] is None else f"fence {row['fence']}",
-    ]
-    return ", ".join(part for part in parts if part)
-
-
-def fail(status: int, message: str) -> NoReturn:
-    click.echo(f"error: {visible(message)}", err=True)
-    sys.exit(status)
+def _format_seconds(seconds: float) -> str:
+    return span(timedelta(seconds=seconds))

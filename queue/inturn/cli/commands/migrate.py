@@ -1,16 +1,8 @@
-"""Bring a database to what this version works on."""
+"""`queue migrate`: bring the schema of a database up to date."""
 
 import click
 
-from inturn.cli.settings import (
-    Settings,
-    app_option,
-    dsn_option,
-    find_connector,
-    pass_settings,
-    schema_option,
-    verbose_option,
-)
+from inturn.cli.settings import Settings, database_options, find_connector
 
 
 @click.command(
@@ -20,20 +12,16 @@ Examples:
   queue migrate --dsn postgresql://user@host/database
   queue -a shop.tasks:app migrate      the database that the app names""",
 )
-@dsn_option
-@schema_option
-@app_option
-@verbose_option
-@pass_settings
+@database_options
 def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
-    """Create or update the queue's tables.
+    """Create or update the queue's tables, functions and views.
 
-    All of it takes effect or nothing, the functions and views included. Safe to run in every deploy: two at once wait for
-    each other, and where nothing is missing nothing changes.
+    Either all of it takes effect or nothing does. You can run it in every deploy: if two run at
+    once, one waits for the other, and if the schema is up to date, nothing changes.
     """
     connector = find_connector(settings, dsn, schema)
-    where = connector.dsn  # an unusable address is reported before the slow import
+    dsn = connector.dsn  # report an unusable address before the slow import
     from inturn.schema.migrate import migrate
 
-    done = migrate(where, connector.schema)
+    done = migrate(dsn, connector.schema)
     click.echo(f"schema {connector.schema}: {done}")

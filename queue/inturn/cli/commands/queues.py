@@ -1,4 +1,4 @@
-"""Where jobs wait for workers."""
+"""`queue queues`: see where jobs wait, and which workers serve them."""
 
 import click
 
@@ -9,16 +9,16 @@ from inturn.cli.output import Output, output_options
 
 @click.group("queues", epilog="Example: queue queues list")
 def command() -> None:
-    """Queues, and who serves them."""
+    """See where jobs wait, and how many workers serve each queue."""
 
 
 @command.command("list", epilog="Example: queue queues list --json")
 @output_options
 @with_database
 def list_queues(database: Database, form: str) -> None:
-    """List queues: what could start now, apart from what could not.
+    """List queues, and count their jobs by what they wait for.
 
-    Only RUNNABLE jobs would start sooner with more workers; a + says: at least so many.
+    Only RUNNABLE jobs would start sooner if you had more workers. A + means "or more".
     """
     from inturn.operations import views
 

@@ -1,4 +1,4 @@
-"""What fires again and again, and when."""
+"""`queue schedules`: see periodic tasks, and when each is due."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
 
 ALL = 10_000
 UNSEEN = "no worker has seen it yet"
-CHANGED = "workers know it as {0.cron} in {0.tz}"
+CHANGED = "workers use {0.cron} in {0.tz}"
 NONE = (
-    "There is no schedule. Declare one with @app.periodic, and name the app: -a package.module:app"
+    "There are no schedules. "
+    "Declare one with @app.periodic, and name your app with -a package.module:app."
 )
 GONE = "not in the app"
 
 
 @dataclass(frozen=True)
 class Line:
-    """A schedule, as the app declares it, else as workers have told of it."""
+    """A schedule as the app declares it, or else as workers have registered it."""
 
     task: str
     periodic_id: str
@@ -53,16 +54,17 @@ class Instant:
 
 @click.group("schedules", epilog="Example: queue -a shop.tasks:app schedules list")
 def command() -> None:
-    """Schedules: the instants of periodic tasks."""
+    """See periodic tasks, and when each is due."""
 
 
 @command.command("list", epilog="Example: queue -a shop.tasks:app schedules list")
 @output_options
 @with_database
 def list_schedules(database: Database, form: str) -> None:
-    """List schedules: when each fires next, and the last job of it.
+    """List schedules, with the next time and the last job of each.
 
-    Those of the app that -a names and those that workers have told of, without -a only these.
+    These are the schedules that workers have registered. If you name your app, its own are listed
+    too.
     """
     now = database.now()
     lines = _lines(database, now)
@@ -81,22 +83,26 @@ def list_schedules(database: Database, form: str) -> None:
 
 @command.command("next", epilog="Example: queue -a shop.tasks:app schedules next --count 20")
 @click.option(
-    "--count", type=click.IntRange(1, ALL), default=10, show_default=True, help="How many instants."
+    "--count",
+    type=click.IntRange(1, ALL),
+    default=10,
+    show_default=True,
+    help="How many times to list.",
 )
 @output_options
 @with_database
 def next_instants(database: Database, count: int, form: str) -> None:
-    """List the next instants of all schedules, the soonest first."""
+    """List the next times of all schedules, the soonest first."""
     now = database.now()
     ahead = [_ahead(line, now) for line in _lines(database, now) if line.note != GONE]
     instants = list(islice(merge(*ahead, key=lambda instant: instant.at), count))
     columns = {
         "AT": lambda instant: on_clock(instant.at, now),
-        "THERE": _on_the_wall,
+        "THERE": _in_own_zone,
         "TASK": lambda instant: instant.task,
         "ID": lambda instant: instant.periodic_id,
     }
-    Output(form).records(instants, columns, "Nothing ever fires.")
+    Output(form).records(instants, columns, "No schedule will ever fire.")
 
 
 def _lines(database: Database, now: datetime) -> list[Line]:
@@ -145,8 +151,9 @@ def _ahead(line: Line, now: datetime) -> Iterator[Instant]:
         yield Instant(at, line.task, line.periodic_id, line.tz)
 
 
-def _on_the_wall(instant: Instant) -> str:
-    """What a clock in its zone shows."""
+def _in_own_zone(instant: Instant) -> str:
+    """Return the time as a clock in the schedule's zone shows it."""
     from inturn.schedules.cron import Cron
 
-    return f"{instant.at.astimezone(Cron('@daily', instant.tz).zone):%a %Y-%m-%d %H:%M:%S} {instant.tz}"
+    at = instant.at.astimezone(Cron("@daily", instant.tz).zone)
+    return f"{at:%a %Y-%m-%d %H:%M:%S} {instant.tz}"

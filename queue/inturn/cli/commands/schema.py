@@ -1,19 +1,15 @@
-"""Does the database fit this version, and how would it come to?"""
+"""`queue schema`: compare the queue's schema with this version, install it, and grant rights."""
 
 from contextlib import closing
 
 import click
 
-from inturn.cli.commands import grants, migrate
-from inturn.cli.settings import (
-    Settings,
-    app_option,
-    dsn_option,
-    find_connector,
-    pass_settings,
-    schema_option,
-    verbose_option,
-)
+from inturn.cli.commands import migrate
+from inturn.cli.settings import Settings, database_options, find_connector, schema_option
+from inturn.errors import BadArgument
+
+ROLE_BYTES = 63  # PostgreSQL cuts off longer names without an error
+LONGEST = len("_producer")
 
 
 @click.group(
@@ -22,20 +18,20 @@ from inturn.cli.settings import (
     epilog="""\b
 Examples:
   queue schema status --dsn postgresql://user@host/database
-  queue schema --apply""",
+  queue schema grants > grants.sql""",
 )
-@click.option("--apply", "action", flag_value="apply", help="The same as `queue migrate`.")
-@click.option("--read", "action", flag_value="read", help="The same as `queue schema sql`.")
+@click.option("--apply", "action", flag_value="apply", help="Same as `queue migrate`.")
+@click.option("--read", "action", flag_value="read", help="Same as `queue schema sql`.")
 @click.option(
-    "--migrations-path", "action", flag_value="path", help="Print the folder of the revisions."
+    "--migrations-path", "action", flag_value="path", help="Print the folder of the migrations."
 )
 @click.pass_context
 def command(context: click.Context, action: str | None) -> None:
-    """The queue's tables and functions in the database."""
+    """Check, print or install the queue's tables and functions."""
     if context.invoked_subcommand is not None:
         if action is not None:
             raise click.UsageError(
-                f"--{action} and {context.invoked_subcommand} exclude each other. Give one of them."
+                f"You cannot give both --{action} and {context.invoked_subcommand}."
             )
     elif action == "apply":
         context.invoke(migrate.command)
@@ -51,16 +47,15 @@ def command(context: click.Context, action: str | None) -> None:
 
 @command.command(
     epilog="""\b
-Example, as a gate in a deploy:
+Example, to start a worker only after a migration:
   queue schema status && queue worker""",
 )
-@dsn_option
-@schema_option
-@app_option
-@verbose_option
-@pass_settings
+@database_options
 def status(settings: Settings, dsn: str | None, schema: str | None) -> None:
-    """Say whether the schema fits this version; exit with 11 if not."""
+    """Check whether the schema fits this version.
+
+    Exits with status 11 if it does not.
+    """
     from importlib.metadata import version
 
     from inturn import sql
@@ -82,11 +77,94 @@ Example, for a database that you may not migrate yourself:
 )
 @schema_option
 def sql(schema: str | None) -> None:
-    """Print what creates everything in a database that has none of it. Needs no database."""
+    """Print SQL that creates the whole schema.
+
+    Use it on a database that does not have the schema yet. This command needs no database.
+    """
     from inturn import sql
 
     click.echo(sql.script(schema or sql.SCHEMA), nl=False)
 
 
+@command.command(
+    epilog="""\b
+Examples:
+  queue schema grants > grants.sql      to read, and for psql
+  queue schema grants --apply --producer web --worker jobs --operator alice
+  queue schema grants --apply --owner deploy      from now on, deploy may run queue migrate
+
+The roles are NAME_owner, NAME_producer, NAME_worker, NAME_operator and NAME_monitor.
+docs/security.md says what each may do.""",
+)
+@click.option(
+    "--apply",
+    is_flag=True,
+    help="Run the SQL instead of printing it. What exists already is left as it is.",
+)
+@click.option(
+    "--prefix",
+    metavar="NAME",
+    help="What the names of the roles begin with.  [default: the schema's name]",
+)
+@click.option(
+    "--owner",
+    metavar="LOGIN",
+    multiple=True,
+    help="A login that may migrate. You can repeat this option and the ones below.",
+)
+@click.option("--producer", metavar="LOGIN", multiple=True, help="A login that may defer jobs.")
+@click.option("--worker", metavar="LOGIN", multiple=True, help="A login that may run jobs.")
+@click.option(
+    "--operator", metavar="LOGIN", multiple=True, help="A login that may see and change everything."
+)
+@click.option(
+    "--monitor",
+    metavar="LOGIN",
+    multiple=True,
+    help="A login that may see everything but arguments, errors and results.",
+)
+@database_options
+def grants(
+    settings: Settings,
+    /,
+    dsn: str | None,
+    schema: str | None,
+    apply: bool,
+    prefix: str | None,
+    **logins: tuple[str, ...],
+) -> None:
+    """Create roles for the queue and grant their rights.
+
+    There is a role each for owners, producers, workers, operators and monitors. Prints SQL to run
+    as a superuser, or as the schema's owner if that role may create roles. This needs no database,
+    unless you give --apply. From then on, `queue migrate` keeps the rights up to date.
+    """
+    from inturn import sql
+
+    name = find_connector(settings, dsn, schema).schema if settings.app else schema or sql.SCHEMA
+    _check_prefix(prefix or name)
+    if not apply:
+        click.echo(sql.grants(name, prefix, logins), nl=False)
+        return
+
+    # Report an unusable address before the slow import.
+    address = find_connector(settings, dsn, schema).dsn
+    from inturn.schema.migrate import grant
+
+    grant(address, name, prefix, logins)
+    click.echo(
+        f"schema {name}: owned by {prefix or name}_owner, "
+        f"and open only to the {prefix or name}_… roles"
+    )
+
+
+def _check_prefix(prefix: str) -> None:
+    size = len(prefix.encode())
+    if size > ROLE_BYTES - LONGEST:
+        raise BadArgument(
+            "prefix",
+            f"it has {size} bytes, but the names of roles allow at most {ROLE_BYTES - LONGEST}",
+        )
+
+
 command.add_command(migrate.command, "upgrade")
-command.add_command(grants.command)

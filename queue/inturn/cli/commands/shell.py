@@ -1,4 +1,4 @@
-"""A Python prompt with the app at hand."""
+"""`queue shell`: a Python prompt with your app."""
 
 from __future__ import annotations
 
@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inturn.cli.settings import (
-    Settings,
-    app_option,
-    dsn_option,
-    find_connector,
-    load_app,
-    pass_settings,
-    schema_option,
-    verbose_option,
-)
+from inturn.cli.settings import Settings, database_options, find_connector, load_app
 
 if TYPE_CHECKING:
     from inturn.app import App
@@ -25,7 +16,7 @@ HINTS = """\
   app, tasks        your App and its tasks by name: tasks['shop.send'].defer(to='ann')
   list_jobs, list_queues, list_tasks, list_locks       e.g. list_jobs(status='failed', lock='ann')
   cancel, retry, explain                               e.g. cancel(9001, abort=True)
-  lanes, job_manager                                   all else: help(lanes)"""
+  lanes, job_manager                                   everything else: help(lanes)"""
 
 
 @click.command(
@@ -35,16 +26,13 @@ Examples:
   queue -a shop.tasks:app shell
   queue shell -c "print(list_jobs(status='failed'))"  """,
 )
-@click.option("-c", "code", metavar="CODE", help="Run this instead, and end.")
-@app_option
-@dsn_option
-@schema_option
-@verbose_option
-@pass_settings
+@click.option("-c", "code", metavar="CODE", help="Run this code and exit.")
+@database_options
 def command(settings: Settings, dsn: str | None, schema: str | None, code: str | None) -> None:
-    """Open a Python prompt with the app, its tasks, and what changes jobs and lanes.
+    """Open a Python prompt with your app and its tasks.
 
-    Each change takes effect at once. Without an app there are no tasks, and everything else.
+    It also has functions that list and change jobs and lanes. Each change takes effect at once.
+    Without an app you have everything but the tasks.
     """
     from inturn.app import App
     from inturn.database import drive
@@ -56,25 +44,25 @@ def command(settings: Settings, dsn: str | None, schema: str | None, code: str |
         if path is None
         else load_app(path, dsn, schema)
     )
-    # Before the prompt: the app's pool would try for half a minute when the database is away.
+    # Fail before the prompt: if the database is down, the app's pool would try for half a minute.
     with closing(app.connector.connect()) as connection:
         drive.run(check_schema(app.connector.schema), connection, app.connector.schema)
     with app.open():
         if code is not None:
-            exec(compile(code, "<-c>", "exec"), names(app))  # noqa: S102 (it is what was asked for)
+            exec(compile(code, "<-c>", "exec"), names(app))  # noqa: S102 (this is what -c is for)
         else:
             prompt(app)
 
 
 def names(app: App) -> dict[str, Any]:
     jobs = app.job_manager
-    at_hand = {"app": app, "tasks": app.tasks, "job_manager": jobs, "lanes": app.lanes}
+    variables = {"app": app, "tasks": app.tasks, "job_manager": jobs, "lanes": app.lanes}
     lists = {
         name: getattr(jobs, name)
         for name in ("list_jobs", "list_queues", "list_tasks", "list_locks")
     }
     return {
-        **at_hand,
+        **variables,
         **lists,
         "cancel": jobs.cancel_job_by_id,
         "retry": jobs.retry_job_by_id,
@@ -86,17 +74,17 @@ def prompt(app: App) -> None:
     import code
     from importlib.metadata import version
 
-    at_hand = names(app)
+    variables = names(app)
     try:
         import readline
         import rlcompleter
     except ImportError:  # a Python without it
         pass
     else:
-        readline.set_completer(rlcompleter.Completer(at_hand).complete)
+        readline.set_completer(rlcompleter.Completer(variables).complete)
         readline.parse_and_bind("tab: complete")
-    tasks = f"{len(app.tasks)} names of tasks" if app.tasks else "no tasks"
+    tasks = f"{len(app.tasks)} task names" if app.tasks else "no tasks"
     banner = (
-        f"inturn {version('inturn')}, schema {app.connector.schema}, {tasks}. At hand:\n{HINTS}"
+        f"inturn {version('inturn')}, schema {app.connector.schema}, {tasks}. You can use:\n{HINTS}"
     )
-    code.interact(banner, local=at_hand, exitmsg="")
+    code.interact(banner, local=variables, exitmsg="")

@@ -1,4 +1,4 @@
-"""Run a worker until it is told to stop."""
+"""`queue worker`: run jobs."""
 
 import signal
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from inturn.cli.values import duration
 from inturn.errors import MissingApp, SchemaMismatch
 
 F = TypeVar("F", bound=Callable[..., Any])
-MIGRATE = "queue migrate"  # what SchemaMismatch advises
+MIGRATE = "queue migrate"  # the advice of SchemaMismatch
 
 
 def seconds(*names: str, help: str) -> Callable[[F], F]:
@@ -39,26 +39,26 @@ Examples:
     "-q", "--queues", metavar="A,B", multiple=True, help="Serve only these queues.  [default: all]"
 )
 @click.option(
-    "-c", "--concurrency", type=int, metavar="N", help="How many jobs at once.  [default: 1]"
+    "-c", "--concurrency", type=int, metavar="N", help="Run up to N jobs at once.  [default: 1]"
 )
 @click.option(
     "--processes",
     type=click.IntRange(1, 256),
     default=1,
-    help="How many such workers.  [default: 1]",
+    help="Run this many worker processes.  [default: 1]",
 )
-@click.option("-n", "--name", help="What to call this worker in logs and tables.")
+@click.option("-n", "--name", help="The worker's name in logs and tables.")
 @click.option(
     "--one-shot/--wait",
     "-1/-w",
     "--no-wait",
     default=None,
-    help="End when nothing is left to do, or wait.",
+    help="Exit when nothing is left to do, or wait for more.  [default: wait]",
 )
 @seconds(
     "--grace",
     "--shutdown-graceful-timeout",
-    help="Abort what still runs so long after the first signal.",
+    help="Abort jobs that still run this long after the first signal.  [default: never]",
 )
 @seconds(
     "-p",
@@ -73,49 +73,50 @@ Examples:
     "--listen-notify/--no-listen-notify",
     "-l",
     default=None,
-    help="Listen for notifications, or only poll.",
+    help="Listen for notifications, or only poll.  [default: listen]",
 )
 @click.option(
     "--delete-jobs",
     type=click.Choice(["never", "successful", "always"]),
-    help="Keep no history of these.  [default: never]",
+    help="Delete these jobs at their end, and keep no history of them.  [default: never]",
 )
 @click.option(
     "--keep-history",
     callback=duration,
     metavar="TIME",
-    help="Drop days of the history that are older, for example 30d.  [default: keep all]",
+    help="Drop days of the history that are older than this, e.g. 30d.  [default: keep all]",
 )
 @seconds(
     "--heartbeat",
     "--update-heartbeat-interval",
-    help="How often to sign that it lives.  [default: 10]",
+    help="How often to record that the worker is alive.  [default: 10]",
 )
 @click.option(
     "--stalled-after",
     "--stalled-worker-timeout",
     type=float,
     metavar="SECONDS",
-    help="Take over the jobs of workers silent for this long.  [default: 30]",
+    help="Take over the jobs of workers without a heartbeat for this long.  [default: 30]",
 )
 @seconds(
     "--db-grace",
-    help="End, with status 69, when the database was away for so long.  [default: never, but at once at the start]",
+    help="Exit with status 69 when the database has been away for this long.  [default: never, but "
+    "at once at the start]",
 )
 @click.option(
     "--max-lost-attempts",
     type=click.IntRange(1, 9),
     metavar="N",
-    help="A job over which more workers died than this has failed.  [default: 5]",
+    help="A job fails if more workers than this died while they ran it.  [default: 5]",
 )
 @verbose_option
 @pass_settings
 def command(settings: Settings, /, dsn: str | None, processes: int, **given: Any) -> None:
-    """Run jobs until told to stop.
+    """Run jobs until you stop it.
 
-    The first Ctrl-C, SIGTERM or SIGHUP lets running jobs end. The second aborts them, and ends the process within five
-    seconds. The third ends it at once. A worker uses one core: with --processes there are more, and one that dies is
-    replaced.
+    The first Ctrl-C, SIGTERM or SIGHUP lets running jobs finish. The second aborts them, and ends
+    the process within five seconds. The third ends it at once. A worker process uses one core. To
+    use more, give --processes: a worker process that dies is replaced.
     """
     logs.configure(verbose=settings.verbose)
     if processes > 1:
@@ -125,28 +126,31 @@ def command(settings: Settings, /, dsn: str | None, processes: int, **given: Any
     dsn = _prepare(dsn)
     path = settings.app_path()
     if path is None:
-        raise MissingApp("No app is named. Say where yours is: queue -a package.module:app worker")
+        raise MissingApp("No app is named. Name yours: queue -a package.module:app worker")
     app = load_app(path, dsn)
     try:
         aborted_by = app.run_worker(**options(**given))
     except SchemaMismatch as error:
-        # The app may name a database or a schema of its own, which the plain command would not find.
+        # The app may name a database or schema of its own, which `queue migrate` would not find.
         advice = f"queue -a {path} migrate" + ("" if dsn is None else " --dsn …")
         raise SchemaMismatch(str(error).replace(MIGRATE, advice)) from error
     second = signal.Signals.__members__.get(aborted_by or "")
-    if second is not None:  # to end at the first signal, or after the grace, is no failure
+    if second is not None:  # ending at the first signal, or after the grace, is a success
         raise SystemExit(128 + second)
 
 
 def _prepare(dsn: str | None) -> str | None:
-    """This process is a worker from now on, and perhaps one of a crew. Return the address of the database."""
+    """Make this a worker process, under a supervisor if there is one.
+
+    Return the address of the database.
+    """
     from inturn.cli import supervised
     from inturn.worker import signals
 
-    us, dsn = supervised.join(dsn)
-    signals.dedicate(None if us is None else us.tell_serving)
-    if us is not None:
-        us.heed()
+    supervisor, dsn = supervised.join_supervisor(dsn)
+    signals.dedicate(None if supervisor is None else supervisor.report_serving)
+    if supervisor is not None:
+        supervisor.drain_when_gone()
     return dsn
 
 
@@ -160,8 +164,8 @@ def options(
     stalled_after: float | None,
     **same_name: Any,
 ) -> dict[str, Any]:
-    """Only what was said: the rest is left to the app's worker_defaults."""
-    said = {
+    """Return only the options that were given. The app's worker_defaults decide the rest."""
+    given = {
         **same_name,
         "queues": [name for names in queues for part in names.split(",") if (name := part.strip())]
         or None,
@@ -171,4 +175,4 @@ def options(
         "update_heartbeat_interval": heartbeat,
         "stalled_worker_timeout": stalled_after,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The processes that run jobs."""
+"""`queue workers`: see the workers."""
 
 import click
 
@@ -11,7 +11,7 @@ ALL = 10_000
 
 @click.group("workers", epilog="Example: queue workers list")
 def command() -> None:
-    """Workers: live, blocked, and late."""
+    """See which workers are live, blocked or late."""
 
 
 @command.command("list", epilog="Example: queue workers list --json")
@@ -20,7 +20,8 @@ def command() -> None:
 def list_workers(database: Database, form: str) -> None:
     """List workers, late ones first.
 
-    A late one has not been heard of for 30 seconds. The event loop of a blocked one stands still.
+    A late worker has not sent a heartbeat for 30 seconds. The event loop of a blocked worker is
+    stuck.
     """
     from inturn.operations import views
 
@@ -31,10 +32,10 @@ def list_workers(database: Database, form: str) -> None:
         "STATE": lambda worker: worker.state,
         "DOING": lambda worker: f"{worker.doing}/{worker.concurrency}",
         "QUEUES": lambda worker: "all" if worker.queues is None else ",".join(worker.queues),
-        "HEARD OF": lambda worker: relative(worker.heartbeat_at, now),
+        "HEARTBEAT": lambda worker: relative(worker.heartbeat_at, now),
         "STARTED": lambda worker: relative(worker.started_at, now),
         "PROCESS": lambda worker: f"{worker.pid} on {worker.hostname}",
     }
     Output(form).records(
-        found, columns, "No worker runs. Start one: queue -a package.module:app worker"
+        found, columns, "No worker is running. To start one: queue -a package.module:app worker"
     )

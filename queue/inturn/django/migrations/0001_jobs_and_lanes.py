@@ -1,4 +1,4 @@
-"""The queue's own revision 0001, and the models that read it. A revision to come gets a migration of its number."""
+"""The queue's revision 0001, and the models that read it. Each revision has such a migration."""
 
 from django.db import migrations, models
 
@@ -8,10 +8,10 @@ from inturn.django.operations import Revision
 
 class Migration(migrations.Migration):
     initial = True
-    atomic = False  # the queue's migrations have a transaction of their own
+    atomic = False  # the queue's migrations use their own transaction
     operations = [
         Revision("0001"),
-        # Keys only: Django compares the options of models that it does not manage, not their fields.
+        # Keys are enough: of unmanaged models, Django compares the options but not the fields.
         migrations.CreateModel(
             name="Job",
             fields=[("id", models.BigIntegerField(primary_key=True))],

@@ -1,4 +1,4 @@
-"""`manage.py queue …`: the command line of inturn, with the project's app."""
+"""`manage.py queue`: the command line of inturn, with the project's app."""
 
 from argparse import REMAINDER
 from typing import Any
@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from inturn.cli import main
 
 APP = "inturn.django:app"
-ENTRY = ("-m", "django", "queue")  # sets Django up, with the settings that the environment names
+ENTRY = ("-m", "django", "queue")  # sets up Django with the settings that the environment names
 
 
 class Command(BaseCommand):
@@ -16,12 +16,12 @@ class Command(BaseCommand):
     requires_system_checks: tuple[str, ...] = ()
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """As typed: Django's parser would take options that are ours."""
+        """Run the command line as typed. Django's parser would take some of our options."""
         main(argv[2:], name=f"{argv[0]} {argv[1]}", app=APP, entry=ENTRY)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("arguments", nargs=REMAINDER)
 
     def handle(self, *_: Any, arguments: list[str], **__: Any) -> None:
-        """For call_command("queue", "worker", "--one-shot")."""
+        """Run the command line for `call_command("queue", "worker", "--one-shot")`."""
         main(arguments, name="queue", app=APP, entry=ENTRY)

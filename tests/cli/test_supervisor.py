@@ -1,4 +1,4 @@
-"""`queue worker --processes N`: what becomes of the workers if one of them, or their crew, dies."""
+"""`queue worker --processes N`: what happens if a worker process or the supervisor dies."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from tests.cli.conftest import Run, Start, StartScript, Until, next_instant
 
 PYTHONPATH = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), "not there"]))
 
-# A worker that runs this job ends with the status it is given, as if by what it had met.
+# A job that ends its worker process with the given status.
 LEAVING = """
 import os, sys, time
 from tasks import app
@@ -65,12 +65,12 @@ def defer(dsn: str, task: str, **arguments: object) -> None:
 
 
 @pytest.fixture
-def crew(start: Start, dsn: str, folder: Path, until: Until) -> "subprocess.Popen[str]":
-    """Of two, which serve."""
+def supervisor(start: Start, dsn: str, folder: Path, until: Until) -> "subprocess.Popen[str]":
+    """A supervisor with two worker processes that serve."""
     (folder / "leaving.py").write_text(LEAVING)
-    crew = start("-a", "leaving:app", "worker", "-n", "ann", "--processes", "2", "--dsn", dsn)
+    supervisor = start("-a", "leaving:app", "worker", "-n", "ann", "--processes", "2", "--dsn", dsn)
     until(lambda: set(workers(dsn)) == {"ann-1", "ann-2"})
-    return crew
+    return supervisor
 
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
@@ -80,69 +80,81 @@ def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
 def _is_alive(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:  # ended between the two questions
+    except psutil.NoSuchProcess:  # it ended between the two calls
         return False
 
 
-def test_workers_whose_crew_was_killed_finish_what_they_run_and_end(
-    crew: "subprocess.Popen[str]", dsn: str, folder: Path, until: Until, log: Callable[[], str]
+def test_workers_finish_their_jobs_and_end_when_their_supervisor_is_killed(
+    supervisor: "subprocess.Popen[str]",
+    dsn: str,
+    folder: Path,
+    until: Until,
+    log: Callable[[], str],
 ) -> None:
-    members = [psutil.Process(pid) for pid in workers(dsn).values()]
+    processes = [psutil.Process(pid) for pid in workers(dsn).values()]
     defer(dsn, "tasks.work", until="may end")
     until((folder / "working").exists)
-    crew.kill()
-    until(lambda: log().count("crew.gone") == 2)
-    until(lambda: len(alive(members)) == 1)  # the other has nothing to finish
+    supervisor.kill()
+    until(lambda: log().count("supervisor.gone") == 2)
+    until(lambda: len(alive(processes)) == 1)  # the other has nothing to finish
     (folder / "may end").touch()
-    until(lambda: not alive(members))
+    until(lambda: not alive(processes))
     assert statuses(dsn) == ["succeeded"]
     assert workers(dsn) == {}
 
 
-def test_the_death_of_a_crew_that_has_said_to_drain_aborts_nothing(
-    crew: "subprocess.Popen[str]", dsn: str, folder: Path, until: Until, log: Callable[[], str]
+def test_the_death_of_a_supervisor_that_drains_aborts_nothing(
+    supervisor: "subprocess.Popen[str]",
+    dsn: str,
+    folder: Path,
+    until: Until,
+    log: Callable[[], str],
 ) -> None:
-    """As when a supervisor loses patience with the crew: for the workers that is no second signal."""
-    members = [psutil.Process(pid) for pid in workers(dsn).values()]
+    """A service manager may lose patience. For the workers that is not a second signal."""
+    processes = [psutil.Process(pid) for pid in workers(dsn).values()]
     defer(dsn, "tasks.work", until="may end")
     until((folder / "working").exists)
-    crew.terminate()
+    supervisor.terminate()
     until(lambda: log().count("worker.stopping") == 2)
     next_instant()
-    crew.kill()
-    until(lambda: "crew.gone" in log())
+    supervisor.kill()
+    until(lambda: "supervisor.gone" in log())
     next_instant()
     (folder / "may end").touch()
-    until(lambda: not alive(members))
+    until(lambda: not alive(processes))
     assert "worker.aborting" not in log()
     assert statuses(dsn) == ["succeeded"]
 
 
 @pytest.mark.parametrize("status", [2, 3, 11, 69])
-def test_whatever_a_worker_ends_with_after_it_has_served_it_is_replaced_and_its_sibling_goes_on(
-    status: int, crew: "subprocess.Popen[str]", dsn: str, until: Until, log: Callable[[], str]
+def test_a_worker_that_has_served_is_replaced_whatever_its_status_and_its_sibling_goes_on(
+    status: int, supervisor: "subprocess.Popen[str]", dsn: str, until: Until, log: Callable[[], str]
 ) -> None:
     before = workers(dsn)
     defer(dsn, "leaving.leave", status=status)
-    until(lambda: f"with status {status}; a new one in 1 s" in log())
+    until(lambda: f"status {status}, replaced in 1 s" in log())
     until(lambda: len(set(workers(dsn).values()) - set(before.values())) == 1)
-    assert "crew.stopping" not in log()
-    crew.terminate()
-    assert crew.wait(60) == 0
+    assert "supervisor.stopping" not in log()
+    supervisor.terminate()
+    assert supervisor.wait(60) == 0
 
 
-def test_a_successor_that_cannot_begin_does_not_end_the_sibling_that_serves(
-    crew: "subprocess.Popen[str]", dsn: str, folder: Path, until: Until, log: Callable[[], str]
+def test_a_replacement_that_cannot_start_does_not_end_the_sibling_that_serves(
+    supervisor: "subprocess.Popen[str]",
+    dsn: str,
+    folder: Path,
+    until: Until,
+    log: Callable[[], str],
 ) -> None:
-    """As while a new version is being deployed."""
+    """This can happen during a deploy."""
     (folder / "broken").touch()
     os.kill(workers(dsn)["ann-1"], signal.SIGKILL)
-    until(lambda: "worker.died: ann-1, with status 2" in log())
-    assert "crew.stopping" not in log()
+    until(lambda: "worker.died: ann-1, status 2" in log())
+    assert "supervisor.stopping" not in log()
     (folder / "broken").unlink()
     until(lambda: log().count("worker.started: ann-1") == 2)
-    crew.terminate()
-    assert crew.wait(60) == 0
+    supervisor.terminate()
+    assert supervisor.wait(60) == 0
 
 
 def test_a_worker_that_never_served_does_not_end_the_sibling_that_serves(
@@ -150,38 +162,42 @@ def test_a_worker_that_never_served_does_not_end_the_sibling_that_serves(
 ) -> None:
     (folder / "leaving.py").write_text(LEAVING)
     (folder / "the second is broken").touch()
-    crew = start("-a", "leaving:app", "worker", "-n", "ann", "--processes", "2", "--dsn", dsn)
+    supervisor = start("-a", "leaving:app", "worker", "-n", "ann", "--processes", "2", "--dsn", dsn)
     until(lambda: "worker.started: ann-1" in log())
     (folder / "broken").touch()
-    until(lambda: "worker.died: ann-2, with status 2" in log())
-    assert "crew.stopping" not in log()
-    crew.terminate()
-    assert crew.wait(60) == 0
+    until(lambda: "worker.died: ann-2, status 2" in log())
+    assert "supervisor.stopping" not in log()
+    supervisor.terminate()
+    assert supervisor.wait(60) == 0
 
 
-def test_a_crew_passes_sighup_on(
-    crew: "subprocess.Popen[str]", dsn: str, folder: Path, until: Until, log: Callable[[], str]
+def test_a_supervisor_passes_sighup_on(
+    supervisor: "subprocess.Popen[str]",
+    dsn: str,
+    folder: Path,
+    until: Until,
+    log: Callable[[], str],
 ) -> None:
     defer(dsn, "tasks.work", until="may end")
     until((folder / "working").exists)
-    crew.send_signal(signal.SIGHUP)
+    supervisor.send_signal(signal.SIGHUP)
     until(lambda: log().count("worker.stopping: SIGHUP") == 2)
     (folder / "may end").touch()
-    assert crew.wait(60) == 0
+    assert supervisor.wait(60) == 0
     assert statuses(dsn) == ["succeeded"]
 
 
-def test_the_second_signal_ends_a_crew_whatever_a_task_does(
-    crew: "subprocess.Popen[str]", dsn: str, folder: Path, until: Until
+def test_the_second_signal_ends_all_processes_whatever_a_task_does(
+    supervisor: "subprocess.Popen[str]", dsn: str, folder: Path, until: Until
 ) -> None:
-    members = [psutil.Process(pid) for pid in workers(dsn).values()]
+    processes = [psutil.Process(pid) for pid in workers(dsn).values()]
     defer(dsn, "tasks.work", until="never")
     until((folder / "working").exists)
-    crew.terminate()
+    supervisor.terminate()
     next_instant()
-    crew.terminate()
-    assert crew.wait(60) == 143
-    until(lambda: not alive(members))
+    supervisor.terminate()
+    assert supervisor.wait(60) == 143
+    until(lambda: not alive(processes))
 
 
 @pytest.mark.parametrize("spelled", [["--dsn", "{}"], ["--dsn={}"]], ids=" ".join)
@@ -197,7 +213,9 @@ def test_the_password_of_the_database_is_in_no_arguments_nor_in_the_environment_
     )
     secret = make_conninfo(dsn, password="hunter2")
     words = [word.format(secret) for word in spelled]
-    crew = start("-a", "environment:app", "worker", "--processes", "2", *words, "-q", "default")
+    supervisor = start(
+        "-a", "environment:app", "worker", "--processes", "2", *words, "-q", "default"
+    )
     until(lambda: len(workers(dsn)) == 2)
     for pid in workers(dsn).values():
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -208,12 +226,12 @@ def test_the_password_of_the_database_is_in_no_arguments_nor_in_the_environment_
     until(lambda: statuses(dsn) == ["succeeded"])
     assert "PATH=" in (folder / "environment").read_text()
     assert "hunter2" not in (folder / "environment").read_text()
-    assert "INTURN_CREW" not in (folder / "environment").read_text()
-    crew.terminate()
-    assert crew.wait(60) == 0
+    assert "INTURN_SUPERVISOR" not in (folder / "environment").read_text()
+    supervisor.terminate()
+    assert supervisor.wait(60) == 0
 
 
-def test_a_crew_ends_if_none_can_begin(run: Run, folder: Path, dsn: str) -> None:
+def test_a_supervisor_ends_if_no_worker_can_start(run: Run, folder: Path, dsn: str) -> None:
     (folder / "leaving.py").write_text(LEAVING)
     (folder / "broken").touch()
     ended = run("-a", "leaving:app", "worker", "--processes", "2", INTURN_DSN=dsn)
@@ -244,12 +262,14 @@ def test_a_program_with_a_command_of_its_own_starts_workers_of_its_app_with_what
         "@app.task\n"
         "def note() -> None: Path('seen').write_text(repr(os.environ.get('PYTHONPATH')))\n"
     )
-    crew = start_script([sys.executable, "program/ours.py"], INTURN_DSN=dsn, PYTHONPATH=PYTHONPATH)
+    supervisor = start_script(
+        [sys.executable, "program/ours.py"], INTURN_DSN=dsn, PYTHONPATH=PYTHONPATH
+    )
     until(lambda: set(workers(dsn)) == {"ann-1", "ann-2"})
     defer(dsn, "elsewhere.note")
     until(lambda: statuses(dsn) == ["succeeded"])
     assert (folder / "seen").read_text() == repr(
         PYTHONPATH
-    )  # not what the crew has told its workers
-    crew.terminate()
-    assert crew.wait(60) == 0
+    )  # not the supervisor's own settings for its workers
+    supervisor.terminate()
+    assert supervisor.wait(60) == 0

@@ -1,0 +1,81 @@
+"""The jobs that a command is about, and a change to several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from inturn.cli import exit_status
+from inturn.cli.confirm import confirm
+from inturn.cli.database import Database
+from inturn.cli.exit_status import Conflict, NotFound
+from inturn.cli.formatting import amount, visible
+from inturn.cli.output import Output
+from inturn.errors import InturnError
+
+F = TypeVar("F", bound=Callable[..., Any])
+ID = click.IntRange(1, 2**63 - 1)
+COLUMNS = {"ID": lambda done: done["id"], "NOW": lambda done: done["now"]}
+
+
+def job_argument(command: F) -> F:
+    """Add the argument ID."""
+    return click.argument("job_id", metavar="ID", type=ID)(command)
+
+
+def job_arguments(command: F) -> F:
+    """Add the argument ID, which can be repeated."""
+    return click.argument("job_ids", metavar="ID...", type=ID, nargs=-1, required=True)(command)
+
+
+def job_not_found(job_id: int) -> NotFound:
+    return NotFound(f"There is no job {job_id}. To see the newest ones: queue jobs list")
+
+
+def error_lines(number: int, error: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of one of the errors that a job keeps."""
+    attempt = f"attempt {error['attempt']}" if "attempt" in error else f"{number}."
+    first, *others = str(error.get("error", "")).splitlines() or [""]
+    yield f"{attempt}: {first}"
+    yield from (f"    {line}" for line in others)
+
+
+def confirm_jobs(
+    verb: str, database: Database, job_ids: Sequence[int], *, yes: bool, command: str
+) -> None:
+    """Ask for confirmation. The question says how many jobs there are, and in which lanes."""
+    from inturn.operations import jobs
+
+    if yes:
+        return
+    ids = list(dict.fromkeys(job_ids))
+    found = [job for job in (database.run(jobs.shown(job_id)) for job_id in ids) if job]
+    locks = sorted({visible(job.lock) for job in found if job.lock})
+    more = ", …" if len(locks) > 3 else ""
+    lanes = f" ({amount(len(locks), 'lane')}: {', '.join(locks[:3])}{more})" if locks else ""
+    confirm(
+        f"{verb} {amount(len(ids), 'job')}{lanes}?",
+        yes=yes,
+        command=f"{command} {' '.join(map(str, ids))}",
+    )
+
+
+def change_each(job_ids: Sequence[int], change: Callable[[int], str], form: str) -> None:
+    """Change one job after the other, even if one fails, and print what each of them is now.
+
+    If all fail, the exit status is that of the failures. If some fail, it is PARTLY.
+    """
+    done: list[dict[str, str]] = []
+    failed: list[InturnError] = []
+    for job_id in dict.fromkeys(job_ids):
+        try:
+            done.append({"id": str(job_id), "now": change(job_id)})
+        except (NotFound, Conflict) as error:
+            exit_status.print_error(str(error))
+            failed.append(error)
+    if done:
+        Output(form).records(done, COLUMNS, "")
+    if failed:
+        raise SystemExit(exit_status.PARTLY if done else min(map(exit_status.get_status, failed)))
