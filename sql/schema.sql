@@ -37,6 +37,37 @@ CREATE FUNCTION inturn.abort_requests(p_worker uuid) RETURNS TABLE(id bigint)
     AS $$
     SELECT id FROM jobs WHERE status = 'doing' AND worker_id = p_worker AND abort
 $$;
+CREATE FUNCTION inturn.acquire_lanes(p_worker uuid, p_queues text[], p_locks text[], p_seen bigint[], p_limit bigint) RETURNS TABLE(lock text, job_id bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH wanted AS MATERIALIZED (
+        SELECT w.lock FROM unnest(p_locks) AS w(lock)
+    ), reserved AS MATERIALIZED (
+        -- The job's row is locked too, so that we read it anew: it may have run and failed since we saw it, and been moved.
+        SELECT lanes.lock, lanes.job_id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
+        WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)
+          AND lanes.stopped IS NULL AND jobs.status = 'todo' AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
+        LIMIT p_limit
+        FOR UPDATE SKIP LOCKED
+    ), taken AS (
+        UPDATE lanes
+        SET worker_id = p_worker, job_id = NULL, look_at = NULL, since = clock()
+        FROM reserved WHERE lanes.lock = reserved.lock
+        RETURNING lanes.lock, reserved.job_id
+    ), created AS (
+        INSERT INTO lanes (lock, worker_id, since)
+        SELECT wanted.lock, p_worker, clock() FROM wanted
+        WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = wanted.lock)
+          AND pg_try_advisory_xact_lock(lane_key(wanted.lock))
+        LIMIT p_limit - (SELECT count(*) FROM reserved)
+        ON CONFLICT DO NOTHING
+        RETURNING lanes.lock
+    )
+    SELECT * FROM taken UNION ALL SELECT created.lock, NULL FROM created;
+END $$;
 CREATE FUNCTION inturn.add_error(p_errors jsonb, p_error jsonb) RETURNS jsonb
     LANGUAGE sql STABLE
     AS $$
@@ -46,6 +77,35 @@ CREATE FUNCTION inturn.add_error(p_errors jsonb, p_error jsonb) RETURNS jsonb
         ELSE (p_errors - 0) || jsonb_build_array(p_error)
     END
 $$;
+CREATE FUNCTION inturn.archive_jobs(p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(id bigint, lock text, status inturn.job_status, on_failure inturn.failure_policy)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := clock();
+BEGIN
+    RETURN QUERY
+    WITH gone AS (
+        DELETE FROM jobs USING (
+            SELECT * FROM unnest(p_ids, p_claims, p_statuses, p_errors, p_results)
+                AS e(id, claim_id, status, error, result)
+            ORDER BY e.id
+        ) AS ended
+        WHERE jobs.id = ended.id AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id
+        RETURNING jobs.*, ended.status AS outcome, ended.error, ended.result
+    ), kept AS (
+        INSERT INTO finished_jobs (id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
+                                   on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, errors,
+                                   result, timeout)
+        SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
+               on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, add_error(errors, error),
+               result, timeout
+        FROM gone
+        WHERE outcome <> ALL (p_forget) OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
+    )
+    SELECT gone.id, gone.lock, gone.outcome, gone.on_failure FROM gone
+    WHERE NOT gone.has_waiters OR notify_ended(gone.id);
+END $$;
 CREATE FUNCTION inturn.audit(p_operation text, p_lock text, p_jobs bigint, p_by text, p_reason text) RETURNS void
     LANGUAGE sql
     AS $$
@@ -58,7 +118,7 @@ CREATE FUNCTION inturn.await_end(p_id bigint) RETURNS TABLE(status inturn.job_st
     AS $$
 BEGIN
     PERFORM require_read_committed();
-    UPDATE jobs SET awaited = true WHERE id = p_id AND NOT awaited;
+    UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters;
     -- One statement for both tables: a job that is just brought back to life is in one of them.
     RETURN QUERY
     SELECT jobs.status, NULL::jsonb, NULL FROM jobs WHERE id = p_id
@@ -115,35 +175,6 @@ BEGIN
     SELECT count(*) INTO v_result FROM blocked;
     RETURN v_result;
 END $$;
-CREATE FUNCTION inturn.bury(p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(id bigint, lock text, status inturn.job_status, on_failure inturn.failure_policy)
-    LANGUAGE plpgsql
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_now timestamptz := clock();
-BEGIN
-    RETURN QUERY
-    WITH gone AS (
-        DELETE FROM jobs USING (
-            SELECT * FROM unnest(p_ids, p_claims, p_statuses, p_errors, p_results)
-                AS e(id, claim_id, status, error, result)
-            ORDER BY e.id
-        ) AS ended
-        WHERE jobs.id = ended.id AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id
-        RETURNING jobs.*, ended.status AS outcome, ended.error, ended.result
-    ), kept AS (
-        INSERT INTO finished_jobs (id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
-                                   on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, errors,
-                                   result, timeout)
-        SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
-               on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, add_error(errors, error),
-               result, timeout
-        FROM gone
-        WHERE outcome <> ALL (p_forget) OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
-    )
-    SELECT gone.id, gone.lock, gone.outcome, gone.on_failure FROM gone
-    WHERE NOT gone.awaited OR tell_ended(gone.id);
-END $$;
 CREATE FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean DEFAULT false) RETURNS inturn.job_status
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -153,21 +184,21 @@ DECLARE
     v_lock   text;
     v_status job_status;
 BEGIN
-    -- The history is read only after bury has locked it for writing: prepare_history waits for readers and keeps writers out.
+    -- The history is read only after archive_jobs has locked it for writing: prepare_history waits for readers and keeps writers out.
     LOOP
         SELECT array_agg(id), max(lock) INTO v_ids, v_lock FROM jobs WHERE id = p_id;
         IF v_lock IS NOT NULL THEN
-            PERFORM take_lane(v_lock);
+            PERFORM lock_lane(v_lock);
         END IF;
         -- A retry may have taken it to another lane before we had this one; from here on it stays in it.
         PERFORM FROM jobs WHERE id = p_id AND lock IS NOT DISTINCT FROM v_lock FOR UPDATE;
         EXIT WHEN FOUND OR NOT EXISTS (SELECT FROM jobs WHERE id = p_id);
-        PERFORM settle_lane(v_lock) WHERE v_lock IS NOT NULL;
+        PERFORM reopen_lane(v_lock) WHERE v_lock IS NOT NULL;
     END LOOP;
-    SELECT status INTO v_status FROM bury(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
+    SELECT status INTO v_status FROM archive_jobs(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
     IF v_lock IS NOT NULL THEN
         UPDATE lanes SET job_id = NULL WHERE lock = v_lock AND job_id = p_id AND v_status IS NOT NULL;
-        PERFORM settle_lane(v_lock);
+        PERFORM reopen_lane(v_lock);
     END IF;
     IF v_status IS NULL AND p_abort THEN
         UPDATE jobs SET abort = true WHERE id = p_id AND status = 'doing';
@@ -184,7 +215,7 @@ CREATE FUNCTION inturn.cancel_waiting(p_lock text, p_by text DEFAULT NULL::text)
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lane  lanes := take_lane(p_lock);
+    v_lane  lanes := lock_lane(p_lock);
     v_ids   bigint[];
     v_count bigint;
 BEGIN
@@ -192,54 +223,11 @@ BEGIN
         SELECT id FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked') AND id IS DISTINCT FROM v_lane.job_id
     );
     SELECT count(*) INTO v_count
-    FROM bury(v_ids, NULL, array_fill('cancelled'::job_status, ARRAY[cardinality(v_ids)]), NULL);
+    FROM archive_jobs(v_ids, NULL, array_fill('cancelled'::job_status, ARRAY[cardinality(v_ids)]), NULL);
     UPDATE lanes SET job_id = NULL WHERE lock = p_lock;
-    PERFORM settle_lane(p_lock);
+    PERFORM reopen_lane(p_lock);
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
     RETURN v_count;
-END $$;
-CREATE FUNCTION inturn.candidates(p_queues text[], p_shares integer[], p_limit integer, p_window integer, p_lost text[]) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint)
-    LANGUAGE plpgsql
-    AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-    WITH free AS MATERIALIZED (
-        SELECT f.id, f.priority
-        FROM unnest(p_queues, p_shares) AS q(queue, share)
-        CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.priority FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
-            ORDER BY jobs.priority DESC, jobs.id
-            LIMIT q.share
-            FOR UPDATE SKIP LOCKED
-        ) AS f
-    ), token AS MATERIALIZED (
-        SELECT * FROM lane_tokens(p_queues, p_window, p_lost)
-    ), best AS (
-        SELECT * FROM (
-            SELECT free.id, free.priority, NULL AS lock FROM free
-            UNION ALL
-            -- Each lane takes an advisory lock, and the server's shared lock table is finite.
-            (SELECT token.id, token.priority, token.lock FROM token WHERE open ORDER BY token.priority DESC, token.id LIMIT 128)
-        ) AS startable
-        ORDER BY priority DESC, id
-        LIMIT p_limit
-    ), chosen AS (
-        SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
-               array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
-               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen
-        FROM best
-    ), rest AS (
-        SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
-               array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
-               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more,
-               2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
-        FROM token
-    )
-    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
-           rest.behind, rest.behind_locks, rest.more, rest.widest
-    FROM chosen, rest;
 END $$;
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -265,10 +253,10 @@ CREATE TABLE inturn.jobs (
     on_retry inturn.retry_policy DEFAULT 'hold'::inturn.retry_policy NOT NULL,
     on_failure inturn.failure_policy DEFAULT 'continue'::inturn.failure_policy NOT NULL,
     abort boolean DEFAULT false NOT NULL,
-    awaited boolean DEFAULT false NOT NULL,
+    has_waiters boolean DEFAULT false NOT NULL,
     timeout interval,
-    begun boolean DEFAULT false NOT NULL,
-    yields boolean DEFAULT false NOT NULL,
+    was_attempted boolean DEFAULT false NOT NULL,
+    lost_queueing_lock boolean DEFAULT false NOT NULL,
     priority integer DEFAULT 0 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     queue text DEFAULT 'default'::text NOT NULL COLLATE pg_catalog."C",
@@ -326,7 +314,7 @@ BEGIN
         -- Of many queues only what is taken is locked. If others were faster, what is still wanted is locked as it is looked for.
         v_shares := CASE WHEN round = 1 AND cardinality(v_queues) > 1 THEN free_shares(v_queues, v_wanted)
                          ELSE array_fill(v_wanted, ARRAY[cardinality(v_queues)]) END;
-        SELECT * INTO v_look FROM candidates(v_queues, v_shares, v_wanted, v_window, v_lost);
+        SELECT * INTO v_look FROM claim_candidates(v_queues, v_shares, v_wanted, v_window, v_lost);
         v_ids := v_look.free;
         v_short := round = 1 AND cardinality(v_queues) > 1
             AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
@@ -334,12 +322,12 @@ BEGIN
         v_used := '{}';
         IF v_look.lanes <> '{}' THEN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
-            FROM win_lanes(p_worker, p_queues, v_look.lanes, v_look.seen, cardinality(v_look.lanes)) AS w;
+            FROM acquire_lanes(p_worker, p_queues, v_look.lanes, v_look.seen, cardinality(v_look.lanes)) AS w;
             IF cardinality(v_won) < cardinality(v_look.lanes) THEN
                 SELECT * INTO v_spare FROM spare_lanes(v_queues, v_wanted, v_window, v_lost || v_look.lanes, v_ids);
                 IF v_spare.locks IS NOT NULL THEN
                     SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id) INTO v_won, v_retries
-                    FROM win_lanes(
+                    FROM acquire_lanes(
                         p_worker, p_queues, v_spare.locks, v_spare.seen, cardinality(v_look.lanes) - cardinality(v_won)) AS w;
                     v_look.lanes := v_look.lanes || v_spare.locks;
                     v_look.seen := v_look.seen || v_spare.seen;
@@ -353,7 +341,7 @@ BEGIN
                 UNION ALL
                 SELECT head.id, head.queue, head.touched FROM lane_heads(ARRAY[won.lock]) AS head WHERE won.job_id IS NULL
             ) AS next
-            WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL) AND (NOT next.touched OR take_job(next.id));
+            WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL) AND (NOT next.touched OR try_lock_job(next.id));
         END IF;
         IF v_ids <> '{}' THEN
             RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
@@ -374,7 +362,7 @@ BEGIN
         -- And what we won and may not use: the lane is empty, or its head is for workers of another queue, or a user's open
         -- transaction has it locked.
         IF cardinality(v_used) < cardinality(v_won) THEN
-            PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
+            PERFORM notify_workers(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;
         -- Another look is worth it if the front has moved or it reaches further, if free jobs were lost, and, empty-handed, if
         -- lanes were. Where another claim clears the front, what we have got is enough; empty-handed we may be patient, but not
@@ -387,6 +375,49 @@ BEGIN
             v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest ELSE least(2000, 8 * v_window) END;
         END IF;
     END LOOP;
+END $$;
+CREATE FUNCTION inturn.claim_candidates(p_queues text[], p_shares integer[], p_limit integer, p_window integer, p_lost text[]) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH free AS MATERIALIZED (
+        SELECT f.id, f.priority
+        FROM unnest(p_queues, p_shares) AS q(queue, share)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.priority FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+            ORDER BY jobs.priority DESC, jobs.id
+            LIMIT q.share
+            FOR UPDATE SKIP LOCKED
+        ) AS f
+    ), token AS MATERIALIZED (
+        SELECT * FROM lane_tokens(p_queues, p_window, p_lost)
+    ), best AS (
+        SELECT * FROM (
+            SELECT free.id, free.priority, NULL AS lock FROM free
+            UNION ALL
+            -- Each lane takes an advisory lock, and the server's shared lock table is finite.
+            (SELECT token.id, token.priority, token.lock FROM token WHERE open ORDER BY token.priority DESC, token.id LIMIT 128)
+        ) AS startable
+        ORDER BY priority DESC, id
+        LIMIT p_limit
+    ), chosen AS (
+        SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
+               array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
+               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen
+        FROM best
+    ), rest AS (
+        SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
+               array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
+               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more,
+               2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
+        FROM token
+    )
+    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
+           rest.behind, rest.behind_locks, rest.more, rest.widest
+    FROM chosen, rest;
 END $$;
 CREATE FUNCTION inturn.claim_further(p_worker uuid, p_queues text[], p_priorities integer[], p_after bigint[], p_limit integer) RETURNS SETOF inturn.jobs
     LANGUAGE plpgsql SECURITY DEFINER
@@ -417,6 +448,16 @@ BEGIN
         LIMIT p_limit
     ) AS best;
     RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
+END $$;
+CREATE FUNCTION inturn.clear_stop(p_lock text, p_next bigint DEFAULT NULL::bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE lanes
+    SET stopped = NULL, stopped_at = NULL, stopped_until = NULL, stopped_by = NULL, stop_reason = NULL,
+        failed_job_id = NULL, job_id = coalesce(p_next, job_id)
+    WHERE lock = p_lock;
+    PERFORM reopen_lane(p_lock);
 END $$;
 CREATE FUNCTION inturn.clock() RETURNS timestamp with time zone
     LANGUAGE sql STABLE
@@ -470,7 +511,7 @@ BEGIN
         RAISE EXCEPTION '%', v_problem USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF octet_length(args::text) > 1048576 THEN
-        PERFORM refuse_args(octet_length(args::text), 1048576);
+        PERFORM raise_args_too_large(octet_length(args::text), 1048576);
     END IF;
     SELECT * INTO v_job FROM defer_jobs(
         ARRAY[task], ARRAY[args], ARRAY[queue], ARRAY[lock], ARRAY[priority], ARRAY[scheduled_at], NULL,
@@ -494,17 +535,17 @@ DECLARE
     v_due timestamptz := coalesce(p_at, v_now + p_in);
     v_id  bigint;
 BEGIN
-    IF misnamed(ARRAY[p_queue]) THEN
-        PERFORM refuse_queues(ARRAY[p_queue]);
+    IF has_invalid_queue(ARRAY[p_queue]) THEN
+        PERFORM raise_invalid_queue(ARRAY[p_queue]);
     END IF;
     IF pg_column_size(p_args) > 192 AND octet_length(p_args::text) > 2097152 THEN   -- as in defer_jobs
-        PERFORM refuse_args(octet_length(p_args::text), 2097152);
+        PERFORM raise_args_too_large(octet_length(p_args::text), 2097152);
     END IF;
     INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry, on_failure, timeout, status)
     VALUES (p_task, p_args, p_queue, p_lock, p_priority, v_due, v_now, p_on_retry, p_on_failure, p_timeout,
             CASE WHEN v_due > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
     RETURNING id INTO v_id;
-    PERFORM wake(ARRAY[p_queue]);
+    PERFORM notify_workers(ARRAY[p_queue]);
     RETURN v_id;
 END $$;
 CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[]) RETURNS TABLE(id bigint, is_new boolean)
@@ -518,11 +559,11 @@ DECLARE
     v_most    constant integer := 2097152;
     v_largest integer := (SELECT max(octet_length(args::text)) FROM unnest(p_args) AS args WHERE pg_column_size(args) > 192);
 BEGIN
-    IF misnamed(p_queues) THEN
-        PERFORM refuse_queues(p_queues);
+    IF has_invalid_queue(p_queues) THEN
+        PERFORM raise_invalid_queue(p_queues);
     END IF;
     IF v_largest > v_most THEN
-        PERFORM refuse_args(v_largest, v_most);
+        PERFORM raise_args_too_large(v_largest, v_most);
     END IF;
     IF p_queueing_locks IS NOT NULL THEN
         RETURN QUERY SELECT * FROM defer_unless_waiting(
@@ -552,7 +593,7 @@ BEGIN
     FROM ranked AS r
     ORDER BY r.position
     RETURNING jobs.id, true;
-    PERFORM wake(p_queues);
+    PERFORM notify_workers(p_queues);
 END $$;
 CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
@@ -603,7 +644,7 @@ BEGIN
         FROM given ORDER BY queueing_lock, position
     LOOP
         LOOP   -- until one answer is true: what waits can start, and a rival can roll back, between two looks
-            SELECT jobs.id INTO v_id FROM jobs WHERE queueing_lock = v_job.queueing_lock AND status <> 'doing' AND NOT yields;
+            SELECT jobs.id INTO v_id FROM jobs WHERE queueing_lock = v_job.queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock;
             EXIT WHEN v_id IS NOT NULL AND (
                 p_on_conflict = 'raise'
                 OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)
@@ -617,7 +658,7 @@ BEGIN
             VALUES (v_job.id, v_job.task, v_job.args, v_job.queue, v_job.lock, v_job.queueing_lock, v_job.priority,
                     v_job.due_at, v_now, v_job.on_retry, v_job.on_failure, v_job.timeout,
                     CASE WHEN v_job.due_at > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
-            ON CONFLICT (queueing_lock) WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT yields DO NOTHING
+            ON CONFLICT (queueing_lock) WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock DO NOTHING
             RETURNING jobs.id INTO v_id;
             EXIT WHEN v_id IS NOT NULL;
         END LOOP;
@@ -633,7 +674,7 @@ BEGIN
         v_ids[v_job.position] := v_id;
         v_new[v_job.position] := v_id = v_job.id;
     END LOOP;
-    PERFORM wake(p_queues) WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
+    PERFORM notify_workers(p_queues) WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
     RETURN QUERY SELECT * FROM unnest(v_ids, v_new);
 END $$;
 CREATE FUNCTION inturn.delete_job(p_id bigint) RETURNS boolean
@@ -709,7 +750,7 @@ CREATE FUNCTION inturn.explain_busy(p_id bigint) RETURNS TABLE(reason text, deta
         'an open transaction has job ' || p_id || ' locked, to replace it perhaps: process ' || pid || ' of the server'
             || coalesce(', since ' || (SELECT xact_start FROM pg_stat_activity AS activity WHERE activity.pid = locks.pid), ''),
         'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
-    FROM jobs CROSS JOIN LATERAL lockers(jobs.xmax) AS locker(xid)
+    FROM jobs CROSS JOIN LATERAL locking_transactions(jobs.xmax) AS locker(xid)
     JOIN pg_locks AS locks ON locktype = 'transactionid' AND transactionid = locker.xid AND granted
     WHERE jobs.id = p_id AND is_touched(jobs.xmin, jobs.xmax) AND pid <> pg_backend_pid()
       AND EXISTS (SELECT FROM pg_locks AS own WHERE own.pid = locks.pid AND own.relation = jobs.tableoid)
@@ -815,15 +856,15 @@ DECLARE
     v_next    record;
 BEGIN
     PERFORM require_read_committed();
-    SELECT * INTO v_held FROM hold_lanes(p_ids, p_claims);
+    SELECT * INTO v_held FROM lock_lanes(p_ids, p_claims);
     IF v_held.busy <> '{}' THEN
-        p_ids := without(p_ids, v_held.busy);
+        p_ids := mask_ids(p_ids, v_held.busy);
         RETURN QUERY SELECT NULL::bigint, NULL::jobs, id FROM unnest(v_held.busy) AS id;
     END IF;
     SELECT array_agg(b.id) AS ids,
            array_agg(b.lock) FILTER (WHERE b.lock IS NOT NULL) AS lanes,
            array_agg(b.id) FILTER (WHERE b.lock IS NOT NULL AND b.status = 'failed' AND b.on_failure = 'halt') AS halts
-    INTO v_done FROM bury(p_ids, p_claims, p_statuses, p_errors, p_results, p_forget) AS b;
+    INTO v_done FROM archive_jobs(p_ids, p_claims, p_statuses, p_errors, p_results, p_forget) AS b;
     RETURN QUERY SELECT id, NULL::jobs, NULL::bigint FROM unnest(v_done.ids) AS id;
     IF v_done.lanes IS NULL THEN
         RETURN;
@@ -831,52 +872,16 @@ BEGIN
     -- Of a lane that somebody else has by now nothing is touched.
     v_stopped := ARRAY(SELECT unnest(v_held.stopped) INTERSECT SELECT unnest(v_done.lanes));
     IF v_stopped <> '{}' OR v_done.halts IS NOT NULL THEN
-        v_stopped := let_stopped(v_stopped, v_done.halts);
+        v_stopped := keep_stopped(v_stopped, v_done.halts);
     END IF;
     -- New statements: the next of each lane is read after the lane was locked.
     SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
-    INTO v_next FROM followers(p_worker, v_done.lanes, p_queues, p_want) AS f;
+    INTO v_next FROM handover_candidates(p_worker, v_done.lanes, p_queues, p_want) AS f;
     RETURN QUERY SELECT NULL::bigint, started, NULL::bigint FROM start_jobs(p_worker, v_next.ids) AS started;
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
         -- This worker claims next, but what it gave way to takes its slot, and it may stop, or not serve a token's queue.
-        PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
+        PERFORM notify_workers(release_lanes(ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
     END IF;
-END $$;
-CREATE FUNCTION inturn.followers(p_worker uuid, p_locks text[], p_queues text[], p_want integer) RETURNS TABLE(lock text, id bigint)
-    LANGUAGE plpgsql
-    AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-    WITH first AS (
-        SELECT ready.priority, ready.id
-        FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
-        CROSS JOIN LATERAL (
-            (SELECT NULL AS lock, jobs.priority, jobs.id FROM jobs
-             WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
-               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR take_job(jobs.id))
-             ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
-            UNION ALL
-            (SELECT jobs.lock, jobs.priority, jobs.id FROM jobs
-             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
-               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR take_job(jobs.id))
-             ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
-        ) AS ready
-        WHERE ready.lock IS NULL OR ready.lock <> ALL (p_locks)
-        ORDER BY ready.priority DESC, ready.id
-        LIMIT 1
-    )
-    SELECT lane.lock, head.id
-    FROM unnest(p_locks) AS lane(lock)
-    JOIN lanes AS held ON held.lock = lane.lock AND held.worker_id = p_worker
-    CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
-    LEFT JOIN first ON true
-    WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
-      AND (NOT head.touched OR take_job(head.id))
-      AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
-           OR (head.priority = first.priority AND held.since + interval '0.1 s' > clock()))
-    ORDER BY head.priority DESC, head.id
-    LIMIT p_want;
 END $$;
 CREATE FUNCTION inturn.free_shares(p_queues text[], p_limit integer) RETURNS integer[]
     LANGUAGE plpgsql
@@ -931,6 +936,42 @@ BEGIN
         EXECUTE v_change;
     END LOOP;
 END $$;
+CREATE FUNCTION inturn.handover_candidates(p_worker uuid, p_locks text[], p_queues text[], p_want integer) RETURNS TABLE(lock text, id bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH first AS (
+        SELECT ready.priority, ready.id
+        FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
+        CROSS JOIN LATERAL (
+            (SELECT NULL AS lock, jobs.priority, jobs.id FROM jobs
+             WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
+             ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
+            UNION ALL
+            (SELECT jobs.lock, jobs.priority, jobs.id FROM jobs
+             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
+               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
+             ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
+        ) AS ready
+        WHERE ready.lock IS NULL OR ready.lock <> ALL (p_locks)
+        ORDER BY ready.priority DESC, ready.id
+        LIMIT 1
+    )
+    SELECT lane.lock, head.id
+    FROM unnest(p_locks) AS lane(lock)
+    JOIN lanes AS held ON held.lock = lane.lock AND held.worker_id = p_worker
+    CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
+    LEFT JOIN first ON true
+    WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
+      AND (NOT head.touched OR try_lock_job(head.id))
+      AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
+           OR (head.priority = first.priority AND held.since + interval '0.1 s' > clock()))
+    ORDER BY head.priority DESC, head.id
+    LIMIT p_want;
+END $$;
 CREATE FUNCTION inturn.has_ended(p_id bigint, p_claim uuid, p_fence bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -947,12 +988,17 @@ BEGIN
     RETURN EXISTS (SELECT FROM finished_jobs WHERE id = p_id AND fence = p_fence)
         OR NOT EXISTS (SELECT FROM all_jobs WHERE id = p_id);
 END $$;
+CREATE FUNCTION inturn.has_invalid_queue(p_queues text[]) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT array_to_string(p_queues[1] || array_remove(p_queues, p_queues[1]), ',') ~ '[^A-Za-z0-9_.:,-]'
+$$;
 CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
-    IF take_worker(p_worker) THEN
+    IF lock_worker(p_worker) THEN
         UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked WHERE id = p_worker;
     END IF;
     RETURN EXISTS (SELECT FROM workers WHERE id = p_worker);
@@ -969,59 +1015,6 @@ CREATE FUNCTION inturn.history_days(p_before date) RETURNS text[]
         LIMIT 10
     ) AS day
 $_$;
-CREATE FUNCTION inturn.hold_lanes(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
-    LANGUAGE plpgsql
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_ours record;
-    v_held bigint := 0;
-BEGIN
-    stopped := '{}';
-    busy := '{}';
-    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks, bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched
-    INTO v_ours
-    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id;
-    IF v_ours.locks IS NOT NULL THEN
-        WITH held AS MATERIALIZED (
-            SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks) ORDER BY lanes.lock
-            FOR UPDATE SKIP LOCKED
-        )
-        SELECT count(*), coalesce(array_agg(held.lock) FILTER (WHERE held.stopped IS NOT NULL), '{}') INTO v_held, stopped FROM held;
-    END IF;
-    IF v_ours.touched OR cardinality(v_ours.locks) > v_held THEN
-        SELECT rest.stopped, rest.busy INTO stopped, busy FROM hold_rest(p_ids, p_claims) AS rest;
-    END IF;
-END $$;
-CREATE FUNCTION inturn.hold_rest(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
-    LANGUAGE plpgsql
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_ours record;
-    v_held text[];
-    v_got  bigint[];
-BEGIN
-    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
-           array_agg(jobs.id) FILTER (WHERE is_touched(jobs.xmin, jobs.xmax)) AS touched
-    INTO v_ours
-    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id;
-    PERFORM await_locks(v_ours.locks, v_ours.touched);
-    WITH held AS MATERIALIZED (
-        SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks) ORDER BY lanes.lock
-        FOR UPDATE SKIP LOCKED
-    )
-    SELECT coalesce(array_agg(lock), '{}'), coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}')
-    INTO v_held, stopped FROM held;
-    v_got := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_ours.touched) ORDER BY id FOR UPDATE SKIP LOCKED);
-    busy := ARRAY(
-        SELECT jobs.id
-        FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
-        JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-        WHERE EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.lock <> ALL (v_held))
-           OR (jobs.id = ANY (v_ours.touched) AND jobs.id <> ALL (v_got))
-    );
-END $$;
 CREATE TABLE inturn.workers (
     id uuid NOT NULL,
     name text NOT NULL,
@@ -1058,85 +1051,13 @@ CREATE FUNCTION inturn.is_touched(p_xmin xid, p_xmax xid) RETURNS boolean
     AS $$
     SELECT p_xmax <> '0'::xid AND p_xmax <> p_xmin
 $$;
-CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean)
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked', is_touched(head.xmin, head.xmax)
-    FROM unnest(p_locks) AS lane(lock)
-    CROSS JOIN LATERAL (
-        SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax FROM jobs
-        WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
-        ORDER BY jobs.priority DESC, jobs.id
-        LIMIT 1
-    ) AS head
-$$;
-CREATE FUNCTION inturn.lane_key(p_lock text) RETURNS bigint
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT hashtextextended(concat_ws(' ', 'inturn lane', current_schema(), p_lock), 0)
-$$;
-CREATE FUNCTION inturn.lane_sleeps(p_lock text) RETURNS boolean
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT CASE
-        WHEN lane.stopped IS NOT NULL AND lane.worker_id IS NULL THEN false
-        WHEN lane.look_at IS NOT NULL THEN false   -- resume_due sees to it
-        WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (
-            SELECT FROM jobs WHERE status = 'doing' AND worker_id = lane.worker_id AND jobs.lock = p_lock
-        )
-        WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (
-            SELECT FROM jobs WHERE id = lane.job_id AND lock = p_lock AND status IN ('todo', 'scheduled')
-        )
-        ELSE EXISTS (
-            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked') AND lock IS NOT NULL
-        ) AND NOT EXISTS (
-            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked') AND lock IS NOT NULL AND status = 'todo'
-        )
-    END
-    FROM (SELECT p_lock AS lock) AS asked LEFT JOIN lanes AS lane ON lane.lock = asked.lock
-$$;
-CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost text[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean)
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT t.id, t.lock, t.priority,
-        (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
-            AND t.lock <> ALL (p_lost)
-            AND row_number() OVER (
-                PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id ORDER BY t.priority DESC, t.id) = 1
-            -- One that somebody's open transaction has locked takes nobody's place.
-            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN take_job(t.id) ELSE true END,
-        is_touched(t.xmin, t.xmax)
-    FROM unnest(p_queues) AS q(queue)
-    CROSS JOIN LATERAL (
-        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax FROM jobs
-        WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
-        ORDER BY jobs.priority DESC, jobs.id
-        LIMIT p_window
-    ) AS t
-    LEFT JOIN lanes AS lane ON lane.lock = t.lock
-$$;
-CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id uuid, heartbeat_at timestamp with time zone, late boolean, locked boolean)
-    LANGUAGE plpgsql SECURITY DEFINER
+CREATE FUNCTION inturn.jobs_of_worker(p_worker uuid) RETURNS SETOF inturn.jobs
+    LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-    SELECT id, heartbeat_at,
-           heartbeat_at < clock() - p_late_after
-               AND EXISTS (SELECT FROM jobs WHERE status = 'doing' AND worker_id = workers.id),
-           CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END
-    FROM workers;
-END $$;
-CREATE FUNCTION inturn.leave(p_worker uuid, p_error text DEFAULT NULL::text, p_max_lost integer DEFAULT 5) RETURNS bigint
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'inturn', 'pg_temp'
-    AS $$
-BEGIN
-    DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED);
-    RETURN (SELECT count(*) FROM rescue(p_max_lost, p_worker, p_error IS NOT NULL, p_error));
-END $$;
-CREATE FUNCTION inturn.let_stopped(p_locks text[], p_halts bigint[]) RETURNS text[]
+    SELECT * FROM jobs WHERE status = 'doing' AND worker_id = p_worker ORDER BY id
+$$;
+CREATE FUNCTION inturn.keep_stopped(p_locks text[], p_halts bigint[]) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -1164,7 +1085,180 @@ BEGIN
     SELECT array_agg(lock) INTO v_result FROM stopped;
     RETURN v_result;
 END $$;
-CREATE FUNCTION inturn.lockers(p_xmax xid) RETURNS SETOF xid
+CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked', is_touched(head.xmin, head.xmax)
+    FROM unnest(p_locks) AS lane(lock)
+    CROSS JOIN LATERAL (
+        SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax FROM jobs
+        WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+        ORDER BY jobs.priority DESC, jobs.id
+        LIMIT 1
+    ) AS head
+$$;
+CREATE FUNCTION inturn.lane_is_stranded(p_lock text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE
+        WHEN lane.stopped IS NOT NULL AND lane.worker_id IS NULL THEN false
+        WHEN lane.look_at IS NOT NULL THEN false   -- resume_due sees to it
+        WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (
+            SELECT FROM jobs WHERE status = 'doing' AND worker_id = lane.worker_id AND jobs.lock = p_lock
+        )
+        WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (
+            SELECT FROM jobs WHERE id = lane.job_id AND lock = p_lock AND status IN ('todo', 'scheduled')
+        )
+        ELSE EXISTS (
+            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked') AND lock IS NOT NULL
+        ) AND NOT EXISTS (
+            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked') AND lock IS NOT NULL AND status = 'todo'
+        )
+    END
+    FROM (SELECT p_lock AS lock) AS asked LEFT JOIN lanes AS lane ON lane.lock = asked.lock
+$$;
+CREATE FUNCTION inturn.lane_key(p_lock text) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT hashtextextended(concat_ws(' ', 'inturn lane', current_schema(), p_lock), 0)
+$$;
+CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost text[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT t.id, t.lock, t.priority,
+        (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
+            AND t.lock <> ALL (p_lost)
+            AND row_number() OVER (
+                PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id ORDER BY t.priority DESC, t.id) = 1
+            -- One that somebody's open transaction has locked takes nobody's place.
+            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
+        is_touched(t.xmin, t.xmax)
+    FROM unnest(p_queues) AS q(queue)
+    CROSS JOIN LATERAL (
+        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax FROM jobs
+        WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
+        ORDER BY jobs.priority DESC, jobs.id
+        LIMIT p_window
+    ) AS t
+    LEFT JOIN lanes AS lane ON lane.lock = t.lock
+$$;
+CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id uuid, heartbeat_at timestamp with time zone, late boolean, locked boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT id, heartbeat_at,
+           heartbeat_at < clock() - p_late_after
+               AND EXISTS (SELECT FROM jobs WHERE status = 'doing' AND worker_id = workers.id),
+           CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END
+    FROM workers;
+END $$;
+CREATE FUNCTION inturn.lock_contended_lanes(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_ours record;
+    v_held text[];
+    v_got  bigint[];
+BEGIN
+    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
+           array_agg(jobs.id) FILTER (WHERE is_touched(jobs.xmin, jobs.xmax)) AS touched
+    INTO v_ours
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id;
+    PERFORM await_locks(v_ours.locks, v_ours.touched);
+    WITH held AS MATERIALIZED (
+        SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks) ORDER BY lanes.lock
+        FOR UPDATE SKIP LOCKED
+    )
+    SELECT coalesce(array_agg(lock), '{}'), coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}')
+    INTO v_held, stopped FROM held;
+    v_got := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_ours.touched) ORDER BY id FOR UPDATE SKIP LOCKED);
+    busy := ARRAY(
+        SELECT jobs.id
+        FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
+        JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+        WHERE EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.lock <> ALL (v_held))
+           OR (jobs.id = ANY (v_ours.touched) AND jobs.id <> ALL (v_got))
+    );
+END $$;
+CREATE TABLE inturn.lanes (
+    lock text NOT NULL COLLATE pg_catalog."C",
+    worker_id uuid,
+    job_id bigint,
+    since timestamp with time zone NOT NULL,
+    stopped inturn.lane_state,
+    stopped_at timestamp with time zone,
+    stopped_until timestamp with time zone,
+    look_at timestamp with time zone,
+    failed_job_id bigint,
+    stopped_by text,
+    stop_reason text,
+    state inturn.lane_state GENERATED ALWAYS AS (
+CASE
+    WHEN (worker_id IS NOT NULL) THEN 'held'::inturn.lane_state
+    WHEN (stopped IS NOT NULL) THEN stopped
+    WHEN (job_id IS NOT NULL) THEN 'retrying'::inturn.lane_state
+    WHEN (look_at IS NOT NULL) THEN 'delayed'::inturn.lane_state
+    ELSE NULL::inturn.lane_state
+END) STORED,
+    CONSTRAINT lanes_held_or_reserved CHECK (((worker_id IS NULL) OR (job_id IS NULL))),
+    CONSTRAINT lanes_looked_at CHECK (((look_at IS NULL) OR ((worker_id IS NULL) AND (stopped IS NULL)))),
+    CONSTRAINT lanes_stopped CHECK ((stopped = ANY (ARRAY['paused'::inturn.lane_state, 'halted'::inturn.lane_state]))),
+    CONSTRAINT lanes_stopped_when CHECK (((stopped IS NULL) = (stopped_at IS NULL)))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+CREATE FUNCTION inturn.lock_lane(p_lock text) RETURNS inturn.lanes
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_lane lanes;
+BEGIN
+    PERFORM require_read_committed();
+    PERFORM pg_advisory_xact_lock(lane_key(p_lock));
+    LOOP
+        SELECT * INTO v_lane FROM lanes WHERE lock = p_lock FOR UPDATE;
+        IF NOT FOUND THEN
+            INSERT INTO lanes (lock, since) VALUES (p_lock, clock()) ON CONFLICT DO NOTHING RETURNING * INTO v_lane;
+        END IF;
+        EXIT WHEN v_lane.lock IS NOT NULL;   -- else it came or went between the two statements
+    END LOOP;
+    RETURN v_lane;
+END $$;
+CREATE FUNCTION inturn.lock_lanes(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_ours record;
+    v_held bigint := 0;
+BEGIN
+    stopped := '{}';
+    busy := '{}';
+    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks, bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched
+    INTO v_ours
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id;
+    IF v_ours.locks IS NOT NULL THEN
+        WITH held AS MATERIALIZED (
+            SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks) ORDER BY lanes.lock
+            FOR UPDATE SKIP LOCKED
+        )
+        SELECT count(*), coalesce(array_agg(held.lock) FILTER (WHERE held.stopped IS NOT NULL), '{}') INTO v_held, stopped FROM held;
+    END IF;
+    IF v_ours.touched OR cardinality(v_ours.locks) > v_held THEN
+        SELECT rest.stopped, rest.busy INTO stopped, busy FROM lock_contended_lanes(p_ids, p_claims) AS rest;
+    END IF;
+END $$;
+CREATE FUNCTION inturn.lock_worker(p_worker uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED;
+    RETURN FOUND OR await_worker(p_worker);
+END $$;
+CREATE FUNCTION inturn.locking_transactions(p_xmax xid) RETURNS SETOF xid
     LANGUAGE plpgsql STABLE
     AS $$
 BEGIN
@@ -1173,21 +1267,21 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
     RETURN;
 END $$;
-CREATE FUNCTION inturn.look_again(p_since timestamp with time zone) RETURNS timestamp with time zone
-    LANGUAGE sql STABLE
+CREATE FUNCTION inturn.mask_ids(p_ids bigint[], p_busy bigint[]) RETURNS bigint[]
+    LANGUAGE sql IMMUTABLE
     AS $$
-    SELECT clock() + least(greatest(clock() - p_since, interval '20 ms'), interval '1 s')
-$$;
-CREATE FUNCTION inturn.misnamed(p_queues text[]) RETURNS boolean
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT array_to_string(p_queues[1] || array_remove(p_queues, p_queues[1]), ',') ~ '[^A-Za-z0-9_.:,-]'
+    SELECT array_agg(CASE WHEN id <> ALL (p_busy) THEN id END ORDER BY place) FROM unnest(p_ids) WITH ORDINALITY AS given(id, place)
 $$;
 CREATE FUNCTION inturn.next_epoch(p_fence bigint, p_timeline bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     AS $$
     SELECT (p_fence >> 56 << 56) + (p_timeline << 40)
            + CASE WHEN p_timeline > (p_fence >> 40) & 65535 THEN 0 ELSE 1::bigint << 56 END
+$$;
+CREATE FUNCTION inturn.next_look_at(p_since timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT clock() + least(greatest(clock() - p_since, interval '20 ms'), interval '1 s')
 $$;
 CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::xid8, OUT delay interval, OUT told boolean, OUT horizon xid8) RETURNS record
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -1213,18 +1307,32 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
     -- A number of its own: the end of the snapshot is the last that is over, and others may have begun after that one.
     FROM (SELECT CASE WHEN p_horizon IS NULL THEN pg_current_xact_id() ELSE p_horizon END) AS began(horizon)
 $$;
-CREATE FUNCTION inturn.owned(p_worker uuid) RETURNS SETOF inturn.jobs
-    LANGUAGE sql STABLE SECURITY DEFINER
+CREATE FUNCTION inturn.notify_ended(p_id bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pg_notify('inturn ended', p_id::text);
+    RETURN true;
+END $$;
+CREATE FUNCTION inturn.notify_workers(p_queues text[]) RETURNS void
+    LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
-    SELECT * FROM jobs WHERE status = 'doing' AND worker_id = p_worker ORDER BY id
-$$;
+BEGIN
+    IF p_queues = '{}' OR current_setting('inturn.quiet', true) = 'on' OR current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (
+        SELECT FROM workers WHERE NOT awake AND (queues IS NULL OR p_queues IS NULL OR queues && p_queues)
+    ) THEN
+        RETURN;
+    END IF;
+    PERFORM pg_notify(current_schema(), CASE WHEN length(names) < 7000 THEN names ELSE '' END)
+    FROM (SELECT coalesce(string_agg(DISTINCT queue, ','), '') AS names FROM unnest(p_queues) AS queue) AS list;
+END $$;
 CREATE FUNCTION inturn.pause_lane(p_lock text, p_reason text DEFAULT NULL::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_by text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lane lanes := take_lane(p_lock);
+    v_lane lanes := lock_lane(p_lock);
 BEGIN
     IF v_lane.stopped IS NOT NULL THEN
         RETURN false;
@@ -1237,7 +1345,7 @@ BEGIN
         stopped_by = coalesce(p_by, session_user), stop_reason = p_reason
     WHERE lock = p_lock;
     PERFORM audit('pause', p_lock, 0, p_by, p_reason);
-    PERFORM wake(NULL) WHERE p_until IS NOT NULL;   -- sleepers must know when it ends
+    PERFORM notify_workers(NULL) WHERE p_until IS NOT NULL;   -- sleepers must know when it ends
     RETURN true;
 END $$;
 CREATE FUNCTION inturn.prepare_history(p_days integer) RETURNS integer
@@ -1332,31 +1440,39 @@ DECLARE
     v_back record;
 BEGIN
     PERFORM require_read_committed();
-    SELECT * INTO v_held FROM hold_lanes(p_ids, p_claims);
+    SELECT * INTO v_held FROM lock_lanes(p_ids, p_claims);
     IF v_held.busy <> '{}' THEN
-        p_ids := without(p_ids, v_held.busy);
+        p_ids := mask_ids(p_ids, v_held.busy);
         RETURN QUERY SELECT unnest(v_held.busy);
     END IF;
     WITH back AS (
         UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1,
-            yields = jobs.queueing_lock IS NOT NULL   -- until we know, below, that no other job waits under it
+            lost_queueing_lock = jobs.queueing_lock IS NOT NULL   -- until we know, below, that no other job waits under it
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.yields, jobs.begun AND jobs.on_retry = 'hold' AS begun
+        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.lost_queueing_lock, jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted
     ), let_go AS (
-        UPDATE lanes SET worker_id = NULL, job_id = CASE WHEN back.begun THEN back.id END, since = clock()
+        UPDATE lanes SET worker_id = NULL, job_id = CASE WHEN back.was_attempted THEN back.id END, since = clock()
         FROM back WHERE lanes.lock = back.lock
     )
     SELECT array_agg(queue) AS queues,
-           array_agg(lock) FILTER (WHERE NOT begun AND lock <> ALL (v_held.stopped)) AS lanes,
-           array_agg(id) FILTER (WHERE yields) AS yielding
+           array_agg(lock) FILTER (WHERE NOT was_attempted AND lock <> ALL (v_held.stopped)) AS lanes,
+           array_agg(id) FILTER (WHERE lost_queueing_lock) AS yielding
     INTO v_back FROM back;
     IF v_back.yielding IS NOT NULL THEN
         PERFORM retake_queueing_locks(v_back.yielding);
     END IF;
     IF v_back.queues IS NOT NULL THEN
-        PERFORM wake(v_back.queues || release_lanes(v_back.lanes));
+        PERFORM notify_workers(v_back.queues || release_lanes(v_back.lanes));
     END IF;
+END $$;
+CREATE FUNCTION inturn.raise_args_too_large(p_bytes integer, p_most integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'args: % bytes of JSON, at most %; store the data, and pass a reference',
+        to_char(p_bytes, 'FM999,999,999,999'), to_char(p_most, 'FM999,999,999,999')
+        USING ERRCODE = 'invalid_parameter_value';
 END $$;
 CREATE FUNCTION inturn.raise_fences(p_timeline bigint) RETURNS void
     LANGUAGE plpgsql
@@ -1369,6 +1485,14 @@ BEGIN
     IF (v_fence >> 40) & 65535 <> p_timeline THEN
         PERFORM setval('fences', next_epoch(v_fence, p_timeline));
     END IF;
+END $$;
+CREATE FUNCTION inturn.raise_invalid_queue(p_queues text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'queue: give 1 to 63 letters, digits, and _ . : -' USING
+        ERRCODE = 'invalid_parameter_value',
+        DETAIL = 'Not ' || (SELECT quote_literal(left(min(queue), 63)) FROM unnest(p_queues) AS queue WHERE has_invalid_queue(ARRAY[queue]));
 END $$;
 CREATE FUNCTION inturn.ready_queues() RETURNS text[]
     LANGUAGE plpgsql STABLE
@@ -1418,27 +1542,11 @@ BEGIN
     )
     SELECT array_agg(lock) INTO v_locks FROM (SELECT lock FROM seen ORDER BY lock LIMIT p_limit) AS next;
     FOREACH v_lock IN ARRAY coalesce(v_locks, '{}') LOOP
-        IF lane_sleeps(v_lock) THEN
-            PERFORM wake_lane(v_lock);
+        IF lane_is_stranded(v_lock) THEN
+            PERFORM repair_lane(v_lock);
         END IF;
     END LOOP;
     RETURN CASE WHEN cardinality(v_locks) = p_limit THEN v_locks[p_limit] END;
-END $$;
-CREATE FUNCTION inturn.refuse_args(p_bytes integer, p_most integer) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    RAISE EXCEPTION 'args: % bytes of JSON, at most %; store the data, and pass a reference',
-        to_char(p_bytes, 'FM999,999,999,999'), to_char(p_most, 'FM999,999,999,999')
-        USING ERRCODE = 'invalid_parameter_value';
-END $$;
-CREATE FUNCTION inturn.refuse_queues(p_queues text[]) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    RAISE EXCEPTION 'queue: give 1 to 63 letters, digits, and _ . : -' USING
-        ERRCODE = 'invalid_parameter_value',
-        DETAIL = 'Not ' || (SELECT quote_literal(left(min(queue), 63)) FROM unnest(p_queues) AS queue WHERE misnamed(ARRAY[queue]));
 END $$;
 CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS void
     LANGUAGE sql SECURITY DEFINER
@@ -1473,14 +1581,14 @@ DECLARE
     v_result text[];
 BEGIN
     WITH head AS MATERIALIZED (
-        SELECT lock, id, queue, asleep, asleep AND touched AND NOT take_job(id) AS busy FROM lane_heads(p_locks)
+        SELECT lock, id, queue, asleep, asleep AND touched AND NOT try_lock_job(id) AS busy FROM lane_heads(p_locks)
     ), token AS (
         UPDATE jobs SET status = 'todo' FROM head WHERE jobs.id = head.id AND jobs.status = 'blocked' AND NOT head.busy
     ), delayed AS (
         UPDATE lanes
         SET worker_id = NULL,
             since = CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END,
-            look_at = look_again(CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END)
+            look_at = next_look_at(CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END)
         FROM head WHERE lanes.lock = head.lock AND head.busy
         RETURNING lanes.lock, lanes.since
     ), gone AS (
@@ -1496,8 +1604,50 @@ CREATE FUNCTION inturn.rely_on_waiting(p_id bigint, p_queueing_lock text) RETURN
     AS $$
 BEGIN
     -- SHARE: others may rely on it too. Not KEY SHARE, which would let it start.
-    PERFORM FROM jobs WHERE id = p_id AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT yields FOR SHARE;
+    PERFORM FROM jobs WHERE id = p_id AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock FOR SHARE;
     RETURN FOUND;
+END $$;
+CREATE FUNCTION inturn.reopen_lane(p_lock text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_lane lanes;
+BEGIN
+    SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
+    IF v_lane.worker_id IS NOT NULL OR v_lane.stopped IS NOT NULL THEN
+        RETURN;
+    ELSIF v_lane.job_id IS NULL THEN
+        PERFORM notify_workers(release_lanes(ARRAY[p_lock]));
+    ELSIF EXISTS (SELECT FROM jobs WHERE id = v_lane.job_id AND status = 'blocked' AND NOT try_lock_job(id)) THEN
+        UPDATE lanes SET look_at = next_look_at(since) WHERE lock = p_lock;
+    ELSE
+        UPDATE jobs SET status = 'todo' WHERE id = v_lane.job_id AND status = 'blocked';
+        UPDATE lanes SET look_at = NULL WHERE lock = p_lock AND look_at IS NOT NULL;
+        PERFORM notify_workers(NULL);
+    END IF;
+END $$;
+CREATE FUNCTION inturn.repair_lane(p_lock text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_lane  lanes;
+    v_found boolean;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(lane_key(p_lock)) THEN
+        RETURN;
+    END IF;
+    PERFORM FROM lanes WHERE lock = p_lock FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND AND EXISTS (SELECT FROM lanes WHERE lock = p_lock) THEN
+        RETURN;
+    END IF;
+    v_lane := lock_lane(p_lock);
+    -- A row that lock_lane has just made is a lane that nobody holds.
+    v_found := lane_is_stranded(p_lock);
+    IF v_found THEN
+        UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;
+        PERFORM audit('reconcile', p_lock, 1, 'inturn', coalesce(v_lane.state::text, 'no token'));
+    END IF;
+    PERFORM reopen_lane(p_lock);
 END $$;
 CREATE FUNCTION inturn.replace_waiting(p_id bigint, p_queueing_lock text, p_task text, p_args jsonb, p_queue text, p_priority integer, p_at timestamp with time zone, p_on_retry inturn.retry_policy, p_on_failure inturn.failure_policy, p_timeout interval) RETURNS boolean
     LANGUAGE plpgsql
@@ -1507,7 +1657,7 @@ DECLARE
     v_lock   text;
 BEGIN
     SELECT status, lock INTO v_status, v_lock
-    FROM jobs WHERE id = p_id AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT yields FOR UPDATE;
+    FROM jobs WHERE id = p_id AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
@@ -1570,7 +1720,7 @@ BEGIN
         RETURN;
     END IF;
     -- Two calls below, and yet one order in which rows are locked: else somebody who finishes some of both deadlocks with us.
-    v_ours := without(v_seen.ids, (SELECT busy FROM hold_lanes(v_seen.ids, v_seen.claims)));
+    v_ours := mask_ids(v_seen.ids, (SELECT busy FROM lock_lanes(v_seen.ids, v_seen.claims)));
     v_ours := ARRAY(SELECT jobs.id FROM jobs WHERE jobs.id = ANY (v_ours) ORDER BY jobs.id FOR UPDATE SKIP LOCKED);
     WITH judged AS (
         SELECT *, coalesce(times > p_max_lost, false) AS hopeless,
@@ -1604,6 +1754,29 @@ BEGIN
     JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id) ON lost.id = taken.id
     WHERE NOT taken.busy;
 END $$;
+CREATE FUNCTION inturn.restore_job(p_id bigint) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_back record;
+BEGIN
+    WITH found AS (
+        DELETE FROM finished_jobs WHERE id = p_id RETURNING *
+    ), back AS (
+        INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure, timeout, priority, attempts,
+                          queue, task, lock, queueing_lock, lost_queueing_lock, args, errors)
+        OVERRIDING SYSTEM VALUE
+        SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout, priority, attempts,
+               queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
+        FROM found
+        RETURNING lost_queueing_lock
+    )
+    SELECT count(*) AS count, bool_or(lost_queueing_lock) AS lost_queueing_lock INTO v_back FROM back;
+    IF v_back.lost_queueing_lock THEN
+        PERFORM retake_queueing_locks(ARRAY[p_id]);
+    END IF;
+    RETURN v_back.count;
+END $$;
 CREATE FUNCTION inturn.resume_due(p_limit integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1615,9 +1788,9 @@ BEGIN
         ORDER BY coalesce(look_at, stopped_until) LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
         IF v_lane.look_at IS NULL THEN
-            PERFORM unstop_lane(v_lane.lock);
+            PERFORM clear_stop(v_lane.lock);
         ELSE
-            PERFORM settle_lane(v_lane.lock);
+            PERFORM reopen_lane(v_lane.lock);
         END IF;
     END LOOP;
 END $$;
@@ -1626,9 +1799,9 @@ CREATE FUNCTION inturn.resume_lane(p_lock text, p_by text DEFAULT NULL::text) RE
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lane lanes := take_lane(p_lock);
+    v_lane lanes := lock_lane(p_lock);
 BEGIN
-    PERFORM unstop_lane(p_lock);
+    PERFORM clear_stop(p_lock);
     IF v_lane.stopped IS NOT NULL THEN
         PERFORM audit('resume', p_lock, 0, p_by, v_lane.stop_reason);
     END IF;
@@ -1643,13 +1816,13 @@ CREATE FUNCTION inturn.retake_queueing_locks(p_ids bigint[], p_until timestamp w
 DECLARE
     v_half integer := cardinality(p_ids) / 2;
 BEGIN
-    UPDATE jobs SET yields = false
+    UPDATE jobs SET lost_queueing_lock = false
     WHERE jobs.id IN (
         SELECT DISTINCT ON (again.queueing_lock) again.id FROM jobs AS again WHERE again.id = ANY (p_ids)
         ORDER BY again.queueing_lock, again.id
     ) AND NOT EXISTS (
         SELECT FROM jobs AS rival
-        WHERE rival.queueing_lock = jobs.queueing_lock AND rival.status <> 'doing' AND NOT rival.yields
+        WHERE rival.queueing_lock = jobs.queueing_lock AND rival.status <> 'doing' AND NOT rival.lost_queueing_lock
     );
 EXCEPTION WHEN unique_violation OR lock_not_available THEN   -- one that we could not see when we looked
     IF v_half > 0 AND clock_timestamp() < p_until THEN
@@ -1673,12 +1846,12 @@ DECLARE
     v_again   record;
 BEGIN
     PERFORM require_read_committed();
-    IF misnamed(p_queues) THEN
-        PERFORM refuse_queues(p_queues);
+    IF has_invalid_queue(p_queues) THEN
+        PERFORM raise_invalid_queue(p_queues);
     END IF;
-    SELECT * INTO v_held FROM hold_lanes(p_ids, p_claims);
+    SELECT * INTO v_held FROM lock_lanes(p_ids, p_claims);
     IF v_held.busy <> '{}' THEN
-        p_ids := without(p_ids, v_held.busy);
+        p_ids := mask_ids(p_ids, v_held.busy);
         RETURN QUERY SELECT unnest(v_held.busy), true;
     END IF;
     IF p_locks IS NOT NULL THEN
@@ -1696,8 +1869,8 @@ BEGIN
             priority = coalesce(ended.priority, jobs.priority),
             queue = coalesce(ended.queue, jobs.queue),
             lock = coalesce(ended.lock, jobs.lock),
-            yields = jobs.queueing_lock IS NOT NULL,   -- until we know, below, that no other job waits under it
-            begun = true,
+            lost_queueing_lock = jobs.queueing_lock IS NOT NULL,   -- until we know, below, that no other job waits under it
+            was_attempted = true,
             attempts = jobs.attempts - coalesce(ended.uncharged, false)::integer,
             errors = add_error(jobs.errors, ended.error)
         FROM (
@@ -1707,7 +1880,7 @@ BEGIN
             ORDER BY e.id
         ) AS ended
         WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id
-        RETURNING jobs.id, jobs.queue, jobs.yields,
+        RETURNING jobs.id, jobs.queue, jobs.lost_queueing_lock,
                   CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
                   CASE WHEN ended.lock <> ended.left_lock THEN 'release' ELSE jobs.on_retry END AS on_retry
     ), let_go AS (
@@ -1719,13 +1892,13 @@ BEGIN
            array_agg(again.lock) FILTER (
                WHERE again.lock IS NOT NULL AND again.on_retry = 'release' AND again.lock <> ALL (v_held.stopped)
            ) AS released,
-           array_agg(again.id) FILTER (WHERE again.yields) AS yielding
+           array_agg(again.id) FILTER (WHERE again.lost_queueing_lock) AS yielding
     INTO v_again FROM again;
     IF v_again.yielding IS NOT NULL THEN
         PERFORM retake_queueing_locks(v_again.yielding);
     END IF;
     IF v_again.ids IS NOT NULL THEN
-        PERFORM wake(v_again.queues || release_lanes(v_again.released));
+        PERFORM notify_workers(v_again.queues || release_lanes(v_again.released));
         RETURN QUERY SELECT unnest(v_again.ids), false;
     END IF;
 END $$;
@@ -1734,19 +1907,19 @@ CREATE FUNCTION inturn.retry_head(p_lock text, p_by text DEFAULT NULL::text) RET
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lane lanes := take_lane(p_lock);
+    v_lane lanes := lock_lane(p_lock);
     v_id   bigint := coalesce(v_lane.failed_job_id, v_lane.job_id);
 BEGIN
     IF v_lane.failed_job_id IS NOT NULL THEN
-        PERFORM revive(v_id);
+        PERFORM restore_job(v_id);
         v_id := (SELECT id FROM jobs WHERE id = v_id);   -- NULL: it was deleted, the lane stays halted
     ELSE
         UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = v_id AND status = 'scheduled';
     END IF;
     IF v_id IS NULL THEN
-        PERFORM settle_lane(p_lock);
+        PERFORM reopen_lane(p_lock);
     ELSE
-        PERFORM unstop_lane(p_lock, v_id);
+        PERFORM clear_stop(p_lock, v_id);
         PERFORM audit('retry-head', p_lock, 1, p_by, 'job ' || v_id);
     END IF;
     RETURN v_id;
@@ -1759,14 +1932,14 @@ DECLARE
     v_lock text := (SELECT lock FROM lanes WHERE failed_job_id = p_id);
 BEGIN
     IF v_lock IS NOT NULL THEN
-        IF (take_lane(v_lock)).failed_job_id = p_id THEN   -- the lane is halted for it, nobody was faster
+        IF (lock_lane(v_lock)).failed_job_id = p_id THEN   -- the lane is halted for it, nobody was faster
             RETURN retry_head(v_lock) IS NOT NULL;
         END IF;
-        PERFORM settle_lane(v_lock);
+        PERFORM reopen_lane(v_lock);
     END IF;
     UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = p_id AND status = 'scheduled';
-    IF FOUND OR revive(p_id) > 0 THEN
-        PERFORM wake(NULL);
+    IF FOUND OR restore_job(p_id) > 0 THEN
+        PERFORM notify_workers(NULL);
         RETURN true;
     END IF;
     RETURN false;
@@ -1778,16 +1951,16 @@ CREATE FUNCTION inturn.retry_job_changed(p_id bigint, p_at timestamp with time z
 DECLARE
     v_halted text := (SELECT lock FROM lanes WHERE failed_job_id = p_id AND lock <> p_lock);
 BEGIN
-    IF misnamed(ARRAY[p_queue]) THEN
-        PERFORM refuse_queues(ARRAY[p_queue]);
+    IF has_invalid_queue(ARRAY[p_queue]) THEN
+        PERFORM raise_invalid_queue(ARRAY[p_queue]);
     END IF;
     -- To another lane it goes by way of the history: it leaves the old one as if it had been cancelled or skipped.
     IF v_halted IS NOT NULL THEN
-        IF (take_lane(v_halted)).failed_job_id = p_id THEN
-            PERFORM unstop_lane(v_halted);
+        IF (lock_lane(v_halted)).failed_job_id = p_id THEN
+            PERFORM clear_stop(v_halted);
             PERFORM audit('retry-head', v_halted, 1, NULL, 'job ' || p_id || ' moves to another lane');
         ELSE
-            PERFORM settle_lane(v_halted);
+            PERFORM reopen_lane(v_halted);
         END IF;
     END IF;
     IF p_lock IS NOT NULL THEN
@@ -1805,29 +1978,6 @@ BEGIN
         queue = coalesce(p_queue, queue)
     WHERE id = p_id;
     RETURN true;
-END $$;
-CREATE FUNCTION inturn.revive(p_id bigint) RETURNS bigint
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    v_back record;
-BEGIN
-    WITH found AS (
-        DELETE FROM finished_jobs WHERE id = p_id RETURNING *
-    ), back AS (
-        INSERT INTO jobs (id, scheduled_at, created_at, begun, status, on_retry, on_failure, timeout, priority, attempts,
-                          queue, task, lock, queueing_lock, yields, args, errors)
-        OVERRIDING SYSTEM VALUE
-        SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout, priority, attempts,
-               queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
-        FROM found
-        RETURNING yields
-    )
-    SELECT count(*) AS count, bool_or(yields) AS yields INTO v_back FROM back;
-    IF v_back.yields THEN
-        PERFORM retake_queueing_locks(ARRAY[p_id]);
-    END IF;
-    RETURN v_back.count;
 END $$;
 CREATE FUNCTION inturn.sequences_behind() RETURNS TABLE(sequence text, last bigint, needed bigint)
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -1853,37 +2003,18 @@ CREATE FUNCTION inturn.set_awake(p_worker uuid, p_awake boolean) RETURNS boolean
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
-    IF NOT take_worker(p_worker) THEN
+    IF NOT lock_worker(p_worker) THEN
         RETURN NOT EXISTS (SELECT FROM workers WHERE id = p_worker);   -- it was taken for dead, and learns that elsewhere
     END IF;
     UPDATE workers SET awake = p_awake WHERE id = p_worker;
     RETURN true;
-END $$;
-CREATE FUNCTION inturn.settle_lane(p_lock text) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    v_lane lanes;
-BEGIN
-    SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
-    IF v_lane.worker_id IS NOT NULL OR v_lane.stopped IS NOT NULL THEN
-        RETURN;
-    ELSIF v_lane.job_id IS NULL THEN
-        PERFORM wake(release_lanes(ARRAY[p_lock]));
-    ELSIF EXISTS (SELECT FROM jobs WHERE id = v_lane.job_id AND status = 'blocked' AND NOT take_job(id)) THEN
-        UPDATE lanes SET look_at = look_again(since) WHERE lock = p_lock;
-    ELSE
-        UPDATE jobs SET status = 'todo' WHERE id = v_lane.job_id AND status = 'blocked';
-        UPDATE lanes SET look_at = NULL WHERE lock = p_lock AND look_at IS NOT NULL;
-        PERFORM wake(NULL);
-    END IF;
 END $$;
 CREATE FUNCTION inturn.skip_head(p_lock text, p_by text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lane lanes := take_lane(p_lock);
+    v_lane lanes := lock_lane(p_lock);
     v_id   bigint;
 BEGIN
     IF v_lane.worker_id IS NOT NULL THEN
@@ -1891,12 +2022,12 @@ BEGIN
             USING ERRCODE = 'object_in_use', HINT = 'Abort the job, or wait until it ends.';
     ELSIF v_lane.stopped = 'halted' THEN
         v_id := v_lane.failed_job_id;
-        PERFORM unstop_lane(p_lock);
+        PERFORM clear_stop(p_lock);
     ELSE
         v_id := coalesce(v_lane.job_id, (SELECT id FROM lane_heads(ARRAY[p_lock])));
-        PERFORM bury(ARRAY[v_id], NULL, ARRAY['cancelled'::job_status], NULL);
+        PERFORM archive_jobs(ARRAY[v_id], NULL, ARRAY['cancelled'::job_status], NULL);
         UPDATE lanes SET job_id = NULL WHERE lock = p_lock;
-        PERFORM settle_lane(p_lock);
+        PERFORM reopen_lane(p_lock);
     END IF;
     PERFORM audit('skip-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
@@ -1950,70 +2081,6 @@ BEGIN
     WHERE jobs.id = starting.id AND jobs.status IN ('todo', 'blocked')
     RETURNING jobs.*;
 END $$;
-CREATE FUNCTION inturn.take_job(p_id bigint) RETURNS boolean
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    PERFORM FROM jobs WHERE id = p_id FOR UPDATE SKIP LOCKED;
-    RETURN FOUND;
-END $$;
-CREATE TABLE inturn.lanes (
-    lock text NOT NULL COLLATE pg_catalog."C",
-    worker_id uuid,
-    job_id bigint,
-    since timestamp with time zone NOT NULL,
-    stopped inturn.lane_state,
-    stopped_at timestamp with time zone,
-    stopped_until timestamp with time zone,
-    look_at timestamp with time zone,
-    failed_job_id bigint,
-    stopped_by text,
-    stop_reason text,
-    state inturn.lane_state GENERATED ALWAYS AS (
-CASE
-    WHEN (worker_id IS NOT NULL) THEN 'held'::inturn.lane_state
-    WHEN (stopped IS NOT NULL) THEN stopped
-    WHEN (job_id IS NOT NULL) THEN 'retrying'::inturn.lane_state
-    WHEN (look_at IS NOT NULL) THEN 'delayed'::inturn.lane_state
-    ELSE NULL::inturn.lane_state
-END) STORED,
-    CONSTRAINT lanes_held_or_reserved CHECK (((worker_id IS NULL) OR (job_id IS NULL))),
-    CONSTRAINT lanes_looked_at CHECK (((look_at IS NULL) OR ((worker_id IS NULL) AND (stopped IS NULL)))),
-    CONSTRAINT lanes_stopped CHECK ((stopped = ANY (ARRAY['paused'::inturn.lane_state, 'halted'::inturn.lane_state]))),
-    CONSTRAINT lanes_stopped_when CHECK (((stopped IS NULL) = (stopped_at IS NULL)))
-)
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-CREATE FUNCTION inturn.take_lane(p_lock text) RETURNS inturn.lanes
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    v_lane lanes;
-BEGIN
-    PERFORM require_read_committed();
-    PERFORM pg_advisory_xact_lock(lane_key(p_lock));
-    LOOP
-        SELECT * INTO v_lane FROM lanes WHERE lock = p_lock FOR UPDATE;
-        IF NOT FOUND THEN
-            INSERT INTO lanes (lock, since) VALUES (p_lock, clock()) ON CONFLICT DO NOTHING RETURNING * INTO v_lane;
-        END IF;
-        EXIT WHEN v_lane.lock IS NOT NULL;   -- else it came or went between the two statements
-    END LOOP;
-    RETURN v_lane;
-END $$;
-CREATE FUNCTION inturn.take_worker(p_worker uuid) RETURNS boolean
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    PERFORM FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED;
-    RETURN FOUND OR await_worker(p_worker);
-END $$;
-CREATE FUNCTION inturn.tell_ended(p_id bigint) RETURNS boolean
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    PERFORM pg_notify('inturn ended', p_id::text);
-    RETURN true;
-END $$;
 CREATE FUNCTION inturn.timeline() RETURNS bigint
     LANGUAGE plpgsql
     AS $$
@@ -2028,88 +2095,21 @@ CREATE FUNCTION inturn.times_lost(p_errors jsonb) RETURNS integer
 BEGIN
     RETURN (SELECT count(*) FROM jsonb_array_elements(p_errors) AS error WHERE error ? 'lost');
 END $$;
-CREATE FUNCTION inturn.unstop_lane(p_lock text, p_next bigint DEFAULT NULL::bigint) RETURNS void
+CREATE FUNCTION inturn.try_lock_job(p_id bigint) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    UPDATE lanes
-    SET stopped = NULL, stopped_at = NULL, stopped_until = NULL, stopped_by = NULL, stop_reason = NULL,
-        failed_job_id = NULL, job_id = coalesce(p_next, job_id)
-    WHERE lock = p_lock;
-    PERFORM settle_lane(p_lock);
+    PERFORM FROM jobs WHERE id = p_id FOR UPDATE SKIP LOCKED;
+    RETURN FOUND;
 END $$;
-CREATE FUNCTION inturn.wake(p_queues text[]) RETURNS void
-    LANGUAGE plpgsql
+CREATE FUNCTION inturn.unregister_worker(p_worker uuid, p_error text DEFAULT NULL::text, p_max_lost integer DEFAULT 5) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
-    IF p_queues = '{}' OR current_setting('inturn.quiet', true) = 'on' OR current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (
-        SELECT FROM workers WHERE NOT awake AND (queues IS NULL OR p_queues IS NULL OR queues && p_queues)
-    ) THEN
-        RETURN;
-    END IF;
-    PERFORM pg_notify(current_schema(), CASE WHEN length(names) < 7000 THEN names ELSE '' END)
-    FROM (SELECT coalesce(string_agg(DISTINCT queue, ','), '') AS names FROM unnest(p_queues) AS queue) AS list;
+    DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED);
+    RETURN (SELECT count(*) FROM rescue(p_max_lost, p_worker, p_error IS NOT NULL, p_error));
 END $$;
-CREATE FUNCTION inturn.wake_lane(p_lock text) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    v_lane  lanes;
-    v_found boolean;
-BEGIN
-    IF NOT pg_try_advisory_xact_lock(lane_key(p_lock)) THEN
-        RETURN;
-    END IF;
-    PERFORM FROM lanes WHERE lock = p_lock FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND AND EXISTS (SELECT FROM lanes WHERE lock = p_lock) THEN
-        RETURN;
-    END IF;
-    v_lane := take_lane(p_lock);
-    -- A row that take_lane has just made is a lane that nobody holds.
-    v_found := lane_sleeps(p_lock);
-    IF v_found THEN
-        UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;
-        PERFORM audit('reconcile', p_lock, 1, 'inturn', coalesce(v_lane.state::text, 'no token'));
-    END IF;
-    PERFORM settle_lane(p_lock);
-END $$;
-CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_queues text[], p_locks text[], p_seen bigint[], p_limit bigint) RETURNS TABLE(lock text, job_id bigint)
-    LANGUAGE plpgsql
-    AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-    WITH wanted AS MATERIALIZED (
-        SELECT w.lock FROM unnest(p_locks) AS w(lock)
-    ), reserved AS MATERIALIZED (
-        -- The job's row is locked too, so that we read it anew: it may have run and failed since we saw it, and been moved.
-        SELECT lanes.lock, lanes.job_id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
-        WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)
-          AND lanes.stopped IS NULL AND jobs.status = 'todo' AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
-        LIMIT p_limit
-        FOR UPDATE SKIP LOCKED
-    ), taken AS (
-        UPDATE lanes
-        SET worker_id = p_worker, job_id = NULL, look_at = NULL, since = clock()
-        FROM reserved WHERE lanes.lock = reserved.lock
-        RETURNING lanes.lock, reserved.job_id
-    ), created AS (
-        INSERT INTO lanes (lock, worker_id, since)
-        SELECT wanted.lock, p_worker, clock() FROM wanted
-        WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = wanted.lock)
-          AND pg_try_advisory_xact_lock(lane_key(wanted.lock))
-        LIMIT p_limit - (SELECT count(*) FROM reserved)
-        ON CONFLICT DO NOTHING
-        RETURNING lanes.lock
-    )
-    SELECT * FROM taken UNION ALL SELECT created.lock, NULL FROM created;
-END $$;
-CREATE FUNCTION inturn.without(p_ids bigint[], p_busy bigint[]) RETURNS bigint[]
-    LANGUAGE sql IMMUTABLE
-    AS $$
-    SELECT array_agg(CASE WHEN id <> ALL (p_busy) THEN id END ORDER BY place) FROM unnest(p_ids) WITH ORDINALITY AS given(id, place)
-$$;
 CREATE TABLE inturn.finished_jobs (
     id bigint NOT NULL,
     fence bigint,
@@ -2276,10 +2276,10 @@ CREATE VIEW inturn.lane_status AS
             jobs.on_retry,
             jobs.on_failure,
             jobs.abort,
-            jobs.awaited,
+            jobs.has_waiters,
             jobs.timeout,
-            jobs.begun,
-            jobs.yields,
+            jobs.was_attempted,
+            jobs.lost_queueing_lock,
             jobs.priority,
             jobs.attempts,
             jobs.queue,
@@ -2302,10 +2302,10 @@ CREATE VIEW inturn.lane_status AS
             jobs.on_retry,
             jobs.on_failure,
             jobs.abort,
-            jobs.awaited,
+            jobs.has_waiters,
             jobs.timeout,
-            jobs.begun,
-            jobs.yields,
+            jobs.was_attempted,
+            jobs.lost_queueing_lock,
             jobs.priority,
             jobs.attempts,
             jobs.queue,
@@ -2501,7 +2501,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'leave'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'owned'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout'::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, awaited, begun, yields'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, stopped, stopped_at, stopped_until, stopped_by, stop_reason'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout'::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, stopped, stopped_at, stopped_until, stopped_by, stop_reason'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -2638,7 +2638,7 @@ CREATE INDEX jobs_due ON inturn.jobs USING btree (scheduled_at) WHERE (status = 
 CREATE INDEX jobs_free ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NULL));
 CREATE INDEX jobs_heads ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL));
 CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (lock IS NOT NULL));
-CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT yields));
+CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT lost_queueing_lock));
 CREATE INDEX jobs_running ON inturn.jobs USING btree (worker_id) WHERE (status = 'doing'::inturn.job_status);
 CREATE INDEX lane_audit_lock ON inturn.lane_audit USING btree (lock, id);
 CREATE INDEX lanes_resume ON inturn.lanes USING btree (COALESCE(look_at, stopped_until)) WHERE (COALESCE(look_at, stopped_until) IS NOT NULL);

@@ -41,10 +41,10 @@ CREATE TABLE jobs (
     on_retry     retry_policy   NOT NULL DEFAULT 'hold',
     on_failure   failure_policy NOT NULL DEFAULT 'continue',
     abort        boolean     NOT NULL DEFAULT false,   -- asked to end early; its worker sees to it
-    awaited      boolean     NOT NULL DEFAULT false,   -- somebody waits for its end, and is told
+    has_waiters  boolean     NOT NULL DEFAULT false,   -- somebody waits for its end, and is told
     timeout      interval,                             -- how long a run may take
-    begun        boolean     NOT NULL DEFAULT false,   -- an attempt at it has ended, be it charged or not
-    yields       boolean     NOT NULL DEFAULT false,   -- came back to the queue without its queueing lock: another job waited under it
+    was_attempted boolean     NOT NULL DEFAULT false,   -- an attempt at it has ended, be it charged or not
+    lost_queueing_lock boolean     NOT NULL DEFAULT false,   -- came back to the queue without its queueing lock: another job waited under it
     priority     integer     NOT NULL DEFAULT 0,
     attempts     integer     NOT NULL DEFAULT 0,
     -- COLLATE "C" for all names that are keys: their order then does not change with the operating system's library of
@@ -69,7 +69,7 @@ CREATE TABLE jobs (
     CONSTRAINT jobs_lock_length CHECK (octet_length(lock) BETWEEN 1 AND 1024),
     CONSTRAINT jobs_queueing_lock_length CHECK (octet_length(queueing_lock) BETWEEN 1 AND 1024),
     -- Queue names travel as a list in notifications, and `!` asks workers there to end jobs. Each UPDATE checks this, so it is not a
-    -- regular expression; whatever lets a name in looks at each character (see misnamed).
+    -- regular expression; whatever lets a name in looks at each character (see has_invalid_queue).
     CONSTRAINT jobs_queue_name CHECK (octet_length(queue) BETWEEN 1 AND 63 AND strpos(queue, ',') = 0 AND queue <> '!'),
     CONSTRAINT jobs_task_length CHECK (octet_length(task) BETWEEN 1 AND 512),
     CONSTRAINT jobs_args_object CHECK (jsonb_typeof(args) = 'object'),
@@ -89,7 +89,7 @@ CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id) WHERE status IN ('todo'
 CREATE INDEX jobs_running ON jobs (worker_id) WHERE status = 'doing';
 CREATE INDEX jobs_due ON jobs (scheduled_at) WHERE status = 'scheduled';
 CREATE UNIQUE INDEX jobs_queueing ON jobs (queueing_lock)
-    WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT yields;
+    WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock;
 
 -- A row exists only while something keeps others out of a lane: somebody holds it, a job goes before all others, or it
 -- is stopped. Its primary key is the one and only mutex.
@@ -152,7 +152,7 @@ CREATE TABLE workers (
     started_at   timestamptz NOT NULL,
     heartbeat_at timestamptz NOT NULL,
     loop_turned_at timestamptz NOT NULL,    -- its heart is a thread: it beats on while a task blocks the event loop
-    awake        boolean     NOT NULL DEFAULT false  -- claims on by itself: it need not be woken (see wake.sql)
+    awake        boolean     NOT NULL DEFAULT false  -- claims on by itself: it need not be woken (see notify_workers.sql)
 ) WITH (fillfactor = 50);
 
 -- What fires again and again: a row for each (task, periodic_id) that a worker has told of, none for its instants.

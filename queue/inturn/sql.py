@@ -14,6 +14,7 @@ from psycopg.sql import SQL, Identifier, Literal
 SCHEMA = "inturn"
 OWNER = "owner"
 KINDS = ("producer", "worker", "operator", "monitor")
+FUNCTION_FOLDERS = ("api", "internal")
 
 
 @cache
@@ -25,9 +26,21 @@ def shipped(folder: str) -> Path:
     raise FileNotFoundError(f"inturn was installed without its folder {folder!r}; install it again")
 
 
+def function_file(name: str) -> Path:
+    """Return the file of one function, whether it is public (`api`) or not (`internal`)."""
+    for folder in FUNCTION_FOLDERS:
+        if (file := shipped("sql") / "functions" / folder / f"{name}.sql").is_file():
+            return file
+    raise FileNotFoundError(f"there is no SQL function {name!r}")
+
+
 def code() -> Iterator[str]:
-    """The text of every function, of every view (which may call functions), and of what says who may use them."""
-    for folder in ("functions", "views"):
+    """Yield the text of each function and view, then of the scripts that say who may use them.
+
+    Functions come first: a view may call one.
+    """
+    folders = [*(f"functions/{folder}" for folder in FUNCTION_FOLDERS), "views"]
+    for folder in folders:
         for file in sorted((shipped("sql") / folder).glob("*.sql")):
             yield file.read_text(encoding="utf-8")
     for name in ("surface", "grant_to", "close"):

@@ -23,12 +23,12 @@ SELECT * FROM (VALUES
     ('function', 'heartbeat',           '{worker}', NULL),
     ('function', 'set_awake',           '{worker}', NULL),
     ('function', 'next_wake',           '{worker}', NULL),
-    ('function', 'leave',               '{worker}', NULL),
+    ('function', 'unregister_worker',             '{worker}', NULL),
 
     -- The jobs that it does.
     ('function', 'claim',               '{worker}', NULL),
     ('function', 'claim_further',       '{worker}', NULL),
-    ('function', 'owned',               '{worker}', NULL),
+    ('function', 'jobs_of_worker',             '{worker}', NULL),
     ('function', 'abort_requests',      '{worker}', NULL),
     ('function', 'finish',              '{worker}', NULL),
     ('function', 'retry',               '{worker}', NULL),
@@ -71,7 +71,7 @@ SELECT * FROM (VALUES
     ('table', 'jobs',                   '{operator}', NULL),
     ('table', 'jobs',                   '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, '
-        'timeout, on_retry, on_failure, abort, awaited, begun, yields'),
+        'timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock'),
     ('table', 'finished_jobs',          '{operator}', NULL),
     ('table', 'finished_jobs',          '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, '

@@ -187,12 +187,12 @@ NOT_BY_ANYBODY = [
     "DROP SCHEMA inturn CASCADE",
     "SET ROLE inturn_test_owner",
     "SELECT inturn.grant_to(current_user, 'operator')",
-    "SELECT inturn.bury('{1}', NULL, '{succeeded}', NULL)",
+    "SELECT inturn.archive_jobs('{1}', NULL, '{succeeded}', NULL)",
     "SELECT inturn.start_jobs(gen_random_uuid(), '{1}')",
-    "SELECT inturn.revive(1)",
-    "SELECT inturn.take_lane('x')",
+    "SELECT inturn.restore_job(1)",
+    "SELECT inturn.lock_lane('x')",
     "SELECT inturn.audit('pause', 'x', 0, 'somebody else', NULL)",
-    "SELECT inturn.wake(NULL)",
+    "SELECT inturn.notify_workers(NULL)",
     "SELECT inturn.replace_waiting(1, 'k', 't', '{}', 'q', 0, now(), 'hold', 'continue', NULL)",
 ]
 ARGUMENTS = [
@@ -200,7 +200,7 @@ ARGUMENTS = [
     "SELECT args FROM inturn.all_jobs",
     "SELECT args FROM inturn.finished_jobs",
     "SELECT args FROM inturn.finished_jobs_default",
-    "SELECT args FROM inturn.owned(gen_random_uuid())",
+    "SELECT args FROM inturn.jobs_of_worker(gen_random_uuid())",
 ]
 DEFER = [
     "SELECT inturn.defer('t')",
@@ -291,7 +291,7 @@ def test_a_job_is_finished_by_nobody_who_does_not_know_its_claim(
     theirs = one(other, REGISTER)
     guess = one(other, "SELECT gen_random_uuid()")
     assert other.execute(FINISH, [theirs, [job], [guess]]).fetchall() == []
-    assert one(other, "SELECT count(*) FROM inturn.owned(%s)", theirs) == 0
+    assert one(other, "SELECT count(*) FROM inturn.jobs_of_worker(%s)", theirs) == 0
     assert worker.execute(FINISH, [mine, [job], [claim]]).fetchall() == [(job,)]
 
 

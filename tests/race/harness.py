@@ -20,7 +20,7 @@ import pytest
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 from psycopg.sql import SQL, Identifier
 
-from inturn.sql import SCHEMA, shipped
+from inturn.sql import SCHEMA, function_file
 
 PATIENCE = 20.0  # seconds after which a step that should go on counts as hanging
 DECLARE_AND_RESCUE = """
@@ -58,7 +58,7 @@ class Mutation(NamedTuple):
 LOOK = Mutation(
     "locked heads are not passed over",
     "lane_tokens.sql",
-    "CASE WHEN is_touched(t.xmin, t.xmax) THEN take_job(t.id) ELSE true END",
+    "CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END",
     "true",
 )
 
@@ -423,7 +423,7 @@ class Stage:
 
     def _replace(self, mutation: Mutation) -> None:
         name, file, old, new, _ = mutation
-        text = self._texts.get(file) or (shipped("sql") / "functions" / file).read_text(
+        text = self._texts.get(file) or function_file(file.removesuffix(".sql")).read_text(
             encoding="utf-8"
         )
         assert text.count(old) == 1, f"{file} no longer holds, once, what {name!r} replaces"

@@ -319,12 +319,12 @@ def promote_and_candidates(scope: Scope, state: State, who: int) -> Iterator[Ste
         if not tokens:
             continue
         is_open = lane is None or (isinstance(lane, Reserved) and lane.job in tokens)
-        session = session._replace(next="win_lanes" if is_open else "block_seen", seen=tokens)
-        name = f"promote.sql {named(due)}, candidates.sql" if due else "candidates.sql"
+        session = session._replace(next="acquire_lanes" if is_open else "block_seen", seen=tokens)
+        name = f"promote.sql {named(due)}, claim_candidates.sql" if due else "claim_candidates.sql"
         yield Step(f"{name} sees {named(tokens)}", now(state, who, session))
 
 
-def win_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:
+def acquire_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:
     session = state.sessions[who]
     claim = fresh_claim(state)
     jobs, lane = view(state, session)
@@ -333,16 +333,16 @@ def win_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:
         next="lane_heads", claim=claim, locks_lane=True, waited=waiting(state.jobs)
     )
     if lane is None and not lane_is_locked(state, who):
-        yield Step("win_lanes.sql INSERT", now(state, who, write(won, LANE, claim)))
+        yield Step("acquire_lanes.sql INSERT", now(state, who, write(won, LANE, claim)))
     elif retry != NOBODY and not lane_is_locked(state, who):
         yield Step(
-            "win_lanes.sql takes over",
+            "acquire_lanes.sql takes over",
             now(state, who, write(won, LANE, claim)._replace(retry=retry)),
         )
     elif scope.breaks("a lost lane counts as won"):
-        yield Step("win_lanes.sql loses", now(state, who, won._replace(locks_lane=False)))
+        yield Step("acquire_lanes.sql loses", now(state, who, won._replace(locks_lane=False)))
     else:
-        yield Step("win_lanes.sql loses", now(state, who, session._replace(next="block_seen")))
+        yield Step("acquire_lanes.sql loses", now(state, who, session._replace(next="block_seen")))
 
 
 def next_attempt(
@@ -439,17 +439,17 @@ def finish_or_retry(scope: Scope, state: State, who: int) -> Iterator[Step]:
     if scope.breaks("finish looks before it locks") and session.next == "ended":
         jobs, _ = view(state, session)
         head = scope.best(waiting(jobs))
-        looked = session._replace(next="hold_lanes", head=head)
+        looked = session._replace(next="lock_lanes", head=head)
         yield Step(f"finish.sql looks too early, at {named((head,))}", now(state, who, looked))
     else:
-        yield from hold_lanes(state, who, "finish.sql", "delete_jobs")
+        yield from lock_lanes(state, who, "finish.sql", "delete_jobs")
     if state.faults.failures and session.next == "ended":
-        for step in hold_lanes(state, who, "retry.sql", "retry"):
+        for step in lock_lanes(state, who, "retry.sql", "retry"):
             faults = state.faults._replace(failures=state.faults.failures - 1)
             yield step._replace(state=step.state._replace(faults=faults), helps=False)
 
 
-def hold_lanes(state: State, who: int, caller: str, then: str) -> Iterator[Step]:
+def lock_lanes(state: State, who: int, caller: str, then: str) -> Iterator[Step]:
     """Waits for the lane row, if the job is still done under our claim."""
     session = state.sessions[who]
     after = session._replace(next=then)
@@ -457,7 +457,7 @@ def hold_lanes(state: State, who: int, caller: str, then: str) -> Iterator[Step]
         if lane_is_locked(state, who):
             return
         after = after._replace(locks_lane=True, waited=waiting(state.jobs))
-    yield Step(f"{caller} hold_lanes.sql", now(state, who, after))
+    yield Step(f"{caller} lock_lanes.sql", now(state, who, after))
 
 
 def delete_jobs(scope: Scope, state: State, who: int) -> Iterator[Step]:
@@ -469,7 +469,7 @@ def delete_jobs(scope: Scope, state: State, who: int) -> Iterator[Step]:
     if not ours and not (scope.breaks("unfenced finish") and status not in (UNBORN, ENDED)):
         yield Step(f"finish.sql DELETE {named((session.job,))} is refused", now(state, who, IDLE))
         return
-    after = write(session, session.job, ENDED)._replace(next="followers", job=NOBODY)
+    after = write(session, session.job, ENDED)._replace(next="handover_candidates", job=NOBODY)
     if scope.breaks("finish in two transactions"):
         state, after = (
             commit_writes(scope, state, after),
@@ -482,7 +482,7 @@ def delete_jobs(scope: Scope, state: State, who: int) -> Iterator[Step]:
     )
 
 
-def followers(scope: Scope, state: State, who: int) -> Iterator[Step]:
+def handover_candidates(scope: Scope, state: State, who: int) -> Iterator[Step]:
     """The next job is handed over; or not, because the worker stops, another ready job comes before it, or it is locked."""
     session = state.sessions[who]
     jobs, _ = view(state, session)
@@ -491,9 +491,10 @@ def followers(scope: Scope, state: State, who: int) -> Iterator[Step]:
     )
     if head not in (NOBODY, state.locked) and scope.serves(who, head):
         handed = session._replace(next="start_jobs", head=head)
-        yield Step(f"followers.sql hands over {named((head,))}", now(state, who, handed))
+        yield Step(f"handover_candidates.sql hands over {named((head,))}", now(state, who, handed))
     yield Step(
-        "followers.sql hands nothing over", now(state, who, session._replace(next="release_lanes"))
+        "handover_candidates.sql hands nothing over",
+        now(state, who, session._replace(next="release_lanes")),
     )
 
 
@@ -516,7 +517,7 @@ def rescue(scope: Scope, state: State, who: int) -> Iterator[Step]:
 
 
 def hold_for_rescue(scope: Scope, state: State, who: int) -> Iterator[Step]:
-    yield from hold_lanes(state, who, "rescue.sql retry.sql", "retry")
+    yield from lock_lanes(state, who, "rescue.sql retry.sql", "retry")
 
 
 def retry(scope: Scope, state: State, who: int) -> Iterator[Step]:
@@ -614,7 +615,7 @@ def write(session: Session, key: int, value: Job | Lane) -> Session:
 def touched(state: State, who: int, job: int) -> bool:
     """Another transaction has written or locked this row and is not over."""
     others = [session for other, session in enumerate(state.sessions) if other != who]
-    # win_lanes.sql locks the job, too, for which it takes a lane over.
+    # acquire_lanes.sql locks the job, too, for which it takes a lane over.
     return job == state.locked or any(
         session.retry == job or any(key == job for key, _ in session.writes) for session in others
     )
@@ -649,15 +650,15 @@ def named(jobs: Iterable[int]) -> str:
 
 STATEMENTS: dict[str, Statement] = {
     "idle": promote_and_candidates,
-    "win_lanes": win_lanes,
+    "acquire_lanes": acquire_lanes,
     "lane_heads": lane_heads,
     "start_jobs": start_jobs,
     "block_seen": block_seen,
     "release_lanes": release_lanes,
     "ended": finish_or_retry,
-    "hold_lanes": finish_or_retry,
+    "lock_lanes": finish_or_retry,
     "delete_jobs": delete_jobs,
-    "followers": followers,
+    "handover_candidates": handover_candidates,
     "rescue": hold_for_rescue,
     "retry": retry,
     "commit": commit,

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 )
 from psycopg.errors import ObjectInUse
 
-from inturn.sql import SCHEMA, shipped
+from inturn.sql import SCHEMA, function_file
 from tests.race.lane_book import Book, Job, Place
 
 EXAMPLES = int(os.environ.get("INTURN_TEST_EXAMPLES", "75"))
@@ -277,7 +277,10 @@ class Lanes(RuleBasedStateMachine):
 
     @invariant()
     def nobody_sleeps(self) -> None:
-        assert self.query("SELECT l FROM unnest(%s::text[]) AS l WHERE lane_sleeps(l)", LOCKS) == []
+        assert (
+            self.query("SELECT l FROM unnest(%s::text[]) AS l WHERE lane_is_stranded(l)", LOCKS)
+            == []
+        )
         self.query("SELECT reconcile('', 100)")
         assert self.query("SELECT * FROM lane_audit WHERE operation = 'reconcile'") == []
         unmarked = self.query(
@@ -354,7 +357,7 @@ def test_every_operation_leaves_the_lanes_as_the_book_says(dsn: str) -> None:
 
 
 MUTANTS = {
-    "cancel takes the token away": ("cancel_job.sql", "PERFORM settle_lane(v_lock);",
+    "cancel takes the token away": ("cancel_job.sql", "PERFORM reopen_lane(v_lock);",
                                     "DELETE FROM lanes WHERE lock = v_lock AND state IS NULL;"),
     "skip forgets the reservation": ("skip_head.sql", "UPDATE lanes SET job_id = NULL WHERE lock = p_lock;", ""),
     "explain forgets who is due": ("explain_lane.sql", "due.status = 'scheduled' AND due.scheduled_at <= clock()", "false"),
@@ -365,7 +368,7 @@ MUTANTS = {
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_the_stories_find_what_is_wrong(dsn: str, mutant: tuple[str, str, str]) -> None:
     file, old, new = mutant
-    text = (shipped("sql") / "functions" / file).read_text(encoding="utf-8")
+    text = function_file(file.removesuffix(".sql")).read_text(encoding="utf-8")
     assert text.count(old) == 1, f"{file} no longer holds {old!r}"
     with closing(
         psycopg.connect(dsn, autocommit=True, options=f"-c search_path={SCHEMA}")

@@ -29,12 +29,12 @@ class Scene:
         self._finish_something()
         for step in ("finish", "retry", "put_back"):
             self.running[step] = self._run(self.worker, step)
-        self.running["leave"] = self._run(self.leaver, "leave")
+        self.running["unregister_worker"] = self._run(self.leaver, "unregister_worker")
         self.running["rescue"] = self._run(self.dead, "rescue")
         self.running["again"] = self._run(self.other, "again")
         self.other.retry(*self.running["again"])
         for kind in KINDS:
-            for step in ("finish", "retry", "put_back", "leave", "rescue"):
+            for step in ("finish", "retry", "put_back", "unregister_worker", "rescue"):
                 self.defer(
                     kind, f"{step} {kind}", key=f"behind {step} {kind}"
                 )  # behind one that runs
@@ -156,9 +156,9 @@ def rescue(scene: Scene) -> None:
     )
 
 
-def leave(scene: Scene) -> None:
-    jobs = scene.running["leave"]
-    scene.leaver.run("SELECT leave(%s)", scene.leaver.id)
+def unregister_worker(scene: Scene) -> None:
+    jobs = scene.running["unregister_worker"]
+    scene.leaver.run("SELECT unregister_worker(%s)", scene.leaver.id)
     promise(
         not unrelated(scene, jobs) & set(scene.ids("unrelated", "doing")),
         "what nobody has touched is given back",
@@ -182,7 +182,7 @@ def ask(scene: Scene) -> None:
 
 
 def look(scene: Scene) -> None:
-    scene.worker.run("SELECT id FROM owned(%s)", scene.worker.id)
+    scene.worker.run("SELECT id FROM jobs_of_worker(%s)", scene.worker.id)
     scene.worker.run("SELECT id FROM abort_requests(%s)", scene.worker.id)
 
 
@@ -202,7 +202,7 @@ CALLS = (
     retry,
     put_back,
     rescue,
-    leave,
+    unregister_worker,
     beat,
     sleep,
     look,
@@ -227,7 +227,7 @@ def each(statement: LiteralString) -> Callable[[Scene], None]:
 def by_key(on_conflict: str) -> Callable[[Scene], None]:
     def do(scene: Scene) -> None:
         keys = scene.user.run(
-            "SELECT queueing_lock FROM jobs WHERE task = 'touched' AND status <> 'doing' AND NOT yields"
+            "SELECT queueing_lock FROM jobs WHERE task = 'touched' AND status <> 'doing' AND NOT lost_queueing_lock"
         )
         enqueue(scene.user, *[key for (key,) in keys], on_conflict=on_conflict, args='{"n": 2}')
         scene.user.run("UPDATE jobs SET task = 'touched' WHERE args <> '{}'")

@@ -8,7 +8,7 @@ def lie_down(worker: Worker) -> tuple[bool, str]:
     return worker.last_look()
 
 
-@story(Mutation("everybody is woken", "wake.sql", "WHERE NOT awake AND (", "WHERE ("))
+@story(Mutation("everybody is woken", "notify_workers.sql", "WHERE NOT awake AND (", "WHERE ("))
 def test_a_worker_that_is_awake_is_not_woken(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     worker.set_awake(True)
@@ -24,7 +24,7 @@ def test_a_worker_that_is_awake_is_not_woken(stage: Stage) -> None:
 @story(
     Mutation(
         "one that is awake wakes for all",
-        "wake.sql",
+        "notify_workers.sql",
         "NOT EXISTS (\n        SELECT FROM workers WHERE NOT awake",
         "EXISTS (SELECT FROM workers WHERE awake",
     )
@@ -103,7 +103,7 @@ def test_who_begins_while_a_worker_is_just_saying_that_it_lies_down_is_waited_fo
 @story(
     Mutation(
         "a transaction believes what it read before",
-        "wake.sql",
+        "notify_workers.sql",
         "current_setting('transaction_isolation') = 'read committed'",
         "true",
     )
@@ -124,7 +124,7 @@ def test_a_transaction_with_an_old_snapshot_wakes_in_any_case(stage: Stage) -> N
 @story(
     Mutation(
         "nobody can ask for silence",
-        "wake.sql",
+        "notify_workers.sql",
         "current_setting('inturn.quiet', true) = 'on'",
         "false",
     )

@@ -19,8 +19,8 @@ CLAIM_FURTHER = (
     _JOB
     + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s) ORDER BY priority DESC, id"
 )
-OWNED = _JOB + "FROM {schema}.owned(%s)"
-OWNED_CLAIMS = "SELECT id, claim_id::text FROM {schema}.owned(%s)"
+OWNED = _JOB + "FROM {schema}.jobs_of_worker(%s)"
+OWNED_CLAIMS = "SELECT id, claim_id::text FROM {schema}.jobs_of_worker(%s)"
 # Arrays in binary (%b): each element of one in text costs a microsecond, for each of the jobs that have ended.
 FINISH = """
 SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (next).task, (next).queue, (next).lock,

@@ -14,7 +14,7 @@ from inturn.arguments import check_moment
 from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
 from inturn.operations.views import now
-from inturn.sql import shipped
+from inturn.sql import function_file
 
 FROZEN = """
 CREATE OR REPLACE FUNCTION {schema}.clock() RETURNS timestamptz LANGUAGE sql STABLE AS {body}
@@ -42,7 +42,7 @@ class Clock:
     def thaw(self) -> None:
         """The server's clock again."""
         if self.frozen:
-            self._replace((shipped("sql") / "functions" / "clock.sql").read_bytes())
+            self._replace(function_file("clock").read_bytes())
             self.frozen = False
 
     def _replace(self, function: Composed | bytes) -> None:

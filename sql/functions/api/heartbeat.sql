@@ -1,0 +1,12 @@
+-- A worker says that it is alive, and for how long its event loop has not turned. False: it was taken for dead, and its jobs
+-- belong to others. While somebody has its row locked nobody takes it for dead either.
+CREATE OR REPLACE FUNCTION heartbeat(p_worker uuid, p_blocked interval DEFAULT '0') RETURNS boolean
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF lock_worker(p_worker) THEN
+        UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked WHERE id = p_worker;
+    END IF;
+    RETURN EXISTS (SELECT FROM workers WHERE id = p_worker);
+END $$;

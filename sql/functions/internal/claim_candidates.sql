@@ -1,0 +1,52 @@
+-- What a claim looks at: the best free jobs (their rows locked, nobody waits), and a window of lane tokens, without locks.
+--   free    ids of free jobs that are among the best p_limit; of each queue at most as many are looked at as p_shares says
+--   lanes   locks among the best p_limit that can be won (see lane_tokens)
+--   seen    the tokens of these lanes, in the same order
+--   behind  tokens that stand behind another job of their lane, and in behind_locks their lanes: to be blocked
+--   more    the window was full, or there were more lanes than one call may take
+--   widest  how wide the window may become: wider where somebody has locked much of what is in front, and it stays there
+CREATE OR REPLACE FUNCTION claim_candidates(p_queues text[], p_shares integer[], p_limit integer, p_window integer, p_lost text[])
+RETURNS TABLE (
+    free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint
+)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH free AS MATERIALIZED (
+        SELECT f.id, f.priority
+        FROM unnest(p_queues, p_shares) AS q(queue, share)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.priority FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+            ORDER BY jobs.priority DESC, jobs.id
+            LIMIT q.share
+            FOR UPDATE SKIP LOCKED
+        ) AS f
+    ), token AS MATERIALIZED (
+        SELECT * FROM lane_tokens(p_queues, p_window, p_lost)
+    ), best AS (
+        SELECT * FROM (
+            SELECT free.id, free.priority, NULL AS lock FROM free
+            UNION ALL
+            -- Each lane takes an advisory lock, and the server's shared lock table is finite.
+            (SELECT token.id, token.priority, token.lock FROM token WHERE open ORDER BY token.priority DESC, token.id LIMIT 128)
+        ) AS startable
+        ORDER BY priority DESC, id
+        LIMIT p_limit
+    ), chosen AS (
+        SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
+               array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
+               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen
+        FROM best
+    ), rest AS (
+        SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
+               array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
+               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more,
+               2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
+        FROM token
+    )
+    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
+           rest.behind, rest.behind_locks, rest.more, rest.widest
+    FROM chosen, rest;
+END $$;
