@@ -9,6 +9,7 @@ A story is told twice and more: on the SQL as shipped, where its promises must h
 protection was taken out of the text of a shipped file and the same story must break a promise.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -61,6 +62,16 @@ LOOK = Mutation(
     "CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END",
     "true",
 )
+
+
+def replace_once(text: str, old: str, new: str, where: str) -> str:
+    """Return the SQL with `old` replaced, however it is broken into lines. It must occur once."""
+    words = r"\s+".join(re.escape(word) for word in old.split())
+    found = list(re.finditer(words.replace(r"\(", r"\(\s*"), text))
+    assert len(found) == 1, f"not once but {len(found)} times in {where}: {old}"
+    lead = old[: len(old) - len(old.lstrip())]
+    before = text[: found[0].start()]
+    return before.removesuffix(lead) + new + text[found[0].end() :]
 
 
 def story(
@@ -352,7 +363,7 @@ class Worker(Session):
     def last_look(self, horizon: str | None = None) -> tuple[bool, str]:
         """Whether it is told of what comes from now on, and what to ask with the next time."""
         [(told, horizon)] = self.run(
-            "SELECT told, horizon::text FROM next_wake(%s::text[], %s::text::xid8)",
+            "SELECT notified, horizon::text FROM next_wake(%s::text[], %s::text::xid8)",
             self.queues,
             horizon,
         )
@@ -426,8 +437,7 @@ class Stage:
         text = self._texts.get(file) or function_file(file.removesuffix(".sql")).read_text(
             encoding="utf-8"
         )
-        assert text.count(old) == 1, f"{file} no longer holds, once, what {name!r} replaces"
-        self._texts[file] = text.replace(old, new)
+        self._texts[file] = replace_once(text, old, new, f"{file} for {name!r}")
         self.control.execute(self._texts[file].encode())
 
     def make_pausable(self, function: str) -> None:

@@ -52,7 +52,7 @@ def test_who_begins_to_wait_just_before_a_finish_is_told(stage: Stage) -> None:
         "who waits looks in the statement that marks",
         "await_end.sql",
         "UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters;\n"
-        "    -- One statement for both tables: a job that is just brought back to life is in one of them.\n"
+        "    -- One statement for both tables: a job that is being restored is in exactly one of them.\n"
         "    RETURN QUERY\n",
         "RETURN QUERY WITH marked AS (UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters)\n",
     ),

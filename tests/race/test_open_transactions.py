@@ -139,9 +139,10 @@ def test_more_locked_heads_than_a_claim_looks_at_hide_no_lane_behind_them(
 
 
 @story(
-    Mutation("a finish waits for the next job", "handover_candidates.sql", "      AND (NOT head.touched OR try_lock_job(head.id))\n", ""),
+    Mutation("a finish waits for the next job", "handover_candidates.sql", "AND (NOT head.touched OR try_lock_job(head.id))", ""),
     Mutation(
-        "a finish waits to make it a token", "release_lanes.sql", "asleep AND touched AND NOT try_lock_job(id) AS busy", "false AS busy"
+        "a finish waits to make it a token", "release_lanes.sql",
+        "asleep AND touched AND NOT try_lock_job(id) AS busy", "false AS busy"
     ),
     Mutation(
         "a lane without a token stays with its worker", "release_lanes.sql", "lanes.lock = head.lock AND head.busy", "false"

@@ -501,7 +501,8 @@ def test_who_defers_a_key_that_a_retry_is_bringing_back_gets_that_job(stage: Sta
 
 
 @story(
-    Mutation("a job goes back with its key", "put_back.sql", "lost_queueing_lock = jobs.queueing_lock IS NOT NULL", "fence = jobs.fence"),
+    Mutation("a job goes back with its key", "put_back.sql",
+             "lost_queueing_lock = jobs.queueing_lock IS NOT NULL", "fence = jobs.fence"),
     Mutation("a job never gets its key back", "put_back.sql", "PERFORM retake_queueing_locks(", "PERFORM num_nonnulls("),
 )  # fmt: skip
 def test_what_is_put_back_gives_way_to_whoever_waits_under_its_key(stage: Stage) -> None:

@@ -25,7 +25,7 @@ ANEW = """WHERE NOT EXISTS (
         WHERE (known.task, known.periodic_id, known.cron, known.tz) = (told.task, told.periodic_id, told.cron, told.tz)
           AND known.since <= clock() + interval '1 day'
     )
-    ORDER BY told.task, told.periodic_id   -- the same way for all, so that no two wait for each other
+    ORDER BY told.task, told.periodic_id   -- one order for all callers prevents deadlocks
     ON CONFLICT (task, periodic_id) DO UPDATE SET cron = excluded.cron, tz = excluded.tz, since = excluded.since
     WHERE (schedules.cron, schedules.tz) <> (excluded.cron, excluded.tz)"""
 

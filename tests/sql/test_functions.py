@@ -83,6 +83,24 @@ def function_names(folder: str) -> set[str]:
     return {file.stem for file in (sql.shipped("sql") / "functions" / folder).glob("*.sql")}
 
 
+def test_no_line_of_sql_is_wider_than_a_screen_beside_another() -> None:
+    folders = (sql.shipped("sql"), sql.shipped("migrations"))
+    files = [
+        file
+        for folder in folders
+        for file in folder.rglob("*")
+        if file.suffix in (".sql", ".md") and file.name != "schema.sql"
+    ]
+    assert len(files) > 100
+    wide = [
+        f"{file.name}:{number}"
+        for file in files
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 100
+    ]
+    assert wide == []
+
+
 def test_every_transition_refuses_a_transaction_that_reads_the_past(dsn: str) -> None:
     calls = [
         "SELECT claim(gen_random_uuid(), NULL, 1)",

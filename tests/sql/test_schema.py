@@ -252,10 +252,10 @@ def test_the_server_takes_each_name_of_a_queue_that_python_takes(
             ).fetchall() == [()]
 
 
-def test_the_server_names_the_one_that_is_no_name_among_many(
+def test_the_server_names_the_invalid_queue_among_many(
     session: psycopg.Connection[Any],
 ) -> None:
-    with pytest.raises(InvalidParameterValue, match="Not 'two words'"):
+    with pytest.raises(InvalidParameterValue, match="'two words' is not a valid queue name"):
         session.execute(WAYS_IN["among others"].encode(), ["two words"])
 
 

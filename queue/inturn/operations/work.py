@@ -36,7 +36,7 @@ PUT_BACK = "SELECT {schema}.put_back(%s::bigint[], %s::text[]::uuid[])"
 UNCLEAR_SECONDS = 5.0  # for which an open transaction may leave it unclear whether a job has ended
 HAS_ENDED = "SELECT {schema}.has_ended(%s, %s::uuid, %s)"
 ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
-NEXT_WAKE = "SELECT delay, told, horizon::text FROM {schema}.next_wake(%s::text[], %s::text::xid8)"
+NEXT_WAKE = "SELECT delay, notified, horizon::text FROM {schema}.next_wake(%s::text[], %s::text::xid8)"
 SET_AWAKE = "SELECT {schema}.set_awake(%s, %s)"
 
 Queues = Sequence[str] | None

@@ -1,4 +1,4 @@
--- Which of its jobs a worker is asked to end.
+-- Returns the running jobs of a worker that it is asked to end.
 CREATE OR REPLACE FUNCTION abort_requests(p_worker uuid) RETURNS TABLE (id bigint)
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT

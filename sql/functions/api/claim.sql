@@ -1,18 +1,20 @@
--- claim: up to p_limit jobs become `doing` for this worker, at most one of each lane.
+-- claim: starts up to p_limit jobs for this worker (status `doing`), at most one of each lane.
 --
--- Free jobs are taken by their own row (FOR UPDATE SKIP LOCKED). A lane is taken by its row in `lanes`; only then, in a new
--- statement with a fresh snapshot, its head is read: the job that was seen before may no longer be the next. Lane
--- candidates are read without row locks, which would deadlock claims against each other.
+-- Free jobs are taken by their own row (FOR UPDATE SKIP LOCKED). A lane is taken by its row in
+-- `lanes`. Its head is read only then, in a new statement with a fresh snapshot: the job that was
+-- seen before may no longer be the next. Lane candidates are read without row locks, because row
+-- locks would make claims deadlock.
 --
--- The cost does not grow with what waits: a claim looks at a window of tokens in front, and whatever it sees there of
--- busy lanes is set `blocked` and leaves the index. The window widens from round to round, so that a burst of one lane
--- in front of everything is cleared in a few calls. What a user's open transaction has locked cannot be cleared: the last round looks
--- behind some thousands of such jobs.
+-- The cost does not grow with the number of waiting jobs. A claim looks at a window of tokens in
+-- front. Tokens of busy lanes that it sees there are set `blocked`, which takes them out of the
+-- index. The window widens from round to round, so a few calls clear a burst of one lane in front
+-- of everything. Jobs that a user's open transaction has locked cannot be cleared: the last round
+-- looks past some thousands of them.
 CREATE OR REPLACE FUNCTION claim(
     p_worker uuid,
     p_queues text[],     -- NULL: all queues
     p_limit  integer,
-    p_patient boolean DEFAULT false  -- to come home empty-handed where another claim is clearing the front
+    p_patient boolean DEFAULT false  -- give up if another claim is clearing the front
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -28,14 +30,14 @@ DECLARE
     v_wanted  integer := p_limit;
     v_queues  text[];
     v_look    record;
-    v_shares  integer[];  -- how many free jobs to look at in each queue
-    v_spare   record;     -- more lanes, if others were faster to win these
-    v_ids     bigint[];   -- what we start
-    v_short   boolean;    -- others were faster to take free jobs
+    v_shares  integer[];  -- how many free jobs to read in each queue
+    v_spare   record;     -- more lanes, if other claims took some of these
+    v_ids     bigint[];   -- the jobs to start
+    v_short   boolean;    -- other claims took some of the free jobs
     v_won     text[];     -- lanes that are ours
-    v_retries bigint[];   -- and the jobs that they wait for
-    v_used    text[];     -- those of them in which we start a job
-    v_lost    text[] := '{}';  -- lanes that others were faster to win, or are at work on
+    v_retries bigint[];   -- the jobs that these lanes wait for, or NULL
+    v_used    text[];     -- the lanes in which we start a job
+    v_lost    text[] := '{}';  -- lanes that others took, or have locked
     v_started integer;
     v_blocked bigint;
 BEGIN
@@ -46,8 +48,10 @@ BEGIN
     v_queues := coalesce(p_queues, ready_queues());
 
     FOR round IN 1..4 LOOP
-        -- Of many queues only what is taken is locked. If others were faster, what is still wanted is locked as it is looked for.
-        v_shares := CASE WHEN round = 1 AND cardinality(v_queues) > 1 THEN free_shares(v_queues, v_wanted)
+        -- With many queues, lock only the jobs to be taken. If other claims were faster, the later
+        -- rounds lock what they read.
+        v_shares := CASE WHEN round = 1 AND cardinality(v_queues) > 1
+                         THEN free_shares(v_queues, v_wanted)
                          ELSE array_fill(v_wanted, ARRAY[cardinality(v_queues)]) END;
         SELECT * INTO v_look FROM claim_candidates(v_queues, v_shares, v_wanted, v_window, v_lost);
         v_ids := v_look.free;
@@ -57,27 +61,35 @@ BEGIN
         v_used := '{}';
         IF v_look.lanes <> '{}' THEN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
-            FROM acquire_lanes(p_worker, p_queues, v_look.lanes, v_look.seen, cardinality(v_look.lanes)) AS w;
+            FROM acquire_lanes(p_worker, p_queues, v_look.lanes, v_look.seen,
+                cardinality(v_look.lanes)) AS w;
             IF cardinality(v_won) < cardinality(v_look.lanes) THEN
-                SELECT * INTO v_spare FROM spare_lanes(v_queues, v_wanted, v_window, v_lost || v_look.lanes, v_ids);
+                SELECT * INTO v_spare
+                FROM spare_lanes(v_queues, v_wanted, v_window, v_lost || v_look.lanes, v_ids);
                 IF v_spare.locks IS NOT NULL THEN
-                    SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id) INTO v_won, v_retries
+                    SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id)
+                    INTO v_won, v_retries
                     FROM acquire_lanes(
-                        p_worker, p_queues, v_spare.locks, v_spare.seen, cardinality(v_look.lanes) - cardinality(v_won)) AS w;
+                        p_worker, p_queues, v_spare.locks, v_spare.seen,
+                        cardinality(v_look.lanes) - cardinality(v_won)) AS w;
                     v_look.lanes := v_look.lanes || v_spare.locks;
                     v_look.seen := v_look.seen || v_spare.seen;
                 END IF;
             END IF;
 
-            -- A new statement: what it reads is younger than our hold on the lanes. A retry goes before the lane's head.
-            SELECT v_ids || array_agg(next.id), coalesce(array_agg(won.lock), '{}') INTO v_ids, v_used
+            -- A new statement, so it reads what was committed before we got the lanes.
+            -- A job that waits for its retry goes before the head of its lane.
+            SELECT v_ids || array_agg(next.id), coalesce(array_agg(won.lock), '{}')
+            INTO v_ids, v_used
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
             CROSS JOIN LATERAL (
                 SELECT id, queue, false AS touched FROM jobs WHERE id = won.job_id
                 UNION ALL
-                SELECT head.id, head.queue, head.touched FROM lane_heads(ARRAY[won.lock]) AS head WHERE won.job_id IS NULL
+                SELECT head.id, head.queue, head.touched FROM lane_heads(ARRAY[won.lock]) AS head
+                WHERE won.job_id IS NULL
             ) AS next
-            WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL) AND (NOT next.touched OR try_lock_job(next.id));
+            WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL)
+              AND (NOT next.touched OR try_lock_job(next.id));
         END IF;
 
         IF v_ids <> '{}' THEN
@@ -86,10 +98,10 @@ BEGIN
             v_wanted := v_wanted - v_started;
         END IF;
 
-        -- What was tried in vain is not tried again: whoever is faster may not have committed, and is not seen yet.
+        -- Do not try these lanes again: a faster claim may not have committed, so we cannot see it.
         v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
 
-        -- Then what stays behind: tokens of lanes that others hold, and those that did not turn out to be the next.
+        -- Block what stays behind: tokens of held lanes, and tokens that were not the next job.
         IF NOT v_look.seen <@ v_ids THEN
             v_look.behind := v_look.behind || v_look.seen;
             v_look.behind_locks := v_look.behind_locks || v_look.lanes;
@@ -98,21 +110,26 @@ BEGIN
         IF v_look.behind IS NOT NULL THEN
             v_blocked := block_behind(p_queues, v_look.behind, v_look.behind_locks);
         END IF;
-        -- And what we won and may not use: the lane is empty, or its head is for workers of another queue, or a user's open
-        -- transaction has it locked.
+        -- Give back the lanes that we cannot use: they are empty, their head is in a queue that we
+        -- do not serve, or an open transaction has it locked.
         IF cardinality(v_used) < cardinality(v_won) THEN
-            PERFORM notify_workers(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
+            PERFORM notify_workers(release_lanes(
+                ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;
 
-        -- Another look is worth it if the front has moved or it reaches further, if free jobs were lost, and, empty-handed, if
-        -- lanes were. Where another claim clears the front, what we have got is enough; empty-handed we may be patient, but not
-        -- for ever: it may be stuck.
-        EXIT WHEN v_wanted <= 0 OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
-            coalesce(v_blocked, 0) > 0 OR v_look.more AND (v_ids <> '{}' OR v_window < v_look.widest)
+        -- Look again if the front has moved or the window reaches further, if we lost free jobs, or
+        -- if we lost lanes and have nothing. While another claim clears the front, take what there
+        -- is. With nothing, a patient caller returns. It cannot do so for ever: the other claim may
+        -- be stuck.
+        EXIT WHEN v_wanted <= 0 OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit))
+            OR NOT (
+            coalesce(v_blocked, 0) > 0 OR v_look.more
+                AND (v_ids <> '{}' OR v_window < v_look.widest)
             OR v_short OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used
         );
         IF v_look.behind IS NOT NULL THEN
-            v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest ELSE least(2000, 8 * v_window) END;
+            v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest
+                ELSE least(2000, 8 * v_window) END;
         END IF;
     END LOOP;
 END $$;

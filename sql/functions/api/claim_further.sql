@@ -1,14 +1,16 @@
--- claim_further: more of the free jobs of which this worker has just claimed a batch, from where it left off, queue by queue and
--- priority by priority. What a full claim also looks at (lanes, due jobs, a higher priority, a job that came back) waits
--- for the next one; workers make one often enough.
+-- claim_further: starts more free jobs after a batch that this worker has just claimed. It goes
+-- on where that claim stopped, for each queue and priority. It leaves the rest to the next full
+-- claim: lanes, due jobs, higher priorities, jobs that came back. Workers make full claims often
+-- enough.
 --
--- It is cheaper, and its cost does not grow while some old transaction keeps finished jobs from being cleaned up: their
--- index entries lie in front of where it begins. Free jobs are taken by their own row, so it needs nothing else.
+-- It is cheaper than a full claim. Its cost does not grow while an old transaction keeps finished
+-- jobs from being vacuumed, since their index entries lie before its starting point. Free jobs
+-- are taken by their own row, so it takes no other lock.
 CREATE OR REPLACE FUNCTION claim_further(
     p_worker     uuid,
     p_queues     text[],
     p_priorities integer[],
-    p_after      bigint[],    -- ids
+    p_after      bigint[],    -- ids: start behind these
     p_limit      integer
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql

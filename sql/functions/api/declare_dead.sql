@@ -1,7 +1,9 @@
--- Declares workers dead whose heartbeats have stood still before the caller's eyes: each is named with the heartbeat that was seen, so
--- that one which was heard of meanwhile is left alone. So is one whose row somebody has locked: it may be unable to say
--- that it lives. Returns those that are dead now; rescue takes their jobs back.
-CREATE OR REPLACE FUNCTION declare_dead(p_workers uuid[], p_heartbeats timestamptz[]) RETURNS SETOF uuid
+-- Removes workers whose heartbeats did not change while the caller watched. The caller names each
+-- worker with the heartbeat that it saw, so a worker that was heard of meanwhile is left alone. A
+-- worker whose row is locked is left alone too: it may be unable to report. Returns the workers
+-- that are dead now. rescue takes their jobs back.
+CREATE OR REPLACE FUNCTION declare_dead(p_workers uuid[], p_heartbeats timestamptz[])
+    RETURNS SETOF uuid
 LANGUAGE sql
 SET search_path FROM CURRENT
 AS $$

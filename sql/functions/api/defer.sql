@@ -1,9 +1,12 @@
--- defer: one job, from a trigger, psql or another language: SELECT inturn.defer('app.write', '{"letter": "a"}', lock => 'x').
--- It exists if and only if the transaction commits. A thin layer over defer_jobs that says what is wrong with an argument. How deep the
--- arguments are nested, and how long their numbers are, is not looked at: what Python cannot read fails the job, and says so.
+-- defer: creates one job, from a trigger, psql or another language: SELECT
+-- inturn.defer('app.write', '{"letter": "a"}', lock => 'x'). The job exists if and only if the
+-- transaction commits. This is a thin layer over defer_jobs that names the wrong argument in its
+-- errors. It does not check how deeply the arguments are nested and how long their numbers are.
+-- If Python cannot read them, the job fails and its error says so.
 --
--- Returns the id of the job that stands. With a queueing lock under which another job waits that is an error (unique_violation),
--- unless on_conflict is `skip` or `replace`: then it is the other's.
+-- Returns the id of the job. If another job waits under the queueing lock, an error is raised
+-- (unique_violation), unless on_conflict is `skip` or `replace`: then the id is that of the other
+-- job.
 CREATE OR REPLACE FUNCTION defer(
     task          text,
     args          jsonb       DEFAULT '{}',
@@ -34,7 +37,8 @@ DECLARE
             THEN 'queue: give 1 to 63 letters, digits, and _ . : -'
         WHEN priority IS NULL
             THEN 'priority: give a whole number'
-        WHEN scheduled_at < timestamptz '0002-01-01 00:00:00+00' OR scheduled_at >= timestamptz '9999-01-01 00:00:00+00'
+        WHEN scheduled_at < timestamptz '0002-01-01 00:00:00+00'
+            OR scheduled_at >= timestamptz '9999-01-01 00:00:00+00'
             THEN 'scheduled_at: give a time between the years 2 and 9998, or NULL for at once'
         WHEN on_conflict IS NULL
             THEN 'on_conflict: give raise, skip, or replace'
@@ -50,15 +54,18 @@ BEGIN
         PERFORM raise_args_too_large(octet_length(args::text), 1048576);
     END IF;
     SELECT * INTO v_job FROM defer_jobs(
-        ARRAY[task], ARRAY[args], ARRAY[queue], ARRAY[lock], ARRAY[priority], ARRAY[scheduled_at], NULL,
+        ARRAY[task], ARRAY[args], ARRAY[queue], ARRAY[lock], ARRAY[priority], ARRAY[scheduled_at],
+        NULL,
         ARRAY[on_retry::retry_policy], ARRAY[on_failure::failure_policy],
         p_queueing_locks => CASE WHEN queueing_lock IS NOT NULL THEN ARRAY[queueing_lock] END,
         p_on_conflict => on_conflict::conflict_policy,
         p_timeouts => CASE WHEN timeout IS NOT NULL THEN ARRAY[timeout] END
     );
     IF NOT v_job.is_new AND on_conflict = 'raise' THEN
-        RAISE EXCEPTION 'job % with queueing_lock % waits already', v_job.id, quote_literal(queueing_lock)
-            USING ERRCODE = 'unique_violation', HINT = 'Pass on_conflict => ''skip'' or ''replace''.';
+        RAISE EXCEPTION 'job % already waits under queueing_lock %', v_job.id,
+            quote_literal(queueing_lock)
+            USING ERRCODE = 'unique_violation',
+                HINT = 'Pass on_conflict => ''skip'' or ''replace''.';
     END IF;
     RETURN v_job.id;
 END $$;

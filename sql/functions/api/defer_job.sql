@@ -1,5 +1,6 @@
--- defer, of a single job without a queueing lock: the same as defer_jobs with arrays of one, in half the time. It has no siblings in
--- its call, so it is `scheduled` if its time is in the future, else `todo`.
+-- defer: creates a single job without a queueing lock. It does the same as defer_jobs with arrays
+-- of one, in half the time. The call contains no siblings, so the job is `scheduled` if its time
+-- is in the future, else `todo`.
 CREATE OR REPLACE FUNCTION defer_job(
     p_task       text,
     p_args       jsonb,
@@ -23,11 +24,13 @@ BEGIN
     IF has_invalid_queue(ARRAY[p_queue]) THEN
         PERFORM raise_invalid_queue(ARRAY[p_queue]);
     END IF;
-    IF pg_column_size(p_args) > 192 AND octet_length(p_args::text) > 2097152 THEN   -- as in defer_jobs
+    IF pg_column_size(p_args) > 192 AND octet_length(p_args::text) > 2097152 THEN  -- see defer_jobs
         PERFORM raise_args_too_large(octet_length(p_args::text), 2097152);
     END IF;
-    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry, on_failure, timeout, status)
-    VALUES (p_task, p_args, p_queue, p_lock, p_priority, v_due, v_now, p_on_retry, p_on_failure, p_timeout,
+    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
+                      on_failure, timeout, status)
+    VALUES (p_task, p_args, p_queue, p_lock, p_priority, v_due, v_now, p_on_retry, p_on_failure,
+        p_timeout,
             CASE WHEN v_due > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
     RETURNING id INTO v_id;
     PERFORM notify_workers(ARRAY[p_queue]);

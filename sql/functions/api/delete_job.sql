@@ -1,4 +1,5 @@
--- delete: a job vanishes, live or finished, unless it is being done. False: it is, or there is none.
+-- delete: removes a job, live or finished, unless it is running. Returns false if it is running
+-- or does not exist.
 CREATE OR REPLACE FUNCTION delete_job(p_id bigint) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

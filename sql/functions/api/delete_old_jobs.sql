@@ -1,6 +1,8 @@
--- Deletes jobs that have ended longer ago than that, of one queue (NULL: of all), and so. A job that halts its lane stays: people
--- are to decide about it. Returns how many. To drop whole days see prune_history.
-CREATE OR REPLACE FUNCTION delete_old_jobs(p_older interval, p_queue text, p_statuses job_status[]) RETURNS bigint
+-- Deletes jobs that ended longer ago than p_older, in one queue (NULL: in all) and with one of
+-- these statuses. A job that halts its lane stays, because a person has to decide about it.
+-- Returns the number of deleted jobs. prune_history drops whole days.
+CREATE OR REPLACE FUNCTION delete_old_jobs(p_older interval, p_queue text, p_statuses job_status[])
+    RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$

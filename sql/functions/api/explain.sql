@@ -1,7 +1,9 @@
--- explain: why a job is not running, one row for each reason, in order: what, in words, and what would unblock it. `ready`
--- alone means that the next claim of a worker that serves its queue takes it: claim.sql and this file say the same, and
--- a test holds them against each other in both directions.
-CREATE OR REPLACE FUNCTION explain(p_id bigint) RETURNS TABLE (reason text, detail text, unblock text)
+-- explain: says why a job is not running. Each reason is a row: a keyword, a description, and
+-- what would unblock the job. `ready` alone means that the next claim of a worker that serves its
+-- queue takes the job. claim.sql and this file must agree, and a test compares them in both
+-- directions.
+CREATE OR REPLACE FUNCTION explain(p_id bigint)
+    RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
 AS $$
@@ -11,7 +13,8 @@ DECLARE
 BEGIN
     SELECT * INTO v_job FROM jobs WHERE id = p_id;
     IF NOT FOUND THEN
-        RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at, 'queue jobs retry ' || p_id
+        RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at,
+            'queue jobs retry ' || p_id
         FROM finished_jobs AS f WHERE f.id = p_id ORDER BY f.finished_at DESC LIMIT 1;
         IF NOT FOUND THEN
             RETURN QUERY SELECT 'unknown', 'there is no job ' || p_id, NULL;
@@ -19,7 +22,9 @@ BEGIN
         RETURN;
     END IF;
     IF v_job.status = 'doing' THEN
-        RETURN QUERY SELECT 'running', 'since ' || v_job.started_at || ', attempt ' || v_job.attempts, 'queue jobs cancel --abort ' || p_id;
+        RETURN QUERY SELECT 'running',
+            'since ' || v_job.started_at || ', attempt ' || v_job.attempts,
+            'queue jobs cancel --abort ' || p_id;
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
         RETURN QUERY SELECT * FROM explain_busy(p_id);
         RETURN;
@@ -28,7 +33,8 @@ BEGIN
     IF v_job.status = 'scheduled' AND v_job.scheduled_at > clock() THEN
         RETURN QUERY SELECT
             CASE WHEN v_job.attempts = 0 THEN 'scheduled' ELSE 'retry wait' END,
-            'until ' || v_job.scheduled_at || CASE WHEN v_job.attempts = 0 THEN '' ELSE ', after attempt ' || v_job.attempts END,
+            'until ' || v_job.scheduled_at || CASE WHEN v_job.attempts = 0 THEN ''
+                ELSE ', after attempt ' || v_job.attempts END,
             'queue jobs retry ' || p_id;
         v_found := true;
     END IF;

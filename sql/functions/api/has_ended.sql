@@ -1,6 +1,7 @@
--- Whether an attempt has ended its job in a transaction of its own, asked when the reply to its COMMIT was lost. What is still being
--- committed is waited for, but only for a moment. NULL: it is not known yet, somebody has the job's row locked; it may be a user. Of a
--- job that left no history (delete_jobs) it is told by that.
+-- Returns whether an attempt has ended its job in a transaction of its own. A worker asks when
+-- the reply to its COMMIT was lost. If the transaction is still committing, the call waits, but
+-- only for a moment. NULL means that it is not known yet, since somebody, perhaps a user, has the
+-- job's row locked. A job that left no history (delete_jobs) has ended if it is gone.
 CREATE OR REPLACE FUNCTION has_ended(p_id bigint, p_claim uuid, p_fence bigint) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

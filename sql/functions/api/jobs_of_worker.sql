@@ -1,4 +1,5 @@
--- What a worker is doing as the server knows it: asked after a call whose reply was lost on the way.
+-- Returns the jobs that a worker is doing, as the server knows them. A worker asks after a call
+-- whose reply was lost.
 CREATE OR REPLACE FUNCTION jobs_of_worker(p_worker uuid) RETURNS SETOF jobs
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT

@@ -1,7 +1,8 @@
--- When each worker was last heard of. Who wants to judge compares answers of its own (see declare_dead): the time alone does not
--- tell a dead worker from one that a database which was away could not hear.
---   late    by the server's clock it was silent for longer than that, with jobs in hand
---   locked  somebody has its row locked, and so it cannot be heard of
+-- Returns when each worker was last heard of. To judge a worker, compare two answers of your own
+-- (see declare_dead). The time alone cannot tell a dead worker from a database that was away and
+-- could not hear it.
+--   late    silent for longer than p_late_after by the server's clock, with jobs in hand
+--   locked  its row is locked, so its heartbeats cannot be recorded
 CREATE OR REPLACE FUNCTION last_heartbeats(p_late_after interval)
 RETURNS TABLE (id uuid, heartbeat_at timestamptz, late boolean, locked boolean)
 LANGUAGE plpgsql

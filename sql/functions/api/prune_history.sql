@@ -1,8 +1,12 @@
--- Drops the days of the history that are wholly older than that. A job that halts its lane is kept, in the default partition: people
--- are to decide about it. Returns how many days went, at most ten a call; NULL: somebody is reading the history, nothing went.
+-- Drops the days of the history that are wholly older than p_keep. A job that halts its lane is
+-- kept, in the default partition, because a person has to decide about it. Returns the number of
+-- days dropped, at most ten in one call. NULL means that somebody is reading the history and
+-- nothing was dropped.
 --
--- A partition can only be detached while nobody uses the whole, and whoever finishes jobs waits behind us: so we wait for readers
--- for a moment only, and come back later. (DETACH … CONCURRENTLY needs no such moment, but refuses where there is a default.)
+-- A partition can only be detached while nobody uses the whole table, and every finish waits
+-- behind the detaching call. So it waits for readers for a moment only, and comes back later.
+-- (DETACH … CONCURRENTLY needs no such moment, but PostgreSQL refuses it if there is a default
+-- partition.)
 CREATE OR REPLACE FUNCTION prune_history(p_keep interval) RETURNS integer
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -15,18 +19,21 @@ DECLARE
     v_gone   integer := 0;
 BEGIN
     IF history_days(v_before) = '{}' THEN
-        -- What lies beside the days. Not by the name of the default partition: the whole is locked first, as by everybody.
+        -- Rows outside the days. The whole table is named and not its default partition, so that
+        -- locks are taken in the same order as everywhere.
         DELETE FROM finished_jobs AS old
-        WHERE finished_at < v_before AND NOT EXISTS (SELECT FROM lanes WHERE failed_job_id = old.id);
+        WHERE finished_at < v_before
+          AND NOT EXISTS (SELECT FROM lanes WHERE failed_job_id = old.id);
         RETURN 0;
     END IF;
 
     LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
-    FOREACH v_day IN ARRAY history_days(v_before) LOOP   -- asked again: somebody may have been faster
+    FOREACH v_day IN ARRAY history_days(v_before) LOOP   -- again: somebody may have been faster
         EXECUTE format('ALTER TABLE finished_jobs DETACH PARTITION %I', v_day);
         EXECUTE format(
             'INSERT INTO finished_jobs_default
-             SELECT * FROM %I WHERE id IN (SELECT failed_job_id FROM lanes WHERE failed_job_id IS NOT NULL)', v_day);
+             SELECT * FROM %I
+             WHERE id IN (SELECT failed_job_id FROM lanes WHERE failed_job_id IS NOT NULL)', v_day);
         EXECUTE format('DROP TABLE %I', v_day);
         v_gone := v_gone + 1;
     END LOOP;

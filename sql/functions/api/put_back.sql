@@ -1,6 +1,9 @@
--- put back: jobs that a worker has claimed but not begun become `todo` again, as if they had not been claimed: no attempt is
--- charged, and their lanes are open to all; but a lane that had waited for a retry waits for it again. Returns those that somebody's
--- open transaction keeps from us, or their lane: they are still ours, to be put back again.
+-- put back: jobs that a worker has claimed but not begun become `todo` again, as if they had
+-- never been claimed. No attempt is charged, and their lanes are open to all workers. A lane that
+-- had waited for a retry waits for it again.
+--
+-- It locks lanes first, then jobs. Returns the jobs that an open transaction keeps from us, or
+-- whose lane it keeps: they are still ours, and must be put back again.
 CREATE OR REPLACE FUNCTION put_back(p_ids bigint[], p_claims uuid[]) RETURNS SETOF bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -22,16 +25,21 @@ BEGIN
 
     WITH back AS (
         UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1,
-            lost_queueing_lock = jobs.queueing_lock IS NOT NULL   -- until we know, below, that no other job waits under it
+            -- Until we know, below, that no other job waits under it.
+            lost_queueing_lock = jobs.queueing_lock IS NOT NULL
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.lost_queueing_lock, jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted
+        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.lost_queueing_lock,
+            jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted
     ), let_go AS (
-        UPDATE lanes SET worker_id = NULL, job_id = CASE WHEN back.was_attempted THEN back.id END, since = clock()
+        UPDATE lanes
+        SET worker_id = NULL, since = clock(),
+            job_id = CASE WHEN back.was_attempted THEN back.id END
         FROM back WHERE lanes.lock = back.lock
     )
     SELECT array_agg(queue) AS queues,
-           array_agg(lock) FILTER (WHERE NOT was_attempted AND lock <> ALL (v_held.stopped)) AS lanes,
+           array_agg(lock)
+               FILTER (WHERE NOT was_attempted AND lock <> ALL (v_held.stopped)) AS lanes,
            array_agg(id) FILTER (WHERE lost_queueing_lock) AS yielding
     INTO v_back FROM back;
 

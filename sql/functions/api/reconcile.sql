@@ -1,6 +1,7 @@
--- reconcile: the net under the lanes. Looks at the next p_limit lanes after p_after for one that nobody would ever wake, and
--- sets it right. Returns where to go on; NULL: all were seen. What it finds stands in lane_audit (`reconcile`); it should
--- never find anything: each find is a bug, or a row that was changed by hand.
+-- reconcile: the safety net of the lanes. Among the p_limit lanes after p_after, it finds those
+-- that nobody would ever wake, and repairs them. Returns where to go on, or NULL after the last
+-- lane. Each repair is recorded in lane_audit (`reconcile`). There should never be any: each one
+-- is a bug, or a row that was changed by hand.
 CREATE OR REPLACE FUNCTION reconcile(p_after text, p_limit integer) RETURNS text
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -12,10 +13,12 @@ DECLARE
 BEGIN
     WITH RECURSIVE waiting(lock, n) AS (
         (SELECT lock, 1 FROM jobs
-         WHERE lock > p_after AND status IN ('todo', 'blocked') AND lock IS NOT NULL ORDER BY lock LIMIT 1)
+         WHERE lock > p_after AND status IN ('todo', 'blocked') AND lock IS NOT NULL ORDER BY lock
+         LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
-                WHERE jobs.lock > waiting.lock AND status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+                WHERE jobs.lock > waiting.lock AND status IN ('todo', 'blocked')
+                    AND jobs.lock IS NOT NULL
                 ORDER BY jobs.lock LIMIT 1), n + 1
         FROM waiting WHERE waiting.lock IS NOT NULL AND n < p_limit
     ), seen AS (
@@ -23,7 +26,8 @@ BEGIN
         UNION
         (SELECT lock FROM lanes WHERE lock > p_after ORDER BY lock LIMIT p_limit)
     )
-    SELECT array_agg(lock) INTO v_locks FROM (SELECT lock FROM seen ORDER BY lock LIMIT p_limit) AS next;
+    SELECT array_agg(lock) INTO v_locks
+    FROM (SELECT lock FROM seen ORDER BY lock LIMIT p_limit) AS next;
 
     FOREACH v_lock IN ARRAY coalesce(v_locks, '{}') LOOP
         IF lane_is_stranded(v_lock) THEN

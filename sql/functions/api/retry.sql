@@ -1,20 +1,23 @@
--- retry: a job that is being done waits for its next attempt, before everything else of its lane: the lane row stays,
--- reserved for it (state `retrying`), until a claim takes the job again. Successors wait, also those of higher priority.
--- With the policy `release` the job leaves its lane until it is due, and the lane goes on. So it does when the job goes to another
--- lane: that one it joins as if it were deferred now, whoever holds it, with its id and its own wake-up token.
+-- retry: a running job waits for its next attempt, before everything else of its lane. The lane
+-- row stays and is reserved for it (state `retrying`) until a claim takes the job again. The jobs
+-- behind it wait, even those of higher priority. With the policy `release`, the job leaves its
+-- lane until it is due, and the lane goes on. The lane also goes on if the job moves to another
+-- lane. The job joins that lane as if it were deferred now, whoever holds it, with its old id and
+-- its own wake-up token.
 --
--- Returns the ids that were still ours; of the others nothing is touched. Nor of those that somebody's open transaction keeps from
--- us, or their lane (busy): they are still ours, to be reported again.
+-- It locks lanes first, then jobs. Returns the ids that were still ours. Nothing of the others
+-- was touched. A job is `busy` if an open transaction keeps it or its lane from us: it is still
+-- ours, and must be reported again.
 CREATE OR REPLACE FUNCTION retry(
     p_ids    bigint[],
     p_claims uuid[],
-    p_delays interval[],   -- zero: at once
+    p_delays interval[],   -- zero: immediately
     p_errors jsonb[],      -- NULL: nothing went wrong
     p_at         timestamptz[] DEFAULT NULL,   -- instead of the delay
-    p_priorities integer[]     DEFAULT NULL,   -- of these three NULL: as before
+    p_priorities integer[]     DEFAULT NULL,   -- NULL in these three: unchanged
     p_queues     text[]        DEFAULT NULL,
     p_locks      text[]        DEFAULT NULL,
-    p_uncharged  boolean[]     DEFAULT NULL    -- the attempt does not count
+    p_uncharged  boolean[]     DEFAULT NULL    -- true: the attempt does not count
 ) RETURNS TABLE (id bigint, busy boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -27,7 +30,7 @@ SET jit = off
 AS $$
 DECLARE
     v_held    record;
-    v_left    text[];   -- the lanes that jobs leave for others: those that they are in now
+    v_left    text[];   -- the lanes that the jobs are in now, if jobs change lanes
     v_again   record;
 BEGIN
     PERFORM require_read_committed();
@@ -55,28 +58,33 @@ BEGIN
             priority = coalesce(ended.priority, jobs.priority),
             queue = coalesce(ended.queue, jobs.queue),
             lock = coalesce(ended.lock, jobs.lock),
-            lost_queueing_lock = jobs.queueing_lock IS NOT NULL,   -- until we know, below, that no other job waits under it
+            -- Until we know, below, that no other job waits under it.
+            lost_queueing_lock = jobs.queueing_lock IS NOT NULL,
             was_attempted = true,
             attempts = jobs.attempts - coalesce(ended.uncharged, false)::integer,
             errors = add_error(jobs.errors, ended.error)
         FROM (
             SELECT e.*, coalesce(e.at, clock() + e.delay) AS due_at
-            FROM unnest(p_ids, p_claims, p_delays, p_errors, p_at, p_priorities, p_queues, p_locks, v_left, p_uncharged)
+            FROM unnest(p_ids, p_claims, p_delays, p_errors, p_at, p_priorities, p_queues, p_locks,
+                v_left, p_uncharged)
                 AS e(id, claim_id, delay, error, at, priority, queue, lock, left_lock, uncharged)
             ORDER BY e.id
         ) AS ended
         WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id
         RETURNING jobs.id, jobs.queue, jobs.lost_queueing_lock,
                   CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
-                  CASE WHEN ended.lock <> ended.left_lock THEN 'release' ELSE jobs.on_retry END AS on_retry
+                  CASE WHEN ended.lock <> ended.left_lock THEN 'release'
+                       ELSE jobs.on_retry END AS on_retry
     ), let_go AS (
         UPDATE lanes
-        SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END, worker_id = NULL, since = clock()
+        SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END,
+            worker_id = NULL, since = clock()
         FROM again WHERE lanes.lock = again.lock
     )
     SELECT array_agg(again.id) AS ids, array_agg(again.queue) AS queues,
            array_agg(again.lock) FILTER (
-               WHERE again.lock IS NOT NULL AND again.on_retry = 'release' AND again.lock <> ALL (v_held.stopped)
+               WHERE again.lock IS NOT NULL AND again.on_retry = 'release'
+                 AND again.lock <> ALL (v_held.stopped)
            ) AS released,
            array_agg(again.id) FILTER (WHERE again.lost_queueing_lock) AS yielding
     INTO v_again FROM again;

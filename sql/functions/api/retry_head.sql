@@ -1,5 +1,6 @@
--- retry head: the job that a lane waits for is tried at once: in a retrying lane it does not wait until it is due, in a halted
--- lane the job that failed is tried again, first. Returns its id; NULL: the lane waits for no job.
+-- retry head: the job that a lane waits for is tried at once. In a retrying lane, it does not
+-- wait until it is due. In a halted lane, the failed job is tried again, first. Returns its id,
+-- or NULL if the lane waits for no job.
 CREATE OR REPLACE FUNCTION retry_head(p_lock text, p_by text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -10,9 +11,10 @@ DECLARE
 BEGIN
     IF v_lane.failed_job_id IS NOT NULL THEN
         PERFORM restore_job(v_id);
-        v_id := (SELECT id FROM jobs WHERE id = v_id);   -- NULL: it was deleted, the lane stays halted
+        v_id := (SELECT id FROM jobs WHERE id = v_id);   -- NULL if it was deleted: stay halted
     ELSE
-        UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = v_id AND status = 'scheduled';
+        UPDATE jobs SET status = 'todo', scheduled_at = clock()
+        WHERE id = v_id AND status = 'scheduled';
     END IF;
     IF v_id IS NULL THEN
         PERFORM reopen_lane(p_lock);

@@ -1,5 +1,5 @@
--- A finished job is run again under its id, at its old place in its lane; a scheduled one is due now. False: there is nothing
--- to do, it waits or is being done, or there is no such job.
+-- Runs a finished job again under its id, at its old place in its lane. A scheduled job becomes
+-- due now. Returns false if there is nothing to do: the job waits, runs, or does not exist.
 CREATE OR REPLACE FUNCTION retry_job(p_id bigint) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -8,12 +8,13 @@ DECLARE
     v_lock text := (SELECT lock FROM lanes WHERE failed_job_id = p_id);
 BEGIN
     IF v_lock IS NOT NULL THEN
-        IF (lock_lane(v_lock)).failed_job_id = p_id THEN   -- the lane is halted for it, nobody was faster
+        IF (lock_lane(v_lock)).failed_job_id = p_id THEN   -- the lane is still halted for this job
             RETURN retry_head(v_lock) IS NOT NULL;
         END IF;
         PERFORM reopen_lane(v_lock);
     END IF;
-    UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = p_id AND status = 'scheduled';
+    UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = p_id
+        AND status = 'scheduled';
     IF FOUND OR restore_job(p_id) > 0 THEN
         PERFORM notify_workers(NULL);
         RETURN true;

@@ -1,5 +1,6 @@
--- As retry_job, with changes: the job runs again under its id, not before p_at, and with another priority, in another queue or in
--- another lane. What is NULL stays as it was. False: there is nothing to do, it waits or is being done, or there is no such job.
+-- Does the same as retry_job, with changes: the job runs again under its id, not before p_at, and
+-- with another priority, in another queue, or in another lane. NULL leaves a value as it was.
+-- Returns false if there is nothing to do: the job waits, runs, or does not exist.
 CREATE OR REPLACE FUNCTION retry_job_changed(
     p_id       bigint,
     p_at       timestamptz DEFAULT NULL,
@@ -16,24 +17,27 @@ BEGIN
     IF has_invalid_queue(ARRAY[p_queue]) THEN
         PERFORM raise_invalid_queue(ARRAY[p_queue]);
     END IF;
-    -- To another lane it goes by way of the history: it leaves the old one as if it had been cancelled or skipped.
+    -- A job changes lanes by way of the history. It leaves the old lane as if it had been
+    -- cancelled or skipped.
     IF v_halted IS NOT NULL THEN
         IF (lock_lane(v_halted)).failed_job_id = p_id THEN
             PERFORM clear_stop(v_halted);
-            PERFORM audit('retry-head', v_halted, 1, NULL, 'job ' || p_id || ' moves to another lane');
+            PERFORM audit('retry-head', v_halted, 1, NULL, 'job ' || p_id
+                || ' moves to another lane');
         ELSE
             PERFORM reopen_lane(v_halted);
         END IF;
     END IF;
     IF p_lock IS NOT NULL THEN
-        PERFORM cancel_job(id) FROM jobs WHERE id = p_id AND status = 'scheduled' AND lock IS DISTINCT FROM p_lock;
+        PERFORM cancel_job(id) FROM jobs WHERE id = p_id AND status = 'scheduled'
+            AND lock IS DISTINCT FROM p_lock;
         UPDATE finished_jobs SET lock = p_lock WHERE id = p_id;
     END IF;
 
     IF NOT retry_job(p_id) THEN
         RETURN false;
     END IF;
-    -- Nobody sees the job before this commits.
+    -- Nobody else sees the job before this transaction commits.
     UPDATE jobs
     SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE status END,
         scheduled_at = coalesce(p_at, scheduled_at),

@@ -1,6 +1,8 @@
--- The sequences that would hand out a number that was handed out already, and how far they must be set. So after an upgrade by
--- logical replication, which does not carry them: ids would collide, and fences fall below those that were seen.
-CREATE OR REPLACE FUNCTION sequences_behind() RETURNS TABLE (sequence text, last bigint, needed bigint)
+-- Returns the sequences that would repeat a number, and the value that they must be set to. This
+-- happens after an upgrade by logical replication, which does not copy sequences. Ids would
+-- collide, and fences would fall below those that were seen.
+CREATE OR REPLACE FUNCTION sequences_behind()
+    RETURNS TABLE (sequence text, last bigint, needed bigint)
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
@@ -11,10 +13,12 @@ AS $$
         FROM jobs_id_seq
         UNION ALL
         SELECT 'fences', CASE WHEN is_called THEN last_value ELSE 0 END,
-            greatest((SELECT max(fence) FROM jobs), (SELECT max(fence) FROM finished_jobs), (SELECT max(token) FROM fences_seen))
+            greatest((SELECT max(fence) FROM jobs), (SELECT max(fence) FROM finished_jobs),
+                (SELECT max(token) FROM fences_seen))
         FROM fences
         UNION ALL
-        SELECT 'lane_audit_id_seq', CASE WHEN is_called THEN last_value ELSE 0 END, (SELECT max(id) FROM lane_audit)
+        SELECT 'lane_audit_id_seq', CASE WHEN is_called THEN last_value ELSE 0 END,
+            (SELECT max(id) FROM lane_audit)
         FROM lane_audit_id_seq
     ) AS counted
     WHERE used > reached

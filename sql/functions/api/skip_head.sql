@@ -1,5 +1,6 @@
--- skip head: the next job of a lane is cancelled, the one behind it goes next. In a halted lane the job that failed is left
--- behind and the lane goes on. Returns the id of the job skipped; NULL: nothing waits.
+-- skip head: cancels the next job of a lane, so that the one behind it goes next. In a halted
+-- lane, the failed job is left behind and the lane goes on. Returns the id of the skipped job, or
+-- NULL if nothing waits.
 CREATE OR REPLACE FUNCTION skip_head(p_lock text, p_by text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -9,7 +10,7 @@ DECLARE
     v_id   bigint;
 BEGIN
     IF v_lane.worker_id IS NOT NULL THEN
-        RAISE EXCEPTION 'the head of lane % is being done', p_lock
+        RAISE EXCEPTION 'the head of lane % is running', p_lock
             USING ERRCODE = 'object_in_use', HINT = 'Abort the job, or wait until it ends.';
     ELSIF v_lane.stopped = 'halted' THEN
         v_id := v_lane.failed_job_id;

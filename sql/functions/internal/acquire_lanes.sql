@@ -1,11 +1,13 @@
--- Makes lanes ours: a new row for a lane that nobody holds, or the row of a lane that waits for the retry of one of the
--- jobs we saw, as long as that job is in one of our queues: for others the lane stays reserved. What is returned is ours until we
--- give it back; what is not, somebody else is at work on.
+-- Makes lanes ours. A lane that nobody holds gets a new row. A lane that waits for the retry of a
+-- job that we saw is taken over, if that job is in one of our queues; for other workers the lane
+-- stays reserved. The returned lanes are ours until we give them back. Somebody else is working
+-- on the others.
 --
--- Never waits: the advisory lock filters out lanes that another claim is just inserting, and NOT EXISTS those that have
--- a row (ON CONFLICT alone would wait for an update of that row to commit). The lanes are tried in the order given, until there are
--- enough.
-CREATE OR REPLACE FUNCTION acquire_lanes(p_worker uuid, p_queues text[], p_locks text[], p_seen bigint[], p_limit bigint)
+-- It never waits. The advisory lock filters out lanes that another claim is just inserting, and
+-- NOT EXISTS filters out those that have a row. (ON CONFLICT alone would wait until an update of
+-- that row commits.) The lanes are tried in the given order until there are enough.
+CREATE OR REPLACE FUNCTION acquire_lanes(p_worker uuid, p_queues text[], p_locks text[],
+    p_seen bigint[], p_limit bigint)
 RETURNS TABLE (lock text, job_id bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -14,10 +16,12 @@ BEGIN
     WITH wanted AS MATERIALIZED (
         SELECT w.lock FROM unnest(p_locks) AS w(lock)
     ), reserved AS MATERIALIZED (
-        -- The job's row is locked too, so that we read it anew: it may have run and failed since we saw it, and been moved.
+        -- Lock the job's row too, so that it is read anew. Since we saw it, the job may have run,
+        -- failed, and moved.
         SELECT lanes.lock, lanes.job_id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
         WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)
-          AND lanes.stopped IS NULL AND jobs.status = 'todo' AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
+          AND lanes.stopped IS NULL AND jobs.status = 'todo'
+          AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     ), taken AS (

@@ -1,4 +1,4 @@
--- Appends an error to those a job keeps: the last ten.
+-- Appends an error to those that a job keeps: the last ten.
 CREATE OR REPLACE FUNCTION add_error(p_errors jsonb, p_error jsonb) RETURNS jsonb
 LANGUAGE sql STABLE
 AS $$

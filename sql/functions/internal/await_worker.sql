@@ -1,4 +1,4 @@
--- Waits a moment for the row of a worker. False: somebody still has it, or it is gone.
+-- Waits a moment for the row of a worker. Returns false if the row is still locked, or gone.
 CREATE OR REPLACE FUNCTION await_worker(p_worker uuid) RETURNS boolean
 LANGUAGE plpgsql
 SET lock_timeout = '50ms'

@@ -1,13 +1,16 @@
--- What a claim looks at: the best free jobs (their rows locked, nobody waits), and a window of lane tokens, without locks.
---   free    ids of free jobs that are among the best p_limit; of each queue at most as many are looked at as p_shares says
---   lanes   locks among the best p_limit that can be won (see lane_tokens)
+-- What a claim looks at: the best free jobs (their rows are locked, without waiting), and a
+-- window of lane tokens, without locks.
+--   free    ids of free jobs among the best p_limit. p_shares limits the reads in each queue.
+--   lanes   locks among the best p_limit that can be acquired (see lane_tokens)
 --   seen    the tokens of these lanes, in the same order
---   behind  tokens that stand behind another job of their lane, and in behind_locks their lanes: to be blocked
---   more    the window was full, or there were more lanes than one call may take
---   widest  how wide the window may become: wider where somebody has locked much of what is in front, and it stays there
-CREATE OR REPLACE FUNCTION claim_candidates(p_queues text[], p_shares integer[], p_limit integer, p_window integer, p_lost text[])
+--   behind  tokens behind another job of their lane, to be blocked. behind_locks are their lanes.
+--   more    true if the window was full, or there were more lanes than one call may take
+--   widest  how wide the window may become. It is wider if many jobs in front stay locked.
+CREATE OR REPLACE FUNCTION claim_candidates(p_queues text[], p_shares integer[], p_limit integer,
+    p_window integer, p_lost text[])
 RETURNS TABLE (
-    free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint
+    free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean,
+        widest bigint
 )
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -29,8 +32,9 @@ BEGIN
         SELECT * FROM (
             SELECT free.id, free.priority, NULL AS lock FROM free
             UNION ALL
-            -- Each lane takes an advisory lock, and the server's shared lock table is finite.
-            (SELECT token.id, token.priority, token.lock FROM token WHERE open ORDER BY token.priority DESC, token.id LIMIT 128)
+            -- 128, because each lane takes an advisory lock and the server's lock table is finite.
+            (SELECT token.id, token.priority, token.lock FROM token WHERE open
+                ORDER BY token.priority DESC, token.id LIMIT 128)
         ) AS startable
         ORDER BY priority DESC, id
         LIMIT p_limit

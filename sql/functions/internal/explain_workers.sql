@@ -1,5 +1,6 @@
--- What among the workers keeps a job of this queue and task from running.
-CREATE OR REPLACE FUNCTION explain_workers(p_queue text, p_task text) RETURNS TABLE (reason text, detail text, unblock text)
+-- Returns the reasons among the workers that keep a job of this queue and task from running.
+CREATE OR REPLACE FUNCTION explain_workers(p_queue text, p_task text)
+    RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$
     WITH serving AS (
         SELECT workers.*, is_blocked(workers) AS blocked,
@@ -8,16 +9,20 @@ LANGUAGE sql STABLE AS $$
     ), knowing AS (
         SELECT * FROM serving WHERE tasks IS NULL OR p_task = ANY (tasks)
     )
-    SELECT 'queue unserved', 'no live worker serves queue ' || p_queue, 'queue worker --queues ' || p_queue
+    SELECT 'queue unserved', 'no live worker serves queue ' || p_queue,
+        'queue worker --queues ' || p_queue
     WHERE NOT EXISTS (SELECT FROM serving)
     UNION ALL
-    SELECT 'task unknown', 'no worker of queue ' || p_queue || ' knows task ' || p_task, 'deploy the code that declares it'
+    SELECT 'task unknown', 'no worker of queue ' || p_queue || ' knows task ' || p_task,
+        'deploy the code that declares it'
     WHERE EXISTS (SELECT FROM serving) AND NOT EXISTS (SELECT FROM knowing)
     UNION ALL
-    SELECT 'workers blocked', 'the event loop of each of the ' || count(*) || ' workers that could run it stands still',
+    SELECT 'workers blocked', 'the event loop of each of the ' || count(*)
+        || ' workers that could run it stands still',
         'their logs say what blocks them (loop.blocked); start more workers'
     FROM knowing HAVING count(*) > 0 AND bool_and(blocked)
     UNION ALL
-    SELECT 'slots busy', 'all ' || sum(concurrency) || ' slots of ' || count(*) || ' workers are taken', 'start more workers'
+    SELECT 'slots busy', 'all ' || sum(concurrency) || ' slots of ' || count(*)
+        || ' workers are taken', 'start more workers'
     FROM serving HAVING count(*) > 0 AND bool_and(busy >= concurrency)
 $$;

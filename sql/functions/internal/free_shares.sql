@@ -1,4 +1,5 @@
--- How many of the best free jobs are in each of these queues, so that a claim of many queues locks no more than it takes.
+-- Returns how many of the best free jobs are in each of these queues, so that a claim of many
+-- queues locks no more than it takes.
 CREATE OR REPLACE FUNCTION free_shares(p_queues text[], p_limit integer) RETURNS integer[]
 LANGUAGE plpgsql AS $$
 BEGIN

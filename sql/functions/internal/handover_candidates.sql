@@ -1,9 +1,15 @@
--- Which of the heads of these lanes are handed over: those of lanes whose row names the worker, so not of stopped lanes, nor of
--- those that it held under another id, before it was taken for dead; in a queue that the worker serves; no more than it
--- wants; and only while no other ready job has a better claim to the slot. A job of higher priority has it at
--- once, an older one of the same priority when the lane has been held for its slice: otherwise a worker would stay in one
--- deep lane and starve the rest, and without the slice it would give each lane up after every single job. A job that somebody's
--- open transaction has locked is neither handed over nor given way to.
+-- Returns which heads of these lanes are handed over to the worker that has just finished a job
+-- there. All of these must hold:
+-- * The lane's row names the worker. This leaves out stopped lanes, and lanes that the worker
+--   held under another id before it was declared dead.
+-- * The worker serves the queue of the head.
+-- * The worker wants no more than p_want jobs.
+-- * No other ready job has a better claim to the slot. A job of higher priority has one at once.
+--   An older job of the same priority has one when the lane has been held for its slice.
+--   Otherwise a worker would stay in one deep lane and starve the rest. Without the slice, it
+--   would give each lane up after every single job.
+-- * No open transaction has the job locked. A locked job is neither handed over nor given way
+--   to.
 CREATE OR REPLACE FUNCTION handover_candidates(
     p_worker uuid, p_locks text[], p_queues text[], p_want integer
 )

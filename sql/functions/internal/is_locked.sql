@@ -1,4 +1,5 @@
--- Whether somebody has the row of a worker locked, so that it cannot say that it lives.
+-- Returns whether somebody has the row of a worker locked, so that it cannot report that it is
+-- alive.
 CREATE OR REPLACE FUNCTION is_locked(p_worker uuid) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,5 +1,6 @@
--- Lanes whose running job has ended and that do not go on: a person stopped them meanwhile, or the job failed whose policy is
--- to halt the lane (p_halts, ids). They keep their row. Returns all of them.
+-- Keeps lanes stopped whose running job has ended: a person stopped them meanwhile, or the job
+-- failed and its policy is to halt the lane (p_halts, ids). They keep their row. Returns all of
+-- them.
 CREATE OR REPLACE FUNCTION keep_stopped(p_locks text[], p_halts bigint[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,5 +1,6 @@
--- Makes a lane ours for a change from outside: its row is there, and locked until commit, whoever holds it. A worker that
--- ends a job of it waits for us; a claim does not, it leaves the lane alone. End with reopen_lane.
+-- Locks a lane for a change from outside, until commit. It makes sure that the lane has a row,
+-- whoever holds the lane. A worker that ends a job of the lane waits for us. A claim does not
+-- wait, and leaves the lane alone. End with reopen_lane.
 CREATE OR REPLACE FUNCTION lock_lane(p_lock text) RETURNS lanes
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -10,9 +11,10 @@ BEGIN
     LOOP
         SELECT * INTO v_lane FROM lanes WHERE lock = p_lock FOR UPDATE;
         IF NOT FOUND THEN
-            INSERT INTO lanes (lock, since) VALUES (p_lock, clock()) ON CONFLICT DO NOTHING RETURNING * INTO v_lane;
+            INSERT INTO lanes (lock, since) VALUES (p_lock, clock()) ON CONFLICT DO NOTHING
+            RETURNING * INTO v_lane;
         END IF;
-        EXIT WHEN v_lane.lock IS NOT NULL;   -- else it came or went between the two statements
+        EXIT WHEN v_lane.lock IS NOT NULL;   -- else it appeared or vanished in between
     END LOOP;
     RETURN v_lane;
 END $$;

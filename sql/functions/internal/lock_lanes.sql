@@ -1,10 +1,12 @@
--- Locks the lane rows of jobs that are still done under these claims, and what of their own rows a user has touched. From here on
--- nobody blocks a job behind us unseen: who held a lane row before us is done when we look, who comes after us finds it as we
--- leave it. Nobody's open transaction is waited for: what somebody still has after a moment is busy, and not ours to end yet.
+-- Locks the lane rows of jobs that still run under these claims, and the jobs that a user may
+-- have locked. Lanes are locked first, each kind in order. From here on, nobody blocks a job
+-- behind us unseen. A session that held the lane row before us is done when we look, and one that
+-- comes after us finds the lane as we leave it. Open transactions are not waited for: what is
+-- still locked after a moment is busy, and not ours to end yet.
 CREATE OR REPLACE FUNCTION lock_lanes(
     p_ids bigint[], p_claims uuid[],
-    OUT stopped text[],   -- those of the lanes that a person has stopped meanwhile
-    OUT busy    bigint[]  -- those of the jobs that somebody's open transaction keeps from us, or their lanes
+    OUT stopped text[],   -- the lanes that a person has stopped meanwhile
+    OUT busy    bigint[]  -- the jobs that an open transaction keeps from us, or their lanes
 )
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -14,19 +16,25 @@ DECLARE
 BEGIN
     stopped := '{}';
     busy := '{}';
-    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks, bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched
+    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
+        bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched
     INTO v_ours
-    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id;
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id
+        AND jobs.claim_id = ours.claim_id;
 
     IF v_ours.locks IS NOT NULL THEN
         WITH held AS MATERIALIZED (
-            SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks) ORDER BY lanes.lock
+            SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks)
+            ORDER BY lanes.lock
             FOR UPDATE SKIP LOCKED
         )
-        SELECT count(*), coalesce(array_agg(held.lock) FILTER (WHERE held.stopped IS NOT NULL), '{}') INTO v_held, stopped FROM held;
+        SELECT count(*),
+            coalesce(array_agg(held.lock) FILTER (WHERE held.stopped IS NOT NULL), '{}')
+                INTO v_held, stopped FROM held;
     END IF;
 
     IF v_ours.touched OR cardinality(v_ours.locks) > v_held THEN
-        SELECT rest.stopped, rest.busy INTO stopped, busy FROM lock_contended_lanes(p_ids, p_claims) AS rest;
+        SELECT rest.stopped, rest.busy INTO stopped, busy
+        FROM lock_contended_lanes(p_ids, p_claims) AS rest;
     END IF;
 END $$;

@@ -1,5 +1,6 @@
--- Makes the row of a worker ours until commit. The worker itself may be writing it, which takes no time, so a moment is waited.
--- False: somebody's open transaction has it, or it is gone.
+-- Locks the row of a worker until commit. The worker itself may be writing it, which takes no
+-- time, so the call waits a moment. Returns false if an open transaction has the row, or it is
+-- gone.
 CREATE OR REPLACE FUNCTION lock_worker(p_worker uuid) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

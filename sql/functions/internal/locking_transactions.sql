@@ -1,5 +1,6 @@
--- Which transactions may have a row locked, by its xmax: one, or where several share it all that the number stands for. Whether it is
--- that of several the row does not say, so both are asked; of a number that is not, there is nothing to be read.
+-- Returns the transactions that may have a row locked, given its xmax: one transaction, or the
+-- members of a multixact. The row does not tell which of the two it is, so both are tried. If the
+-- number is no multixact, there is nothing to read.
 CREATE OR REPLACE FUNCTION locking_transactions(p_xmax xid) RETURNS SETOF xid
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

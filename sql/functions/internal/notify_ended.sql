@@ -1,5 +1,6 @@
--- Tells who waits for the end of a job, at commit. All schemas share the channel, so a waiter looks for itself whether it is its
--- own job; and it also polls. True, so that it can stand in a condition.
+-- Notifies those who wait for the end of a job, at commit. All schemas share the channel, so a
+-- waiter checks whether the job is its own. It also polls. Returns true, so that it can stand in
+-- a condition.
 CREATE OR REPLACE FUNCTION notify_ended(p_id bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,5 +1,6 @@
--- promote: scheduled jobs that are due become `todo`. Each is then its own wake-up token, as if it were deferred now, and
--- takes its place in its lane by priority and id. Bounded, and never waits for another promoter.
+-- promote: scheduled jobs that are due become `todo`. Each one is its own wake-up token, as if it
+-- were deferred now, and takes its place in its lane by priority and id. Bounded. It never waits
+-- for another promoter.
 CREATE OR REPLACE FUNCTION promote(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

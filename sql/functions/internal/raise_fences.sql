@@ -1,6 +1,7 @@
--- Raise the counter of fences to this timeline. An asynchronous standby may not know the last fences that the old
--- primary gave, so it goes on above everything that the old primary can have given. Callers take turns, and only the
--- first one sets the counter: two would give the same fences. A rollback does not undo setval.
+-- Raises the counter of fences to this timeline. An asynchronous standby may not know the last
+-- fences of the old primary, so the counter goes above everything that the old primary can have
+-- given. Callers take turns, and only the first one sets the counter: two would give the same
+-- fences. A rollback does not undo setval.
 CREATE OR REPLACE FUNCTION raise_fences(p_timeline bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,4 +1,5 @@
--- The queues that have a job to start, for a worker that serves all of them: one index probe a queue, however many jobs.
+-- Returns the queues that have a job to start, for a worker that serves all queues. It takes one
+-- index probe per queue, however many jobs there are.
 CREATE OR REPLACE FUNCTION ready_queues() RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -8,13 +9,15 @@ BEGIN
         (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL ORDER BY queue LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.queue FROM jobs
-                WHERE status = 'todo' AND lock IS NULL AND jobs.queue > free.queue ORDER BY jobs.queue LIMIT 1)
+                WHERE status = 'todo' AND lock IS NULL AND jobs.queue > free.queue
+                ORDER BY jobs.queue LIMIT 1)
         FROM free WHERE free.queue IS NOT NULL
     ), heads(queue) AS (
         (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NOT NULL ORDER BY queue LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.queue FROM jobs
-                WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue > heads.queue ORDER BY jobs.queue LIMIT 1)
+                WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue > heads.queue
+                ORDER BY jobs.queue LIMIT 1)
         FROM heads WHERE heads.queue IS NOT NULL
     )
     SELECT coalesce(array_agg(queue), '{}') INTO v_result

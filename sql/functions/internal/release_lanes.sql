@@ -1,8 +1,10 @@
--- Gives lanes back: their best waiting job becomes `todo`, the lane's wake-up token, and the lane row goes. The caller
--- holds the rows. Returns the queues of the tokens, for whoever must be woken.
+-- Gives lanes back. The best waiting job of each lane becomes `todo`, the lane's wake-up token,
+-- and the lane row is deleted. The caller holds the rows. Returns the queues of the tokens, whose
+-- workers must be woken.
 --
--- A blocked job that a user's open transaction has locked can become no token before that is over, and if it is rolled back
--- nobody says so. Such a lane keeps its row, and claims look at it again and again (resume_due).
+-- If an open transaction has a blocked job locked, the job cannot become a token before the
+-- transaction ends, and nobody is told if it rolls back. Such a lane keeps its row, and claims
+-- look at it again and again (resume_due).
 CREATE OR REPLACE FUNCTION release_lanes(p_locks text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -10,9 +12,11 @@ DECLARE
     v_result text[];
 BEGIN
     WITH head AS MATERIALIZED (
-        SELECT lock, id, queue, asleep, asleep AND touched AND NOT try_lock_job(id) AS busy FROM lane_heads(p_locks)
+        SELECT lock, id, queue, asleep, asleep AND touched AND NOT try_lock_job(id) AS busy
+        FROM lane_heads(p_locks)
     ), token AS (
-        UPDATE jobs SET status = 'todo' FROM head WHERE jobs.id = head.id AND jobs.status = 'blocked' AND NOT head.busy
+        UPDATE jobs SET status = 'todo' FROM head WHERE jobs.id = head.id
+            AND jobs.status = 'blocked' AND NOT head.busy
     ), delayed AS (
         UPDATE lanes
         SET worker_id = NULL,
@@ -21,10 +25,11 @@ BEGIN
         FROM head WHERE lanes.lock = head.lock AND head.busy
         RETURNING lanes.lock, lanes.since
     ), gone AS (
-        DELETE FROM lanes WHERE lanes.lock = ANY (p_locks) AND lanes.lock NOT IN (SELECT lock FROM head WHERE busy)
+        DELETE FROM lanes WHERE lanes.lock = ANY (p_locks)
+            AND lanes.lock NOT IN (SELECT lock FROM head WHERE busy)
     )
     SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result
     FROM head LEFT JOIN delayed USING (lock)
-    WHERE delayed.since IS NULL OR delayed.since = v_now;   -- whoever sleeps must learn of it once
+    WHERE delayed.since IS NULL OR delayed.since = v_now;   -- tell sleeping workers once
     RETURN v_result;
 END $$;

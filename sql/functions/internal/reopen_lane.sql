@@ -1,5 +1,6 @@
--- Leaves a lane in order after a change from outside: a job that goes next is a token, and a lane that nothing keeps others
--- out of is given back. A job that a user's open transaction has locked is looked at again later.
+-- Leaves a lane in order after a change from outside. The job that goes next becomes a token. A
+-- lane row that nothing needs is given back. If an open transaction has the next job locked, the
+-- lane is looked at again later.
 CREATE OR REPLACE FUNCTION reopen_lane(p_lock text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -10,7 +11,8 @@ BEGIN
         RETURN;
     ELSIF v_lane.job_id IS NULL THEN
         PERFORM notify_workers(release_lanes(ARRAY[p_lock]));
-    ELSIF EXISTS (SELECT FROM jobs WHERE id = v_lane.job_id AND status = 'blocked' AND NOT try_lock_job(id)) THEN
+    ELSIF EXISTS (SELECT FROM jobs WHERE id = v_lane.job_id
+        AND status = 'blocked' AND NOT try_lock_job(id)) THEN
         UPDATE lanes SET look_at = next_look_at(since) WHERE lock = p_lock;
     ELSE
         UPDATE jobs SET status = 'todo' WHERE id = v_lane.job_id AND status = 'blocked';

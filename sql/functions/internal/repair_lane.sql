@@ -1,5 +1,5 @@
--- Sets a sleeping lane right, after looking again with the lane taken: it may have gone on meanwhile. Waits for nobody: a lane at
--- which somebody is at work is left for the next time.
+-- Repairs a stranded lane, after looking again with the lane locked: it may have gone on
+-- meanwhile. It waits for nobody. A lane that somebody is working on is left for the next time.
 CREATE OR REPLACE FUNCTION repair_lane(p_lock text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -14,7 +14,7 @@ BEGIN
         RETURN;
     END IF;
     v_lane := lock_lane(p_lock);
-    -- A row that lock_lane has just made is a lane that nobody holds.
+    -- If lock_lane has just made the row, nobody holds the lane.
     v_found := lane_is_stranded(p_lock);
     IF v_found THEN
         UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;

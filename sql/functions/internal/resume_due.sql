@@ -1,4 +1,5 @@
--- Ends the pauses whose time is over, and looks again at lanes whose next job somebody had locked. Bounded, and waits for nobody.
+-- Ends the pauses whose time is over, and looks again at lanes whose next job was locked.
+-- Bounded. It waits for nobody.
 CREATE OR REPLACE FUNCTION resume_due(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,6 +1,8 @@
--- The only place where a job becomes `doing`. The caller holds what makes it safe: the rows of free jobs, the lane rows of
--- lane jobs. Each call is a new claim, and no two attempts at a job come from one call, so id and claim name an attempt.
--- Random, not counted: after a failover a counter can hand out the same number twice. One a call: randomness is dear.
+-- The only place where a job becomes `doing`. The caller holds what makes it safe: the rows of
+-- free jobs, the lane rows of lane jobs. Each call is a new claim, and one call never starts two
+-- attempts at one job, so id and claim name an attempt. The claim is random and not counted,
+-- since a counter can give the same number twice after a failover. There is one claim for a whole
+-- call, because random numbers are expensive.
 CREATE OR REPLACE FUNCTION start_jobs(p_worker uuid, p_ids bigint[]) RETURNS SETOF jobs
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -11,7 +13,7 @@ BEGIN
     IF p_ids IS NULL OR p_ids = '{}' THEN
         RETURN;
     END IF;
-    -- A standby that was promoted may not know the last fences that the old primary gave.
+    -- A promoted standby may not know the last fences that the old primary gave.
     IF (nextval('fences') >> 40) & 65535 <> timeline() THEN
         PERFORM raise_fences(timeline());
     END IF;

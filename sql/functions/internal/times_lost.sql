@@ -1,4 +1,4 @@
--- How often the workers of a job died over it, as far as its errors reach back.
+-- Returns how often workers of a job died, as far as its errors reach back.
 CREATE OR REPLACE FUNCTION times_lost(p_errors jsonb) RETURNS integer
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN

@@ -1,4 +1,5 @@
--- Makes the row of a job ours until commit, without waiting. False: somebody's open transaction has it, or it is gone.
+-- Locks the row of a job until commit, without waiting. Returns false if an open transaction has
+-- it, or it is gone.
 CREATE OR REPLACE FUNCTION try_lock_job(p_id bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
