@@ -503,6 +503,63 @@ CREATE FUNCTION inturn.clock() RETURNS timestamp with time zone
         END,
         statement_timestamp())
 $$;
+CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+BEGIN
+    RETURN (
+        SELECT count(*) FROM (
+            SELECT FROM all_jobs
+            WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+              AND (p_queue IS NULL OR queue = p_queue)
+              AND (p_task IS NULL OR task = p_task)
+              AND (p_lock IS NULL OR lock = p_lock)
+            LIMIT p_limit
+        ) AS counted
+    );
+END $$;
+CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    IF p_by IS NULL OR p_by NOT IN ('queue', 'task', 'lock') THEN
+        RAISE EXCEPTION 'p_by: give queue, task, or lock'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN QUERY
+    WITH looked AS MATERIALIZED (
+        (SELECT queue, task, lock, status FROM jobs
+         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+           AND (p_queue IS NULL OR queue = p_queue)
+           AND (p_task IS NULL OR task = p_task)
+           AND (p_lock IS NULL OR lock = p_lock)
+           AND (p_by <> 'lock' OR lock IS NOT NULL)
+         ORDER BY id DESC LIMIT p_looked)
+        UNION ALL
+        (SELECT queue, task, lock, status FROM finished_jobs
+         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+           AND (p_queue IS NULL OR queue = p_queue)
+           AND (p_task IS NULL OR task = p_task)
+           AND (p_lock IS NULL OR lock = p_lock)
+           AND (p_by <> 'lock' OR lock IS NOT NULL)
+         ORDER BY id DESC LIMIT p_looked)
+    ), named AS (
+        SELECT CASE p_by WHEN 'queue' THEN queue WHEN 'task' THEN task ELSE lock END AS name,
+               status
+        FROM looked
+    )
+    SELECT name, count(*),
+           count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'blocked'),
+           count(*) FILTER (WHERE status = 'scheduled'), count(*) FILTER (WHERE status = 'doing'),
+           count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'),
+           count(*) FILTER (WHERE status = 'cancelled'), count(*) FILTER (WHERE status = 'aborted')
+    FROM named GROUP BY name ORDER BY name LIMIT p_limit;
+END $$;
 CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp with time zone[]) RETURNS SETOF uuid
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1218,6 +1275,51 @@ CREATE FUNCTION inturn.lane_key(p_lock text) RETURNS bigint
     AS $$
     SELECT hashtextextended(concat_ws(' ', 'inturn lane', current_schema(), p_lock), 0)
 $$;
+CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state text, since timestamp with time zone, worker text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, head_id bigint, head_task text, head_attempts integer, head_created_at timestamp with time zone, head_at timestamp with time zone, head_error text, failed_id bigint, failed_task text, failed_attempts integer, failed_created_at timestamp with time zone, failed_at timestamp with time zone, failed_error text, behind bigint, oldest timestamp with time zone, next_ids bigint[], next_tasks text[])
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    WITH lane AS MATERIALIZED (
+        SELECT * FROM lanes WHERE lanes.lock = p_lock
+    ), first AS (
+        SELECT priority, id FROM lane_heads(ARRAY[p_lock])
+        UNION ALL
+        SELECT priority, id FROM jobs
+        WHERE status = 'scheduled' AND scheduled_at <= clock() AND jobs.lock = p_lock
+    ), head AS MATERIALIZED (
+        SELECT job.* FROM jobs AS job
+        JOIN lane ON job.status = 'doing' AND job.worker_id = lane.worker_id
+                 AND job.lock = lane.lock
+        UNION ALL
+        SELECT job.* FROM jobs AS job
+        WHERE NOT EXISTS (SELECT FROM lane WHERE worker_id IS NOT NULL)
+          AND job.id = coalesce(
+              (SELECT job_id FROM lane), (SELECT id FROM first ORDER BY priority DESC, id LIMIT 1))
+    ), behind AS MATERIALIZED (
+        SELECT id, task, created_at, row_number() OVER (ORDER BY priority DESC, id) AS place FROM (
+            SELECT * FROM jobs
+            WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+            ORDER BY priority DESC, id LIMIT 1001
+        ) AS waiting WHERE id NOT IN (SELECT id FROM head)
+    )
+    SELECT p_lock, coalesce(lane.state::text, 'free'), lane.since, workers.name,
+           lane.stopped, lane.stopped_at, lane.stopped_until, lane.stopped_by, lane.stop_reason,
+           head.id, head.task, head.attempts, head.created_at,
+           CASE head.status WHEN 'doing' THEN head.started_at ELSE head.scheduled_at END,
+           head.errors -> -1 ->> 'error',
+           failed.id, failed.task, failed.attempts, failed.created_at, failed.finished_at,
+           failed.errors -> -1 ->> 'error',
+           (SELECT least(count(*), 1000) FROM behind), (SELECT min(created_at) FROM behind),
+           ARRAY(SELECT id FROM behind ORDER BY place LIMIT 2),
+           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2)
+    FROM (SELECT p_lock AS lock) AS asked
+    LEFT JOIN lane ON true
+    LEFT JOIN head ON true
+    LEFT JOIN workers ON workers.id = lane.worker_id
+    LEFT JOIN LATERAL (
+        SELECT * FROM finished_jobs WHERE id = lane.failed_job_id ORDER BY finished_at DESC LIMIT 1
+    ) AS failed ON true
+$$;
 CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost text[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean)
     LANGUAGE sql STABLE
     AS $$
@@ -1251,6 +1353,45 @@ BEGIN
                AND EXISTS (SELECT FROM jobs WHERE status = 'doing' AND worker_id = workers.id),
            CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END
     FROM workers;
+END $$;
+CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
+           found.priority, found.attempts, found.args, found.errors, found.created_at,
+           found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
+           EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort)
+    FROM (
+        SELECT * FROM all_jobs AS job
+        WHERE (p_id IS NULL OR job.id = p_id)
+          AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
+          AND (p_queue IS NULL OR job.queue = p_queue)
+          AND (p_task IS NULL OR job.task = p_task)
+          AND (p_lock IS NULL OR job.lock = p_lock)
+          AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
+          AND (p_worker IS NULL OR job.worker_id = p_worker)
+        ORDER BY job.id DESC LIMIT p_limit
+    ) AS found;
+END $$;
+CREATE FUNCTION inturn.list_lanes(p_limit integer) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting,
+           last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason
+    FROM lane_status
+    WHERE lock = ANY (ARRAY(
+        SELECT lanes.lock FROM lanes ORDER BY lanes.stopped IS NULL, lanes.since LIMIT p_limit
+    ))
+    ORDER BY stopped IS NULL, since;
 END $$;
 CREATE FUNCTION inturn.lock_contended_lanes(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
     LANGUAGE plpgsql
@@ -2163,6 +2304,21 @@ BEGIN
     WHERE id = p_id;
     RETURN true;
 END $$;
+CREATE FUNCTION inturn.schedule_progress(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS TABLE(now timestamp with time zone, after timestamp with time zone)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    SELECT clock(), coalesce(
+        greatest(
+            CASE WHEN last_instant <= clock() + interval '1 day' THEN last_instant END,
+            CASE WHEN since <= clock() + interval '1 day'
+                  AND known.cron = given.cron AND known.tz = given.tz THEN since END),
+        CASE WHEN since <= clock() + interval '1 day' THEN since END)
+    FROM unnest(p_tasks, p_periodic_ids, p_crons, p_zones)
+        WITH ORDINALITY AS given(task, periodic_id, cron, tz, position)
+    LEFT JOIN schedules AS known USING (task, periodic_id)
+    ORDER BY given.position
+$$;
 CREATE FUNCTION inturn.sequences_behind() RETURNS TABLE(sequence text, last bigint, needed bigint)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -2243,6 +2399,20 @@ BEGIN
     ) AS left_over ON true
     WHERE left_over.id IS NULL OR (more.priority, left_over.id) > (left_over.priority, more.id);
 END $$;
+CREATE FUNCTION inturn.stalled_jobs(p_silent interval, p_running interval, p_limit integer, p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text) RETURNS SETOF inturn.jobs
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    SELECT job.*
+    FROM jobs AS job LEFT JOIN workers AS worker ON worker.id = job.worker_id
+    WHERE job.status = 'doing'
+      AND CASE WHEN p_running IS NULL
+               THEN worker.id IS NULL OR worker.heartbeat_at < clock() - p_silent
+               ELSE job.started_at < clock() - p_running END
+      AND (p_queue IS NULL OR job.queue = p_queue)
+      AND (p_task IS NULL OR job.task = p_task)
+    ORDER BY job.id LIMIT p_limit
+$$;
 CREATE FUNCTION inturn.start_jobs(p_worker uuid, p_ids bigint[]) RETURNS SETOF inturn.jobs
     LANGUAGE plpgsql
     AS $$
@@ -2528,6 +2698,19 @@ COMMENT ON COLUMN inturn.lane_status.stopped_at IS 'Since when it is stopped.';
 COMMENT ON COLUMN inturn.lane_status.stopped_until IS 'When it resumes by itself; NULL: when somebody resumes it.';
 COMMENT ON COLUMN inturn.lane_status.stopped_by IS 'Who stopped it; on_failure: the policy of a job that failed.';
 COMMENT ON COLUMN inturn.lane_status.stop_reason IS 'Why, in words.';
+CREATE VIEW inturn.open_transactions AS
+ SELECT pid,
+    COALESCE(application_name, ''::text) AS application,
+    COALESCE(state, ''::text) AS state,
+    (clock_timestamp() - xact_start) AS age
+   FROM pg_stat_activity
+  WHERE ((datname = current_database()) AND (pid <> pg_backend_pid()) AND (backend_type = 'client backend'::text) AND (xact_start IS NOT NULL))
+  ORDER BY xact_start;
+COMMENT ON VIEW inturn.open_transactions IS 'Open transactions of this database, the oldest first.';
+COMMENT ON COLUMN inturn.open_transactions.pid IS 'The process of the server.';
+COMMENT ON COLUMN inturn.open_transactions.application IS 'The name that the client has given itself.';
+COMMENT ON COLUMN inturn.open_transactions.state IS 'What it is doing, as pg_stat_activity says.';
+COMMENT ON COLUMN inturn.open_transactions.age IS 'How long ago it began.';
 CREATE VIEW inturn.queue_status AS
  WITH RECURSIVE free_name(queue) AS (
         ( SELECT jobs.queue
@@ -2672,6 +2855,24 @@ COMMENT ON COLUMN inturn.queue_status.scheduled IS 'Jobs that are not due yet, i
 COMMENT ON COLUMN inturn.queue_status.doing IS 'Jobs that are running.';
 COMMENT ON COLUMN inturn.queue_status.workers IS 'Live workers that serve the queue.';
 COMMENT ON COLUMN inturn.queue_status.more IS 'True if counting stopped early: the numbers are lower bounds.';
+CREATE VIEW inturn.repaired_lanes AS
+ SELECT lock,
+    at
+   FROM ( SELECT lane_audit.id,
+            lane_audit.at,
+            lane_audit.who,
+            lane_audit.operation,
+            lane_audit.lock,
+            lane_audit.jobs,
+            lane_audit.reason
+           FROM inturn.lane_audit
+          ORDER BY lane_audit.id DESC
+         LIMIT 10000) newest
+  WHERE ((operation = 'reconcile'::text) AND (at > (inturn.clock() - '1 day'::interval)))
+  ORDER BY id DESC;
+COMMENT ON VIEW inturn.repaired_lanes IS 'Lanes that reconcile has repaired in the last day.';
+COMMENT ON COLUMN inturn.repaired_lanes.lock IS 'The lock of the lane.';
+COMMENT ON COLUMN inturn.repaired_lanes.at IS 'When it was repaired.';
 CREATE TABLE inturn.schedules (
     task text NOT NULL COLLATE pg_catalog."C",
     periodic_id text NOT NULL COLLATE pg_catalog."C",
@@ -2691,7 +2892,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout'::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, stopped, stopped_at, stopped_until, stopped_by, stop_reason'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout'::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, stopped, stopped_at, stopped_until, stopped_by, stop_reason'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -2769,6 +2970,42 @@ COMMENT ON COLUMN inturn.suspect_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN inturn.suspect_jobs.task IS 'Its task.';
 COMMENT ON COLUMN inturn.suspect_jobs.lock IS 'Its lock; NULL: none.';
 COMMENT ON COLUMN inturn.suspect_jobs.deaths IS 'How many workers died over it, as far as its errors reach back.';
+CREATE VIEW inturn.unknown_tasks AS
+ WITH served AS MATERIALIZED (
+         SELECT queue_status.queue
+           FROM inturn.queue_status
+          WHERE (queue_status.workers > 0)
+        ), waiting AS MATERIALIZED (
+         SELECT DISTINCT served.queue,
+            job.task
+           FROM (served
+             CROSS JOIN LATERAL (( SELECT jobs.task
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.queue = served.queue))
+                  ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT 1000)
+                UNION ALL
+                ( SELECT jobs.task
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.queue = served.queue))
+                  ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT 1000)) job)
+        ), live AS MATERIALIZED (
+         SELECT workers.queues,
+            workers.tasks
+           FROM inturn.workers
+          WHERE (workers.heartbeat_at > (inturn.clock() - '00:00:30'::interval))
+        )
+ SELECT queue,
+    task
+   FROM waiting
+  WHERE (NOT (EXISTS ( SELECT
+           FROM live
+          WHERE (((live.queues IS NULL) OR (waiting.queue = ANY (live.queues))) AND ((live.tasks IS NULL) OR (waiting.task = ANY (live.tasks)))))))
+  ORDER BY queue, task;
+COMMENT ON VIEW inturn.unknown_tasks IS 'Tasks of waiting jobs that no live worker knows.';
+COMMENT ON COLUMN inturn.unknown_tasks.queue IS 'The queue of the jobs.';
+COMMENT ON COLUMN inturn.unknown_tasks.task IS 'Their task.';
 CREATE VIEW inturn.worker_status AS
  SELECT id,
     name,

@@ -47,10 +47,17 @@ SELECT * FROM (VALUES
     -- A worker may, for the built-in task that deletes old jobs.
     ('function', 'delete_old_jobs',     '{worker,operator}', NULL),
     ('function', 'register_schedules',  '{worker}', NULL),
+    ('function', 'schedule_progress',   '{worker}', NULL),
     ('function', 'defer_periodic',      '{worker}', NULL),
 
     -- People change jobs and lanes.
     ('function', 'explain',             '{operator}', NULL),
+    ('function', 'list_jobs',           '{operator}', NULL),
+    ('function', 'count_jobs',          '{operator,monitor}', NULL),
+    ('function', 'count_jobs_by',       '{operator,monitor}', NULL),
+    ('function', 'stalled_jobs',        '{operator}', NULL),
+    ('function', 'list_lanes',          '{operator}', NULL),
+    ('function', 'lane_report',         '{operator}', NULL),
     ('function', 'retry_job',           '{operator}', NULL),
     ('function', 'retry_job_changed',   '{operator}', NULL),
     ('function', 'delete_job',          '{operator}', NULL),
@@ -88,6 +95,9 @@ SELECT * FROM (VALUES
     ('table', 'queue_status',           '{operator,monitor}', NULL),
     ('table', 'workers',                '{operator,monitor}', NULL),
     ('table', 'worker_status',          '{operator,monitor}', NULL),
+    ('table', 'unknown_tasks',          '{operator,monitor}', NULL),
+    ('table', 'repaired_lanes',         '{operator,monitor}', NULL),
+    ('table', 'open_transactions',      '{operator,monitor}', NULL),
     ('table', 'suspect_jobs',           '{operator,monitor}', NULL),
     ('table', 'schedules',              '{worker,operator,monitor}', NULL),
     ('table', 'surface',                '{operator,monitor}', NULL)

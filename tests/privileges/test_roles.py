@@ -13,7 +13,7 @@ from inturn.cli.database import Database
 from inturn.cli.doctor_checks import examine
 from inturn.errors import ConnectorException
 from inturn.model import Status
-from inturn.operations import jobs, lanes, schedules, views
+from inturn.operations import jobs, lanes, schedules, workers
 from tests.privileges.conftest import Log, Session
 from tests.roles import LOGINS, as_login
 
@@ -119,8 +119,9 @@ def test_an_operator_sees_and_changes_everything_that_python_and_the_command_lin
         assert jobs_.get_stalled_jobs() == []
         assert jobs_.delete_old_jobs(0, include_cancelled=True) >= 0
         for look in (
-            lanes.reported("lane"), views.workers(9), views.audited("lane", 9), jobs.shown(third), schedules.listed(9),
-            jobs.listed(jobs.Filter(), 9), jobs.counted(jobs.Filter(), 9), lanes.counted(9),
+            lanes.report_lane("lane"), workers.list_workers(9), lanes.list_audit("lane", 9), jobs.get_job(third),
+            schedules.list_schedules(9),
+            jobs.list_summaries(jobs.JobFilter(), 9), jobs.count_jobs(jobs.JobFilter(), 9), lanes.count_lanes(9),
         ):  # fmt: skip
             app.connector.run(look)
     whos = admin.execute("SELECT DISTINCT who FROM inturn.lane_audit").fetchall()

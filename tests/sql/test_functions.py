@@ -9,11 +9,22 @@ import psycopg
 import pytest
 
 from inturn import sql
-from inturn.operations import enqueue, jobs, lanes, listing, schedules, upkeep, views, work
+from inturn.operations import (
+    claim,
+    enqueue,
+    fences,
+    finish,
+    jobs,
+    lanes,
+    maintenance,
+    schedules,
+    workers,
+)
 
+MODULES = (claim, enqueue, fences, finish, jobs, lanes, maintenance, schedules, workers)
 STATEMENTS = {
     f"{module.__name__}.{name}": text
-    for module in (enqueue, jobs, lanes, listing, schedules, upkeep, views, work)
+    for module in MODULES
     for name, text in vars(module).items()
     if name.isupper() and not name.startswith("_") and isinstance(text, str)
 }

@@ -42,9 +42,9 @@ class Database:
 
     def now(self) -> datetime:
         """The server's clock: relative times must not depend on that of this machine."""
-        from inturn.operations import views
+        from inturn.operations import maintenance
 
-        return self.run(views.now())
+        return self.run(maintenance.get_now())
 
     def transaction(self) -> AbstractContextManager[object]:
         """All that is run in it takes effect, or nothing, if an error leaves it."""

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from inturn.cli.database import Database
 from inturn.cli.formatting import amount, argument, span, visible
 from inturn.errors import SchemaMismatch
-from inturn.operations import views
-from inturn.operations.upkeep import check_schema
+from inturn.operations import lanes, maintenance, workers
+from inturn.operations.maintenance import check_schema
 
 NAMED = 3  # of those that are found; the rest is counted
 SKEW = timedelta(seconds=2)
@@ -38,14 +38,14 @@ def examine(database: Database) -> Iterator[Finding]:
 
 
 def _workers(database: Database) -> Finding:
-    workers = database.run(views.workers(1000))
-    late = [visible(worker.name) for worker in workers if worker.state == "late"]
+    found = database.run(workers.list_workers(1000))
+    late = [visible(worker.name) for worker in found if worker.state == "late"]
     if late:
         detail = f"{_some(late)} not heard of for 30 seconds"
         return Finding(
             "workers", "warn", detail, "see whether they run; live workers take over their jobs"
         )
-    blocked = [visible(worker.name) for worker in workers if worker.state == "blocked"]
+    blocked = [visible(worker.name) for worker in found if worker.state == "blocked"]
     if blocked:
         detail = f"the event loop of {_some(blocked)} stands still"
         return Finding(
@@ -54,13 +54,13 @@ def _workers(database: Database) -> Finding:
             detail,
             "its log says what blocks it (loop.blocked); a task must not block the loop",
         )
-    if not workers:
+    if not found:
         return Finding("workers", "warn", "none runs", "queue -a package.module:app worker")
-    return Finding("workers", "ok", f"{len(workers)} live")
+    return Finding("workers", "ok", f"{len(found)} live")
 
 
 def _queues(database: Database) -> Finding:
-    queues = database.run(views.queues())
+    queues = database.run(workers.list_queues())
     unserved = [
         queue.queue for queue in queues if not queue.workers and (queue.runnable or queue.blocked)
     ]
@@ -73,7 +73,7 @@ def _queues(database: Database) -> Finding:
 def _tasks(database: Database) -> Finding:
     unknown = [
         f"{visible(task)} (queue {visible(queue)})"
-        for queue, task in database.run(views.unknown_tasks())
+        for queue, task in database.run(workers.list_unknown_tasks())
     ]
     if unknown:
         detail = f"no live worker of its queue knows {_some(unknown)}"
@@ -84,7 +84,7 @@ def _tasks(database: Database) -> Finding:
 
 
 def _halted(database: Database) -> Finding:
-    halted = [lock for lock, _ in database.run(views.halted())]
+    halted = [lock for lock, _ in database.run(lanes.list_halted_lanes())]
     if halted:
         detail = f"stopped by a failed job: {_some([visible(lock) for lock in halted])}"
         return Finding("lanes", "fail", detail, f"queue lanes explain {argument(halted[0])}")
@@ -92,7 +92,7 @@ def _halted(database: Database) -> Finding:
 
 
 def _crashes(database: Database) -> Finding:
-    found = database.run(views.suspects(1000))
+    found = database.run(workers.list_suspect_jobs(1000))
     if not found:
         return Finding("crashes", "ok", "no worker died over a job that is still here")
     worst = found[0]
@@ -104,13 +104,13 @@ def _crashes(database: Database) -> Finding:
     )
 
 
-def _suspect(job: views.Suspect) -> str:
+def _suspect(job: workers.SuspectJob) -> str:
     lock = f", lock {visible(job.lock)}" if job.lock is not None else ""
     return f"job {job.id} ({visible(job.task)}{lock}), {amount(job.deaths, 'time')}"
 
 
 def _reconciler(database: Database) -> Finding:
-    found = [visible(lock) for lock, _ in database.run(views.reconciled())]
+    found = [visible(lock) for lock, _ in database.run(lanes.list_repaired_lanes())]
     if found:
         detail = f"in the last day {amount(len(found), 'lane')} slept and had to be woken: {_some(found)}"
         advice = "report it, unless rows were changed by hand; they go on now"
@@ -119,7 +119,7 @@ def _reconciler(database: Database) -> Finding:
 
 
 def _sequences(database: Database) -> Finding:
-    behind = database.run(views.sequences_behind())
+    behind = database.run(maintenance.list_sequences_behind())
     if behind:
         detail = "would hand out numbers again: " + _some(
             [f"{name} is at {at}, not {to}" for name, at, to in behind]
@@ -132,7 +132,7 @@ def _sequences(database: Database) -> Finding:
 
 
 def _transactions(database: Database) -> Finding:
-    oldest = database.run(views.oldest_transaction())
+    oldest = database.run(maintenance.get_oldest_transaction())
     if oldest is None or oldest.age <= LONG:
         return Finding("transactions", "ok", "none is older than ten minutes")
     who = f"process {oldest.pid} ({visible(oldest.application) or 'unnamed'}, {oldest.state or 'state unknown'})"
@@ -148,7 +148,7 @@ def _transactions(database: Database) -> Finding:
 
 def _clock(database: Database) -> Finding:
     before = datetime.now(UTC)
-    server = database.run(views.server_time())
+    server = database.run(maintenance.get_server_time())
     after = datetime.now(UTC)
     # The server was asked somewhere between the two.
     skew = max(server - after, before - server)

@@ -12,7 +12,7 @@ from inturn.cli.exit_status import NotFound
 from inturn.cli.formatting import argument, visible
 
 if TYPE_CHECKING:
-    from inturn.operations.lanes import Report
+    from inturn.operations.lanes import LaneReport
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,11 +27,11 @@ def _checked(_context: click.Context, _parameter: click.Parameter, lock: str) ->
     return check_lock(lock)
 
 
-def known(database: Database, lock: str) -> Report:
+def known(database: Database, lock: str) -> LaneReport:
     """How the lane stands; NotFound if there is nothing to say about it."""
     from inturn.operations import lanes
 
-    report = database.run(lanes.reported(lock))
+    report = database.run(lanes.report_lane(lock))
     if not report.is_known:
         raise nothing(lock)
     return report

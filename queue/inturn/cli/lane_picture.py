@@ -14,8 +14,7 @@ from inturn.cli.formatting import (
     with_times,
 )
 from inturn.model import Reason
-from inturn.operations.lanes import Head, Report
-from inturn.operations.views import Entry
+from inturn.operations.lanes import AuditEntry, Head, LaneReport
 
 # What the picture says in words of its own; the other reasons are about workers and open transactions.
 SAID = ("running", "scheduled", "retry wait", "finished", "unknown", "ready")
@@ -23,7 +22,7 @@ DELAYED = "lane delayed"  # of the reasons in the lane the one that nothing else
 UNBLOCK_AT = 49  # column
 
 
-def picture(report: Report, reasons: Sequence[Reason], now: datetime) -> list[str]:
+def picture(report: LaneReport, reasons: Sequence[Reason], now: datetime) -> list[str]:
     lines = [
         f"{visible(report.lock)}  {_state(report)}   {_waiting(report, now)}",
         *_job(report, now),
@@ -43,7 +42,7 @@ def picture(report: Report, reasons: Sequence[Reason], now: datetime) -> list[st
     return lines
 
 
-def facts(report: Report, now: datetime) -> dict[str, str | None]:
+def facts(report: LaneReport, now: datetime) -> dict[str, str | None]:
     """For `details`."""
     job = report.failed or report.head
     return {
@@ -59,18 +58,18 @@ def facts(report: Report, now: datetime) -> dict[str, str | None]:
     }
 
 
-def entry(done: Entry, now: datetime) -> str:
+def entry(done: AuditEntry, now: datetime) -> str:
     reason = f": {visible(done.reason)}" if done.reason else ""
     jobs = f", {amount(done.jobs, 'job')}" if done.jobs else ""
     return f"  {on_clock(done.at, now)}  {visible(done.operation)} by {visible(done.who)}{jobs}{reason}"
 
 
-def _state(report: Report) -> str:
+def _state(report: LaneReport) -> str:
     stop = f", to be {report.stopped}" if report.stopped and report.state == "held" else ""
     return f"{report.state}{stop}"
 
 
-def _waiting(report: Report, now: datetime) -> str:
+def _waiting(report: LaneReport, now: datetime) -> str:
     own = (
         []
         if report.head is None or report.state in ("held", "retrying")
@@ -83,7 +82,7 @@ def _waiting(report: Report, now: datetime) -> str:
     return f"{count:,}{' or more' if report.is_cut else ''} waiting, oldest {span(now - since)}"
 
 
-def _job(report: Report, now: datetime) -> Iterator[str]:
+def _job(report: LaneReport, now: datetime) -> Iterator[str]:
     job = report.failed or report.head
     if job is None:
         return
@@ -113,7 +112,7 @@ def _error(job: Head) -> str:
     return f": {last_line(job.error)}" if job.error else ""
 
 
-def _steps(report: Report, now: datetime) -> Iterator[tuple[str, str | None]]:
+def _steps(report: LaneReport, now: datetime) -> Iterator[tuple[str, str | None]]:
     lock = argument(report.lock)
     if report.state == "held" and report.head:
         yield "the next one starts when it ends", f"queue jobs cancel --abort {report.head.id}"
@@ -126,7 +125,7 @@ def _steps(report: Report, now: datetime) -> Iterator[tuple[str, str | None]]:
         yield _stop(report, now), f"queue lanes resume {lock}"
 
 
-def _stop(report: Report, now: datetime) -> str:
+def _stop(report: LaneReport, now: datetime) -> str:
     end = f" until {on_clock(report.stopped_until, now)}" if report.stopped_until else ""
     reason = f": {visible(report.stop_reason)}" if report.stop_reason else ""
     return f"{report.stopped} {relative(report.stopped_at, now)} by {visible(report.stopped_by or '')}{end}{reason}"

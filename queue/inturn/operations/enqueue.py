@@ -1,4 +1,4 @@
-"""Jobs come into being."""
+"""Deferring jobs."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ SELECT {schema}.defer_job(
     %s::text::{schema}.retry_policy, %s::text::{schema}.failure_policy, %s::interval
 )
 """
-# Text in binary (%b): as text, each element of an array would be searched for quotes.
+# Text in binary (%b): in text format, each array element would be searched for quotes.
 _COLUMNS = """
     %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[], %s::interval[],
     %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[],
@@ -29,9 +29,9 @@ DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COL
 def defer_jobs(
     jobs: Sequence[NewJob], kind: type[DeferredJob] = DeferredJob
 ) -> Operation[list[DeferredJob]]:
-    """The jobs that stand, in the order given. No statement for no jobs.
+    """Return the jobs that stand, in the given order. No jobs need no statement.
 
-    A conflict is told by the server as a row, and raised here: the caller's transaction is not aborted.
+    The server reports a conflict as a row and it is raised here, so your transaction goes on.
     """
     if not jobs:
         return []
@@ -51,7 +51,7 @@ def defer_jobs(
 
 
 def defer_periodic(periodic_id: str, instant: datetime, job: NewJob) -> Operation[int | None]:
-    """The id of the job of that instant; None: somebody has deferred it already, or a later one."""
+    """Return the id of that instant's job, or None if it or a later one was already deferred."""
     ((id,),) = yield Statement(DEFER_PERIODIC, [periodic_id, instant, *_columns([job])])
     return id  # type: ignore[no-any-return]
 
@@ -85,7 +85,7 @@ def _policy(jobs: Sequence[NewJob]) -> OnConflict:
     if len(policies) > 1:
         raise BadArgument(
             "on_conflict",
-            "the jobs of one call with a queueing lock have one policy; defer them in several",
+            "the jobs of one call with a queueing lock have one policy; defer them in several calls",
         )
     return policies.pop()
 

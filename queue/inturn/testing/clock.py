@@ -13,7 +13,7 @@ from psycopg.sql import SQL, Composed, Identifier
 from inturn.arguments import check_moment
 from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
-from inturn.operations.views import now
+from inturn.operations.maintenance import get_now
 from inturn.sql import function_file
 
 FROZEN = """
@@ -31,7 +31,7 @@ class Clock:
 
     def now(self) -> datetime:
         with closing(self._connector.connect("clock")) as connection:
-            return drive.run(now(), connection, self._connector.schema)
+            return drive.run(get_now(), connection, self._connector.schema)
 
     def set(self, at: datetime) -> None:
         check_moment("at", at)
@@ -54,7 +54,7 @@ class Clock:
         ):
             connection.execute(SQL("SET LOCAL search_path = {}, pg_temp").format(schema))
             connection.execute(SQL(NOBODY_BEATS).format(schema=schema))
-            before = drive.run(now(), connection, self._connector.schema)
+            before = drive.run(get_now(), connection, self._connector.schema)
             connection.execute(function)
-            moved: timedelta = drive.run(now(), connection, self._connector.schema) - before
+            moved: timedelta = drive.run(get_now(), connection, self._connector.schema) - before
             connection.execute(SQL(TAKE_ALONG).format(schema=schema), [moved, moved])

@@ -11,7 +11,7 @@ import psycopg
 from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import DatabaseUnavailable, InturnError
-from inturn.operations import Operation, upkeep
+from inturn.operations import Operation, maintenance, workers
 from inturn.worker.backoff import Backoff
 from inturn.worker.options import Options
 
@@ -85,7 +85,7 @@ class Chores:
         return drive.run(operation, connection, self._connector.schema)
 
     def _rescue(self, connection: psycopg.Connection) -> float:
-        for job_id, worker_id, failed in self._run(upkeep.rescue(self._max_lost), connection):
+        for job_id, worker_id, failed in self._run(workers.rescue_jobs(self._max_lost), connection):
             if failed:
                 logger.error(
                     "job.failed: job %s of worker %s, which is gone: more than %s of its workers died",
@@ -100,11 +100,17 @@ class Chores:
         return EACH_ROUND
 
     def _reconcile(self, connection: psycopg.Connection) -> float:
-        self._reconciled = self._run(upkeep.reconcile(self._reconciled, LANES_A_ROUND), connection)
+        self._reconciled = self._run(
+            maintenance.reconcile_lanes(self._reconciled, LANES_A_ROUND), connection
+        )
         return EACH_ROUND
 
     def _prepare(self, connection: psycopg.Connection) -> float:
-        return MINUTE if self._run(upkeep.prepare_history(DAYS_AHEAD), connection) is None else HOUR
+        return (
+            MINUTE
+            if self._run(maintenance.prepare_history(DAYS_AHEAD), connection) is None
+            else HOUR
+        )
 
     def _prune(self, connection: psycopg.Connection) -> float:
         """A few days at a time, so that whoever finishes jobs gets a turn in between. None: somebody is reading."""
@@ -112,6 +118,6 @@ class Chores:
         return MINUTE if dropped is None else HOUR
 
     def _drop_days(self, keep: timedelta, connection: psycopg.Connection) -> int | None:
-        while dropped := self._run(upkeep.prune_history(keep), connection):
+        while dropped := self._run(maintenance.prune_history(keep), connection):
             logger.info("history.pruned: %d days", dropped)
         return dropped

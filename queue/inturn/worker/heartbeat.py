@@ -19,7 +19,7 @@ import psycopg
 from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import InturnError
-from inturn.operations import upkeep
+from inturn.operations import workers
 from inturn.worker.loop_watch import LoopWatch
 
 logger = logging.getLogger(__name__)
@@ -88,7 +88,9 @@ class Heartbeat:
     def _beat(self, connection: psycopg.Connection) -> None:
         mine = self._worker_id()
         blocked = timedelta(seconds=self._blocked)
-        if not drive.run(upkeep.heartbeat(mine, blocked), connection, self._connector.schema):
+        if not drive.run(
+            workers.record_heartbeat(mine, blocked), connection, self._connector.schema
+        ):
             self._reactions.lost(mine)
 
     def _wait(self, seconds: float) -> None:

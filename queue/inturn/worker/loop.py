@@ -9,7 +9,7 @@ import anyio
 
 from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable, WorkerLost
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
-from inturn.operations import upkeep, work
+from inturn.operations import claim, finish, workers
 from inturn.worker import events
 from inturn.worker.appetite import Appetite
 from inturn.worker.attempt import storable
@@ -141,19 +141,19 @@ class Loop:
     async def _look_for_due(self) -> None:
         """A claim of no job: what is due is ready from then on, and lanes give way to it."""
         self._claimed_at = time.monotonic()
-        await self._link.run(work.claim(self.id, self._options.queues, 0, True))
+        await self._link.run(claim.claim(self.id, self._options.queues, 0, True))
 
     async def _claim(self) -> None:
         room = self._pace.capacity - len(self._hands)
         if marks := self._trail.marks():
-            jobs = await self._link.run(work.claim_further(self.id, marks, room))
+            jobs = await self._link.run(claim.claim_further(self.id, marks, room))
             self._trail.went_on(jobs, room)
             self._start(jobs)
             return
         self._appetite.begin()
         began = self._claimed_at = time.monotonic()
         jobs = await self._link.run(
-            work.claim(self.id, self._options.queues, room, self._appetite.patient)
+            claim.claim(self.id, self._options.queues, room, self._appetite.patient)
         )
         self._outages.reset()
         self._trail.begin(jobs, room, time.monotonic() - began)
@@ -165,7 +165,7 @@ class Loop:
             self._appetite.rest()
         else:
             wake = await self._vigil.found_less(self.id, self._options.queues)
-            self._appetite.found_less(len(jobs), wake.delay, wake.told)
+            self._appetite.found_less(len(jobs), wake.delay, wake.notified)
 
     def _start(self, jobs: list[Job]) -> None:
         if self.aborting:
@@ -193,13 +193,13 @@ class Loop:
         ended = [outcome for outcome in outcomes if isinstance(outcome, Ended)]
         again = [outcome for outcome in outcomes if isinstance(outcome, Again)]
         accepted = {outcome.job.id for outcome in outcomes if isinstance(outcome, Committed)}
-        retried, done = work.Retried(set(), set()), work.Finished(set(), [], set())
+        retried, done = finish.Retried(set(), set()), finish.Finished(set(), [], set())
         if again:
-            retried = await self._link.run(work.retry(again))
+            retried = await self._link.run(finish.retry(again))
         if ended:
             want = 0 if self.stopping else len(ended)
             done = await self._link.run(
-                work.finish(self.id, self._options.queues, want, ended, self._options.forget)
+                finish.finish(self.id, self._options.queues, want, ended, self._options.forget)
             )
         self._outages.reset()
         busy = retried.busy | done.busy
@@ -260,7 +260,7 @@ class Loop:
         self._pace.slow_down()
         jobs = self._hands.take_unbegun()
         try:
-            busy = await self._link.run(work.put_back(jobs))
+            busy = await self._link.run(finish.put_back(jobs))
         except DatabaseBusy:
             self._start(jobs)
             raise
@@ -300,7 +300,7 @@ class Loop:
         self._look_due = False  # now, so that a request that comes meanwhile has us look again
         try:
             if self._hands:
-                self._hands.abort(await self._link.run(work.abort_requests(self.id)))
+                self._hands.abort(await self._link.run(finish.list_abort_requests(self.id)))
             await self._give_back_unknown()
         except BaseException:
             self._look_due = True
@@ -314,13 +314,13 @@ class Loop:
         """
         if self.aborting:
             return  # what we have given up is ours until we leave
-        claims = await self._link.run(work.owned_claims(self.id))
+        claims = await self._link.run(claim.list_claims_of_worker(self.id))
         if not self._hands.unknown(claims):
             return
-        jobs = await self._link.run(work.owned(self.id))
+        jobs = await self._link.run(claim.list_jobs_of_worker(self.id))
         lost = self._hands.unknown((job.id, job.claim_id) for job in jobs)
         unknown = [job for job in jobs if (job.id, job.claim_id) in lost]
-        busy = await self._link.run(work.put_back(unknown))
+        busy = await self._link.run(finish.put_back(unknown))
         for job in unknown:
             if job.id not in busy:
                 events.note_found(job)
@@ -333,7 +333,7 @@ class Loop:
 
     async def _beat(self) -> None:
         self._beat_due = False
-        if not await self._link.run(upkeep.heartbeat(self.id)):
+        if not await self._link.run(workers.record_heartbeat(self.id)):
             self.note_lost(self.id)
 
     # ------------------------------------------------------------------ when something went wrong

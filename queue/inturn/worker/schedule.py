@@ -17,7 +17,7 @@ from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import ConnectorException, DatabaseUnavailable, InturnError
 from inturn.operations import enqueue, schedules
-from inturn.operations.schedules import Told
+from inturn.operations.schedules import KnownSchedule
 from inturn.tasks.periodic import Periodics, Schedule
 
 logger = logging.getLogger(__name__)
@@ -76,11 +76,11 @@ class Scheduler:
                 pause = min(LONGEST_PAUSE, 2 * pause)
 
     def _register(self, connection: psycopg.Connection) -> None:
-        drive.run(schedules.register(self._told), connection, self._connector.schema)
+        drive.run(schedules.register_schedules(self._told), connection, self._connector.schema)
 
     def _look(self, connection: psycopg.Connection) -> timedelta:
         """Defer what is due; how long until the next instant."""
-        progress = drive.run(schedules.progress(self._told), connection, self._connector.schema)
+        progress = drive.run(schedules.get_progress(self._told), connection, self._connector.schema)
         if any(each.after is None for each in progress):  # somebody deleted the row
             self._register(connection)
             return SHORTEST_SLEEP
@@ -138,7 +138,7 @@ class Scheduler:
             )
 
 
-def _told(schedule: Schedule) -> Told:
-    return Told(
+def _told(schedule: Schedule) -> KnownSchedule:
+    return KnownSchedule(
         schedule.task.name, schedule.periodic_id, schedule.cron.expression, schedule.cron.tz
     )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from uuid import UUID
 
-from inturn.operations import work
+from inturn.operations import claim
 from inturn.worker.link import Link
 
 BUSY_SECONDS = 0.25  # of filled claims only, however seldom ...
@@ -41,15 +41,15 @@ class Vigil:
             await self._rise(worker_id)
         return self._awake
 
-    async def found_less(self, worker_id: UUID, queues: Sequence[str] | None) -> work.Wake:
+    async def found_less(self, worker_id: UUID, queues: Sequence[str] | None) -> claim.Wake:
         """Before we may sleep, when we lie down: the last look."""
         self._idle_at = time.monotonic()
         if self._awake:
-            self._awake = not await self._link.run(work.set_awake(worker_id, False))
+            self._awake = not await self._link.run(claim.set_awake(worker_id, False))
         # Only now, after that has committed, the look that decides whether to sleep.
-        wake = await self._link.run(work.next_wake(queues, self._horizon))
+        wake = await self._link.run(claim.next_wake(queues, self._horizon))
         if self._awake:  # somebody has our row locked, and nobody will tell us of a job
-            return wake._replace(told=False)
+            return wake._replace(notified=False)
         self._horizon = wake.horizon
         return wake
 
@@ -62,4 +62,4 @@ class Vigil:
         if not self._awake:
             self._awake = True  # before the call: its reply may get lost
             self._horizon = None
-            await self._link.run(work.set_awake(worker_id, True))
+            await self._link.run(claim.set_awake(worker_id, True))

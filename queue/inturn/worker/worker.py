@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup
 from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch
-from inturn.operations import upkeep
+from inturn.operations import maintenance, workers
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.middleware import Around
 from inturn.worker import signals
@@ -106,7 +106,7 @@ class Worker:
         try:
             grace = self._options.db_grace
             await patiently(
-                lambda: self._link.run(upkeep.check_schema(self._connector.schema)), grace
+                lambda: self._link.run(maintenance.check_schema(self._connector.schema)), grace
             )
             # Before others can see us: whoever does may end us in order.
             with (
@@ -240,7 +240,7 @@ class Worker:
     async def _register(self) -> UUID:
         o = self._options
         worker_id = await self._link.run(
-            upkeep.register(
+            workers.register_worker(
                 o.name, socket.gethostname(), os.getpid(), o.queues, o.concurrency, self._tasks
             )
         )
@@ -267,7 +267,9 @@ class Worker:
                 await self._loop.report_last()
             try:
                 count = await self._link.run(
-                    upkeep.leave(self._loop.id, self._blame(), self._options.max_lost_attempts)
+                    workers.unregister_worker(
+                        self._loop.id, self._blame(), self._options.max_lost_attempts
+                    )
                 )
                 logger.info("worker.stopped: %s; %d jobs given back", self._options.name, count)
             except InturnError as error:
@@ -327,5 +329,5 @@ class Worker:
         """A job may have done it: whatever was in hand is charged."""
         with closing(self._connector.connect("worker")) as connection:
             error = "the event loop of its worker died while it had this job in hand"
-            leave = upkeep.leave(self._loop.id, error, self._options.max_lost_attempts)
+            leave = workers.unregister_worker(self._loop.id, error, self._options.max_lost_attempts)
             drive.run(leave, connection, self._connector.schema)

@@ -40,9 +40,9 @@ def retry(database: Database, job_ids: tuple[int, ...], form: str) -> None:
     from inturn.operations import jobs
 
     def act(job_id: int) -> str:
-        if database.run(jobs.retry(job_id)):
+        if database.run(jobs.retry_job(job_id)):
             return "todo"
-        status = database.run(jobs.status(job_id))
+        status = database.run(jobs.get_status(job_id))
         if status is None:
             raise nothing(job_id)
         raise Conflict(
@@ -68,7 +68,7 @@ def cancel(database: Database, job_ids: tuple[int, ...], abort: bool, yes: bool,
     from inturn.operations import jobs
 
     def act(job_id: int) -> str:
-        status = database.run(jobs.cancel(job_id, abort))
+        status = database.run(jobs.cancel_job(job_id, abort))
         if status is None:
             raise nothing(job_id)
         if status == "doing" and not abort:
@@ -102,9 +102,9 @@ def delete(database: Database, job_ids: tuple[int, ...], yes: bool, form: str) -
     from inturn.operations import jobs
 
     def act(job_id: int) -> str:
-        if database.run(jobs.delete(job_id)):
+        if database.run(jobs.delete_job(job_id)):
             return "deleted"
-        if database.run(jobs.status(job_id)) is None:
+        if database.run(jobs.get_status(job_id)) is None:
             raise nothing(job_id)
         raise Conflict(
             f"Job {job_id} is being done. End it first: queue jobs cancel --abort {job_id}"
@@ -133,7 +133,7 @@ def _ask(verb: str, database: Database, job_ids: Sequence[int], *, yes: bool, co
     if yes:
         return
     ids = list(dict.fromkeys(job_ids))
-    found = [job for job in (database.run(jobs.shown(job_id)) for job_id in ids) if job]
+    found = [job for job in (database.run(jobs.get_job(job_id)) for job_id in ids) if job]
     locks = sorted({visible(job.lock) for job in found if job.lock})
     lanes = (
         f" ({amount(len(locks), 'lane')}: {', '.join(locks[:3])}{', …' if len(locks) > 3 else ''})"

@@ -57,8 +57,8 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
     """List jobs, live and finished, the newest first."""
     from inturn.operations import jobs
 
-    which = jobs.Filter(**asked)
-    found = database.run(jobs.listed(which, limit))
+    which = jobs.JobFilter(**asked)
+    found = database.run(jobs.list_summaries(which, limit))
     now = database.now()
     columns = {
         "ID": lambda job: str(job.id),
@@ -73,7 +73,7 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
     }
     Output(form).records(found, columns, "There is no such job.")
     if len(found) == limit:
-        more(database.run(jobs.counted(which, COUNTED)) - limit, COUNTED - limit)
+        more(database.run(jobs.count_jobs(which, COUNTED)) - limit, COUNTED - limit)
 
 
 @command.command(epilog="Example: queue jobs count --status todo --queue mail")
@@ -84,7 +84,7 @@ def count(database: Database, form: str, **asked: Any) -> None:
     """Count jobs, as far as 10,000."""
     from inturn.operations import jobs
 
-    number = database.run(jobs.counted(jobs.Filter(**asked), COUNTED))
+    number = database.run(jobs.count_jobs(jobs.JobFilter(**asked), COUNTED))
     more_there_are = number >= COUNTED
     Output(form).record(
         {"count": number, "or_more": more_there_are},
@@ -102,7 +102,7 @@ def show(database: Database, job_id: int, form: str) -> None:
 
     from inturn.operations import jobs
 
-    job = database.run(jobs.shown(job_id))
+    job = database.run(jobs.get_job(job_id))
     if job is None:
         raise job_changes.nothing(job_id)
     now = database.now()
@@ -147,7 +147,7 @@ def explain(database: Database, job_id: int, form: str) -> None:
 
     from inturn.operations import jobs
 
-    job = database.run(jobs.shown(job_id))
+    job = database.run(jobs.get_job(job_id))
     if job is None:
         raise job_changes.nothing(job_id)
     output = Output(form)

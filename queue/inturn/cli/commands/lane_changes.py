@@ -48,8 +48,8 @@ def pause(
     from inturn.operations import lanes
 
     _check_end(until, length)
-    done = database.run(lanes.pause(lock, reason, until, None, length))
-    report, now = database.run(lanes.reported(lock)), database.now()
+    done = database.run(lanes.pause_lane(lock, reason, until, None, length))
+    report, now = database.run(lanes.report_lane(lock)), database.now()
     if not done:
         raise Conflict(
             f"The lane {visible(lock)} is {report.stopped} already, by {report.stopped_by}. "
@@ -73,11 +73,11 @@ def resume(database: Database, lock: str, form: str) -> None:
     from inturn.operations import lanes
 
     known(database, lock)
-    if not database.run(lanes.resume(lock, None)):
+    if not database.run(lanes.resume_lane(lock, None)):
         raise Conflict(
             f"The lane {visible(lock)} is not stopped. What it waits for: queue lanes explain {argument(lock)}"
         )
-    Output(form).record({"lane": database.run(lanes.reported(lock))}, f"resumed {visible(lock)}")
+    Output(form).record({"lane": database.run(lanes.report_lane(lock))}, f"resumed {visible(lock)}")
 
 
 @click.command("skip-head", epilog="Example: queue lanes skip-head order:4711")

@@ -41,7 +41,7 @@ def list_lanes(database: Database, limit: int, form: str) -> None:
     """
     from inturn.operations import lanes
 
-    found = database.run(lanes.listed(limit))
+    found = database.run(lanes.list_lanes(limit))
     now = database.now()
     columns = {
         "LOCK": lambda lane: lane.lock,
@@ -54,7 +54,7 @@ def list_lanes(database: Database, limit: int, form: str) -> None:
     }
     Output(form).records(found, columns, "No lane is held, retrying, delayed or stopped.")
     if len(found) == limit:
-        more(database.run(lanes.counted(COUNTED)) - limit, COUNTED - limit)
+        more(database.run(lanes.count_lanes(COUNTED)) - limit, COUNTED - limit)
 
 
 @command.command(epilog="Example: queue lanes show order:4711")
@@ -64,10 +64,10 @@ def list_lanes(database: Database, limit: int, form: str) -> None:
 def show(database: Database, lock: str, form: str) -> None:
     """Show a lane, and what was done to it last."""
     from inturn.cli import lane_picture
-    from inturn.operations import lanes, views
+    from inturn.operations import lanes
 
-    report = database.run(lanes.reported(lock))
-    entries = database.run(views.audited(lock, 10))
+    report = database.run(lanes.report_lane(lock))
+    entries = database.run(lanes.list_audit(lock, 10))
     if not report.is_known and not entries:
         raise nothing(lock)
     now = database.now()

@@ -22,9 +22,9 @@ def list_workers(database: Database, form: str) -> None:
 
     A late one has not been heard of for 30 seconds. The event loop of a blocked one stands still.
     """
-    from inturn.operations import views
+    from inturn.operations import workers
 
-    found = database.run(views.workers(ALL))
+    found = database.run(workers.list_workers(ALL))
     now = database.now()
     columns = {
         "NAME": lambda worker: worker.name,
