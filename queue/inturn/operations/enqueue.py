@@ -17,12 +17,14 @@ SELECT {schema}.defer_job(
 """
 # Text in binary (%b): in text format, each array element would be searched for quotes.
 _COLUMNS = """
-    %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[], %s::interval[],
+    %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[],
+    %s::interval[],
     %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[],
     %b::text[], %s::text::{schema}.conflict_policy, %s::interval[]
 """
-DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
-DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608
+_FUNCTION: LiteralString = "{schema}.defer_jobs(" + _COLUMNS + ")"
+DEFER: LiteralString = "SELECT id FROM " + _FUNCTION
+DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM " + _FUNCTION
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
 
 
@@ -58,7 +60,8 @@ def defer_periodic(periodic_id: str, instant: datetime, job: NewJob) -> Operatio
 
 def _one(j: NewJob) -> list[Any]:
     return [
-        j.task_name, j.args, j.queue, j.lock, j.priority, j.schedule_at, j.schedule_in, j.on_retry, j.on_failure, j.timeout
+        j.task_name, j.args, j.queue, j.lock, j.priority, j.schedule_at, j.schedule_in,
+        j.on_retry, j.on_failure, j.timeout,
     ]  # fmt: skip
 
 
@@ -85,7 +88,7 @@ def _policy(jobs: Sequence[NewJob]) -> OnConflict:
     if len(policies) > 1:
         raise BadArgument(
             "on_conflict",
-            "the jobs of one call with a queueing lock have one policy; defer them in several calls",
+            "the jobs of one call with a queueing lock have one policy; use several calls",
         )
     return policies.pop()
 

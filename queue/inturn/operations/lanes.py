@@ -8,16 +8,16 @@ from inturn.model import Lane
 from inturn.operations import Operation, Statement
 
 _LANE: LiteralString = (
-    "SELECT lock, state::text, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, "
-    "last_error, stopped::text, stopped_at, stopped_until, stopped_by, stop_reason "
+    "SELECT lock, state::text, since, job_id, task, attempts, due_at, worker, heartbeat_at, "
+    "waiting, last_error, stopped::text, stopped_at, stopped_until, stopped_by, stop_reason "
 )
 LIST = _LANE + "FROM {schema}.list_lanes(%s)"
 GET = _LANE + "FROM {schema}.lane_status WHERE lock = %s"
 BOUND = 1000
 COUNT = "SELECT count(*) FROM (SELECT FROM {schema}.lanes LIMIT %s) AS counted"
 REPORT = """
-SELECT lock, state, since, worker, stopped::text, stopped_at, stopped_until, stopped_by, stop_reason,
-       head_id, head_task, head_attempts, head_created_at, head_at, head_error,
+SELECT lock, state, since, worker, stopped::text, stopped_at, stopped_until, stopped_by,
+       stop_reason, head_id, head_task, head_attempts, head_created_at, head_at, head_error,
        failed_id, failed_task, failed_attempts, failed_created_at, failed_at, failed_error,
        behind, oldest, next_ids, next_tasks
 FROM {schema}.lane_report(%s)

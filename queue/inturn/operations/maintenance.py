@@ -13,7 +13,8 @@ PRUNE_HISTORY = "SELECT {schema}.prune_history(%s)"
 # to_regclass: asking must not fail on a database that was never migrated.
 IS_MIGRATED = "SELECT to_regclass(quote_ident(%s) || '.applied_code') IS NOT NULL"
 APPLIED = """
-SELECT (SELECT version_num FROM {schema}.schema_version), (SELECT checksum FROM {schema}.applied_code)
+SELECT (SELECT version_num FROM {schema}.schema_version),
+       (SELECT checksum FROM {schema}.applied_code)
 """
 NOW = "SELECT {schema}.clock()"
 SERVER_TIME = "SELECT clock_timestamp()"

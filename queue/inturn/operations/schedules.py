@@ -8,7 +8,10 @@ from typing import NamedTuple
 from inturn.operations import Operation, Statement
 
 REGISTER = "SELECT {schema}.register_schedules(%s::text[], %s::text[], %s::text[], %s::text[])"
-PROGRESS = "SELECT now, after FROM {schema}.schedule_progress(%s::text[], %s::text[], %s::text[], %s::text[])"
+PROGRESS = """
+SELECT now, after
+FROM {schema}.schedule_progress(%s::text[], %s::text[], %s::text[], %s::text[])
+"""
 LIST = """
 SELECT task, periodic_id, cron, tz, since, last_instant, last_job_id FROM {schema}.schedules
 ORDER BY task, periodic_id LIMIT %s

@@ -32,8 +32,8 @@ SELECT id, task, lock, deaths FROM {schema}.suspect_jobs ORDER BY deaths DESC, i
 class LastHeartbeat(NamedTuple):
     """When a worker was last heard of.
 
-    `late` means that it has jobs in hand and was silent for too long. `locked` means that its row is
-    locked, so its heartbeats cannot be recorded.
+    `late` means that it has jobs in hand and was silent for too long. `locked` means that its row
+    is locked, so its heartbeats cannot be recorded.
     """
 
     worker_id: UUID

@@ -1,4 +1,7 @@
-"""The tables as SQLAlchemy sees them, for queries of one's own and for `alembic check`. The truth is migrations/."""
+"""The tables as SQLAlchemy sees them, for your own queries and for `alembic check`.
+
+The migrations define the tables. This module only describes them.
+"""
 
 from typing import Any
 
@@ -96,7 +99,7 @@ lanes = Table(
     Column("stop_reason", Text),
     Column(
         "state", lane_state, Computed("CASE … END", persisted=True)
-    ),  # the expression stands in the migration
+    ),  # see the migration for the expression
 )
 _due = "coalesce(look_at, stopped_until)"
 Index("lanes_resume", text(_due), postgresql_where=text(f"{_due} IS NOT NULL"), _table=lanes)
