@@ -338,8 +338,8 @@ class Worker(Session):
 
     def finish(self, *jobs: Job, want: int = 10, status: str = "succeeded") -> Finished:
         rows = self.run(
-            "SELECT finished_id, busy_id, (next).id, (next).claim_id, (next).worker_id, (next).queue, "
-            "(next).attempts "
+            "SELECT finished_id, busy_id, (next).id, (next).claim_id, (next).worker_id, "
+            "(next).queue, (next).attempts "
             "FROM finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::job_status[], "
             "%s::jsonb[])",
             self.id, self.queues, want, [job.id for job in jobs], [job.claim_id for job in jobs],

@@ -1,18 +1,20 @@
-"""An explicit-state model of one lane: every interleaving of a few jobs, two workers and a rescuer, tried one by one.
+"""An explicit-state model of one lane: all interleavings of a few jobs, two workers, a rescuer.
 
-Idea. The database is what is committed: the status of each job and the lane's row. A session is a client in the middle
-of a transaction: it has written some rows that only it sees, perhaps locks the lane row, and remembers what earlier
-statements told it. One step of the model is one statement of sql/functions, or a commit; its name says which. A
-statement is one step because READ COMMITTED gives it one snapshot, and because what it then locks is checked again
-as it is at that moment. A crash forgets a session, and with it whatever it had not committed.
+The database is what is committed: the status of each job and the lane's row. A session is a client
+in the middle of a transaction. It has written some rows that only it sees, perhaps locks the lane
+row, and remembers what earlier statements returned. One step of the model is one statement of
+sql/functions, or a commit. Its name says which. A statement is one step because READ COMMITTED
+gives it one snapshot, and because rows that it locks are checked again as they are at that moment.
+A crash forgets a session with everything that it had not committed.
 
-Breadth first from the empty lane, every state is visited once, so the first violation found is among the shortest.
-The properties are in `what_a_start_breaks`, `delete_jobs`, `retry` and `stuck`. The last is about the
-whole graph: from each state the lane must be able to drain without a fault and without a newcomer, who would bring a
-token along and hide that one is missing.
+The search goes breadth first from the empty lane and visits every state once, so the first
+violation found is among the shortest. The properties are in `what_a_start_breaks`, `delete_jobs`,
+`retry` and `stuck`. The last one is about the whole graph: from each state the lane must be able
+to drain without a fault and without a new job. A new job would bring a token and hide that one is
+missing.
 
-A mutant is the design with one protection taken away. The model says something about the design only because each
-mutant is refuted.
+A mutant is the design with one protection taken away. The model says something about the design
+only because each mutant is refuted.
 """
 
 from collections import deque

@@ -1,4 +1,7 @@
-"""What becomes of a job that has ended: who waits for its end, and the days of the history. Told as in test_interleavings."""
+"""After a job has ended: waiting for its end, and the days of the history.
+
+The stories are told as in test_interleavings.
+"""
 
 from typing import LiteralString, cast
 

@@ -1,7 +1,8 @@
-"""The races of a lane as stories on real sessions, each told on the SQL as shipped and on mutants of it.
+"""The races of a lane as stories on real sessions, told on the SQL as shipped and on mutants.
 
-What a story says in `promise` holds as shipped; each mutation takes away one protection, and the same story then breaks
-a promise. Jobs of one lane are deferred one by one, so that each is a token, unless a story says otherwise.
+Each `promise` holds as shipped. Each mutation takes away one protection, and the same story then
+breaks a promise. Jobs of one lane are deferred one by one, so that each is a token, unless a story
+says otherwise.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,11 @@
-"""Long random stories of one actor at a time, on a real database and in a book (lane_book.py), compared after each step.
+"""Long random stories of one actor at a time, on a real database and in a book (lane_book.py).
 
-Here nothing runs at once; this proves that each operation does what it says in every situation that operations can lead to,
-that nobody is ever left asleep, and that `explain` and `claim` agree: what explain calls ready is what a claim takes that
-has room for everything, and nothing else. The same stories with each run (INTURN_TEST_EXAMPLES: how many).
+Both are compared after each step. Nothing runs at once here. The stories prove that each operation
+does what it says in every situation that operations can lead to, that no lane is ever left asleep,
+and that `explain` and `claim` agree: a claim that has room for everything takes exactly the jobs
+that explain calls ready.
+
+The stories are the same in each run. INTURN_TEST_EXAMPLES sets how many.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The design of a lane, explored to the end: it holds, and nothing in it can be left out."""
+"""The design of a lane, explored completely: it holds, and nothing in it can be left out."""
 
 from typing import NamedTuple
 

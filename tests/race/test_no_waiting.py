@@ -1,8 +1,10 @@
-"""The property: no call of a worker waits for a user's open transaction, for each kind of it and each function of a worker.
+"""No call of a worker waits for a user's open transaction, whatever the call and the transaction.
 
-The scene has jobs that the user's transaction touches (their task is `touched`) and others like them that it does not. A call that
-waits for 100 ms fails, as it would on a worker's connection. While rows are locked none may fail, and whatever is not touched
-goes on. While a whole table is locked a call may fail, and then it has changed nothing; the rest goes on when the lock is gone.
+The scene has jobs that the user's transaction touches (their task is `touched`) and others like
+them that it does not touch. A call that waits for 100 ms fails, as it would on a worker's
+connection. While rows are locked, no call may fail, and all untouched jobs go on. While a whole
+table is locked, a call may fail, and then it has changed nothing. The rest goes on when the lock
+is gone.
 """
 
 from collections.abc import Callable

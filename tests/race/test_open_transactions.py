@@ -1,4 +1,4 @@
-"""A worker never waits for a user's open transaction: whatever that has locked, the worker goes on with everything else.
+"""A worker never waits for a user's open transaction, and goes on with everything else.
 
 Each story is told twice: the transaction commits in the end, or it is rolled back.
 """

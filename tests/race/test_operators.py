@@ -1,7 +1,7 @@
-"""What people do to lanes and jobs while workers are at it, told as in test_interleavings.py: as shipped, and on mutants.
+"""People change lanes and jobs while workers run: stories told as in test_interleavings.
 
-An operation takes the lane (lock_lane.sql), changes it, and leaves it in order (reopen_lane.sql). Who ends a job of the
-lane waits for it, a claim never does.
+An operation locks the lane (lock_lane.sql), changes it, and leaves it in order (reopen_lane.sql).
+A worker that ends a job of the lane waits for it. A claim never does.
 """
 
 from tests.race.harness import Job, Mutation, Stage, promise, story

@@ -1,4 +1,7 @@
-"""Jobs over which their workers die, again and again: they fail in the end, and what was only at hand beside them does not."""
+"""Jobs that kill their workers again and again fail in the end.
+
+The jobs that were only at hand beside them do not fail.
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""Races for a queueing lock: at most one job waits under it, whoever defers it, brings it back, or rolls back meanwhile."""
+"""Races for a queueing lock: at most one job waits under it.
+
+This holds whoever defers a job, brings it back, or rolls back meanwhile.
+"""
 
 from collections.abc import Callable
 from typing import Any, LiteralString

@@ -1,4 +1,4 @@
-"""A person tries a job again in another lane, while others are at it: told as in test_operators.py."""
+"""A person retries a job in another lane while others work, told as in test_operators."""
 
 from tests.race.harness import Mutation, Session, Stage, promise, story
 

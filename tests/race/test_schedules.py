@@ -1,4 +1,7 @@
-"""The races of schedules as stories on real sessions: one job for each instant, whoever asks, and however often."""
+"""The races of schedules as stories on real sessions: each instant has one job.
+
+It does not matter who asks, and how often.
+"""
 
 from datetime import UTC, datetime, timedelta
 

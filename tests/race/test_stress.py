@@ -1,8 +1,9 @@
 """Some seconds of everything at once, and a checker that judges what was seen (history.py).
 
-Workers crash in the middle of transactions or with jobs in hand, are taken for dead while they live, and send what is
-refused then; producers commit late, roll back and defer batches. In the end every committed job must have
-been done once, in the order of its lane, and nothing may be left behind.
+Workers crash in the middle of transactions or with jobs in hand. They are declared dead while they
+live, and send reports that are then refused. Producers commit late, roll back and defer batches.
+In the end, every committed job must have been done once, in the order of its lane, and nothing may
+be left behind.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Who need not be woken and who must: a worker that is awake costs those who defer nothing, and sleeps through nothing."""
+"""Which workers must be notified: an awake worker costs producers nothing and misses nothing."""
 
 from tests.race.harness import Mutation, Stage, Worker, promise, story
 

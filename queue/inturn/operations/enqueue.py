@@ -23,8 +23,8 @@ _COLUMNS = """
     %b::text[], %s::text::{schema}.conflict_policy, %s::interval[]
 """
 _FUNCTION: LiteralString = "{schema}.defer_jobs(" + _COLUMNS + ")"
-DEFER: LiteralString = "SELECT id FROM " + _FUNCTION
-DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM " + _FUNCTION
+DEFER: LiteralString = "SELECT id FROM " + _FUNCTION  # noqa: S608 (of constants)
+DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM " + _FUNCTION  # noqa: S608
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
 
 
