@@ -1,4 +1,4 @@
-"""What producers, workers, operators and monitors may do, and what they may not, each logged in as nothing else."""
+"""What producers, workers, operators and monitors may do and may not do, each logged in alone."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

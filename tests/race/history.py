@@ -113,7 +113,7 @@ def _overlaps(started: list[Started], ends: dict[int, list[Ended]]) -> Iterator[
 
 
 def _disorder(in_order_of_start: list[Deferred]) -> Iterator[str]:
-    """Who was committed before another one's INSERT was called goes first, unless it is of lower priority."""
+    """A job committed before another one's INSERT goes first, unless its priority is lower."""
     later: dict[
         int, Deferred
     ] = {}  # of those that started later, by priority, who was committed first

@@ -64,7 +64,7 @@ class Reserved(NamedTuple):
 
 
 class Delayed(NamedTuple):
-    """The lane row without anybody: a user has locked the job that must be made a token. Claims look at it again."""
+    """The row of a lane that nobody holds: a user has locked its next job. Claims look again."""
 
     look: int = -2  # equal to no reservation
 
@@ -111,13 +111,13 @@ class State(NamedTuple):
     earlier: tuple[
         tuple[int, ...], ...
     ]  # for each job, the live ones of its priority that were committed before its INSERT
-    begun: int = NOBODY  # the job that was started and has not ended: being done, or waiting for its next attempt
+    begun: int = NOBODY  # the job that was started and has not ended: it runs or waits for a retry
     locked: int = NOBODY  # the job that a user's open transaction has locked
     broken: str = ""
 
 
 class Scope(NamedTuple):
-    """What is explored: how many jobs of which priority, which job worker 1 does not serve, what is broken."""
+    """What is explored: jobs and their priorities, the job worker 1 does not serve, what is broken."""
 
     priorities: tuple[int, ...] = (0, 0, 1)
     unserved: int = NOBODY
@@ -280,7 +280,7 @@ def end_defer(scope: Scope, state: State) -> Iterator[Step]:
 
 
 def replace_waiting(state: State) -> Iterator[Step]:
-    """A user's transaction that locks a job. Whether it commits or is rolled back makes no difference to the lane."""
+    """A user's transaction that locks a job. The lane does not depend on how it ends."""
     if state.locked != NOBODY:
         yield Step(f"user: COMMIT {named((state.locked,))}", state._replace(locked=NOBODY))
     elif state.faults.replaces:
@@ -298,7 +298,7 @@ def replace_waiting(state: State) -> Iterator[Step]:
 
 
 def promote_and_candidates(scope: Scope, state: State, who: int) -> Iterator[Step]:
-    """The first statements of a claim. A scheduled job is due, or not yet: both are tried. SKIP LOCKED: nobody waits."""
+    """The first statements of a claim. A scheduled job is tried as due and as not due."""
     if (
         isinstance(state.lane, Delayed)
         and not lane_is_locked(state, who)
@@ -350,7 +350,7 @@ def acquire_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:
 def next_attempt(
     scope: Scope, session: Session, jobs: tuple[Job, ...], lane: Lane, locked: int
 ) -> int:
-    """The job for which the lane is reserved, if it is due now, was among what the scan showed, and no user has it locked."""
+    """The job that the lane is reserved for, if it is due, was seen, and no user has it locked."""
     if not isinstance(lane, Reserved) or lane.job not in session.seen or lane.job == locked:
         return NOBODY
     due = jobs[lane.job] == TODO or scope.breaks("a reservation is won before its job is due")
@@ -392,7 +392,7 @@ def start_jobs(scope: Scope, state: State, who: int) -> Iterator[Step]:
 
 
 def block_seen(scope: Scope, state: State, who: int) -> Iterator[Step]:
-    """Under the lane row's lock, which it takes if nobody has it and a row is there; else it leaves all as it is."""
+    """Takes the lane row's lock. If the row is locked or missing, it changes nothing."""
     session = state.sessions[who]
     jobs, lane = view(state, session)
     must_give_back = session.claim and session.job == NOBODY
@@ -485,7 +485,7 @@ def delete_jobs(scope: Scope, state: State, who: int) -> Iterator[Step]:
 
 
 def handover_candidates(scope: Scope, state: State, who: int) -> Iterator[Step]:
-    """The next job is handed over; or not, because the worker stops, another ready job comes before it, or it is locked."""
+    """Hands the next job over, unless the worker stops, another job is better, or it is locked."""
     session = state.sessions[who]
     jobs, _ = view(state, session)
     head = (
@@ -504,7 +504,7 @@ def handover_candidates(scope: Scope, state: State, who: int) -> Iterator[Step]:
 
 
 def rescue(scope: Scope, state: State, who: int) -> Iterator[Step]:
-    """What is done for a worker that is gone; or for one that lives, if an expiry is left to try."""
+    """A rescue of a worker that is gone, or of a live one if an expiry is left to try."""
     for job, claim in enumerate(state.jobs):
         if not isinstance(claim, int):
             continue
@@ -523,7 +523,7 @@ def hold_for_rescue(scope: Scope, state: State, who: int) -> Iterator[Step]:
 
 
 def retry(scope: Scope, state: State, who: int) -> Iterator[Step]:
-    """The UPDATE of the job and of the lane row. A worker may ask for a delay, a rescuer does not."""
+    """The UPDATE of the job and the lane row. A worker may ask for a delay, a rescuer does not."""
     session = state.sessions[who]
     ours = state.jobs[session.job] == session.claim
     if touched(state, who, session.job):
@@ -562,7 +562,7 @@ def commit(scope: Scope, state: State, who: int) -> Iterator[Step]:
 
 
 def commit_writes(scope: Scope, state: State, session: Session) -> State:
-    """What becomes visible to all. Jobs start and end here, so here the promises of the lane are checked."""
+    """A commit. Jobs start and end here, so the promises of the lane are checked here."""
     jobs, lane = view(state, session)
     state = state._replace(jobs=jobs, lane=lane)
     for job, value in session.writes:
@@ -624,12 +624,12 @@ def touched(state: State, who: int, job: int) -> bool:
 
 
 def lane_is_locked(state: State, who: int) -> bool:
-    """By another session: its row lock, or for a row that is just being inserted its advisory lock."""
+    """Return True if another session has the row lock, or the advisory lock of a new row."""
     return any(session.locks_lane for other, session in enumerate(state.sessions) if other != who)
 
 
 def fresh_claim(state: State) -> int:
-    """A number that nobody remembers stands for a random id: it equals no other that is still in use."""
+    """Return a number that nobody remembers. It stands for a random id: no other one equals it."""
     used = {state.lane, *state.jobs, *(session.claim for session in state.sessions)}
     return next(claim for claim in range(1, 10) if claim not in used)
 

@@ -115,7 +115,7 @@ def test_a_claim_does_not_wait_for_another_one_that_has_not_committed(stage: Sta
     )
 )
 def test_a_claim_starts_the_head_as_it_is_when_the_lane_is_won(stage: Stage) -> None:
-    """The claim sees the batch's token and a latecomer; meanwhile the token ends, and its sibling is next."""
+    """The claim sees the batch's token and a late job. Meanwhile the token ends: its sibling is next."""
     producer, slow, quick = stage.session(), stage.worker(), stage.worker()
     [token, sibling], [latecomer] = producer.defer("a", 1, 0), producer.defer("a")
     slow.start_until("acquire_lanes", slow.claim, 1)
@@ -362,7 +362,7 @@ def test_a_claim_does_not_wait_for_jobs_that_another_claim_looks_at(stage: Stage
     )
 )
 def test_two_finishes_of_the_same_lanes_do_not_deadlock(stage: Stage) -> None:
-    """As when a finish is sent again because its reply is late. Whoever locks the lanes holds both up at first."""
+    """A finish is sent again because its reply is late. A lock on the lanes delays both at first."""
     stage.let_wait()
     producer, worker, again = stage.session(), stage.worker(), stage.worker()
     locks_a, locks_b = stage.session(), stage.session()
@@ -521,7 +521,7 @@ def test_what_a_worker_claims_while_it_is_declared_dead_is_rescued_later(stage: 
     )
 )
 def test_a_worker_that_registered_anew_ends_its_job_and_gives_the_lane_back(stage: Stage) -> None:
-    """It was taken for dead, and is faster than the rescuer. The lane's row names it as it was before."""
+    """It was declared dead and is faster than the rescuer. The lane's row names its old id."""
     producer, worker, reconciler = stage.session(), stage.worker(), stage.session()
     [first], [second] = producer.defer("a"), producer.defer("a")
     running = worker.claim_one()
@@ -1122,7 +1122,7 @@ NOT_DUE = Mutation(
 
 @story(NOT_DUE)
 def test_a_claim_from_before_a_delayed_retry_leaves_the_lane_reserved(stage: Stage) -> None:
-    """It saw the jobs as tokens before their first attempts; now they are scheduled, and their lanes wait for them."""
+    """It saw the jobs as tokens. Now they are scheduled, and their lanes wait for them."""
     producer, slow, quick = stage.session(), stage.worker(), stage.worker()
     [first], [second], [alone] = producer.defer("a"), producer.defer("a"), producer.defer("b")
     slow.start_until("acquire_lanes", slow.claim)
@@ -1146,7 +1146,7 @@ def test_a_claim_from_before_a_delayed_retry_leaves_the_lane_reserved(stage: Sta
 def test_a_claim_that_is_just_looking_at_a_reservation_sees_that_it_was_renewed(
     stage: Stage,
 ) -> None:
-    """Its snapshot shows the retry due at once; before it locks the row, the retry was done and waits again."""
+    """Its snapshot shows a due retry. Before it locks the row, the retry ran and waits again."""
     producer, slow, quick = stage.session(), stage.worker(), stage.worker()
     [first], [second] = producer.defer("a"), producer.defer("a")
     quick.retry(quick.claim_one())

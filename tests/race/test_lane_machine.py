@@ -110,7 +110,7 @@ class Lanes(RuleBasedStateMachine):
 
     @rule(seed=st.integers(0, 2**64 - 1))
     def go_on(self, seed: int) -> None:
-        """One rule, and dice for the rest: left to itself Hypothesis leaves rules and values out, and stories go nowhere."""
+        """One rule, and dice for the rest: Hypothesis alone would leave out rules and values."""
         dice = random.Random(seed)
         name, *choices = dice.choice(STEPS)
         arguments = [dice.choice(values) for values in choices]

@@ -21,7 +21,7 @@ KINDS = ("touched", "unrelated")
 
 
 class Scene:
-    """Of each kind: running jobs in lanes and free, what waits behind them, retries, pauses, and what a dead worker had."""
+    """Each kind of job: running in lanes and free, waiting, retrying, paused, and of a dead worker."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -73,7 +73,7 @@ class Scene:
     # -- what the user asks about it
 
     def ids(self, kind: str, *statuses: str) -> list[int]:
-        """Of jobs as everybody sees them, asked by the user's session: it may have locked the tables."""
+        """Return committed jobs. The user's session asks, since it may have locked the tables."""
         rows = self.user.run(
             "SELECT id FROM jobs WHERE task = %s AND status::text = ANY (%s) ORDER BY id",
             kind,
@@ -177,7 +177,7 @@ def sleep(scene: Scene) -> None:
 
 
 def ask(scene: Scene) -> None:
-    """After a COMMIT without a reply. Nothing has ended; of what a user has locked it may be unclear."""
+    """Ask after a COMMIT without a reply. Nothing has ended. It may be unclear for locked jobs."""
     for job in scene.running["finish"]:
         ended = scene.worker.has_ended(job, 0)
         promise(ended is False if unrelated(scene, [job]) else not ended, "it has not ended")

@@ -246,7 +246,7 @@ def test_a_failed_job_cannot_be_cancelled_in_the_moment_in_which_it_is_brought_b
 def test_a_new_day_of_the_history_is_prepared_while_somebody_deletes_a_job_of_it(
     stage: Stage,
 ) -> None:
-    """As by hand: writers are shut out of the whole, then also readers out of the default partition."""
+    """Like a person: lock writers out of the table, then readers out of the default partition."""
     producer, worker, operator, upkeep = (
         stage.session(),
         stage.worker(),
@@ -297,7 +297,7 @@ def test_a_pause_takes_effect_when_the_running_job_ends(stage: Stage) -> None:
     )
 )
 def test_a_finish_leaves_alone_a_paused_lane_that_another_worker_has_by_now(stage: Stage) -> None:
-    """Of two jobs that it reports one was taken back, started anew and its lane paused, while it waited for that lane."""
+    """It reports two jobs. While it waited, one was taken back, started anew, and its lane paused."""
     stage.let_wait()
     producer, worker, other = stage.session(), stage.worker(), stage.worker()
     [taken], [kept] = producer.defer("a"), producer.defer("b")

@@ -109,7 +109,7 @@ def test_a_lane_that_halts_after_a_failure_halts_after_this_one(stage: Stage) ->
 def test_jobs_that_were_only_at_hand_when_another_killed_the_worker_do_not_fail_with_it(
     stage: Stage,
 ) -> None:
-    """A worker that has the bad one dies at once, and with it all that it has, begun or not: the most that is claimed ahead."""
+    """A worker with the culprit dies at once, with as many other jobs as it may claim ahead."""
     jobs = stage.session().defer(None, *[0] * (MOST_AHEAD + 1))
     bad, rescuer = jobs[77], stage.session()
     while bad in stage.statuses():
@@ -174,7 +174,7 @@ def test_what_its_worker_finishes_meanwhile_has_not_failed(stage: Stage) -> None
 
 @story(
     Mutation(
-        "a job is buried by its id alone",
+        "a job is archived by its id alone",
         "archive_jobs.sql",
         "AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id",
         "",

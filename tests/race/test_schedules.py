@@ -36,7 +36,7 @@ ANEW = """WHERE NOT EXISTS (
 def scheduler(stage: Stage, now: datetime = NOON, cron: str = "*/5 * * * *") -> Session:
     """A session that knows the schedule, and for which it is then."""
     session = stage.session()
-    # How long one scheduler waits for another is no part of these stories, and the machine may be slow.
+    # These stories do not test how long one scheduler waits for another: the machine may be slow.
     stage.control.execute("ALTER FUNCTION defer_periodic SET lock_timeout = 0")
     at(session, now)
     session.run("SELECT register_schedules('{task}', '{\"\"}', ARRAY[%s], '{UTC}')", cron)

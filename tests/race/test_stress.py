@@ -217,7 +217,7 @@ class Worker:
         self.register()
 
     def be_taken_for_dead(self) -> None:
-        """It lives, and does not know: what was taken back from it is refused, and it may claim no more."""
+        """It lives and does not know. Its reports are refused, and it may not claim any more."""
         self.connection.execute("DELETE FROM workers WHERE id = %s", [self.id])
         if self.dice.random() < 0.7:
             mine = len(self.held)
@@ -313,7 +313,7 @@ def job(id: int, *, priority: int = 0, call: int = 0, at: float = 0.0) -> Deferr
 
 
 def history(deferred: list[Deferred], *steps: str) -> History:
-    """Steps as `+1` for a start of job 1, `-1` for its finish, `~1` for a retry; each lasts a moment."""
+    """Return a history of steps: `+1` starts job 1, `-1` finishes it, `~1` retries it."""
     made, attempts = History(deferred), Counter[int]()
     for moment, step in enumerate(steps, start=100):
         id = int(step[1:])

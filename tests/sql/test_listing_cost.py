@@ -1,4 +1,4 @@
-"""What a list or a count costs does not grow with the history: in pages touched, which repeat on a noisy machine."""
+"""A list or a count does not touch more pages as the history grows. Pages repeat, times do not."""
 
 from collections.abc import Iterator
 from typing import Any
