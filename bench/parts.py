@@ -27,7 +27,11 @@ PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("decode rows and arguments", "json/decoder.py", ()),
     ("decode rows and arguments", "psycopg/types/json.py", ()),
     ("decode rows and arguments", "psycopg/cursor_async.py", ("fetchall",)),
-    ("decode rows and arguments", "inturn/operations/claim.py", ("to_jobs", "claim", "claim_further")),
+    (
+        "decode rows and arguments",
+        "inturn/operations/claim.py",
+        ("to_jobs", "claim", "claim_further"),
+    ),
     ("encode and send calls", "psycopg/_cursor_base.py", ()),
     ("encode and send calls", "psycopg/types/array.py", ()),
     ("encode and send calls", "psycopg/_queries.py", ()),
