@@ -1,27 +1,30 @@
--- The roles of the queue, and what each may do: see docs/security.md, and the view `surface` in the schema.
+-- The roles of the queue, and what each may do. See docs/security.md and the view `surface`.
 --
--- Run it after `queue migrate`, as a superuser, or as the role that owns the schema if it may create roles or finds them created.
--- You can run it again at any time.
+-- Run it after `queue migrate`, as a superuser or as the role that owns the schema. That role must
+-- be allowed to create roles, unless they exist. You can run the script again at any time.
 DO $inturn$
 DECLARE
     v_schema  regnamespace := to_regnamespace(quote_ident({schema}));
     v_owner   text := {owner};
-    v_roles   text[] := {roles};    -- what is granted, is granted to these; they log in nowhere
-    v_kinds   text[] := {kinds};    -- and this is what each of them may do
-    v_groups  text[] := {groups};   -- of each of these ...
-    v_members text[] := {members};  -- ... this role becomes a member
+    v_roles   text[] := {roles};    -- the roles that get the rights; nobody logs in as them
+    v_kinds   text[] := {kinds};    -- what each of them may do
+    v_groups  text[] := {groups};   -- each of these roles
+    v_members text[] := {members};  -- gets this role as a member
     v_change  text;
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = v_schema AND relname = 'granted_roles') THEN
+    IF NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = v_schema AND relname = 'granted_roles')
+        THEN
         RAISE EXCEPTION 'there is no schema % of inturn', quote_literal({schema})
             USING ERRCODE = 'invalid_schema_name', HINT = 'Create it: queue migrate';
     END IF;
-    FOR v_change IN SELECT member FROM unnest(v_members) AS member WHERE to_regrole(quote_ident(member)) IS NULL LOOP
+    FOR v_change IN SELECT member FROM unnest(v_members) AS member
+        WHERE to_regrole(quote_ident(member)) IS NULL LOOP
         RAISE EXCEPTION 'there is no role %, which should become a member', quote_ident(v_change)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'Create it: CREATE ROLE ' || quote_ident(v_change) || ' LOGIN';
+            USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'Create it: CREATE ROLE ' || quote_ident(v_change) || ' LOGIN';
     END LOOP;
     PERFORM pg_advisory_xact_lock(hashtextextended('inturn migrate ' || {schema}, 0));
-    SET LOCAL lock_timeout = '10s';   -- whoever needs a table that we wait for waits behind us
+    SET LOCAL lock_timeout = '10s';   -- everybody else waits behind us
 
     FOR v_change IN
         SELECT format('CREATE ROLE %I NOLOGIN', role) FROM unnest(v_owner || v_roles) AS role
@@ -30,24 +33,30 @@ BEGIN
         EXECUTE v_change;
     END LOOP;
 
-    -- You hand the schema over, and go on as its owner. From PostgreSQL 16 on, creating a role does not entitle you to that.
-    IF NOT pg_has_role(v_owner, CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END) THEN
+    -- Hand the schema over and go on as its owner. Since PostgreSQL 16, creating a role does not
+    -- entitle you to that.
+    IF NOT pg_has_role(v_owner, CASE WHEN current_setting('server_version_num')::int < 160000
+        THEN 'MEMBER' ELSE 'SET' END) THEN
         EXECUTE format('GRANT %I TO %I', v_owner, current_user);
     END IF;
 
     FOR v_change IN
-        SELECT format('GRANT %I TO %I', role, member) FROM unnest(v_groups, v_members) AS belongs(role, member)
+        SELECT format('GRANT %I TO %I', role, member)
+        FROM unnest(v_groups, v_members) AS belongs(role, member)
         WHERE NOT pg_has_role(member, role, 'MEMBER')
         UNION ALL
         SELECT format('GRANT USAGE, CREATE ON SCHEMA %s TO %I', v_schema, v_owner)
         FROM pg_namespace WHERE oid = v_schema AND nspowner <> quote_ident(v_owner)::regrole
         UNION ALL
-        -- Tables, partitions, views and sequences; what belongs to a table goes with it. What is not yours stays where it is.
+        -- Tables, partitions, views and sequences. What belongs to a table goes with it. Objects
+        -- that you do not own stay where they are.
         SELECT format('ALTER TABLE %s OWNER TO %I', oid::regclass, v_owner)
         FROM pg_class
-        WHERE relnamespace = v_schema AND relowner <> quote_ident(v_owner)::regrole AND pg_has_role(relowner, 'USAGE')
+        WHERE relnamespace = v_schema AND relowner <> quote_ident(v_owner)::regrole
+            AND pg_has_role(relowner, 'USAGE')
           AND (relkind IN ('r', 'p', 'v') OR relkind = 'S' AND NOT EXISTS (
-              SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid AND deptype IN ('a', 'i')))
+              SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
+                  AND deptype IN ('a', 'i')))
         UNION ALL
         SELECT format('ALTER TYPE %s OWNER TO %I', oid::regtype, v_owner)
         FROM pg_type
@@ -56,17 +65,19 @@ BEGIN
         UNION ALL
         SELECT format('ALTER ROUTINE %s OWNER TO %I', oid::regprocedure, v_owner)
         FROM pg_proc
-        WHERE pronamespace = v_schema AND proowner <> quote_ident(v_owner)::regrole AND pg_has_role(proowner, 'USAGE')
+        WHERE pronamespace = v_schema AND proowner <> quote_ident(v_owner)::regrole
+            AND pg_has_role(proowner, 'USAGE')
         UNION ALL
         SELECT format('ALTER SCHEMA %s OWNER TO %I', v_schema, v_owner)
         FROM pg_namespace WHERE oid = v_schema AND nspowner <> quote_ident(v_owner)::regrole
         UNION ALL
         SELECT format('SET LOCAL ROLE %I', v_owner)
         UNION ALL
-        -- Functions that the owner creates by hand. It cannot be said of one schema only.
+        -- For functions that the owner creates by hand. It cannot be limited to one schema.
         SELECT 'ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON ROUTINES FROM PUBLIC'
         UNION ALL
-        SELECT format('SELECT %s.grant_to(%L, %L)', v_schema, role, kind) FROM unnest(v_roles, v_kinds) AS granted(role, kind)
+        SELECT format('SELECT %s.grant_to(%L, %L)', v_schema, role, kind)
+        FROM unnest(v_roles, v_kinds) AS granted(role, kind)
     LOOP
         EXECUTE v_change;
     END LOOP;

@@ -37,6 +37,39 @@ CREATE FUNCTION inturn.abort_requests(p_worker uuid) RETURNS TABLE(id bigint)
     AS $$
     SELECT id FROM jobs WHERE status = 'doing' AND worker_id = p_worker AND abort
 $$;
+CREATE FUNCTION inturn.acquire_lanes(p_worker uuid, p_queues text[], p_locks text[], p_seen bigint[], p_limit bigint) RETURNS TABLE(lock text, job_id bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH wanted AS MATERIALIZED (
+        SELECT w.lock FROM unnest(p_locks) AS w(lock)
+    ), reserved AS MATERIALIZED (
+        -- Lock the job's row too, so that it is read anew. Since we saw it, the job may have run,
+        -- failed, and moved.
+        SELECT lanes.lock, lanes.job_id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
+        WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)
+          AND lanes.stopped IS NULL AND jobs.status = 'todo'
+          AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
+        LIMIT p_limit
+        FOR UPDATE SKIP LOCKED
+    ), taken AS (
+        UPDATE lanes
+        SET worker_id = p_worker, job_id = NULL, look_at = NULL, since = clock()
+        FROM reserved WHERE lanes.lock = reserved.lock
+        RETURNING lanes.lock, reserved.job_id
+    ), created AS (
+        INSERT INTO lanes (lock, worker_id, since)
+        SELECT wanted.lock, p_worker, clock() FROM wanted
+        WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = wanted.lock)
+          AND pg_try_advisory_xact_lock(lane_key(wanted.lock))
+        LIMIT p_limit - (SELECT count(*) FROM reserved)
+        ON CONFLICT DO NOTHING
+        RETURNING lanes.lock
+    )
+    SELECT * FROM taken UNION ALL SELECT created.lock, NULL FROM created;
+END $$;
 CREATE FUNCTION inturn.add_error(p_errors jsonb, p_error jsonb) RETURNS jsonb
     LANGUAGE sql STABLE
     AS $$
@@ -46,6 +79,38 @@ CREATE FUNCTION inturn.add_error(p_errors jsonb, p_error jsonb) RETURNS jsonb
         ELSE (p_errors - 0) || jsonb_build_array(p_error)
     END
 $$;
+CREATE FUNCTION inturn.archive_jobs(p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(id bigint, lock text, status inturn.job_status, on_failure inturn.failure_policy)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := clock();
+BEGIN
+    RETURN QUERY
+    WITH gone AS (
+        DELETE FROM jobs USING (
+            SELECT * FROM unnest(p_ids, p_claims, p_statuses, p_errors, p_results)
+                AS e(id, claim_id, status, error, result)
+            ORDER BY e.id
+        ) AS ended
+        WHERE jobs.id = ended.id AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id
+        RETURNING jobs.*, ended.status AS outcome, ended.error, ended.result
+    ), kept AS (
+        INSERT INTO finished_jobs (
+            id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
+            on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
+            errors, result, timeout
+        )
+        SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
+               on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
+               add_error(errors, error), result, timeout
+        FROM gone
+        WHERE outcome <> ALL (p_forget)
+            OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
+    )
+    SELECT gone.id, gone.lock, gone.outcome, gone.on_failure FROM gone
+    WHERE NOT gone.has_waiters OR notify_ended(gone.id);
+END $$;
 CREATE FUNCTION inturn.audit(p_operation text, p_lock text, p_jobs bigint, p_by text, p_reason text) RETURNS void
     LANGUAGE sql
     AS $$
@@ -58,8 +123,8 @@ CREATE FUNCTION inturn.await_end(p_id bigint) RETURNS TABLE(status inturn.job_st
     AS $$
 BEGIN
     PERFORM require_read_committed();
-    UPDATE jobs SET awaited = true WHERE id = p_id AND NOT awaited;
-    -- One statement for both tables: a job that is just brought back to life is in one of them.
+    UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters;
+    -- One statement for both tables: a job that is being restored is in exactly one of them.
     RETURN QUERY
     SELECT jobs.status, NULL::jsonb, NULL FROM jobs WHERE id = p_id
     UNION ALL
@@ -75,7 +140,7 @@ BEGIN
     PERFORM FROM lanes WHERE lock = ANY (p_locks) ORDER BY lock FOR UPDATE;
     PERFORM FROM jobs WHERE id = ANY (p_ids) ORDER BY id FOR UPDATE;
 EXCEPTION WHEN lock_not_available THEN
-    NULL;   -- the caller looks who is still in the way
+    NULL;   -- the caller checks what is still locked
 END $$;
 CREATE FUNCTION inturn.await_worker(p_worker uuid) RETURNS boolean
     LANGUAGE plpgsql
@@ -93,18 +158,22 @@ CREATE FUNCTION inturn.block_behind(p_queues text[], p_ids bigint[], p_locks tex
 DECLARE
     v_result bigint;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)) THEN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(
+        concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)) THEN
         RETURN NULL;
     END IF;
     WITH held AS MATERIALIZED (
         SELECT seen.id
         FROM unnest(p_ids, p_locks) AS seen(id, lock) JOIN lanes ON lanes.lock = seen.lock
-        -- The job that a retrying lane waits for stays its token. A stopped lane needs none: resume makes one.
+        -- The job that a retrying lane waits for stays its token. A stopped lane needs no token:
+        -- resume_lane makes one.
         WHERE lanes.job_id IS DISTINCT FROM seen.id OR lanes.stopped IS NOT NULL
         FOR UPDATE OF lanes SKIP LOCKED
     ), touched AS MATERIALIZED (
-        -- A user's open transaction may have one locked: we would wait for it, and the lane's owner for us.
-        SELECT jobs.id FROM held JOIN jobs ON jobs.id = held.id WHERE is_touched(jobs.xmin, jobs.xmax)
+        -- An open transaction may have a job locked. We would wait for it, and the lane's holder
+        -- for us.
+        SELECT jobs.id FROM held JOIN jobs ON jobs.id = held.id
+        WHERE is_touched(jobs.xmin, jobs.xmax)
         FOR UPDATE OF jobs SKIP LOCKED
     ), blocked AS (
         UPDATE jobs SET status = 'blocked' FROM held
@@ -115,59 +184,34 @@ BEGIN
     SELECT count(*) INTO v_result FROM blocked;
     RETURN v_result;
 END $$;
-CREATE FUNCTION inturn.bury(p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(id bigint, lock text, status inturn.job_status, on_failure inturn.failure_policy)
-    LANGUAGE plpgsql
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_now timestamptz := clock();
-BEGIN
-    RETURN QUERY
-    WITH gone AS (
-        DELETE FROM jobs USING (
-            SELECT * FROM unnest(p_ids, p_claims, p_statuses, p_errors, p_results)
-                AS e(id, claim_id, status, error, result)
-            ORDER BY e.id
-        ) AS ended
-        WHERE jobs.id = ended.id AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id
-        RETURNING jobs.*, ended.status AS outcome, ended.error, ended.result
-    ), kept AS (
-        INSERT INTO finished_jobs (id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
-                                   on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, errors,
-                                   result, timeout)
-        SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
-               on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, add_error(errors, error),
-               result, timeout
-        FROM gone
-        WHERE outcome <> ALL (p_forget) OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
-    )
-    SELECT gone.id, gone.lock, gone.outcome, gone.on_failure FROM gone
-    WHERE NOT gone.awaited OR tell_ended(gone.id);
-END $$;
 CREATE FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean DEFAULT false) RETURNS inturn.job_status
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_ids    bigint[];   -- the job, if it is live; what is over may be revived meanwhile, in a lane that we have not taken
+    -- The job, if it is live. A finished one may be restored meanwhile, in a lane we do not hold.
+    v_ids    bigint[];
     v_lock   text;
     v_status job_status;
 BEGIN
-    -- The history is read only after bury has locked it for writing: prepare_history waits for readers and keeps writers out.
+    -- Read the history only after archive_jobs has locked it for writing: prepare_history waits
+    -- for readers and keeps writers out.
     LOOP
         SELECT array_agg(id), max(lock) INTO v_ids, v_lock FROM jobs WHERE id = p_id;
         IF v_lock IS NOT NULL THEN
-            PERFORM take_lane(v_lock);
+            PERFORM lock_lane(v_lock);
         END IF;
-        -- A retry may have taken it to another lane before we had this one; from here on it stays in it.
+        -- A retry may have moved the job before we had this lane. From here on it stays.
         PERFORM FROM jobs WHERE id = p_id AND lock IS NOT DISTINCT FROM v_lock FOR UPDATE;
         EXIT WHEN FOUND OR NOT EXISTS (SELECT FROM jobs WHERE id = p_id);
-        PERFORM settle_lane(v_lock) WHERE v_lock IS NOT NULL;
+        PERFORM reopen_lane(v_lock) WHERE v_lock IS NOT NULL;
     END LOOP;
-    SELECT status INTO v_status FROM bury(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
+    SELECT status INTO v_status
+    FROM archive_jobs(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
     IF v_lock IS NOT NULL THEN
-        UPDATE lanes SET job_id = NULL WHERE lock = v_lock AND job_id = p_id AND v_status IS NOT NULL;
-        PERFORM settle_lane(v_lock);
+        UPDATE lanes SET job_id = NULL
+        WHERE lock = v_lock AND job_id = p_id AND v_status IS NOT NULL;
+        PERFORM reopen_lane(v_lock);
     END IF;
     IF v_status IS NULL AND p_abort THEN
         UPDATE jobs SET abort = true WHERE id = p_id AND status = 'doing';
@@ -184,62 +228,21 @@ CREATE FUNCTION inturn.cancel_waiting(p_lock text, p_by text DEFAULT NULL::text)
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lane  lanes := take_lane(p_lock);
+    v_lane  lanes := lock_lane(p_lock);
     v_ids   bigint[];
     v_count bigint;
 BEGIN
     v_ids := v_lane.job_id || ARRAY(
-        SELECT id FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked') AND id IS DISTINCT FROM v_lane.job_id
+        SELECT id FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked')
+            AND id IS DISTINCT FROM v_lane.job_id
     );
     SELECT count(*) INTO v_count
-    FROM bury(v_ids, NULL, array_fill('cancelled'::job_status, ARRAY[cardinality(v_ids)]), NULL);
+    FROM archive_jobs(v_ids, NULL, array_fill('cancelled'::job_status, ARRAY[cardinality(v_ids)]),
+        NULL);
     UPDATE lanes SET job_id = NULL WHERE lock = p_lock;
-    PERFORM settle_lane(p_lock);
+    PERFORM reopen_lane(p_lock);
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
     RETURN v_count;
-END $$;
-CREATE FUNCTION inturn.candidates(p_queues text[], p_shares integer[], p_limit integer, p_window integer, p_lost text[]) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint)
-    LANGUAGE plpgsql
-    AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-    WITH free AS MATERIALIZED (
-        SELECT f.id, f.priority
-        FROM unnest(p_queues, p_shares) AS q(queue, share)
-        CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.priority FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
-            ORDER BY jobs.priority DESC, jobs.id
-            LIMIT q.share
-            FOR UPDATE SKIP LOCKED
-        ) AS f
-    ), token AS MATERIALIZED (
-        SELECT * FROM lane_tokens(p_queues, p_window, p_lost)
-    ), best AS (
-        SELECT * FROM (
-            SELECT free.id, free.priority, NULL AS lock FROM free
-            UNION ALL
-            -- Each lane takes an advisory lock, and the server's shared lock table is finite.
-            (SELECT token.id, token.priority, token.lock FROM token WHERE open ORDER BY token.priority DESC, token.id LIMIT 128)
-        ) AS startable
-        ORDER BY priority DESC, id
-        LIMIT p_limit
-    ), chosen AS (
-        SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
-               array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
-               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen
-        FROM best
-    ), rest AS (
-        SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
-               array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
-               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more,
-               2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
-        FROM token
-    )
-    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
-           rest.behind, rest.behind_locks, rest.more, rest.widest
-    FROM chosen, rest;
 END $$;
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -249,8 +252,10 @@ BEGIN
     INSERT INTO fences_seen AS seen (resource, token) VALUES (p_resource, p_token)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE seen.token <= excluded.token;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'fence % is stale: % has seen a higher one, so whoever holds it was taken over', p_token, p_resource
-            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Write nothing: a later attempt does or did it.';
+        RAISE EXCEPTION 'fence % is stale: % has seen a higher one, from a later attempt', p_token,
+            p_resource
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                HINT = 'Write nothing. A later attempt does the work.';
     END IF;
 END $$;
 CREATE TABLE inturn.jobs (
@@ -265,10 +270,10 @@ CREATE TABLE inturn.jobs (
     on_retry inturn.retry_policy DEFAULT 'hold'::inturn.retry_policy NOT NULL,
     on_failure inturn.failure_policy DEFAULT 'continue'::inturn.failure_policy NOT NULL,
     abort boolean DEFAULT false NOT NULL,
-    awaited boolean DEFAULT false NOT NULL,
+    has_waiters boolean DEFAULT false NOT NULL,
     timeout interval,
-    begun boolean DEFAULT false NOT NULL,
-    yields boolean DEFAULT false NOT NULL,
+    was_attempted boolean DEFAULT false NOT NULL,
+    lost_queueing_lock boolean DEFAULT false NOT NULL,
     priority integer DEFAULT 0 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     queue text DEFAULT 'default'::text NOT NULL COLLATE pg_catalog."C",
@@ -306,14 +311,14 @@ DECLARE
     v_wanted  integer := p_limit;
     v_queues  text[];
     v_look    record;
-    v_shares  integer[];  -- how many free jobs to look at in each queue
-    v_spare   record;     -- more lanes, if others were faster to win these
-    v_ids     bigint[];   -- what we start
-    v_short   boolean;    -- others were faster to take free jobs
+    v_shares  integer[];  -- how many free jobs to read in each queue
+    v_spare   record;     -- more lanes, if other claims took some of these
+    v_ids     bigint[];   -- the jobs to start
+    v_short   boolean;    -- other claims took some of the free jobs
     v_won     text[];     -- lanes that are ours
-    v_retries bigint[];   -- and the jobs that they wait for
-    v_used    text[];     -- those of them in which we start a job
-    v_lost    text[] := '{}';  -- lanes that others were faster to win, or are at work on
+    v_retries bigint[];   -- the jobs that these lanes wait for, or NULL
+    v_used    text[];     -- the lanes in which we start a job
+    v_lost    text[] := '{}';  -- lanes that others took, or have locked
     v_started integer;
     v_blocked bigint;
 BEGIN
@@ -323,10 +328,12 @@ BEGIN
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
     FOR round IN 1..4 LOOP
-        -- Of many queues only what is taken is locked. If others were faster, what is still wanted is locked as it is looked for.
-        v_shares := CASE WHEN round = 1 AND cardinality(v_queues) > 1 THEN free_shares(v_queues, v_wanted)
+        -- With many queues, lock only the jobs to be taken. If other claims were faster, the later
+        -- rounds lock what they read.
+        v_shares := CASE WHEN round = 1 AND cardinality(v_queues) > 1
+                         THEN free_shares(v_queues, v_wanted)
                          ELSE array_fill(v_wanted, ARRAY[cardinality(v_queues)]) END;
-        SELECT * INTO v_look FROM candidates(v_queues, v_shares, v_wanted, v_window, v_lost);
+        SELECT * INTO v_look FROM claim_candidates(v_queues, v_shares, v_wanted, v_window, v_lost);
         v_ids := v_look.free;
         v_short := round = 1 AND cardinality(v_queues) > 1
             AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
@@ -334,35 +341,43 @@ BEGIN
         v_used := '{}';
         IF v_look.lanes <> '{}' THEN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
-            FROM win_lanes(p_worker, p_queues, v_look.lanes, v_look.seen, cardinality(v_look.lanes)) AS w;
+            FROM acquire_lanes(p_worker, p_queues, v_look.lanes, v_look.seen,
+                cardinality(v_look.lanes)) AS w;
             IF cardinality(v_won) < cardinality(v_look.lanes) THEN
-                SELECT * INTO v_spare FROM spare_lanes(v_queues, v_wanted, v_window, v_lost || v_look.lanes, v_ids);
+                SELECT * INTO v_spare
+                FROM spare_lanes(v_queues, v_wanted, v_window, v_lost || v_look.lanes, v_ids);
                 IF v_spare.locks IS NOT NULL THEN
-                    SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id) INTO v_won, v_retries
-                    FROM win_lanes(
-                        p_worker, p_queues, v_spare.locks, v_spare.seen, cardinality(v_look.lanes) - cardinality(v_won)) AS w;
+                    SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id)
+                    INTO v_won, v_retries
+                    FROM acquire_lanes(
+                        p_worker, p_queues, v_spare.locks, v_spare.seen,
+                        cardinality(v_look.lanes) - cardinality(v_won)) AS w;
                     v_look.lanes := v_look.lanes || v_spare.locks;
                     v_look.seen := v_look.seen || v_spare.seen;
                 END IF;
             END IF;
-            -- A new statement: what it reads is younger than our hold on the lanes. A retry goes before the lane's head.
-            SELECT v_ids || array_agg(next.id), coalesce(array_agg(won.lock), '{}') INTO v_ids, v_used
+            -- A new statement, so it reads what was committed before we got the lanes.
+            -- A job that waits for its retry goes before the head of its lane.
+            SELECT v_ids || array_agg(next.id), coalesce(array_agg(won.lock), '{}')
+            INTO v_ids, v_used
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
             CROSS JOIN LATERAL (
                 SELECT id, queue, false AS touched FROM jobs WHERE id = won.job_id
                 UNION ALL
-                SELECT head.id, head.queue, head.touched FROM lane_heads(ARRAY[won.lock]) AS head WHERE won.job_id IS NULL
+                SELECT head.id, head.queue, head.touched FROM lane_heads(ARRAY[won.lock]) AS head
+                WHERE won.job_id IS NULL
             ) AS next
-            WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL) AND (NOT next.touched OR take_job(next.id));
+            WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL)
+              AND (NOT next.touched OR try_lock_job(next.id));
         END IF;
         IF v_ids <> '{}' THEN
             RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
             GET DIAGNOSTICS v_started = ROW_COUNT;
             v_wanted := v_wanted - v_started;
         END IF;
-        -- What was tried in vain is not tried again: whoever is faster may not have committed, and is not seen yet.
+        -- Do not try these lanes again: a faster claim may not have committed, so we cannot see it.
         v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
-        -- Then what stays behind: tokens of lanes that others hold, and those that did not turn out to be the next.
+        -- Block what stays behind: tokens of held lanes, and tokens that were not the next job.
         IF NOT v_look.seen <@ v_ids THEN
             v_look.behind := v_look.behind || v_look.seen;
             v_look.behind_locks := v_look.behind_locks || v_look.lanes;
@@ -371,22 +386,71 @@ BEGIN
         IF v_look.behind IS NOT NULL THEN
             v_blocked := block_behind(p_queues, v_look.behind, v_look.behind_locks);
         END IF;
-        -- And what we won and may not use: the lane is empty, or its head is for workers of another queue, or a user's open
-        -- transaction has it locked.
+        -- Give back the lanes that we cannot use: they are empty, their head is in a queue that we
+        -- do not serve, or an open transaction has it locked.
         IF cardinality(v_used) < cardinality(v_won) THEN
-            PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
+            PERFORM notify_workers(release_lanes(
+                ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;
-        -- Another look is worth it if the front has moved or it reaches further, if free jobs were lost, and, empty-handed, if
-        -- lanes were. Where another claim clears the front, what we have got is enough; empty-handed we may be patient, but not
-        -- for ever: it may be stuck.
-        EXIT WHEN v_wanted <= 0 OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
-            coalesce(v_blocked, 0) > 0 OR v_look.more AND (v_ids <> '{}' OR v_window < v_look.widest)
+        -- Look again if the front has moved or the window reaches further, if we lost free jobs, or
+        -- if we lost lanes and have nothing. While another claim clears the front, take what there
+        -- is. With nothing, a patient caller returns. It cannot do so for ever: the other claim may
+        -- be stuck.
+        EXIT WHEN v_wanted <= 0 OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit))
+            OR NOT (
+            coalesce(v_blocked, 0) > 0 OR v_look.more
+                AND (v_ids <> '{}' OR v_window < v_look.widest)
             OR v_short OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used
         );
         IF v_look.behind IS NOT NULL THEN
-            v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest ELSE least(2000, 8 * v_window) END;
+            v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest
+                ELSE least(2000, 8 * v_window) END;
         END IF;
     END LOOP;
+END $$;
+CREATE FUNCTION inturn.claim_candidates(p_queues text[], p_shares integer[], p_limit integer, p_window integer, p_lost text[]) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH free AS MATERIALIZED (
+        SELECT f.id, f.priority
+        FROM unnest(p_queues, p_shares) AS q(queue, share)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.priority FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+            ORDER BY jobs.priority DESC, jobs.id
+            LIMIT q.share
+            FOR UPDATE SKIP LOCKED
+        ) AS f
+    ), token AS MATERIALIZED (
+        SELECT * FROM lane_tokens(p_queues, p_window, p_lost)
+    ), best AS (
+        SELECT * FROM (
+            SELECT free.id, free.priority, NULL AS lock FROM free
+            UNION ALL
+            -- 128, because each lane takes an advisory lock and the server's lock table is finite.
+            (SELECT token.id, token.priority, token.lock FROM token WHERE open
+                ORDER BY token.priority DESC, token.id LIMIT 128)
+        ) AS startable
+        ORDER BY priority DESC, id
+        LIMIT p_limit
+    ), chosen AS (
+        SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
+               array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
+               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen
+        FROM best
+    ), rest AS (
+        SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
+               array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
+               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more,
+               2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
+        FROM token
+    )
+    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
+           rest.behind, rest.behind_locks, rest.more, rest.widest
+    FROM chosen, rest;
 END $$;
 CREATE FUNCTION inturn.claim_further(p_worker uuid, p_queues text[], p_priorities integer[], p_after bigint[], p_limit integer) RETURNS SETOF inturn.jobs
     LANGUAGE plpgsql SECURITY DEFINER
@@ -418,15 +482,84 @@ BEGIN
     ) AS best;
     RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
 END $$;
+CREATE FUNCTION inturn.clear_stop(p_lock text, p_next bigint DEFAULT NULL::bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE lanes
+    SET stopped = NULL, stopped_at = NULL, stopped_until = NULL, stopped_by = NULL,
+        stop_reason = NULL,
+        failed_job_id = NULL, job_id = coalesce(p_next, job_id)
+    WHERE lock = p_lock;
+    PERFORM reopen_lane(p_lock);
+END $$;
 CREATE FUNCTION inturn.clock() RETURNS timestamp with time zone
     LANGUAGE sql STABLE
     AS $$
     SELECT coalesce(
         CASE WHEN current_setting('inturn.clock', true) <> '' THEN
-            CASE WHEN pg_has_role(session_user, current_user, 'MEMBER') THEN current_setting('inturn.clock')::timestamptz END
+            CASE WHEN pg_has_role(session_user, current_user, 'MEMBER')
+                THEN current_setting('inturn.clock')::timestamptz END
         END,
         statement_timestamp())
 $$;
+CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+BEGIN
+    RETURN (
+        SELECT count(*) FROM (
+            SELECT FROM all_jobs
+            WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+              AND (p_queue IS NULL OR queue = p_queue)
+              AND (p_task IS NULL OR task = p_task)
+              AND (p_lock IS NULL OR lock = p_lock)
+            LIMIT p_limit
+        ) AS counted
+    );
+END $$;
+CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    IF p_by IS NULL OR p_by NOT IN ('queue', 'task', 'lock') THEN
+        RAISE EXCEPTION 'p_by: give queue, task, or lock'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN QUERY
+    WITH looked AS MATERIALIZED (
+        (SELECT queue, task, lock, status FROM jobs
+         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+           AND (p_queue IS NULL OR queue = p_queue)
+           AND (p_task IS NULL OR task = p_task)
+           AND (p_lock IS NULL OR lock = p_lock)
+           AND (p_by <> 'lock' OR lock IS NOT NULL)
+         ORDER BY id DESC LIMIT p_looked)
+        UNION ALL
+        (SELECT queue, task, lock, status FROM finished_jobs
+         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+           AND (p_queue IS NULL OR queue = p_queue)
+           AND (p_task IS NULL OR task = p_task)
+           AND (p_lock IS NULL OR lock = p_lock)
+           AND (p_by <> 'lock' OR lock IS NOT NULL)
+         ORDER BY id DESC LIMIT p_looked)
+    ), named AS (
+        SELECT CASE p_by WHEN 'queue' THEN queue WHEN 'task' THEN task ELSE lock END AS name,
+               status
+        FROM looked
+    )
+    SELECT name, count(*),
+           count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'blocked'),
+           count(*) FILTER (WHERE status = 'scheduled'), count(*) FILTER (WHERE status = 'doing'),
+           count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'),
+           count(*) FILTER (WHERE status = 'cancelled'), count(*) FILTER (WHERE status = 'aborted')
+    FROM named GROUP BY name ORDER BY name LIMIT p_limit;
+END $$;
 CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp with time zone[]) RETURNS SETOF uuid
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -457,7 +590,8 @@ DECLARE
             THEN 'queue: give 1 to 63 letters, digits, and _ . : -'
         WHEN priority IS NULL
             THEN 'priority: give a whole number'
-        WHEN scheduled_at < timestamptz '0002-01-01 00:00:00+00' OR scheduled_at >= timestamptz '9999-01-01 00:00:00+00'
+        WHEN scheduled_at < timestamptz '0002-01-01 00:00:00+00'
+            OR scheduled_at >= timestamptz '9999-01-01 00:00:00+00'
             THEN 'scheduled_at: give a time between the years 2 and 9998, or NULL for at once'
         WHEN on_conflict IS NULL
             THEN 'on_conflict: give raise, skip, or replace'
@@ -470,18 +604,21 @@ BEGIN
         RAISE EXCEPTION '%', v_problem USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF octet_length(args::text) > 1048576 THEN
-        PERFORM refuse_args(octet_length(args::text), 1048576);
+        PERFORM raise_args_too_large(octet_length(args::text), 1048576);
     END IF;
     SELECT * INTO v_job FROM defer_jobs(
-        ARRAY[task], ARRAY[args], ARRAY[queue], ARRAY[lock], ARRAY[priority], ARRAY[scheduled_at], NULL,
+        ARRAY[task], ARRAY[args], ARRAY[queue], ARRAY[lock], ARRAY[priority], ARRAY[scheduled_at],
+        NULL,
         ARRAY[on_retry::retry_policy], ARRAY[on_failure::failure_policy],
         p_queueing_locks => CASE WHEN queueing_lock IS NOT NULL THEN ARRAY[queueing_lock] END,
         p_on_conflict => on_conflict::conflict_policy,
         p_timeouts => CASE WHEN timeout IS NOT NULL THEN ARRAY[timeout] END
     );
     IF NOT v_job.is_new AND on_conflict = 'raise' THEN
-        RAISE EXCEPTION 'job % with queueing_lock % waits already', v_job.id, quote_literal(queueing_lock)
-            USING ERRCODE = 'unique_violation', HINT = 'Pass on_conflict => ''skip'' or ''replace''.';
+        RAISE EXCEPTION 'job % already waits under queueing_lock %', v_job.id,
+            quote_literal(queueing_lock)
+            USING ERRCODE = 'unique_violation',
+                HINT = 'Pass on_conflict => ''skip'' or ''replace''.';
     END IF;
     RETURN v_job.id;
 END $_$;
@@ -494,17 +631,19 @@ DECLARE
     v_due timestamptz := coalesce(p_at, v_now + p_in);
     v_id  bigint;
 BEGIN
-    IF misnamed(ARRAY[p_queue]) THEN
-        PERFORM refuse_queues(ARRAY[p_queue]);
+    IF has_invalid_queue(ARRAY[p_queue]) THEN
+        PERFORM raise_invalid_queue(ARRAY[p_queue]);
     END IF;
-    IF pg_column_size(p_args) > 192 AND octet_length(p_args::text) > 2097152 THEN   -- as in defer_jobs
-        PERFORM refuse_args(octet_length(p_args::text), 2097152);
+    IF pg_column_size(p_args) > 192 AND octet_length(p_args::text) > 2097152 THEN  -- see defer_jobs
+        PERFORM raise_args_too_large(octet_length(p_args::text), 2097152);
     END IF;
-    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry, on_failure, timeout, status)
-    VALUES (p_task, p_args, p_queue, p_lock, p_priority, v_due, v_now, p_on_retry, p_on_failure, p_timeout,
+    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
+                      on_failure, timeout, status)
+    VALUES (p_task, p_args, p_queue, p_lock, p_priority, v_due, v_now, p_on_retry, p_on_failure,
+        p_timeout,
             CASE WHEN v_due > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
     RETURNING id INTO v_id;
-    PERFORM wake(ARRAY[p_queue]);
+    PERFORM notify_workers(ARRAY[p_queue]);
     RETURN v_id;
 END $$;
 CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[]) RETURNS TABLE(id bigint, is_new boolean)
@@ -513,16 +652,18 @@ CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[
     AS $$
 DECLARE
     v_now timestamptz := clock();
-    -- What Python has measured at a mebibyte has more bytes here, where a space follows each comma and colon. Small ones need not be
-    -- written out to be measured. But 16 bytes may be a number of 131,072 digits, so it is only the very small ones.
+    -- The limit is above Python's mebibyte, because PostgreSQL writes a space after each comma and
+    -- colon. Very small arguments are not written out to be measured. The bound must be very
+    -- small, because 16 bytes may be a number of 131,072 digits.
     v_most    constant integer := 2097152;
-    v_largest integer := (SELECT max(octet_length(args::text)) FROM unnest(p_args) AS args WHERE pg_column_size(args) > 192);
+    v_largest integer := (SELECT max(octet_length(args::text)) FROM unnest(p_args) AS args
+        WHERE pg_column_size(args) > 192);
 BEGIN
-    IF misnamed(p_queues) THEN
-        PERFORM refuse_queues(p_queues);
+    IF has_invalid_queue(p_queues) THEN
+        PERFORM raise_invalid_queue(p_queues);
     END IF;
     IF v_largest > v_most THEN
-        PERFORM refuse_args(v_largest, v_most);
+        PERFORM raise_args_too_large(v_largest, v_most);
     END IF;
     IF p_queueing_locks IS NOT NULL THEN
         RETURN QUERY SELECT * FROM defer_unless_waiting(
@@ -533,17 +674,20 @@ BEGIN
     RETURN QUERY
     WITH given AS (
         SELECT g.*, coalesce(g.at, v_now + g.delay) AS due_at
-        FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
-                    p_timeouts)
-            WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure, timeout, position)
+        FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
+                    p_on_failure, p_timeouts)
+            WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure,
+                timeout, position)
     ), ranked AS (
         SELECT g.*, coalesce(g.due_at > v_now, false) AS later,
             row_number() OVER (
-                PARTITION BY g.lock, coalesce(g.due_at > v_now, false) ORDER BY g.priority DESC, g.position
+                PARTITION BY g.lock, coalesce(g.due_at > v_now, false)
+                    ORDER BY g.priority DESC, g.position
             ) AS place
         FROM given AS g
     )
-    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry, on_failure, timeout, status)
+    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
+        on_failure, timeout, status)
     SELECT r.task, r.args, r.queue, r.lock, r.priority, r.due_at, v_now,
         coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
         CASE WHEN r.later THEN 'scheduled'::job_status
@@ -552,7 +696,7 @@ BEGIN
     FROM ranked AS r
     ORDER BY r.position
     RETURNING jobs.id, true;
-    PERFORM wake(p_queues);
+    PERFORM notify_workers(p_queues);
 END $$;
 CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
@@ -564,13 +708,15 @@ DECLARE
 BEGIN
     PERFORM FROM schedules
     WHERE task = p_tasks[1] AND periodic_id = p_periodic_id AND p_instant <= clock()
-      AND (last_instant IS NULL OR last_instant < p_instant OR last_instant > clock() + interval '1 day')
+      AND (last_instant IS NULL OR last_instant < p_instant
+           OR last_instant > clock() + interval '1 day')
     FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
     SELECT id INTO v_job_id
-    FROM defer_jobs(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
+    FROM defer_jobs(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
+        p_on_failure,
                     p_queueing_locks, p_on_conflict, p_timeouts);
     UPDATE schedules SET last_instant = p_instant, last_job_id = v_job_id
     WHERE task = p_tasks[1] AND periodic_id = p_periodic_id;
@@ -590,38 +736,48 @@ DECLARE
     v_id  bigint;
 BEGIN
     FOR v_job IN
-        -- Ids in the order given, then inserted in the order of their keys: two calls with the same keys do not deadlock.
+        -- Ids in the given order, rows inserted in the order of their queueing locks: two calls
+        -- with the same queueing locks do not deadlock.
         WITH given AS MATERIALIZED (
             SELECT nextval('jobs_id_seq') AS id, g.*, coalesce(g.at, v_now + g.delay) AS due_at
-            FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
-                        p_queueing_locks, p_timeouts)
-                WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure,
-                                     queueing_lock, timeout, position)
+            FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
+                        p_on_failure, p_queueing_locks, p_timeouts)
+                WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry,
+                                     on_failure, queueing_lock, timeout, position)
         )
         SELECT id, task, args, queue, lock, priority, due_at, queueing_lock, timeout, position,
-               coalesce(on_retry, 'hold') AS on_retry, coalesce(on_failure, 'continue') AS on_failure
+               coalesce(on_retry, 'hold') AS on_retry,
+               coalesce(on_failure, 'continue') AS on_failure
         FROM given ORDER BY queueing_lock, position
     LOOP
-        LOOP   -- until one answer is true: what waits can start, and a rival can roll back, between two looks
-            SELECT jobs.id INTO v_id FROM jobs WHERE queueing_lock = v_job.queueing_lock AND status <> 'doing' AND NOT yields;
+        -- Until one answer is true: between two looks, the waiting job can start and a rival can
+        -- roll back.
+        LOOP
+            SELECT jobs.id INTO v_id FROM jobs WHERE queueing_lock = v_job.queueing_lock
+                AND status <> 'doing' AND NOT lost_queueing_lock;
             EXIT WHEN v_id IS NOT NULL AND (
                 p_on_conflict = 'raise'
                 OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)
                 OR p_on_conflict = 'replace' AND replace_waiting(
                     v_id, v_job.queueing_lock, v_job.task, v_job.args, v_job.queue, v_job.priority,
-                    coalesce(v_job.due_at, v_now), v_job.on_retry, v_job.on_failure, v_job.timeout));
-            -- Each is its own token: a sibling that should wake it might turn out not to be new.
-            INSERT INTO jobs (id, task, args, queue, lock, queueing_lock, priority, scheduled_at, created_at,
-                              on_retry, on_failure, timeout, status)
+                    coalesce(v_job.due_at, v_now), v_job.on_retry, v_job.on_failure,
+                        v_job.timeout));
+            -- Each job is its own token: the sibling that should wake it may not be new.
+            INSERT INTO jobs (id, task, args, queue, lock, queueing_lock, priority, scheduled_at,
+                              created_at, on_retry, on_failure, timeout, status)
             OVERRIDING SYSTEM VALUE
-            VALUES (v_job.id, v_job.task, v_job.args, v_job.queue, v_job.lock, v_job.queueing_lock, v_job.priority,
-                    v_job.due_at, v_now, v_job.on_retry, v_job.on_failure, v_job.timeout,
+            VALUES (v_job.id, v_job.task, v_job.args, v_job.queue, v_job.lock, v_job.queueing_lock,
+                    v_job.priority, v_job.due_at, v_now, v_job.on_retry, v_job.on_failure,
+                    v_job.timeout,
                     CASE WHEN v_job.due_at > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
-            ON CONFLICT (queueing_lock) WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT yields DO NOTHING
+            ON CONFLICT (queueing_lock)
+            WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock
+            DO NOTHING
             RETURNING jobs.id INTO v_id;
             EXIT WHEN v_id IS NOT NULL;
         END LOOP;
-        IF p_on_conflict = 'raise' AND v_id <> v_job.id THEN   -- all or none; nobody has seen what we inserted
+        -- all or none; nobody has seen our rows
+        IF p_on_conflict = 'raise' AND v_id <> v_job.id THEN
             DELETE FROM jobs WHERE jobs.id = ANY (v_ids);
             v_new := array_fill(NULL::boolean, ARRAY[cardinality(p_tasks)]);
             v_new[v_job.position] := false;
@@ -633,7 +789,7 @@ BEGIN
         v_ids[v_job.position] := v_id;
         v_new[v_job.position] := v_id = v_job.id;
     END LOOP;
-    PERFORM wake(p_queues) WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
+    PERFORM notify_workers(p_queues) WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
     RETURN QUERY SELECT * FROM unnest(v_ids, v_new);
 END $$;
 CREATE FUNCTION inturn.delete_job(p_id bigint) RETURNS boolean
@@ -670,7 +826,8 @@ DECLARE
 BEGIN
     SELECT * INTO v_job FROM jobs WHERE id = p_id;
     IF NOT FOUND THEN
-        RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at, 'queue jobs retry ' || p_id
+        RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at,
+            'queue jobs retry ' || p_id
         FROM finished_jobs AS f WHERE f.id = p_id ORDER BY f.finished_at DESC LIMIT 1;
         IF NOT FOUND THEN
             RETURN QUERY SELECT 'unknown', 'there is no job ' || p_id, NULL;
@@ -678,7 +835,9 @@ BEGIN
         RETURN;
     END IF;
     IF v_job.status = 'doing' THEN
-        RETURN QUERY SELECT 'running', 'since ' || v_job.started_at || ', attempt ' || v_job.attempts, 'queue jobs cancel --abort ' || p_id;
+        RETURN QUERY SELECT 'running',
+            'since ' || v_job.started_at || ', attempt ' || v_job.attempts,
+            'queue jobs cancel --abort ' || p_id;
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
         RETURN QUERY SELECT * FROM explain_busy(p_id);
         RETURN;
@@ -686,7 +845,8 @@ BEGIN
     IF v_job.status = 'scheduled' AND v_job.scheduled_at > clock() THEN
         RETURN QUERY SELECT
             CASE WHEN v_job.attempts = 0 THEN 'scheduled' ELSE 'retry wait' END,
-            'until ' || v_job.scheduled_at || CASE WHEN v_job.attempts = 0 THEN '' ELSE ', after attempt ' || v_job.attempts END,
+            'until ' || v_job.scheduled_at || CASE WHEN v_job.attempts = 0 THEN ''
+                ELSE ', after attempt ' || v_job.attempts END,
             'queue jobs retry ' || p_id;
         v_found := true;
     END IF;
@@ -706,27 +866,33 @@ CREATE FUNCTION inturn.explain_busy(p_id bigint) RETURNS TABLE(reason text, deta
     LANGUAGE sql STABLE
     AS $$
     SELECT DISTINCT 'busy',
-        'an open transaction has job ' || p_id || ' locked, to replace it perhaps: process ' || pid || ' of the server'
-            || coalesce(', since ' || (SELECT xact_start FROM pg_stat_activity AS activity WHERE activity.pid = locks.pid), ''),
+        'an open transaction has job ' || p_id || ' locked, perhaps to replace it: process ' || pid
+            || ' of the server' || coalesce(', since ' || (
+                SELECT xact_start FROM pg_stat_activity AS activity WHERE activity.pid = locks.pid
+            ), ''),
         'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
-    FROM jobs CROSS JOIN LATERAL lockers(jobs.xmax) AS locker(xid)
+    FROM jobs CROSS JOIN LATERAL locking_transactions(jobs.xmax) AS locker(xid)
     JOIN pg_locks AS locks ON locktype = 'transactionid' AND transactionid = locker.xid AND granted
     WHERE jobs.id = p_id AND is_touched(jobs.xmin, jobs.xmax) AND pid <> pg_backend_pid()
-      AND EXISTS (SELECT FROM pg_locks AS own WHERE own.pid = locks.pid AND own.relation = jobs.tableoid)
+      AND EXISTS (SELECT FROM pg_locks AS own WHERE own.pid = locks.pid
+          AND own.relation = jobs.tableoid)
 $$;
 CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
     SELECT 'holder lost',
-        coalesce('worker ' || name || ' was last heard of at ' || heartbeat_at, 'worker ' || p_worker || ' is gone')
-            || '; its jobs are taken over by any live worker',
+        coalesce('worker ' || name || ' was last heard of at ' || heartbeat_at,
+                 'worker ' || p_worker || ' is gone')
+            || '; any live worker takes over its jobs',
         'start a worker'
     FROM (SELECT p_worker AS id) AS holder LEFT JOIN workers USING (id)
     WHERE workers.id IS NULL OR NOT is_live(workers)
     UNION ALL
     SELECT 'holder blocked',
-        'the event loop of worker ' || name || ' has not turned since ' || loop_turned_at || ': it cannot say that a job has ended',
-        'its log says what blocks it (loop.blocked); if that does not end, kill process ' || pid || ' on ' || hostname
+        'the event loop of worker ' || name || ' has not turned since ' || loop_turned_at
+            || ': it cannot report that a job has ended',
+        'its log says what blocks it (loop.blocked); if it stays blocked, kill process ' || pid
+            || ' on ' || hostname
     FROM workers WHERE id = p_worker AND is_live(workers) AND is_blocked(workers)
 $$;
 CREATE FUNCTION inturn.explain_lane(p_job inturn.jobs) RETURNS TABLE(reason text, detail text, unblock text)
@@ -737,24 +903,29 @@ DECLARE
     v_first jobs;
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_job.lock;
-    IF v_lane.stopped IS NOT NULL AND (v_lane.stopped_until IS NULL OR v_lane.stopped_until > clock()) THEN
+    IF v_lane.stopped IS NOT NULL
+        AND (v_lane.stopped_until IS NULL OR v_lane.stopped_until > clock()) THEN
         RETURN QUERY SELECT
             'lane ' || v_lane.stopped,
-            'since ' || v_lane.stopped_at || ' by ' || v_lane.stopped_by || coalesce(' until ' || v_lane.stopped_until, '')
+            'since ' || v_lane.stopped_at || ' by ' || v_lane.stopped_by
+                || coalesce(' until ' || v_lane.stopped_until, '')
                 || coalesce(': ' || v_lane.stop_reason, ''),
             'queue lanes resume ' || quote_literal(p_job.lock);
     END IF;
     IF v_lane.worker_id IS NOT NULL THEN
-        RETURN QUERY SELECT 'lane held', 'by job ' || id || ' (' || task || ') since ' || started_at, 'queue jobs cancel --abort ' || id
+        RETURN QUERY SELECT 'lane held',
+            'by job ' || id || ' (' || task || ') since ' || started_at,
+            'queue jobs cancel --abort ' || id
         FROM jobs WHERE status = 'doing' AND worker_id = v_lane.worker_id AND lock = v_lane.lock;
         RETURN QUERY SELECT * FROM explain_holder(v_lane.worker_id);
         RETURN;
     END IF;
     IF v_lane.look_at > clock() THEN
         RETURN QUERY SELECT 'lane delayed',
-            'an open transaction had its next job locked; workers look again at ' || v_lane.look_at, NULL;
+            'an open transaction had its next job locked; workers look again at ' || v_lane.look_at,
+            NULL;
     END IF;
-    -- Nobody holds it: the job that goes next is the one that the lane waits for, or the head as a claim would see it.
+    -- Nobody holds the lane. Next goes the job that it waits for, or the head as a claim sees it.
     SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, (
         SELECT id FROM (
             SELECT head.priority, head.id FROM lane_heads(ARRAY[p_job.lock]) AS head
@@ -769,10 +940,12 @@ BEGIN
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
                 || CASE WHEN v_first.status = 'scheduled' THEN ', at ' || v_first.scheduled_at
                         ELSE ' and waits for a worker of queue ' || v_first.queue END,
-            'queue lanes ' || CASE WHEN v_lane.job_id IS NULL THEN 'skip-head ' ELSE 'retry-head ' END || quote_literal(p_job.lock);
+            'queue lanes ' || CASE WHEN v_lane.job_id IS NULL THEN 'skip-head '
+                                   ELSE 'retry-head ' END || quote_literal(p_job.lock);
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(v_first.queue, v_first.task)
-        WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);   -- else said of the job itself
+        -- else the caller reports it
+        WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
     END IF;
 END $$;
 CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text) RETURNS TABLE(reason text, detail text, unblock text)
@@ -785,17 +958,21 @@ CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text) RETURNS TABLE(
     ), knowing AS (
         SELECT * FROM serving WHERE tasks IS NULL OR p_task = ANY (tasks)
     )
-    SELECT 'queue unserved', 'no live worker serves queue ' || p_queue, 'queue worker --queues ' || p_queue
+    SELECT 'queue unserved', 'no live worker serves queue ' || p_queue,
+        'queue worker --queues ' || p_queue
     WHERE NOT EXISTS (SELECT FROM serving)
     UNION ALL
-    SELECT 'task unknown', 'no worker of queue ' || p_queue || ' knows task ' || p_task, 'deploy the code that declares it'
+    SELECT 'task unknown', 'no worker of queue ' || p_queue || ' knows task ' || p_task,
+        'deploy the code that declares it'
     WHERE EXISTS (SELECT FROM serving) AND NOT EXISTS (SELECT FROM knowing)
     UNION ALL
-    SELECT 'workers blocked', 'the event loop of each of the ' || count(*) || ' workers that could run it stands still',
+    SELECT 'workers blocked', 'the event loop of each of the ' || count(*)
+        || ' workers that could run it stands still',
         'their logs say what blocks them (loop.blocked); start more workers'
     FROM knowing HAVING count(*) > 0 AND bool_and(blocked)
     UNION ALL
-    SELECT 'slots busy', 'all ' || sum(concurrency) || ' slots of ' || count(*) || ' workers are taken', 'start more workers'
+    SELECT 'slots busy', 'all ' || sum(concurrency) || ' slots of ' || count(*)
+        || ' workers are taken', 'start more workers'
     FROM serving HAVING count(*) > 0 AND bool_and(busy >= concurrency)
 $$;
 CREATE FUNCTION inturn.finish(p_worker uuid, p_queues text[], p_want integer, p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(finished_id bigint, next inturn.jobs, busy_id bigint)
@@ -815,68 +992,37 @@ DECLARE
     v_next    record;
 BEGIN
     PERFORM require_read_committed();
-    SELECT * INTO v_held FROM hold_lanes(p_ids, p_claims);
+    SELECT * INTO v_held FROM lock_lanes(p_ids, p_claims);
     IF v_held.busy <> '{}' THEN
-        p_ids := without(p_ids, v_held.busy);
+        p_ids := mask_ids(p_ids, v_held.busy);
         RETURN QUERY SELECT NULL::bigint, NULL::jobs, id FROM unnest(v_held.busy) AS id;
     END IF;
     SELECT array_agg(b.id) AS ids,
            array_agg(b.lock) FILTER (WHERE b.lock IS NOT NULL) AS lanes,
-           array_agg(b.id) FILTER (WHERE b.lock IS NOT NULL AND b.status = 'failed' AND b.on_failure = 'halt') AS halts
-    INTO v_done FROM bury(p_ids, p_claims, p_statuses, p_errors, p_results, p_forget) AS b;
+           array_agg(b.id)
+               FILTER (WHERE b.lock IS NOT NULL
+                   AND b.status = 'failed' AND b.on_failure = 'halt') AS halts
+    INTO v_done FROM archive_jobs(p_ids, p_claims, p_statuses, p_errors, p_results, p_forget) AS b;
     RETURN QUERY SELECT id, NULL::jobs, NULL::bigint FROM unnest(v_done.ids) AS id;
     IF v_done.lanes IS NULL THEN
         RETURN;
     END IF;
-    -- Of a lane that somebody else has by now nothing is touched.
+    -- Nothing is touched in a lane that somebody else holds by now.
     v_stopped := ARRAY(SELECT unnest(v_held.stopped) INTERSECT SELECT unnest(v_done.lanes));
     IF v_stopped <> '{}' OR v_done.halts IS NOT NULL THEN
-        v_stopped := let_stopped(v_stopped, v_done.halts);
+        v_stopped := keep_stopped(v_stopped, v_done.halts);
     END IF;
-    -- New statements: the next of each lane is read after the lane was locked.
+    -- New statements: the next job of each lane is read after the lane was locked.
     SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
-    INTO v_next FROM followers(p_worker, v_done.lanes, p_queues, p_want) AS f;
-    RETURN QUERY SELECT NULL::bigint, started, NULL::bigint FROM start_jobs(p_worker, v_next.ids) AS started;
+    INTO v_next FROM handover_candidates(p_worker, v_done.lanes, p_queues, p_want) AS f;
+    RETURN QUERY SELECT NULL::bigint, started, NULL::bigint
+        FROM start_jobs(p_worker, v_next.ids) AS started;
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
-        -- This worker claims next, but what it gave way to takes its slot, and it may stop, or not serve a token's queue.
-        PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
+        -- This worker claims next. But a better job may take its slot, the worker may stop, or it
+        -- may not serve the queue of a token.
+        PERFORM notify_workers(release_lanes(
+            ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
     END IF;
-END $$;
-CREATE FUNCTION inturn.followers(p_worker uuid, p_locks text[], p_queues text[], p_want integer) RETURNS TABLE(lock text, id bigint)
-    LANGUAGE plpgsql
-    AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-    WITH first AS (
-        SELECT ready.priority, ready.id
-        FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
-        CROSS JOIN LATERAL (
-            (SELECT NULL AS lock, jobs.priority, jobs.id FROM jobs
-             WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
-               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR take_job(jobs.id))
-             ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
-            UNION ALL
-            (SELECT jobs.lock, jobs.priority, jobs.id FROM jobs
-             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
-               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR take_job(jobs.id))
-             ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
-        ) AS ready
-        WHERE ready.lock IS NULL OR ready.lock <> ALL (p_locks)
-        ORDER BY ready.priority DESC, ready.id
-        LIMIT 1
-    )
-    SELECT lane.lock, head.id
-    FROM unnest(p_locks) AS lane(lock)
-    JOIN lanes AS held ON held.lock = lane.lock AND held.worker_id = p_worker
-    CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
-    LEFT JOIN first ON true
-    WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
-      AND (NOT head.touched OR take_job(head.id))
-      AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
-           OR (head.priority = first.priority AND held.since + interval '0.1 s' > clock()))
-    ORDER BY head.priority DESC, head.id
-    LIMIT p_want;
 END $$;
 CREATE FUNCTION inturn.free_shares(p_queues text[], p_limit integer) RETURNS integer[]
     LANGUAGE plpgsql
@@ -909,14 +1055,18 @@ DECLARE
     v_schema regnamespace := quote_ident(current_schema())::regnamespace;
     v_change text;
 BEGIN
-    INSERT INTO granted_roles (role, kind) VALUES (p_role, p_kind) ON CONFLICT (role) DO UPDATE SET kind = excluded.kind;
+    INSERT INTO granted_roles (role, kind) VALUES (p_role, p_kind) ON CONFLICT (role) DO UPDATE
+        SET kind = excluded.kind;
     FOR v_change IN
-        SELECT format('REVOKE ALL ON ROUTINE %s FROM %I', string_agg(oid::regprocedure::text, ', '), p_role)
-        FROM pg_proc WHERE pronamespace = v_schema AND pg_has_role(proowner, 'USAGE') HAVING count(*) > 0
+        SELECT format('REVOKE ALL ON ROUTINE %s FROM %I', string_agg(oid::regprocedure::text, ', '),
+            p_role)
+        FROM pg_proc WHERE pronamespace = v_schema
+            AND pg_has_role(proowner, 'USAGE') HAVING count(*) > 0
         UNION ALL
         SELECT format('REVOKE ALL ON %s FROM %I', string_agg(oid::regclass::text, ', '), p_role)
         FROM pg_class
-        WHERE relnamespace = v_schema AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND pg_has_role(relowner, 'USAGE')
+        WHERE relnamespace = v_schema AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+            AND pg_has_role(relowner, 'USAGE')
         HAVING count(*) > 0
         UNION ALL
         SELECT format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), p_role)
@@ -930,6 +1080,42 @@ BEGIN
     LOOP
         EXECUTE v_change;
     END LOOP;
+END $$;
+CREATE FUNCTION inturn.handover_candidates(p_worker uuid, p_locks text[], p_queues text[], p_want integer) RETURNS TABLE(lock text, id bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH first AS (
+        SELECT ready.priority, ready.id
+        FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
+        CROSS JOIN LATERAL (
+            (SELECT NULL AS lock, jobs.priority, jobs.id FROM jobs
+             WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
+             ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
+            UNION ALL
+            (SELECT jobs.lock, jobs.priority, jobs.id FROM jobs
+             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
+               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
+             ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
+        ) AS ready
+        WHERE ready.lock IS NULL OR ready.lock <> ALL (p_locks)
+        ORDER BY ready.priority DESC, ready.id
+        LIMIT 1
+    )
+    SELECT lane.lock, head.id
+    FROM unnest(p_locks) AS lane(lock)
+    JOIN lanes AS held ON held.lock = lane.lock AND held.worker_id = p_worker
+    CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
+    LEFT JOIN first ON true
+    WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
+      AND (NOT head.touched OR try_lock_job(head.id))
+      AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
+           OR (head.priority = first.priority AND held.since + interval '0.1 s' > clock()))
+    ORDER BY head.priority DESC, head.id
+    LIMIT p_want;
 END $$;
 CREATE FUNCTION inturn.has_ended(p_id bigint, p_claim uuid, p_fence bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
@@ -947,13 +1133,20 @@ BEGIN
     RETURN EXISTS (SELECT FROM finished_jobs WHERE id = p_id AND fence = p_fence)
         OR NOT EXISTS (SELECT FROM all_jobs WHERE id = p_id);
 END $$;
+CREATE FUNCTION inturn.has_invalid_queue(p_queues text[]) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT array_to_string(p_queues[1] || array_remove(p_queues, p_queues[1]), ',')
+        ~ '[^A-Za-z0-9_.:,-]'
+$$;
 CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
-    IF take_worker(p_worker) THEN
-        UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked WHERE id = p_worker;
+    IF lock_worker(p_worker) THEN
+        UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked
+        WHERE id = p_worker;
     END IF;
     RETURN EXISTS (SELECT FROM workers WHERE id = p_worker);
 END $$;
@@ -964,64 +1157,12 @@ CREATE FUNCTION inturn.history_days(p_before date) RETURNS text[]
         SELECT relname::text AS name
         FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
         WHERE inhparent = 'finished_jobs'::regclass
-          AND relname ~ '^finished_jobs_[0-9]{8}$' AND to_date(right(relname, 8), 'YYYYMMDD') < p_before
+          AND relname ~ '^finished_jobs_[0-9]{8}$'
+              AND to_date(right(relname, 8), 'YYYYMMDD') < p_before
         ORDER BY relname
         LIMIT 10
     ) AS day
 $_$;
-CREATE FUNCTION inturn.hold_lanes(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
-    LANGUAGE plpgsql
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_ours record;
-    v_held bigint := 0;
-BEGIN
-    stopped := '{}';
-    busy := '{}';
-    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks, bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched
-    INTO v_ours
-    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id;
-    IF v_ours.locks IS NOT NULL THEN
-        WITH held AS MATERIALIZED (
-            SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks) ORDER BY lanes.lock
-            FOR UPDATE SKIP LOCKED
-        )
-        SELECT count(*), coalesce(array_agg(held.lock) FILTER (WHERE held.stopped IS NOT NULL), '{}') INTO v_held, stopped FROM held;
-    END IF;
-    IF v_ours.touched OR cardinality(v_ours.locks) > v_held THEN
-        SELECT rest.stopped, rest.busy INTO stopped, busy FROM hold_rest(p_ids, p_claims) AS rest;
-    END IF;
-END $$;
-CREATE FUNCTION inturn.hold_rest(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
-    LANGUAGE plpgsql
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_ours record;
-    v_held text[];
-    v_got  bigint[];
-BEGIN
-    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
-           array_agg(jobs.id) FILTER (WHERE is_touched(jobs.xmin, jobs.xmax)) AS touched
-    INTO v_ours
-    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id;
-    PERFORM await_locks(v_ours.locks, v_ours.touched);
-    WITH held AS MATERIALIZED (
-        SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks) ORDER BY lanes.lock
-        FOR UPDATE SKIP LOCKED
-    )
-    SELECT coalesce(array_agg(lock), '{}'), coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}')
-    INTO v_held, stopped FROM held;
-    v_got := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_ours.touched) ORDER BY id FOR UPDATE SKIP LOCKED);
-    busy := ARRAY(
-        SELECT jobs.id
-        FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
-        JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-        WHERE EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.lock <> ALL (v_held))
-           OR (jobs.id = ANY (v_ours.touched) AND jobs.id <> ALL (v_got))
-    );
-END $$;
 CREATE TABLE inturn.workers (
     id uuid NOT NULL,
     name text NOT NULL,
@@ -1058,85 +1199,13 @@ CREATE FUNCTION inturn.is_touched(p_xmin xid, p_xmax xid) RETURNS boolean
     AS $$
     SELECT p_xmax <> '0'::xid AND p_xmax <> p_xmin
 $$;
-CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean)
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked', is_touched(head.xmin, head.xmax)
-    FROM unnest(p_locks) AS lane(lock)
-    CROSS JOIN LATERAL (
-        SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax FROM jobs
-        WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
-        ORDER BY jobs.priority DESC, jobs.id
-        LIMIT 1
-    ) AS head
-$$;
-CREATE FUNCTION inturn.lane_key(p_lock text) RETURNS bigint
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT hashtextextended(concat_ws(' ', 'inturn lane', current_schema(), p_lock), 0)
-$$;
-CREATE FUNCTION inturn.lane_sleeps(p_lock text) RETURNS boolean
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT CASE
-        WHEN lane.stopped IS NOT NULL AND lane.worker_id IS NULL THEN false
-        WHEN lane.look_at IS NOT NULL THEN false   -- resume_due sees to it
-        WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (
-            SELECT FROM jobs WHERE status = 'doing' AND worker_id = lane.worker_id AND jobs.lock = p_lock
-        )
-        WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (
-            SELECT FROM jobs WHERE id = lane.job_id AND lock = p_lock AND status IN ('todo', 'scheduled')
-        )
-        ELSE EXISTS (
-            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked') AND lock IS NOT NULL
-        ) AND NOT EXISTS (
-            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked') AND lock IS NOT NULL AND status = 'todo'
-        )
-    END
-    FROM (SELECT p_lock AS lock) AS asked LEFT JOIN lanes AS lane ON lane.lock = asked.lock
-$$;
-CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost text[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean)
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT t.id, t.lock, t.priority,
-        (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
-            AND t.lock <> ALL (p_lost)
-            AND row_number() OVER (
-                PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id ORDER BY t.priority DESC, t.id) = 1
-            -- One that somebody's open transaction has locked takes nobody's place.
-            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN take_job(t.id) ELSE true END,
-        is_touched(t.xmin, t.xmax)
-    FROM unnest(p_queues) AS q(queue)
-    CROSS JOIN LATERAL (
-        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax FROM jobs
-        WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
-        ORDER BY jobs.priority DESC, jobs.id
-        LIMIT p_window
-    ) AS t
-    LEFT JOIN lanes AS lane ON lane.lock = t.lock
-$$;
-CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id uuid, heartbeat_at timestamp with time zone, late boolean, locked boolean)
-    LANGUAGE plpgsql SECURITY DEFINER
+CREATE FUNCTION inturn.jobs_of_worker(p_worker uuid) RETURNS SETOF inturn.jobs
+    LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-    SELECT id, heartbeat_at,
-           heartbeat_at < clock() - p_late_after
-               AND EXISTS (SELECT FROM jobs WHERE status = 'doing' AND worker_id = workers.id),
-           CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END
-    FROM workers;
-END $$;
-CREATE FUNCTION inturn.leave(p_worker uuid, p_error text DEFAULT NULL::text, p_max_lost integer DEFAULT 5) RETURNS bigint
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'inturn', 'pg_temp'
-    AS $$
-BEGIN
-    DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED);
-    RETURN (SELECT count(*) FROM rescue(p_max_lost, p_worker, p_error IS NOT NULL, p_error));
-END $$;
-CREATE FUNCTION inturn.let_stopped(p_locks text[], p_halts bigint[]) RETURNS text[]
+    SELECT * FROM jobs WHERE status = 'doing' AND worker_id = p_worker ORDER BY id
+$$;
+CREATE FUNCTION inturn.keep_stopped(p_locks text[], p_halts bigint[]) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -1164,7 +1233,281 @@ BEGIN
     SELECT array_agg(lock) INTO v_result FROM stopped;
     RETURN v_result;
 END $$;
-CREATE FUNCTION inturn.lockers(p_xmax xid) RETURNS SETOF xid
+CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
+        is_touched(head.xmin, head.xmax)
+    FROM unnest(p_locks) AS lane(lock)
+    CROSS JOIN LATERAL (
+        SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax FROM jobs
+        WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+        ORDER BY jobs.priority DESC, jobs.id
+        LIMIT 1
+    ) AS head
+$$;
+CREATE FUNCTION inturn.lane_is_stranded(p_lock text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE
+        WHEN lane.stopped IS NOT NULL AND lane.worker_id IS NULL THEN false
+        WHEN lane.look_at IS NOT NULL THEN false   -- resume_due looks after it
+        WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (
+            SELECT FROM jobs WHERE status = 'doing' AND worker_id = lane.worker_id
+                AND jobs.lock = p_lock
+        )
+        WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (
+            SELECT FROM jobs WHERE id = lane.job_id AND lock = p_lock
+                AND status IN ('todo', 'scheduled')
+        )
+        ELSE EXISTS (
+            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked')
+                AND lock IS NOT NULL
+        ) AND NOT EXISTS (
+            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked')
+                AND lock IS NOT NULL AND status = 'todo'
+        )
+    END
+    FROM (SELECT p_lock AS lock) AS asked LEFT JOIN lanes AS lane ON lane.lock = asked.lock
+$$;
+CREATE FUNCTION inturn.lane_key(p_lock text) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT hashtextextended(concat_ws(' ', 'inturn lane', current_schema(), p_lock), 0)
+$$;
+CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state text, since timestamp with time zone, worker text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, head_id bigint, head_task text, head_attempts integer, head_created_at timestamp with time zone, head_at timestamp with time zone, head_error text, failed_id bigint, failed_task text, failed_attempts integer, failed_created_at timestamp with time zone, failed_at timestamp with time zone, failed_error text, behind bigint, oldest timestamp with time zone, next_ids bigint[], next_tasks text[])
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    WITH lane AS MATERIALIZED (
+        SELECT * FROM lanes WHERE lanes.lock = p_lock
+    ), first AS (
+        SELECT priority, id FROM lane_heads(ARRAY[p_lock])
+        UNION ALL
+        SELECT priority, id FROM jobs
+        WHERE status = 'scheduled' AND scheduled_at <= clock() AND jobs.lock = p_lock
+    ), head AS MATERIALIZED (
+        SELECT job.* FROM jobs AS job
+        JOIN lane ON job.status = 'doing' AND job.worker_id = lane.worker_id
+                 AND job.lock = lane.lock
+        UNION ALL
+        SELECT job.* FROM jobs AS job
+        WHERE NOT EXISTS (SELECT FROM lane WHERE worker_id IS NOT NULL)
+          AND job.id = coalesce(
+              (SELECT job_id FROM lane), (SELECT id FROM first ORDER BY priority DESC, id LIMIT 1))
+    ), behind AS MATERIALIZED (
+        SELECT id, task, created_at, row_number() OVER (ORDER BY priority DESC, id) AS place FROM (
+            SELECT * FROM jobs
+            WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+            ORDER BY priority DESC, id LIMIT 1001
+        ) AS waiting WHERE id NOT IN (SELECT id FROM head)
+    )
+    SELECT p_lock, coalesce(lane.state::text, 'free'), lane.since, workers.name,
+           lane.stopped, lane.stopped_at, lane.stopped_until, lane.stopped_by, lane.stop_reason,
+           head.id, head.task, head.attempts, head.created_at,
+           CASE head.status WHEN 'doing' THEN head.started_at ELSE head.scheduled_at END,
+           head.errors -> -1 ->> 'error',
+           failed.id, failed.task, failed.attempts, failed.created_at, failed.finished_at,
+           failed.errors -> -1 ->> 'error',
+           (SELECT least(count(*), 1000) FROM behind), (SELECT min(created_at) FROM behind),
+           ARRAY(SELECT id FROM behind ORDER BY place LIMIT 2),
+           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2)
+    FROM (SELECT p_lock AS lock) AS asked
+    LEFT JOIN lane ON true
+    LEFT JOIN head ON true
+    LEFT JOIN workers ON workers.id = lane.worker_id
+    LEFT JOIN LATERAL (
+        SELECT * FROM finished_jobs WHERE id = lane.failed_job_id ORDER BY finished_at DESC LIMIT 1
+    ) AS failed ON true
+$$;
+CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost text[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT t.id, t.lock, t.priority,
+        (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
+            AND t.lock <> ALL (p_lost)
+            AND row_number() OVER (
+                PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id
+                    ORDER BY t.priority DESC, t.id) = 1
+            -- A token that an open transaction has locked must not take another one's place.
+            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
+        is_touched(t.xmin, t.xmax)
+    FROM unnest(p_queues) AS q(queue)
+    CROSS JOIN LATERAL (
+        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax FROM jobs
+        WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
+        ORDER BY jobs.priority DESC, jobs.id
+        LIMIT p_window
+    ) AS t
+    LEFT JOIN lanes AS lane ON lane.lock = t.lock
+$$;
+CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id uuid, heartbeat_at timestamp with time zone, late boolean, locked boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT id, heartbeat_at,
+           heartbeat_at < clock() - p_late_after
+               AND EXISTS (SELECT FROM jobs WHERE status = 'doing' AND worker_id = workers.id),
+           CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END
+    FROM workers;
+END $$;
+CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
+           found.priority, found.attempts, found.args, found.errors, found.created_at,
+           found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
+           EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort)
+    FROM (
+        SELECT * FROM all_jobs AS job
+        WHERE (p_id IS NULL OR job.id = p_id)
+          AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
+          AND (p_queue IS NULL OR job.queue = p_queue)
+          AND (p_task IS NULL OR job.task = p_task)
+          AND (p_lock IS NULL OR job.lock = p_lock)
+          AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
+          AND (p_worker IS NULL OR job.worker_id = p_worker)
+        ORDER BY job.id DESC LIMIT p_limit
+    ) AS found;
+END $$;
+CREATE FUNCTION inturn.list_lanes(p_limit integer) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting,
+           last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason
+    FROM lane_status
+    WHERE lock = ANY (ARRAY(
+        SELECT lanes.lock FROM lanes ORDER BY lanes.stopped IS NULL, lanes.since LIMIT p_limit
+    ))
+    ORDER BY stopped IS NULL, since;
+END $$;
+CREATE FUNCTION inturn.lock_contended_lanes(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_ours record;
+    v_held text[];
+    v_got  bigint[];
+BEGIN
+    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
+           array_agg(jobs.id) FILTER (WHERE is_touched(jobs.xmin, jobs.xmax)) AS touched
+    INTO v_ours
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id
+        AND jobs.claim_id = ours.claim_id;
+    PERFORM await_locks(v_ours.locks, v_ours.touched);
+    WITH held AS MATERIALIZED (
+        SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks)
+        ORDER BY lanes.lock
+        FOR UPDATE SKIP LOCKED
+    )
+    SELECT coalesce(array_agg(lock), '{}'),
+        coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}')
+    INTO v_held, stopped FROM held;
+    v_got := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_ours.touched) ORDER BY id
+        FOR UPDATE SKIP LOCKED);
+    busy := ARRAY(
+        SELECT jobs.id
+        FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
+        JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+        WHERE EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.lock <> ALL (v_held))
+           OR (jobs.id = ANY (v_ours.touched) AND jobs.id <> ALL (v_got))
+    );
+END $$;
+CREATE TABLE inturn.lanes (
+    lock text NOT NULL COLLATE pg_catalog."C",
+    worker_id uuid,
+    job_id bigint,
+    since timestamp with time zone NOT NULL,
+    stopped inturn.lane_state,
+    stopped_at timestamp with time zone,
+    stopped_until timestamp with time zone,
+    look_at timestamp with time zone,
+    failed_job_id bigint,
+    stopped_by text,
+    stop_reason text,
+    state inturn.lane_state GENERATED ALWAYS AS (
+CASE
+    WHEN (worker_id IS NOT NULL) THEN 'held'::inturn.lane_state
+    WHEN (stopped IS NOT NULL) THEN stopped
+    WHEN (job_id IS NOT NULL) THEN 'retrying'::inturn.lane_state
+    WHEN (look_at IS NOT NULL) THEN 'delayed'::inturn.lane_state
+    ELSE NULL::inturn.lane_state
+END) STORED,
+    CONSTRAINT lanes_held_or_reserved CHECK (((worker_id IS NULL) OR (job_id IS NULL))),
+    CONSTRAINT lanes_looked_at CHECK (((look_at IS NULL) OR ((worker_id IS NULL) AND (stopped IS NULL)))),
+    CONSTRAINT lanes_stopped CHECK ((stopped = ANY (ARRAY['paused'::inturn.lane_state, 'halted'::inturn.lane_state]))),
+    CONSTRAINT lanes_stopped_when CHECK (((stopped IS NULL) = (stopped_at IS NULL)))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+CREATE FUNCTION inturn.lock_lane(p_lock text) RETURNS inturn.lanes
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_lane lanes;
+BEGIN
+    PERFORM require_read_committed();
+    PERFORM pg_advisory_xact_lock(lane_key(p_lock));
+    LOOP
+        SELECT * INTO v_lane FROM lanes WHERE lock = p_lock FOR UPDATE;
+        IF NOT FOUND THEN
+            INSERT INTO lanes (lock, since) VALUES (p_lock, clock()) ON CONFLICT DO NOTHING
+            RETURNING * INTO v_lane;
+        END IF;
+        EXIT WHEN v_lane.lock IS NOT NULL;   -- else it appeared or vanished in between
+    END LOOP;
+    RETURN v_lane;
+END $$;
+CREATE FUNCTION inturn.lock_lanes(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_ours record;
+    v_held bigint := 0;
+BEGIN
+    stopped := '{}';
+    busy := '{}';
+    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
+        bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched
+    INTO v_ours
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id
+        AND jobs.claim_id = ours.claim_id;
+    IF v_ours.locks IS NOT NULL THEN
+        WITH held AS MATERIALIZED (
+            SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks)
+            ORDER BY lanes.lock
+            FOR UPDATE SKIP LOCKED
+        )
+        SELECT count(*),
+            coalesce(array_agg(held.lock) FILTER (WHERE held.stopped IS NOT NULL), '{}')
+                INTO v_held, stopped FROM held;
+    END IF;
+    IF v_ours.touched OR cardinality(v_ours.locks) > v_held THEN
+        SELECT rest.stopped, rest.busy INTO stopped, busy
+        FROM lock_contended_lanes(p_ids, p_claims) AS rest;
+    END IF;
+END $$;
+CREATE FUNCTION inturn.lock_worker(p_worker uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED;
+    RETURN FOUND OR await_worker(p_worker);
+END $$;
+CREATE FUNCTION inturn.locking_transactions(p_xmax xid) RETURNS SETOF xid
     LANGUAGE plpgsql STABLE
     AS $$
 BEGIN
@@ -1173,15 +1516,11 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
     RETURN;
 END $$;
-CREATE FUNCTION inturn.look_again(p_since timestamp with time zone) RETURNS timestamp with time zone
-    LANGUAGE sql STABLE
+CREATE FUNCTION inturn.mask_ids(p_ids bigint[], p_busy bigint[]) RETURNS bigint[]
+    LANGUAGE sql IMMUTABLE
     AS $$
-    SELECT clock() + least(greatest(clock() - p_since, interval '20 ms'), interval '1 s')
-$$;
-CREATE FUNCTION inturn.misnamed(p_queues text[]) RETURNS boolean
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT array_to_string(p_queues[1] || array_remove(p_queues, p_queues[1]), ',') ~ '[^A-Za-z0-9_.:,-]'
+    SELECT array_agg(CASE WHEN id <> ALL (p_busy) THEN id END ORDER BY place)
+    FROM unnest(p_ids) WITH ORDINALITY AS given(id, place)
 $$;
 CREATE FUNCTION inturn.next_epoch(p_fence bigint, p_timeline bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE
@@ -1189,55 +1528,84 @@ CREATE FUNCTION inturn.next_epoch(p_fence bigint, p_timeline bigint) RETURNS big
     SELECT (p_fence >> 56 << 56) + (p_timeline << 40)
            + CASE WHEN p_timeline > (p_fence >> 40) & 65535 THEN 0 ELSE 1::bigint << 56 END
 $$;
-CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::xid8, OUT delay interval, OUT told boolean, OUT horizon xid8) RETURNS record
+CREATE FUNCTION inturn.next_look_at(p_since timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT clock() + least(greatest(clock() - p_since, interval '20 ms'), interval '1 s')
+$$;
+CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::xid8, OUT delay interval, OUT notified boolean, OUT horizon xid8) RETURNS record
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET enable_seqscan TO 'off'
     AS $$
     SELECT CASE WHEN EXISTS (
         SELECT FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
-        WHERE EXISTS (SELECT FROM jobs WHERE status = 'todo' AND lock IS NULL AND jobs.queue = q.queue)
-           OR EXISTS (SELECT FROM jobs WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue = q.queue)
+        WHERE EXISTS (SELECT FROM jobs WHERE status = 'todo' AND lock IS NULL
+            AND jobs.queue = q.queue)
+           OR EXISTS (SELECT FROM jobs WHERE status = 'todo' AND lock IS NOT NULL
+               AND jobs.queue = q.queue)
     ) THEN interval '0'
     ELSE (
         SELECT greatest(min(due.at) - clock(), interval '0') FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
             UNION ALL
             (SELECT coalesce(look_at, stopped_until) FROM lanes
-             WHERE coalesce(look_at, stopped_until) IS NOT NULL ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
+             WHERE coalesce(look_at, stopped_until) IS NOT NULL
+             ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
         ) AS due(at) HAVING count(*) > 0
     ) END,
-    -- One snapshot for all of it: what a transaction left that is over by now, the look above has seen.
+    -- One snapshot for everything: the look above has seen what ended transactions have left.
     pg_snapshot_xmin(pg_current_snapshot()) >= began.horizon,
     began.horizon
-    -- A number of its own: the end of the snapshot is the last that is over, and others may have begun after that one.
-    FROM (SELECT CASE WHEN p_horizon IS NULL THEN pg_current_xact_id() ELSE p_horizon END) AS began(horizon)
+    -- A new transaction id: the snapshot ends at the last id that is over, and other transactions
+    -- may have begun since.
+    FROM (SELECT CASE WHEN p_horizon IS NULL THEN pg_current_xact_id()
+        ELSE p_horizon END) AS began(horizon)
 $$;
-CREATE FUNCTION inturn.owned(p_worker uuid) RETURNS SETOF inturn.jobs
-    LANGUAGE sql STABLE SECURITY DEFINER
+CREATE FUNCTION inturn.notify_ended(p_id bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pg_notify('inturn ended', p_id::text);
+    RETURN true;
+END $$;
+CREATE FUNCTION inturn.notify_workers(p_queues text[]) RETURNS void
+    LANGUAGE plpgsql
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
-    SELECT * FROM jobs WHERE status = 'doing' AND worker_id = p_worker ORDER BY id
-$$;
+BEGIN
+    IF p_queues = '{}' OR current_setting('inturn.quiet', true) = 'on'
+        OR current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (
+        SELECT FROM workers
+            WHERE NOT awake AND (queues IS NULL OR p_queues IS NULL OR queues && p_queues)
+    ) THEN
+        RETURN;
+    END IF;
+    PERFORM pg_notify(current_schema(), CASE WHEN length(names) < 7000 THEN names ELSE '' END)
+    FROM (SELECT coalesce(string_agg(DISTINCT queue, ','), '') AS names
+        FROM unnest(p_queues) AS queue) AS list;
+END $$;
 CREATE FUNCTION inturn.pause_lane(p_lock text, p_reason text DEFAULT NULL::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_by text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lane lanes := take_lane(p_lock);
+    v_lane lanes := lock_lane(p_lock);
 BEGIN
     IF v_lane.stopped IS NOT NULL THEN
         RETURN false;
     END IF;
     IF p_until <= clock() THEN
-        RAISE EXCEPTION 'a pause until % would be over already', p_until USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'a pause until % would already be over', p_until
+            USING ERRCODE = 'invalid_parameter_value';
     END IF;
     UPDATE lanes
     SET stopped = 'paused', stopped_at = clock(), stopped_until = p_until, look_at = NULL,
         stopped_by = coalesce(p_by, session_user), stop_reason = p_reason
     WHERE lock = p_lock;
     PERFORM audit('pause', p_lock, 0, p_by, p_reason);
-    PERFORM wake(NULL) WHERE p_until IS NOT NULL;   -- sleepers must know when it ends
+    -- sleeping workers must learn when it ends
+    PERFORM notify_workers(NULL) WHERE p_until IS NOT NULL;
     RETURN true;
 END $$;
 CREATE FUNCTION inturn.prepare_history(p_days integer) RETURNS integer
@@ -1254,22 +1622,26 @@ BEGIN
     FOR v_day IN SELECT clock()::date + n FROM generate_series(0, least(p_days, 31)) AS n LOOP
         v_name := 'finished_jobs_' || to_char(v_day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;
-        IF NOT pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', 'inturn history', current_schema()), 0)) THEN
+        IF NOT pg_try_advisory_xact_lock(hashtextextended(
+            concat_ws(' ', 'inturn history', current_schema()), 0)) THEN
             RETURN NULL;
         END IF;
         IF v_day > clock()::date + 1 THEN
             PERFORM set_config('lock_timeout', '5ms', true);
         END IF;
-        -- Everybody is shut out of the whole history for a moment, before they look which partitions there are. A finish that
-        -- has chosen the default one and then waits for it would break its new constraint; a reader who knows of no other
-        -- would not find the rows that have moved out of it.
+        -- Lock the whole history for a moment, before anybody looks up its partitions. A finish
+        -- that has chosen the default partition and then waits for it would break its new
+        -- constraint. A reader that knows only the default one would miss the rows that moved.
         LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
-        CONTINUE WHEN to_regclass(v_name) IS NOT NULL;   -- somebody was faster
+        CONTINUE WHEN to_regclass(v_name) IS NOT NULL;   -- somebody else was faster
         EXECUTE format('CREATE TABLE %I (LIKE finished_jobs)', v_name);
         EXECUTE format(
-            'WITH moved AS (DELETE FROM finished_jobs_default WHERE finished_at >= %2$L AND finished_at < %3$L RETURNING *)
+            'WITH moved AS (
+                 DELETE FROM finished_jobs_default
+                 WHERE finished_at >= %2$L AND finished_at < %3$L RETURNING *)
              INSERT INTO %1$I SELECT * FROM moved', v_name, v_day, v_day + 1);
-        EXECUTE format('ALTER TABLE finished_jobs ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', v_name, v_day, v_day + 1);
+        EXECUTE format('ALTER TABLE finished_jobs ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)',
+            v_name, v_day, v_day + 1);
         v_created := v_created + 1;
     END LOOP;
     RETURN v_created;
@@ -1301,17 +1673,20 @@ DECLARE
     v_gone   integer := 0;
 BEGIN
     IF history_days(v_before) = '{}' THEN
-        -- What lies beside the days. Not by the name of the default partition: the whole is locked first, as by everybody.
+        -- Rows outside the days. The whole table is named and not its default partition, so that
+        -- locks are taken in the same order as everywhere.
         DELETE FROM finished_jobs AS old
-        WHERE finished_at < v_before AND NOT EXISTS (SELECT FROM lanes WHERE failed_job_id = old.id);
+        WHERE finished_at < v_before
+          AND NOT EXISTS (SELECT FROM lanes WHERE failed_job_id = old.id);
         RETURN 0;
     END IF;
     LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
-    FOREACH v_day IN ARRAY history_days(v_before) LOOP   -- asked again: somebody may have been faster
+    FOREACH v_day IN ARRAY history_days(v_before) LOOP   -- again: somebody may have been faster
         EXECUTE format('ALTER TABLE finished_jobs DETACH PARTITION %I', v_day);
         EXECUTE format(
             'INSERT INTO finished_jobs_default
-             SELECT * FROM %I WHERE id IN (SELECT failed_job_id FROM lanes WHERE failed_job_id IS NOT NULL)', v_day);
+             SELECT * FROM %I
+             WHERE id IN (SELECT failed_job_id FROM lanes WHERE failed_job_id IS NOT NULL)', v_day);
         EXECUTE format('DROP TABLE %I', v_day);
         v_gone := v_gone + 1;
     END LOOP;
@@ -1332,31 +1707,44 @@ DECLARE
     v_back record;
 BEGIN
     PERFORM require_read_committed();
-    SELECT * INTO v_held FROM hold_lanes(p_ids, p_claims);
+    SELECT * INTO v_held FROM lock_lanes(p_ids, p_claims);
     IF v_held.busy <> '{}' THEN
-        p_ids := without(p_ids, v_held.busy);
+        p_ids := mask_ids(p_ids, v_held.busy);
         RETURN QUERY SELECT unnest(v_held.busy);
     END IF;
     WITH back AS (
         UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1,
-            yields = jobs.queueing_lock IS NOT NULL   -- until we know, below, that no other job waits under it
+            -- Until we know, below, that no other job waits under it.
+            lost_queueing_lock = jobs.queueing_lock IS NOT NULL
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.yields, jobs.begun AND jobs.on_retry = 'hold' AS begun
+        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.lost_queueing_lock,
+            jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted
     ), let_go AS (
-        UPDATE lanes SET worker_id = NULL, job_id = CASE WHEN back.begun THEN back.id END, since = clock()
+        UPDATE lanes
+        SET worker_id = NULL, since = clock(),
+            job_id = CASE WHEN back.was_attempted THEN back.id END
         FROM back WHERE lanes.lock = back.lock
     )
     SELECT array_agg(queue) AS queues,
-           array_agg(lock) FILTER (WHERE NOT begun AND lock <> ALL (v_held.stopped)) AS lanes,
-           array_agg(id) FILTER (WHERE yields) AS yielding
+           array_agg(lock)
+               FILTER (WHERE NOT was_attempted AND lock <> ALL (v_held.stopped)) AS lanes,
+           array_agg(id) FILTER (WHERE lost_queueing_lock) AS yielding
     INTO v_back FROM back;
     IF v_back.yielding IS NOT NULL THEN
         PERFORM retake_queueing_locks(v_back.yielding);
     END IF;
     IF v_back.queues IS NOT NULL THEN
-        PERFORM wake(v_back.queues || release_lanes(v_back.lanes));
+        PERFORM notify_workers(v_back.queues || release_lanes(v_back.lanes));
     END IF;
+END $$;
+CREATE FUNCTION inturn.raise_args_too_large(p_bytes integer, p_most integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'args: % bytes of JSON, at most %. Store the data and pass a reference',
+        to_char(p_bytes, 'FM999,999,999,999'), to_char(p_most, 'FM999,999,999,999')
+        USING ERRCODE = 'invalid_parameter_value';
 END $$;
 CREATE FUNCTION inturn.raise_fences(p_timeline bigint) RETURNS void
     LANGUAGE plpgsql
@@ -1370,6 +1758,16 @@ BEGIN
         PERFORM setval('fences', next_epoch(v_fence, p_timeline));
     END IF;
 END $$;
+CREATE FUNCTION inturn.raise_invalid_queue(p_queues text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'queue: give 1 to 63 letters, digits, and _ . : -' USING
+        ERRCODE = 'invalid_parameter_value',
+        DETAIL = (
+            SELECT quote_literal(left(min(queue), 63)) || ' is not a valid queue name'
+            FROM unnest(p_queues) AS queue WHERE has_invalid_queue(ARRAY[queue]));
+END $$;
 CREATE FUNCTION inturn.ready_queues() RETURNS text[]
     LANGUAGE plpgsql STABLE
     AS $$
@@ -1380,13 +1778,15 @@ BEGIN
         (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL ORDER BY queue LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.queue FROM jobs
-                WHERE status = 'todo' AND lock IS NULL AND jobs.queue > free.queue ORDER BY jobs.queue LIMIT 1)
+                WHERE status = 'todo' AND lock IS NULL AND jobs.queue > free.queue
+                ORDER BY jobs.queue LIMIT 1)
         FROM free WHERE free.queue IS NOT NULL
     ), heads(queue) AS (
         (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NOT NULL ORDER BY queue LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.queue FROM jobs
-                WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue > heads.queue ORDER BY jobs.queue LIMIT 1)
+                WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue > heads.queue
+                ORDER BY jobs.queue LIMIT 1)
         FROM heads WHERE heads.queue IS NOT NULL
     )
     SELECT coalesce(array_agg(queue), '{}') INTO v_result
@@ -1405,10 +1805,12 @@ DECLARE
 BEGIN
     WITH RECURSIVE waiting(lock, n) AS (
         (SELECT lock, 1 FROM jobs
-         WHERE lock > p_after AND status IN ('todo', 'blocked') AND lock IS NOT NULL ORDER BY lock LIMIT 1)
+         WHERE lock > p_after AND status IN ('todo', 'blocked') AND lock IS NOT NULL ORDER BY lock
+         LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
-                WHERE jobs.lock > waiting.lock AND status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+                WHERE jobs.lock > waiting.lock AND status IN ('todo', 'blocked')
+                    AND jobs.lock IS NOT NULL
                 ORDER BY jobs.lock LIMIT 1), n + 1
         FROM waiting WHERE waiting.lock IS NOT NULL AND n < p_limit
     ), seen AS (
@@ -1416,29 +1818,14 @@ BEGIN
         UNION
         (SELECT lock FROM lanes WHERE lock > p_after ORDER BY lock LIMIT p_limit)
     )
-    SELECT array_agg(lock) INTO v_locks FROM (SELECT lock FROM seen ORDER BY lock LIMIT p_limit) AS next;
+    SELECT array_agg(lock) INTO v_locks
+    FROM (SELECT lock FROM seen ORDER BY lock LIMIT p_limit) AS next;
     FOREACH v_lock IN ARRAY coalesce(v_locks, '{}') LOOP
-        IF lane_sleeps(v_lock) THEN
-            PERFORM wake_lane(v_lock);
+        IF lane_is_stranded(v_lock) THEN
+            PERFORM repair_lane(v_lock);
         END IF;
     END LOOP;
     RETURN CASE WHEN cardinality(v_locks) = p_limit THEN v_locks[p_limit] END;
-END $$;
-CREATE FUNCTION inturn.refuse_args(p_bytes integer, p_most integer) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    RAISE EXCEPTION 'args: % bytes of JSON, at most %; store the data, and pass a reference',
-        to_char(p_bytes, 'FM999,999,999,999'), to_char(p_most, 'FM999,999,999,999')
-        USING ERRCODE = 'invalid_parameter_value';
-END $$;
-CREATE FUNCTION inturn.refuse_queues(p_queues text[]) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    RAISE EXCEPTION 'queue: give 1 to 63 letters, digits, and _ . : -' USING
-        ERRCODE = 'invalid_parameter_value',
-        DETAIL = 'Not ' || (SELECT quote_literal(left(min(queue), 63)) FROM unnest(p_queues) AS queue WHERE misnamed(ARRAY[queue]));
 END $$;
 CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS void
     LANGUAGE sql SECURITY DEFINER
@@ -1446,23 +1833,28 @@ CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[],
     SET lock_timeout TO '100ms'
     AS $$
     INSERT INTO schedules (task, periodic_id, cron, tz, since)
-    SELECT told.*, clock() FROM unnest(p_tasks, p_periodic_ids, p_crons, p_zones) AS told(task, periodic_id, cron, tz)
+    SELECT told.*, clock()
+    FROM unnest(p_tasks, p_periodic_ids, p_crons, p_zones) AS told(task, periodic_id, cron, tz)
     WHERE NOT EXISTS (
         SELECT FROM schedules AS known
-        WHERE (known.task, known.periodic_id, known.cron, known.tz) = (told.task, told.periodic_id, told.cron, told.tz)
+        WHERE (known.task, known.periodic_id, known.cron, known.tz)
+            = (told.task, told.periodic_id, told.cron, told.tz)
           AND known.since <= clock() + interval '1 day'
     )
-    ORDER BY told.task, told.periodic_id   -- the same way for all, so that no two wait for each other
-    ON CONFLICT (task, periodic_id) DO UPDATE SET cron = excluded.cron, tz = excluded.tz, since = excluded.since
+    ORDER BY told.task, told.periodic_id   -- one order for all callers prevents deadlocks
+    ON CONFLICT (task, periodic_id) DO UPDATE
+    SET cron = excluded.cron, tz = excluded.tz, since = excluded.since
     WHERE (schedules.cron, schedules.tz) <> (excluded.cron, excluded.tz)
-       OR schedules.since > clock() + interval '1 day'   -- written by a clock that was wrong
+       OR schedules.since > clock() + interval '1 day'   -- a wrong clock wrote it
 $$;
 CREATE FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[] DEFAULT NULL::text[]) RETURNS uuid
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
-    INSERT INTO workers (id, name, hostname, pid, queues, tasks, concurrency, started_at, heartbeat_at, loop_turned_at)
-    VALUES (gen_random_uuid(), p_name, p_hostname, p_pid, p_queues, p_tasks, p_concurrency, clock(), clock(), clock())
+    INSERT INTO workers (id, name, hostname, pid, queues, tasks, concurrency, started_at,
+        heartbeat_at, loop_turned_at)
+    VALUES (gen_random_uuid(), p_name, p_hostname, p_pid, p_queues, p_tasks, p_concurrency, clock(),
+        clock(), clock())
     RETURNING id
 $$;
 CREATE FUNCTION inturn.release_lanes(p_locks text[]) RETURNS text[]
@@ -1473,31 +1865,79 @@ DECLARE
     v_result text[];
 BEGIN
     WITH head AS MATERIALIZED (
-        SELECT lock, id, queue, asleep, asleep AND touched AND NOT take_job(id) AS busy FROM lane_heads(p_locks)
+        SELECT lock, id, queue, asleep, asleep AND touched AND NOT try_lock_job(id) AS busy
+        FROM lane_heads(p_locks)
     ), token AS (
-        UPDATE jobs SET status = 'todo' FROM head WHERE jobs.id = head.id AND jobs.status = 'blocked' AND NOT head.busy
+        UPDATE jobs SET status = 'todo' FROM head WHERE jobs.id = head.id
+            AND jobs.status = 'blocked' AND NOT head.busy
     ), delayed AS (
         UPDATE lanes
         SET worker_id = NULL,
             since = CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END,
-            look_at = look_again(CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END)
+            look_at = next_look_at(CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END)
         FROM head WHERE lanes.lock = head.lock AND head.busy
         RETURNING lanes.lock, lanes.since
     ), gone AS (
-        DELETE FROM lanes WHERE lanes.lock = ANY (p_locks) AND lanes.lock NOT IN (SELECT lock FROM head WHERE busy)
+        DELETE FROM lanes WHERE lanes.lock = ANY (p_locks)
+            AND lanes.lock NOT IN (SELECT lock FROM head WHERE busy)
     )
     SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result
     FROM head LEFT JOIN delayed USING (lock)
-    WHERE delayed.since IS NULL OR delayed.since = v_now;   -- whoever sleeps must learn of it once
+    WHERE delayed.since IS NULL OR delayed.since = v_now;   -- tell sleeping workers once
     RETURN v_result;
 END $$;
 CREATE FUNCTION inturn.rely_on_waiting(p_id bigint, p_queueing_lock text) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    -- SHARE: others may rely on it too. Not KEY SHARE, which would let it start.
-    PERFORM FROM jobs WHERE id = p_id AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT yields FOR SHARE;
+    -- SHARE, because others may rely on it too. KEY SHARE would let the job start.
+    PERFORM FROM jobs WHERE id = p_id
+        AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
+    FOR SHARE;
     RETURN FOUND;
+END $$;
+CREATE FUNCTION inturn.reopen_lane(p_lock text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_lane lanes;
+BEGIN
+    SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
+    IF v_lane.worker_id IS NOT NULL OR v_lane.stopped IS NOT NULL THEN
+        RETURN;
+    ELSIF v_lane.job_id IS NULL THEN
+        PERFORM notify_workers(release_lanes(ARRAY[p_lock]));
+    ELSIF EXISTS (SELECT FROM jobs WHERE id = v_lane.job_id
+        AND status = 'blocked' AND NOT try_lock_job(id)) THEN
+        UPDATE lanes SET look_at = next_look_at(since) WHERE lock = p_lock;
+    ELSE
+        UPDATE jobs SET status = 'todo' WHERE id = v_lane.job_id AND status = 'blocked';
+        UPDATE lanes SET look_at = NULL WHERE lock = p_lock AND look_at IS NOT NULL;
+        PERFORM notify_workers(NULL);
+    END IF;
+END $$;
+CREATE FUNCTION inturn.repair_lane(p_lock text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_lane  lanes;
+    v_found boolean;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(lane_key(p_lock)) THEN
+        RETURN;
+    END IF;
+    PERFORM FROM lanes WHERE lock = p_lock FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND AND EXISTS (SELECT FROM lanes WHERE lock = p_lock) THEN
+        RETURN;
+    END IF;
+    v_lane := lock_lane(p_lock);
+    -- If lock_lane has just made the row, nobody holds the lane.
+    v_found := lane_is_stranded(p_lock);
+    IF v_found THEN
+        UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;
+        PERFORM audit('reconcile', p_lock, 1, 'inturn', coalesce(v_lane.state::text, 'no token'));
+    END IF;
+    PERFORM reopen_lane(p_lock);
 END $$;
 CREATE FUNCTION inturn.replace_waiting(p_id bigint, p_queueing_lock text, p_task text, p_args jsonb, p_queue text, p_priority integer, p_at timestamp with time zone, p_on_retry inturn.retry_policy, p_on_failure inturn.failure_policy, p_timeout interval) RETURNS boolean
     LANGUAGE plpgsql
@@ -1507,16 +1947,20 @@ DECLARE
     v_lock   text;
 BEGIN
     SELECT status, lock INTO v_status, v_lock
-    FROM jobs WHERE id = p_id AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT yields FOR UPDATE;
+    FROM jobs WHERE id = p_id
+        AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
+    FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
     UPDATE jobs SET task = p_task, args = p_args, timeout = p_timeout WHERE id = p_id;
-    -- Between two attempts it is scheduled too, but its lane waits for it.
-    IF v_status = 'scheduled' AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_lock AND job_id = p_id) THEN
+    -- A job between two attempts is scheduled too, but its lane waits for it.
+    IF v_status = 'scheduled'
+        AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_lock AND job_id = p_id) THEN
         UPDATE jobs
         SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE 'todo' END,
-            scheduled_at = p_at, queue = p_queue, priority = p_priority, on_retry = p_on_retry, on_failure = p_on_failure
+            scheduled_at = p_at, queue = p_queue, priority = p_priority, on_retry = p_on_retry,
+            on_failure = p_on_failure
         WHERE id = p_id;
     END IF;
     RETURN true;
@@ -1526,7 +1970,8 @@ CREATE FUNCTION inturn.require_read_committed() RETURNS void
     AS $$
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION 'inturn changes jobs only in READ COMMITTED transactions, this one is %',
+        RAISE EXCEPTION
+            'inturn changes jobs only in READ COMMITTED transactions, and this one is %',
             upper(current_setting('transaction_isolation'))
             USING ERRCODE = 'invalid_transaction_state',
                   HINT = 'Use a connection with the default isolation level for workers.';
@@ -1538,7 +1983,8 @@ CREATE FUNCTION inturn.require_registered(p_worker uuid) RETURNS void
 BEGIN
     IF NOT EXISTS (SELECT FROM workers WHERE id = p_worker) THEN
         RAISE EXCEPTION 'worker % is not registered', p_worker
-            USING ERRCODE = 'no_data_found', HINT = 'It was taken for dead. Register again under a new id.';
+            USING ERRCODE = 'no_data_found',
+                HINT = 'It was declared dead. Register again to get a new id.';
     END IF;
 END $$;
 CREATE FUNCTION inturn.rescue(p_max_lost integer DEFAULT 5, p_worker uuid DEFAULT NULL::uuid, p_lost boolean DEFAULT true, p_error text DEFAULT NULL::text) RETURNS TABLE(id bigint, worker_id uuid, failed boolean)
@@ -1554,55 +2000,95 @@ BEGIN
         (SELECT jobs.worker_id FROM jobs WHERE status = 'doing' ORDER BY jobs.worker_id LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.worker_id FROM jobs
-                WHERE status = 'doing' AND jobs.worker_id > owner.worker_id ORDER BY jobs.worker_id LIMIT 1)
+                WHERE status = 'doing' AND jobs.worker_id > owner.worker_id ORDER BY jobs.worker_id
+                LIMIT 1)
         FROM owner WHERE owner.worker_id IS NOT NULL
     ), orphan AS (
         SELECT jobs.id, jobs.claim_id, jobs.worker_id,
                CASE WHEN p_lost THEN times_lost(jobs.errors) + 1 ELSE 0 END AS times
         FROM owner JOIN jobs ON jobs.status = 'doing' AND jobs.worker_id = owner.worker_id
-        WHERE CASE WHEN p_worker IS NULL THEN NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)
+        WHERE CASE WHEN p_worker IS NULL
+                   THEN NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)
                    ELSE owner.worker_id = p_worker END
         LIMIT 2000
     )
-    SELECT array_agg(o.id) AS ids, array_agg(o.claim_id) AS claims, array_agg(o.worker_id) AS workers, array_agg(times) AS times
+    SELECT array_agg(o.id) AS ids, array_agg(o.claim_id) AS claims,
+        array_agg(o.worker_id) AS workers, array_agg(times) AS times
     INTO v_seen FROM orphan AS o;
     IF v_seen.ids IS NULL THEN
         RETURN;
     END IF;
-    -- Two calls below, and yet one order in which rows are locked: else somebody who finishes some of both deadlocks with us.
-    v_ours := without(v_seen.ids, (SELECT busy FROM hold_lanes(v_seen.ids, v_seen.claims)));
-    v_ours := ARRAY(SELECT jobs.id FROM jobs WHERE jobs.id = ANY (v_ours) ORDER BY jobs.id FOR UPDATE SKIP LOCKED);
+    -- Lock the rows in one order before the two calls below. Otherwise a session that finishes
+    -- jobs of both calls would deadlock with us.
+    v_ours := mask_ids(v_seen.ids, (SELECT busy FROM lock_lanes(v_seen.ids, v_seen.claims)));
+    v_ours := ARRAY(SELECT jobs.id FROM jobs
+        WHERE jobs.id = ANY (v_ours) ORDER BY jobs.id FOR UPDATE SKIP LOCKED);
     WITH judged AS (
         SELECT *, coalesce(times > p_max_lost, false) AS hopeless,
-               CASE WHEN times > 1 THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 12 ELSE 0 END AS turn,
+               CASE WHEN times > 1
+                    THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 12
+                    ELSE 0 END AS turn,
                CASE WHEN times > 0 THEN '{"lost": true}' ELSE '{}' END::jsonb
                    || CASE WHEN p_error IS NOT NULL THEN '{"crashed": true}' ELSE '{}' END::jsonb
                    || jsonb_build_object('at', clock()) AS error
-        FROM unnest(v_seen.ids, v_seen.claims, v_seen.workers, v_seen.times) AS orphan(id, claim_id, worker_id, times)
+        FROM unnest(v_seen.ids, v_seen.claims, v_seen.workers, v_seen.times)
+            AS orphan(id, claim_id, worker_id, times)
         WHERE orphan.id = ANY (v_ours)
     )
     SELECT array_agg(j.id) FILTER (WHERE NOT hopeless) AS ids,
            array_agg(j.claim_id) FILTER (WHERE NOT hopeless) AS claims,
            array_agg(turn * interval '1 s') FILTER (WHERE NOT hopeless) AS delays,
-           array_agg(error || jsonb_build_object('error', coalesce(p_error, 'lost: worker ' || j.worker_id || ' is gone')))
+           array_agg(error
+               || jsonb_build_object('error',
+                   coalesce(p_error, 'lost: worker ' || j.worker_id || ' is gone')))
                FILTER (WHERE NOT hopeless) AS errors,
            array_agg(j.id) FILTER (WHERE hopeless) AS failed_ids,
            array_agg(j.claim_id) FILTER (WHERE hopeless) AS failed_claims,
            array_agg('failed'::job_status) FILTER (WHERE hopeless) AS statuses,
-           array_agg(error || jsonb_build_object('error', concat('lost ', times, ' times: its workers died', E'\n' || p_error)))
+           array_agg(error
+               || jsonb_build_object('error',
+                   concat('lost ', times, ' times: its workers died', E'\n' || p_error)))
                FILTER (WHERE hopeless) AS last_errors
     INTO v_lost FROM judged AS j;
     IF v_lost.failed_ids IS NOT NULL THEN
         RETURN QUERY
         SELECT ended.finished_id, lost.worker_id, true
-        FROM finish(NULL, NULL, 0, v_lost.failed_ids, v_lost.failed_claims, v_lost.statuses, v_lost.last_errors) AS ended
-        JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id) ON lost.id = ended.finished_id;
+        FROM finish(NULL, NULL, 0, v_lost.failed_ids, v_lost.failed_claims, v_lost.statuses,
+            v_lost.last_errors) AS ended
+        JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id)
+            ON lost.id = ended.finished_id;
     END IF;
     RETURN QUERY
     SELECT taken.id, lost.worker_id, false
     FROM retry(v_lost.ids, v_lost.claims, v_lost.delays, v_lost.errors) AS taken
     JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id) ON lost.id = taken.id
     WHERE NOT taken.busy;
+END $$;
+CREATE FUNCTION inturn.restore_job(p_id bigint) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_back record;
+BEGIN
+    WITH found AS (
+        DELETE FROM finished_jobs WHERE id = p_id RETURNING *
+    ), back AS (
+        INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
+            timeout, priority, attempts,
+                          queue, task, lock, queueing_lock, lost_queueing_lock, args, errors)
+        OVERRIDING SYSTEM VALUE
+        SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
+            priority, attempts,
+               queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
+        FROM found
+        RETURNING lost_queueing_lock
+    )
+    SELECT count(*) AS count, bool_or(lost_queueing_lock) AS lost_queueing_lock INTO v_back
+    FROM back;
+    IF v_back.lost_queueing_lock THEN
+        PERFORM retake_queueing_locks(ARRAY[p_id]);
+    END IF;
+    RETURN v_back.count;
 END $$;
 CREATE FUNCTION inturn.resume_due(p_limit integer) RETURNS void
     LANGUAGE plpgsql
@@ -1615,9 +2101,9 @@ BEGIN
         ORDER BY coalesce(look_at, stopped_until) LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
         IF v_lane.look_at IS NULL THEN
-            PERFORM unstop_lane(v_lane.lock);
+            PERFORM clear_stop(v_lane.lock);
         ELSE
-            PERFORM settle_lane(v_lane.lock);
+            PERFORM reopen_lane(v_lane.lock);
         END IF;
     END LOOP;
 END $$;
@@ -1626,9 +2112,9 @@ CREATE FUNCTION inturn.resume_lane(p_lock text, p_by text DEFAULT NULL::text) RE
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lane lanes := take_lane(p_lock);
+    v_lane lanes := lock_lane(p_lock);
 BEGIN
-    PERFORM unstop_lane(p_lock);
+    PERFORM clear_stop(p_lock);
     IF v_lane.stopped IS NOT NULL THEN
         PERFORM audit('resume', p_lock, 0, p_by, v_lane.stop_reason);
     END IF;
@@ -1643,15 +2129,17 @@ CREATE FUNCTION inturn.retake_queueing_locks(p_ids bigint[], p_until timestamp w
 DECLARE
     v_half integer := cardinality(p_ids) / 2;
 BEGIN
-    UPDATE jobs SET yields = false
+    UPDATE jobs SET lost_queueing_lock = false
     WHERE jobs.id IN (
-        SELECT DISTINCT ON (again.queueing_lock) again.id FROM jobs AS again WHERE again.id = ANY (p_ids)
+        SELECT DISTINCT ON (again.queueing_lock) again.id FROM jobs AS again
+        WHERE again.id = ANY (p_ids)
         ORDER BY again.queueing_lock, again.id
     ) AND NOT EXISTS (
         SELECT FROM jobs AS rival
-        WHERE rival.queueing_lock = jobs.queueing_lock AND rival.status <> 'doing' AND NOT rival.yields
+        WHERE rival.queueing_lock = jobs.queueing_lock AND rival.status <> 'doing'
+            AND NOT rival.lost_queueing_lock
     );
-EXCEPTION WHEN unique_violation OR lock_not_available THEN   -- one that we could not see when we looked
+EXCEPTION WHEN unique_violation OR lock_not_available THEN  -- a rival that we could not see
     IF v_half > 0 AND clock_timestamp() < p_until THEN
         PERFORM retake_queueing_locks(p_ids[:v_half], p_until);
         PERFORM retake_queueing_locks(p_ids[v_half + 1:], p_until);
@@ -1669,16 +2157,16 @@ CREATE FUNCTION inturn.retry(p_ids bigint[], p_claims uuid[], p_delays interval[
     AS $$
 DECLARE
     v_held    record;
-    v_left    text[];   -- the lanes that jobs leave for others: those that they are in now
+    v_left    text[];   -- the lanes that the jobs are in now, if jobs change lanes
     v_again   record;
 BEGIN
     PERFORM require_read_committed();
-    IF misnamed(p_queues) THEN
-        PERFORM refuse_queues(p_queues);
+    IF has_invalid_queue(p_queues) THEN
+        PERFORM raise_invalid_queue(p_queues);
     END IF;
-    SELECT * INTO v_held FROM hold_lanes(p_ids, p_claims);
+    SELECT * INTO v_held FROM lock_lanes(p_ids, p_claims);
     IF v_held.busy <> '{}' THEN
-        p_ids := without(p_ids, v_held.busy);
+        p_ids := mask_ids(p_ids, v_held.busy);
         RETURN QUERY SELECT unnest(v_held.busy), true;
     END IF;
     IF p_locks IS NOT NULL THEN
@@ -1696,36 +2184,41 @@ BEGIN
             priority = coalesce(ended.priority, jobs.priority),
             queue = coalesce(ended.queue, jobs.queue),
             lock = coalesce(ended.lock, jobs.lock),
-            yields = jobs.queueing_lock IS NOT NULL,   -- until we know, below, that no other job waits under it
-            begun = true,
+            -- Until we know, below, that no other job waits under it.
+            lost_queueing_lock = jobs.queueing_lock IS NOT NULL,
+            was_attempted = true,
             attempts = jobs.attempts - coalesce(ended.uncharged, false)::integer,
             errors = add_error(jobs.errors, ended.error)
         FROM (
             SELECT e.*, coalesce(e.at, clock() + e.delay) AS due_at
-            FROM unnest(p_ids, p_claims, p_delays, p_errors, p_at, p_priorities, p_queues, p_locks, v_left, p_uncharged)
+            FROM unnest(p_ids, p_claims, p_delays, p_errors, p_at, p_priorities, p_queues, p_locks,
+                v_left, p_uncharged)
                 AS e(id, claim_id, delay, error, at, priority, queue, lock, left_lock, uncharged)
             ORDER BY e.id
         ) AS ended
         WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id
-        RETURNING jobs.id, jobs.queue, jobs.yields,
+        RETURNING jobs.id, jobs.queue, jobs.lost_queueing_lock,
                   CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
-                  CASE WHEN ended.lock <> ended.left_lock THEN 'release' ELSE jobs.on_retry END AS on_retry
+                  CASE WHEN ended.lock <> ended.left_lock THEN 'release'
+                       ELSE jobs.on_retry END AS on_retry
     ), let_go AS (
         UPDATE lanes
-        SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END, worker_id = NULL, since = clock()
+        SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END,
+            worker_id = NULL, since = clock()
         FROM again WHERE lanes.lock = again.lock
     )
     SELECT array_agg(again.id) AS ids, array_agg(again.queue) AS queues,
            array_agg(again.lock) FILTER (
-               WHERE again.lock IS NOT NULL AND again.on_retry = 'release' AND again.lock <> ALL (v_held.stopped)
+               WHERE again.lock IS NOT NULL AND again.on_retry = 'release'
+                 AND again.lock <> ALL (v_held.stopped)
            ) AS released,
-           array_agg(again.id) FILTER (WHERE again.yields) AS yielding
+           array_agg(again.id) FILTER (WHERE again.lost_queueing_lock) AS yielding
     INTO v_again FROM again;
     IF v_again.yielding IS NOT NULL THEN
         PERFORM retake_queueing_locks(v_again.yielding);
     END IF;
     IF v_again.ids IS NOT NULL THEN
-        PERFORM wake(v_again.queues || release_lanes(v_again.released));
+        PERFORM notify_workers(v_again.queues || release_lanes(v_again.released));
         RETURN QUERY SELECT unnest(v_again.ids), false;
     END IF;
 END $$;
@@ -1734,19 +2227,20 @@ CREATE FUNCTION inturn.retry_head(p_lock text, p_by text DEFAULT NULL::text) RET
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lane lanes := take_lane(p_lock);
+    v_lane lanes := lock_lane(p_lock);
     v_id   bigint := coalesce(v_lane.failed_job_id, v_lane.job_id);
 BEGIN
     IF v_lane.failed_job_id IS NOT NULL THEN
-        PERFORM revive(v_id);
-        v_id := (SELECT id FROM jobs WHERE id = v_id);   -- NULL: it was deleted, the lane stays halted
+        PERFORM restore_job(v_id);
+        v_id := (SELECT id FROM jobs WHERE id = v_id);   -- NULL if it was deleted: stay halted
     ELSE
-        UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = v_id AND status = 'scheduled';
+        UPDATE jobs SET status = 'todo', scheduled_at = clock()
+        WHERE id = v_id AND status = 'scheduled';
     END IF;
     IF v_id IS NULL THEN
-        PERFORM settle_lane(p_lock);
+        PERFORM reopen_lane(p_lock);
     ELSE
-        PERFORM unstop_lane(p_lock, v_id);
+        PERFORM clear_stop(p_lock, v_id);
         PERFORM audit('retry-head', p_lock, 1, p_by, 'job ' || v_id);
     END IF;
     RETURN v_id;
@@ -1759,14 +2253,15 @@ DECLARE
     v_lock text := (SELECT lock FROM lanes WHERE failed_job_id = p_id);
 BEGIN
     IF v_lock IS NOT NULL THEN
-        IF (take_lane(v_lock)).failed_job_id = p_id THEN   -- the lane is halted for it, nobody was faster
+        IF (lock_lane(v_lock)).failed_job_id = p_id THEN   -- the lane is still halted for this job
             RETURN retry_head(v_lock) IS NOT NULL;
         END IF;
-        PERFORM settle_lane(v_lock);
+        PERFORM reopen_lane(v_lock);
     END IF;
-    UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = p_id AND status = 'scheduled';
-    IF FOUND OR revive(p_id) > 0 THEN
-        PERFORM wake(NULL);
+    UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = p_id
+        AND status = 'scheduled';
+    IF FOUND OR restore_job(p_id) > 0 THEN
+        PERFORM notify_workers(NULL);
         RETURN true;
     END IF;
     RETURN false;
@@ -1778,26 +2273,29 @@ CREATE FUNCTION inturn.retry_job_changed(p_id bigint, p_at timestamp with time z
 DECLARE
     v_halted text := (SELECT lock FROM lanes WHERE failed_job_id = p_id AND lock <> p_lock);
 BEGIN
-    IF misnamed(ARRAY[p_queue]) THEN
-        PERFORM refuse_queues(ARRAY[p_queue]);
+    IF has_invalid_queue(ARRAY[p_queue]) THEN
+        PERFORM raise_invalid_queue(ARRAY[p_queue]);
     END IF;
-    -- To another lane it goes by way of the history: it leaves the old one as if it had been cancelled or skipped.
+    -- A job changes lanes by way of the history. It leaves the old lane as if it had been
+    -- cancelled or skipped.
     IF v_halted IS NOT NULL THEN
-        IF (take_lane(v_halted)).failed_job_id = p_id THEN
-            PERFORM unstop_lane(v_halted);
-            PERFORM audit('retry-head', v_halted, 1, NULL, 'job ' || p_id || ' moves to another lane');
+        IF (lock_lane(v_halted)).failed_job_id = p_id THEN
+            PERFORM clear_stop(v_halted);
+            PERFORM audit('retry-head', v_halted, 1, NULL, 'job ' || p_id
+                || ' moves to another lane');
         ELSE
-            PERFORM settle_lane(v_halted);
+            PERFORM reopen_lane(v_halted);
         END IF;
     END IF;
     IF p_lock IS NOT NULL THEN
-        PERFORM cancel_job(id) FROM jobs WHERE id = p_id AND status = 'scheduled' AND lock IS DISTINCT FROM p_lock;
+        PERFORM cancel_job(id) FROM jobs WHERE id = p_id AND status = 'scheduled'
+            AND lock IS DISTINCT FROM p_lock;
         UPDATE finished_jobs SET lock = p_lock WHERE id = p_id;
     END IF;
     IF NOT retry_job(p_id) THEN
         RETURN false;
     END IF;
-    -- Nobody sees the job before this commits.
+    -- Nobody else sees the job before this transaction commits.
     UPDATE jobs
     SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE status END,
         scheduled_at = coalesce(p_at, scheduled_at),
@@ -1806,29 +2304,21 @@ BEGIN
     WHERE id = p_id;
     RETURN true;
 END $$;
-CREATE FUNCTION inturn.revive(p_id bigint) RETURNS bigint
-    LANGUAGE plpgsql
+CREATE FUNCTION inturn.schedule_progress(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS TABLE(now timestamp with time zone, after timestamp with time zone)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
     AS $$
-DECLARE
-    v_back record;
-BEGIN
-    WITH found AS (
-        DELETE FROM finished_jobs WHERE id = p_id RETURNING *
-    ), back AS (
-        INSERT INTO jobs (id, scheduled_at, created_at, begun, status, on_retry, on_failure, timeout, priority, attempts,
-                          queue, task, lock, queueing_lock, yields, args, errors)
-        OVERRIDING SYSTEM VALUE
-        SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout, priority, attempts,
-               queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
-        FROM found
-        RETURNING yields
-    )
-    SELECT count(*) AS count, bool_or(yields) AS yields INTO v_back FROM back;
-    IF v_back.yields THEN
-        PERFORM retake_queueing_locks(ARRAY[p_id]);
-    END IF;
-    RETURN v_back.count;
-END $$;
+    SELECT clock(), coalesce(
+        greatest(
+            CASE WHEN last_instant <= clock() + interval '1 day' THEN last_instant END,
+            CASE WHEN since <= clock() + interval '1 day'
+                  AND known.cron = given.cron AND known.tz = given.tz THEN since END),
+        CASE WHEN since <= clock() + interval '1 day' THEN since END)
+    FROM unnest(p_tasks, p_periodic_ids, p_crons, p_zones)
+        WITH ORDINALITY AS given(task, periodic_id, cron, tz, position)
+    LEFT JOIN schedules AS known USING (task, periodic_id)
+    ORDER BY given.position
+$$;
 CREATE FUNCTION inturn.sequences_behind() RETURNS TABLE(sequence text, last bigint, needed bigint)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1840,10 +2330,12 @@ CREATE FUNCTION inturn.sequences_behind() RETURNS TABLE(sequence text, last bigi
         FROM jobs_id_seq
         UNION ALL
         SELECT 'fences', CASE WHEN is_called THEN last_value ELSE 0 END,
-            greatest((SELECT max(fence) FROM jobs), (SELECT max(fence) FROM finished_jobs), (SELECT max(token) FROM fences_seen))
+            greatest((SELECT max(fence) FROM jobs), (SELECT max(fence) FROM finished_jobs),
+                (SELECT max(token) FROM fences_seen))
         FROM fences
         UNION ALL
-        SELECT 'lane_audit_id_seq', CASE WHEN is_called THEN last_value ELSE 0 END, (SELECT max(id) FROM lane_audit)
+        SELECT 'lane_audit_id_seq', CASE WHEN is_called THEN last_value ELSE 0 END,
+            (SELECT max(id) FROM lane_audit)
         FROM lane_audit_id_seq
     ) AS counted
     WHERE used > reached
@@ -1853,50 +2345,32 @@ CREATE FUNCTION inturn.set_awake(p_worker uuid, p_awake boolean) RETURNS boolean
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
-    IF NOT take_worker(p_worker) THEN
-        RETURN NOT EXISTS (SELECT FROM workers WHERE id = p_worker);   -- it was taken for dead, and learns that elsewhere
+    IF NOT lock_worker(p_worker) THEN
+        -- A worker that was declared dead learns that elsewhere.
+        RETURN NOT EXISTS (SELECT FROM workers WHERE id = p_worker);
     END IF;
     UPDATE workers SET awake = p_awake WHERE id = p_worker;
     RETURN true;
-END $$;
-CREATE FUNCTION inturn.settle_lane(p_lock text) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    v_lane lanes;
-BEGIN
-    SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
-    IF v_lane.worker_id IS NOT NULL OR v_lane.stopped IS NOT NULL THEN
-        RETURN;
-    ELSIF v_lane.job_id IS NULL THEN
-        PERFORM wake(release_lanes(ARRAY[p_lock]));
-    ELSIF EXISTS (SELECT FROM jobs WHERE id = v_lane.job_id AND status = 'blocked' AND NOT take_job(id)) THEN
-        UPDATE lanes SET look_at = look_again(since) WHERE lock = p_lock;
-    ELSE
-        UPDATE jobs SET status = 'todo' WHERE id = v_lane.job_id AND status = 'blocked';
-        UPDATE lanes SET look_at = NULL WHERE lock = p_lock AND look_at IS NOT NULL;
-        PERFORM wake(NULL);
-    END IF;
 END $$;
 CREATE FUNCTION inturn.skip_head(p_lock text, p_by text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lane lanes := take_lane(p_lock);
+    v_lane lanes := lock_lane(p_lock);
     v_id   bigint;
 BEGIN
     IF v_lane.worker_id IS NOT NULL THEN
-        RAISE EXCEPTION 'the head of lane % is being done', p_lock
+        RAISE EXCEPTION 'the head of lane % is running', p_lock
             USING ERRCODE = 'object_in_use', HINT = 'Abort the job, or wait until it ends.';
     ELSIF v_lane.stopped = 'halted' THEN
         v_id := v_lane.failed_job_id;
-        PERFORM unstop_lane(p_lock);
+        PERFORM clear_stop(p_lock);
     ELSE
         v_id := coalesce(v_lane.job_id, (SELECT id FROM lane_heads(ARRAY[p_lock])));
-        PERFORM bury(ARRAY[v_id], NULL, ARRAY['cancelled'::job_status], NULL);
+        PERFORM archive_jobs(ARRAY[v_id], NULL, ARRAY['cancelled'::job_status], NULL);
         UPDATE lanes SET job_id = NULL WHERE lock = p_lock;
-        PERFORM settle_lane(p_lock);
+        PERFORM reopen_lane(p_lock);
     END IF;
     PERFORM audit('skip-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
@@ -1907,7 +2381,8 @@ CREATE FUNCTION inturn.spare_lanes(p_queues text[], p_limit integer, p_window in
 BEGIN
     SELECT array_agg(more.lock), array_agg(more.id) INTO locks, seen
     FROM (
-        SELECT token.id, token.lock, token.priority FROM lane_tokens(p_queues, p_window, p_lost) AS token
+        SELECT token.id, token.lock, token.priority
+        FROM lane_tokens(p_queues, p_window, p_lost) AS token
         WHERE token.open ORDER BY token.priority DESC, token.id LIMIT least(3 * p_limit, 128)
     ) AS more
     LEFT JOIN (
@@ -1915,7 +2390,8 @@ BEGIN
         FROM unnest(p_queues) AS q(queue)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.priority FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue AND jobs.id <> ALL (p_free)
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+                AND jobs.id <> ALL (p_free)
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT 1
         ) AS f
@@ -1923,6 +2399,20 @@ BEGIN
     ) AS left_over ON true
     WHERE left_over.id IS NULL OR (more.priority, left_over.id) > (left_over.priority, more.id);
 END $$;
+CREATE FUNCTION inturn.stalled_jobs(p_silent interval, p_running interval, p_limit integer, p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text) RETURNS SETOF inturn.jobs
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    SELECT job.*
+    FROM jobs AS job LEFT JOIN workers AS worker ON worker.id = job.worker_id
+    WHERE job.status = 'doing'
+      AND CASE WHEN p_running IS NULL
+               THEN worker.id IS NULL OR worker.heartbeat_at < clock() - p_silent
+               ELSE job.started_at < clock() - p_running END
+      AND (p_queue IS NULL OR job.queue = p_queue)
+      AND (p_task IS NULL OR job.task = p_task)
+    ORDER BY job.id LIMIT p_limit
+$$;
 CREATE FUNCTION inturn.start_jobs(p_worker uuid, p_ids bigint[]) RETURNS SETOF inturn.jobs
     LANGUAGE plpgsql
     AS $$
@@ -1934,8 +2424,8 @@ BEGIN
     IF p_ids IS NULL OR p_ids = '{}' THEN
         RETURN;
     END IF;
-    -- A standby that was promoted may not know the last fences that the old primary gave. Looking once for each session is
-    -- enough: before the promotion, none could come here.
+    -- A promoted standby may not know the last fences that the old primary gave. A session looks
+    -- only once, because no session can come here before the promotion.
     IF current_setting('inturn.timeline', true) IS DISTINCT FROM 'seen' THEN
         IF (nextval('fences') >> 40) & 65535 <> timeline() THEN
             PERFORM raise_fences(timeline());
@@ -1954,70 +2444,6 @@ BEGIN
     WHERE jobs.id = starting.id AND jobs.status IN ('todo', 'blocked')
     RETURNING jobs.*;
 END $$;
-CREATE FUNCTION inturn.take_job(p_id bigint) RETURNS boolean
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    PERFORM FROM jobs WHERE id = p_id FOR UPDATE SKIP LOCKED;
-    RETURN FOUND;
-END $$;
-CREATE TABLE inturn.lanes (
-    lock text NOT NULL COLLATE pg_catalog."C",
-    worker_id uuid,
-    job_id bigint,
-    since timestamp with time zone NOT NULL,
-    stopped inturn.lane_state,
-    stopped_at timestamp with time zone,
-    stopped_until timestamp with time zone,
-    look_at timestamp with time zone,
-    failed_job_id bigint,
-    stopped_by text,
-    stop_reason text,
-    state inturn.lane_state GENERATED ALWAYS AS (
-CASE
-    WHEN (worker_id IS NOT NULL) THEN 'held'::inturn.lane_state
-    WHEN (stopped IS NOT NULL) THEN stopped
-    WHEN (job_id IS NOT NULL) THEN 'retrying'::inturn.lane_state
-    WHEN (look_at IS NOT NULL) THEN 'delayed'::inturn.lane_state
-    ELSE NULL::inturn.lane_state
-END) STORED,
-    CONSTRAINT lanes_held_or_reserved CHECK (((worker_id IS NULL) OR (job_id IS NULL))),
-    CONSTRAINT lanes_looked_at CHECK (((look_at IS NULL) OR ((worker_id IS NULL) AND (stopped IS NULL)))),
-    CONSTRAINT lanes_stopped CHECK ((stopped = ANY (ARRAY['paused'::inturn.lane_state, 'halted'::inturn.lane_state]))),
-    CONSTRAINT lanes_stopped_when CHECK (((stopped IS NULL) = (stopped_at IS NULL)))
-)
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-CREATE FUNCTION inturn.take_lane(p_lock text) RETURNS inturn.lanes
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    v_lane lanes;
-BEGIN
-    PERFORM require_read_committed();
-    PERFORM pg_advisory_xact_lock(lane_key(p_lock));
-    LOOP
-        SELECT * INTO v_lane FROM lanes WHERE lock = p_lock FOR UPDATE;
-        IF NOT FOUND THEN
-            INSERT INTO lanes (lock, since) VALUES (p_lock, clock()) ON CONFLICT DO NOTHING RETURNING * INTO v_lane;
-        END IF;
-        EXIT WHEN v_lane.lock IS NOT NULL;   -- else it came or went between the two statements
-    END LOOP;
-    RETURN v_lane;
-END $$;
-CREATE FUNCTION inturn.take_worker(p_worker uuid) RETURNS boolean
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    PERFORM FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED;
-    RETURN FOUND OR await_worker(p_worker);
-END $$;
-CREATE FUNCTION inturn.tell_ended(p_id bigint) RETURNS boolean
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    PERFORM pg_notify('inturn ended', p_id::text);
-    RETURN true;
-END $$;
 CREATE FUNCTION inturn.timeline() RETURNS bigint
     LANGUAGE plpgsql
     AS $$
@@ -2032,88 +2458,22 @@ CREATE FUNCTION inturn.times_lost(p_errors jsonb) RETURNS integer
 BEGIN
     RETURN (SELECT count(*) FROM jsonb_array_elements(p_errors) AS error WHERE error ? 'lost');
 END $$;
-CREATE FUNCTION inturn.unstop_lane(p_lock text, p_next bigint DEFAULT NULL::bigint) RETURNS void
+CREATE FUNCTION inturn.try_lock_job(p_id bigint) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    UPDATE lanes
-    SET stopped = NULL, stopped_at = NULL, stopped_until = NULL, stopped_by = NULL, stop_reason = NULL,
-        failed_job_id = NULL, job_id = coalesce(p_next, job_id)
-    WHERE lock = p_lock;
-    PERFORM settle_lane(p_lock);
+    PERFORM FROM jobs WHERE id = p_id FOR UPDATE SKIP LOCKED;
+    RETURN FOUND;
 END $$;
-CREATE FUNCTION inturn.wake(p_queues text[]) RETURNS void
-    LANGUAGE plpgsql
+CREATE FUNCTION inturn.unregister_worker(p_worker uuid, p_error text DEFAULT NULL::text, p_max_lost integer DEFAULT 5) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
-    IF p_queues = '{}' OR current_setting('inturn.quiet', true) = 'on' OR current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (
-        SELECT FROM workers WHERE NOT awake AND (queues IS NULL OR p_queues IS NULL OR queues && p_queues)
-    ) THEN
-        RETURN;
-    END IF;
-    PERFORM pg_notify(current_schema(), CASE WHEN length(names) < 7000 THEN names ELSE '' END)
-    FROM (SELECT coalesce(string_agg(DISTINCT queue, ','), '') AS names FROM unnest(p_queues) AS queue) AS list;
+    DELETE FROM workers
+    WHERE id IN (SELECT id FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED);
+    RETURN (SELECT count(*) FROM rescue(p_max_lost, p_worker, p_error IS NOT NULL, p_error));
 END $$;
-CREATE FUNCTION inturn.wake_lane(p_lock text) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    v_lane  lanes;
-    v_found boolean;
-BEGIN
-    IF NOT pg_try_advisory_xact_lock(lane_key(p_lock)) THEN
-        RETURN;
-    END IF;
-    PERFORM FROM lanes WHERE lock = p_lock FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND AND EXISTS (SELECT FROM lanes WHERE lock = p_lock) THEN
-        RETURN;
-    END IF;
-    v_lane := take_lane(p_lock);
-    -- A row that take_lane has just made is a lane that nobody holds.
-    v_found := lane_sleeps(p_lock);
-    IF v_found THEN
-        UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;
-        PERFORM audit('reconcile', p_lock, 1, 'inturn', coalesce(v_lane.state::text, 'no token'));
-    END IF;
-    PERFORM settle_lane(p_lock);
-END $$;
-CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_queues text[], p_locks text[], p_seen bigint[], p_limit bigint) RETURNS TABLE(lock text, job_id bigint)
-    LANGUAGE plpgsql
-    AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-    WITH wanted AS MATERIALIZED (
-        SELECT w.lock FROM unnest(p_locks) AS w(lock)
-    ), reserved AS MATERIALIZED (
-        -- The job's row is locked too, so that we read it anew: it may have run and failed since we saw it, and been moved.
-        SELECT lanes.lock, lanes.job_id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
-        WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)
-          AND lanes.stopped IS NULL AND jobs.status = 'todo' AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
-        LIMIT p_limit
-        FOR UPDATE SKIP LOCKED
-    ), taken AS (
-        UPDATE lanes
-        SET worker_id = p_worker, job_id = NULL, look_at = NULL, since = clock()
-        FROM reserved WHERE lanes.lock = reserved.lock
-        RETURNING lanes.lock, reserved.job_id
-    ), created AS (
-        INSERT INTO lanes (lock, worker_id, since)
-        SELECT wanted.lock, p_worker, clock() FROM wanted
-        WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = wanted.lock)
-          AND pg_try_advisory_xact_lock(lane_key(wanted.lock))
-        LIMIT p_limit - (SELECT count(*) FROM reserved)
-        ON CONFLICT DO NOTHING
-        RETURNING lanes.lock
-    )
-    SELECT * FROM taken UNION ALL SELECT created.lock, NULL FROM created;
-END $$;
-CREATE FUNCTION inturn.without(p_ids bigint[], p_busy bigint[]) RETURNS bigint[]
-    LANGUAGE sql IMMUTABLE
-    AS $$
-    SELECT array_agg(CASE WHEN id <> ALL (p_busy) THEN id END ORDER BY place) FROM unnest(p_ids) WITH ORDINALITY AS given(id, place)
-$$;
 CREATE TABLE inturn.finished_jobs (
     id bigint NOT NULL,
     fence bigint,
@@ -2280,10 +2640,10 @@ CREATE VIEW inturn.lane_status AS
             jobs.on_retry,
             jobs.on_failure,
             jobs.abort,
-            jobs.awaited,
+            jobs.has_waiters,
             jobs.timeout,
-            jobs.begun,
-            jobs.yields,
+            jobs.was_attempted,
+            jobs.lost_queueing_lock,
             jobs.priority,
             jobs.attempts,
             jobs.queue,
@@ -2306,10 +2666,10 @@ CREATE VIEW inturn.lane_status AS
             jobs.on_retry,
             jobs.on_failure,
             jobs.abort,
-            jobs.awaited,
+            jobs.has_waiters,
             jobs.timeout,
-            jobs.begun,
-            jobs.yields,
+            jobs.was_attempted,
+            jobs.lost_queueing_lock,
             jobs.priority,
             jobs.attempts,
             jobs.queue,
@@ -2326,22 +2686,35 @@ CREATE VIEW inturn.lane_status AS
                  LIMIT 1))))) job ON (true))
   ORDER BY (lanes.stopped IS NULL), lanes.since;
 COMMENT ON VIEW inturn.lane_status IS 'Lanes that are held, reserved for a retry, paused, halted or delayed.';
-COMMENT ON COLUMN inturn.lane_status.lock IS 'What the jobs of the lane share.';
+COMMENT ON COLUMN inturn.lane_status.lock IS 'The lock that the jobs of the lane share.';
 COMMENT ON COLUMN inturn.lane_status.state IS 'held: a job of it runs; retrying: a job goes before all others; paused or halted: it is stopped; delayed: an open transaction has its next job locked.';
 COMMENT ON COLUMN inturn.lane_status.since IS 'Since when it is held or retrying.';
-COMMENT ON COLUMN inturn.lane_status.job_id IS 'The job that runs, else the one that goes next.';
+COMMENT ON COLUMN inturn.lane_status.job_id IS 'The job that runs, or the one that goes next.';
 COMMENT ON COLUMN inturn.lane_status.task IS 'The task of that job.';
-COMMENT ON COLUMN inturn.lane_status.attempts IS 'How often that job was started, the running attempt included.';
-COMMENT ON COLUMN inturn.lane_status.due_at IS 'When that job is or was due; NULL: from the beginning.';
-COMMENT ON COLUMN inturn.lane_status.worker IS 'The worker that holds the lane; NULL: nobody does, or it is gone.';
+COMMENT ON COLUMN inturn.lane_status.attempts IS 'How often that job was started, including the running attempt.';
+COMMENT ON COLUMN inturn.lane_status.due_at IS 'When that job is or was due; NULL: at once.';
+COMMENT ON COLUMN inturn.lane_status.worker IS 'The worker that holds the lane; NULL: nobody holds it, or the worker is gone.';
 COMMENT ON COLUMN inturn.lane_status.heartbeat_at IS 'When that worker was last heard of.';
-COMMENT ON COLUMN inturn.lane_status.waiting IS 'Jobs that wait in the lane, 1000 if there are more.';
+COMMENT ON COLUMN inturn.lane_status.waiting IS 'Jobs that wait in the lane; 1000 if there are more.';
 COMMENT ON COLUMN inturn.lane_status.last_error IS 'How the last attempt at that job failed.';
-COMMENT ON COLUMN inturn.lane_status.stopped IS 'paused or halted, also while a job still runs; NULL: it is not stopped.';
+COMMENT ON COLUMN inturn.lane_status.stopped IS 'paused or halted, even while a job still runs; NULL: it is not stopped.';
 COMMENT ON COLUMN inturn.lane_status.stopped_at IS 'Since when it is stopped.';
-COMMENT ON COLUMN inturn.lane_status.stopped_until IS 'When it goes on by itself; NULL: when somebody resumes it.';
+COMMENT ON COLUMN inturn.lane_status.stopped_until IS 'When it resumes by itself; NULL: when somebody resumes it.';
 COMMENT ON COLUMN inturn.lane_status.stopped_by IS 'Who stopped it; on_failure: the policy of a job that failed.';
 COMMENT ON COLUMN inturn.lane_status.stop_reason IS 'Why, in words.';
+CREATE VIEW inturn.open_transactions AS
+ SELECT pid,
+    COALESCE(application_name, ''::text) AS application,
+    COALESCE(state, ''::text) AS state,
+    (clock_timestamp() - xact_start) AS age
+   FROM pg_stat_activity
+  WHERE ((datname = current_database()) AND (pid <> pg_backend_pid()) AND (backend_type = 'client backend'::text) AND (xact_start IS NOT NULL))
+  ORDER BY xact_start;
+COMMENT ON VIEW inturn.open_transactions IS 'Open transactions of this database, the oldest first.';
+COMMENT ON COLUMN inturn.open_transactions.pid IS 'The process of the server.';
+COMMENT ON COLUMN inturn.open_transactions.application IS 'The name that the client has given itself.';
+COMMENT ON COLUMN inturn.open_transactions.state IS 'What it is doing, as pg_stat_activity says.';
+COMMENT ON COLUMN inturn.open_transactions.age IS 'How long ago it began.';
 CREATE VIEW inturn.queue_status AS
  WITH RECURSIVE free_name(queue) AS (
         ( SELECT jobs.queue
@@ -2477,15 +2850,33 @@ CREATE VIEW inturn.queue_status AS
    FROM (name
      LEFT JOIN startable ON ((startable.queue = name.queue)))
   ORDER BY name.queue;
-COMMENT ON VIEW inturn.queue_status IS 'Queues: what could start now, what could not, and who serves them.';
-COMMENT ON COLUMN inturn.queue_status.queue IS 'Its name.';
-COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could start now: one of each lane that is free, all that have no lock. Scale by this.';
-COMMENT ON COLUMN inturn.queue_status.runnable_since IS 'Since when the oldest of them could have been started.';
-COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another of their lane, or in a lane that is stopped: more workers do not help.';
-COMMENT ON COLUMN inturn.queue_status.scheduled IS 'Jobs that are not due yet, retries among them.';
-COMMENT ON COLUMN inturn.queue_status.doing IS 'Jobs that are being done.';
-COMMENT ON COLUMN inturn.queue_status.workers IS 'Live workers that serve it.';
-COMMENT ON COLUMN inturn.queue_status.more IS 'Counting stopped early: the numbers are at least so many.';
+COMMENT ON VIEW inturn.queue_status IS 'Queues: which jobs could start now, which could not, and who serves them.';
+COMMENT ON COLUMN inturn.queue_status.queue IS 'The name of the queue.';
+COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could start now: one of each free lane, and all jobs without a lock. Scale by this number.';
+COMMENT ON COLUMN inturn.queue_status.runnable_since IS 'Since when the oldest of them could have started.';
+COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another one of their lane, or in a stopped lane: more workers do not help.';
+COMMENT ON COLUMN inturn.queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
+COMMENT ON COLUMN inturn.queue_status.doing IS 'Jobs that are running.';
+COMMENT ON COLUMN inturn.queue_status.workers IS 'Live workers that serve the queue.';
+COMMENT ON COLUMN inturn.queue_status.more IS 'True if counting stopped early: the numbers are lower bounds.';
+CREATE VIEW inturn.repaired_lanes AS
+ SELECT lock,
+    at
+   FROM ( SELECT lane_audit.id,
+            lane_audit.at,
+            lane_audit.who,
+            lane_audit.operation,
+            lane_audit.lock,
+            lane_audit.jobs,
+            lane_audit.reason
+           FROM inturn.lane_audit
+          ORDER BY lane_audit.id DESC
+         LIMIT 10000) newest
+  WHERE ((operation = 'reconcile'::text) AND (at > (inturn.clock() - '1 day'::interval)))
+  ORDER BY id DESC;
+COMMENT ON VIEW inturn.repaired_lanes IS 'Lanes that reconcile has repaired in the last day.';
+COMMENT ON COLUMN inturn.repaired_lanes.lock IS 'The lock of the lane.';
+COMMENT ON COLUMN inturn.repaired_lanes.at IS 'When it was repaired.';
 CREATE TABLE inturn.schedules (
     task text NOT NULL COLLATE pg_catalog."C",
     periodic_id text NOT NULL COLLATE pg_catalog."C",
@@ -2505,7 +2896,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'leave'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'owned'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout'::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, awaited, begun, yields'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, stopped, stopped_at, stopped_until, stopped_by, stop_reason'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout'::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, stopped, stopped_at, stopped_until, stopped_by, stop_reason'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -2577,12 +2968,48 @@ CREATE VIEW inturn.suspect_jobs AS
     deaths
    FROM counted
   WHERE (crashed OR (deaths > 1));
-COMMENT ON VIEW inturn.suspect_jobs IS 'Jobs that may be what workers die of.';
+COMMENT ON VIEW inturn.suspect_jobs IS 'Jobs that may be killing their workers.';
 COMMENT ON COLUMN inturn.suspect_jobs.id IS 'The job.';
 COMMENT ON COLUMN inturn.suspect_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN inturn.suspect_jobs.task IS 'Its task.';
 COMMENT ON COLUMN inturn.suspect_jobs.lock IS 'Its lock; NULL: none.';
 COMMENT ON COLUMN inturn.suspect_jobs.deaths IS 'How many workers died over it, as far as its errors reach back.';
+CREATE VIEW inturn.unknown_tasks AS
+ WITH served AS MATERIALIZED (
+         SELECT queue_status.queue
+           FROM inturn.queue_status
+          WHERE (queue_status.workers > 0)
+        ), waiting AS MATERIALIZED (
+         SELECT DISTINCT served.queue,
+            job.task
+           FROM (served
+             CROSS JOIN LATERAL (( SELECT jobs.task
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.queue = served.queue))
+                  ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT 1000)
+                UNION ALL
+                ( SELECT jobs.task
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.queue = served.queue))
+                  ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT 1000)) job)
+        ), live AS MATERIALIZED (
+         SELECT workers.queues,
+            workers.tasks
+           FROM inturn.workers
+          WHERE (workers.heartbeat_at > (inturn.clock() - '00:00:30'::interval))
+        )
+ SELECT queue,
+    task
+   FROM waiting
+  WHERE (NOT (EXISTS ( SELECT
+           FROM live
+          WHERE (((live.queues IS NULL) OR (waiting.queue = ANY (live.queues))) AND ((live.tasks IS NULL) OR (waiting.task = ANY (live.tasks)))))))
+  ORDER BY queue, task;
+COMMENT ON VIEW inturn.unknown_tasks IS 'Tasks of waiting jobs that no live worker knows.';
+COMMENT ON COLUMN inturn.unknown_tasks.queue IS 'The queue of the jobs.';
+COMMENT ON COLUMN inturn.unknown_tasks.task IS 'Their task.';
 CREATE VIEW inturn.worker_status AS
  SELECT id,
     name,
@@ -2606,15 +3033,15 @@ CREATE VIEW inturn.worker_status AS
   ORDER BY (heartbeat_at > (inturn.clock() - '00:00:30'::interval)), name, started_at;
 COMMENT ON VIEW inturn.worker_status IS 'Worker processes, late ones first.';
 COMMENT ON COLUMN inturn.worker_status.id IS 'Random, new with each start.';
-COMMENT ON COLUMN inturn.worker_status.name IS 'What it was called when it was started.';
-COMMENT ON COLUMN inturn.worker_status.hostname IS 'The machine it runs on.';
+COMMENT ON COLUMN inturn.worker_status.name IS 'The name that it was started with.';
+COMMENT ON COLUMN inturn.worker_status.hostname IS 'The machine that it runs on.';
 COMMENT ON COLUMN inturn.worker_status.pid IS 'Its process there.';
-COMMENT ON COLUMN inturn.worker_status.state IS 'live: heard of in the last 30 seconds; late: not; blocked: heard of, but its event loop stands still.';
+COMMENT ON COLUMN inturn.worker_status.state IS 'live: heard of in the last 30 seconds; late: not heard of; blocked: heard of, but its event loop stands still.';
 COMMENT ON COLUMN inturn.worker_status.doing IS 'How many jobs it is doing.';
 COMMENT ON COLUMN inturn.worker_status.concurrency IS 'How many it does at once at most.';
 COMMENT ON COLUMN inturn.worker_status.queues IS 'The queues that it serves; NULL: all.';
-COMMENT ON COLUMN inturn.worker_status.tasks IS 'The tasks that it knows; NULL: it did not tell.';
-COMMENT ON COLUMN inturn.worker_status.started_at IS 'When it signed on.';
+COMMENT ON COLUMN inturn.worker_status.tasks IS 'The tasks that it knows; NULL: unknown.';
+COMMENT ON COLUMN inturn.worker_status.started_at IS 'When it registered.';
 COMMENT ON COLUMN inturn.worker_status.heartbeat_at IS 'When it was last heard of.';
 COMMENT ON COLUMN inturn.worker_status.loop_turned_at IS 'When its event loop last turned, as far as its heartbeat could tell.';
 ALTER TABLE ONLY inturn.finished_jobs ATTACH PARTITION inturn.finished_jobs_default DEFAULT;
@@ -2642,7 +3069,7 @@ CREATE INDEX jobs_due ON inturn.jobs USING btree (scheduled_at) WHERE (status = 
 CREATE INDEX jobs_free ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NULL));
 CREATE INDEX jobs_heads ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL));
 CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (lock IS NOT NULL));
-CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT yields));
+CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT lost_queueing_lock));
 CREATE INDEX jobs_running ON inturn.jobs USING btree (worker_id) WHERE (status = 'doing'::inturn.job_status);
 CREATE INDEX lane_audit_lock ON inturn.lane_audit USING btree (lock, id);
 CREATE INDEX lanes_resume ON inturn.lanes USING btree (COALESCE(look_at, stopped_until)) WHERE (COALESCE(look_at, stopped_until) IS NOT NULL);

@@ -1,4 +1,5 @@
 -- Functions and views were dropped before this runs; what is left are the tables and types.
-DROP TABLE applied_code, granted_roles, fences_seen, finished_jobs, schedules, workers, lane_audit, lanes, jobs;
+DROP TABLE applied_code, granted_roles, fences_seen, finished_jobs, schedules, workers, lane_audit,
+    lanes, jobs;
 DROP SEQUENCE fences;
 DROP TYPE lane_state, job_status, retry_policy, failure_policy, conflict_policy;

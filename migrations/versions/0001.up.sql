@@ -1,9 +1,9 @@
 -- The tables of the queue. Functions and views live in sql/ and are applied after the revisions.
 -- Unqualified names: the migration runs with search_path set to the schema.
 
--- One word per state for live and finished jobs alike, so that people meet one vocabulary.
+-- Live and finished jobs share one vocabulary of states.
 CREATE TYPE job_status AS ENUM (
-    'todo',       -- may start; in a lane it is also the wake-up token that the next claim finds
+    'todo',       -- may start; in a lane, it is the wake-up token that the next claim finds
     'blocked',    -- waits behind another job of its lane
     'scheduled',  -- not due yet, outside its lane
     'doing',      -- claimed by a worker
@@ -13,23 +13,24 @@ CREATE TYPE job_status AS ENUM (
 CREATE TYPE lane_state AS ENUM (
     'held',       -- a worker owns the lane and runs one job of it
     'retrying',   -- nobody owns it: job_id goes next, before everything else that waits
-    'paused',     -- a person stopped it, perhaps until a certain time
+    'paused',     -- a person stopped it, perhaps until a given time
     'halted',     -- a job failed for good whose policy is to stop the lane
-    'delayed'     -- nobody owns it: an open transaction has locked the job that goes next, which is looked at again and again
+    'delayed'     -- nobody owns it: an open transaction has locked its next job; workers look again
 );
 
--- What becomes of the lane while a job of it waits for its next attempt, and when one has failed for good.
+-- What happens to the lane while a job waits for its next attempt, and after a job failed for good.
 CREATE TYPE retry_policy AS ENUM ('hold', 'release');
 CREATE TYPE failure_policy AS ENUM ('continue', 'halt');
--- What becomes of a new job while another one waits under its queueing lock.
+-- What happens to a new job while another one waits under its queueing lock.
 CREATE TYPE conflict_policy AS ENUM ('raise', 'skip', 'replace');
 
--- Rises with every start of a job, for user code to compare. CACHE 1: a number handed out later is a later start.
+-- Rises with every start of a job, for user code to compare. CACHE 1, so that a later start always
+-- gets a higher number.
 CREATE SEQUENCE fences AS bigint CACHE 1;
 
 -- Live jobs only: finished ones move to finished_jobs, so that no cost grows with history.
 CREATE TABLE jobs (
-    -- CACHE 1 (the default) is part of the order's promise: a cached block would hand out ids out of time.
+    -- The promised order needs CACHE 1 (the default): sessions that cache ids hand them out late.
     id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     claim_id     uuid,
     fence        bigint,
@@ -40,15 +41,17 @@ CREATE TABLE jobs (
     status       job_status  NOT NULL,
     on_retry     retry_policy   NOT NULL DEFAULT 'hold',
     on_failure   failure_policy NOT NULL DEFAULT 'continue',
-    abort        boolean     NOT NULL DEFAULT false,   -- asked to end early; its worker sees to it
-    awaited      boolean     NOT NULL DEFAULT false,   -- somebody waits for its end, and is told
+    abort        boolean     NOT NULL DEFAULT false,   -- asked to end early
+    has_waiters  boolean     NOT NULL DEFAULT false,   -- somebody waits for its end: notify
     timeout      interval,                             -- how long a run may take
-    begun        boolean     NOT NULL DEFAULT false,   -- an attempt at it has ended, be it charged or not
-    yields       boolean     NOT NULL DEFAULT false,   -- came back to the queue without its queueing lock: another job waited under it
+    was_attempted boolean    NOT NULL DEFAULT false,   -- an attempt at it has ended, charged or not
+    -- It came back to the queue without its queueing lock, since another job waited under it.
+    lost_queueing_lock boolean NOT NULL DEFAULT false,
     priority     integer     NOT NULL DEFAULT 0,
     attempts     integer     NOT NULL DEFAULT 0,
-    -- COLLATE "C" for all names that are keys: their order then does not change with the operating system's library of
-    -- collations, under which the index that is the mutex of the lanes would go wrong; and they compare faster.
+    -- COLLATE "C" for all names that are keys: they compare faster, and their order does not change
+    -- with the operating system's library of collations. Such a change would corrupt the index that
+    -- is the mutex of the lanes.
     queue        text        COLLATE "C" NOT NULL DEFAULT 'default',
     task         text        NOT NULL,
     lock         text        COLLATE "C",
@@ -61,16 +64,22 @@ CREATE TABLE jobs (
     CONSTRAINT jobs_owned CHECK ((status = 'doing') = (worker_id IS NOT NULL)),
     CONSTRAINT jobs_blocked_in_a_lane CHECK (status <> 'blocked' OR lock IS NOT NULL),
     CONSTRAINT jobs_scheduled_when CHECK (status <> 'scheduled' OR scheduled_at IS NOT NULL),
-    -- Drivers read no times before year 1 and past 9999, in any zone, and one such row would poison every reader.
+    -- Drivers cannot read times before year 1 and after 9999, in any zone. One such row would make
+    -- every reader fail.
     CONSTRAINT jobs_scheduled_within CHECK (
-        scheduled_at >= timestamptz '0002-01-01 00:00:00+00' AND scheduled_at < timestamptz '9999-01-01 00:00:00+00'
+        scheduled_at >= timestamptz '0002-01-01 00:00:00+00'
+        AND scheduled_at < timestamptz '9999-01-01 00:00:00+00'
     ),
-    -- 1,024 bytes keep the lane index below the 2,704 bytes that a btree entry may have, compressed or not.
+    -- 1,024 bytes keep entries of the lane index below the btree's limit of 2,704 bytes, compressed
+    -- or not.
     CONSTRAINT jobs_lock_length CHECK (octet_length(lock) BETWEEN 1 AND 1024),
     CONSTRAINT jobs_queueing_lock_length CHECK (octet_length(queueing_lock) BETWEEN 1 AND 1024),
-    -- Queue names travel as a list in notifications, and `!` asks workers there to end jobs. Each UPDATE checks this, so it is not a
-    -- regular expression; whatever lets a name in looks at each character (see misnamed).
-    CONSTRAINT jobs_queue_name CHECK (octet_length(queue) BETWEEN 1 AND 63 AND strpos(queue, ',') = 0 AND queue <> '!'),
+    -- Notifications carry queue names as a list, and `!` asks workers to end jobs. Each UPDATE
+    -- evaluates this, so it is not a regular expression. The functions that accept a name check
+    -- each character (see has_invalid_queue).
+    CONSTRAINT jobs_queue_name CHECK (
+        octet_length(queue) BETWEEN 1 AND 63 AND strpos(queue, ',') = 0 AND queue <> '!'
+    ),
     CONSTRAINT jobs_task_length CHECK (octet_length(task) BETWEEN 1 AND 512),
     CONSTRAINT jobs_args_object CHECK (jsonb_typeof(args) = 'object'),
     CONSTRAINT jobs_timeout CHECK (timeout >= interval '1 ms' AND timeout <= interval '365 days')
@@ -84,24 +93,26 @@ CREATE TABLE jobs (
 
 -- Disjoint by predicate: a row sits in the primary key and in as few of these as possible.
 CREATE INDEX jobs_free ON jobs (queue, priority DESC, id) WHERE status = 'todo' AND lock IS NULL;
-CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id) WHERE status = 'todo' AND lock IS NOT NULL;
-CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id) WHERE status IN ('todo', 'blocked') AND lock IS NOT NULL;
+CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id) WHERE status = 'todo'
+    AND lock IS NOT NULL;
+CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id)
+    WHERE status IN ('todo', 'blocked') AND lock IS NOT NULL;
 CREATE INDEX jobs_running ON jobs (worker_id) WHERE status = 'doing';
 CREATE INDEX jobs_due ON jobs (scheduled_at) WHERE status = 'scheduled';
 CREATE UNIQUE INDEX jobs_queueing ON jobs (queueing_lock)
-    WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT yields;
+    WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock;
 
--- A row exists only while something keeps others out of a lane: somebody holds it, a job goes before all others, or it
--- is stopped. Its primary key is the one and only mutex.
+-- A row exists only while something keeps others out of a lane: somebody holds it, a job goes
+-- before all others, or it is stopped. Its primary key is the one and only mutex.
 CREATE TABLE lanes (
     lock          text        COLLATE "C" PRIMARY KEY,
-    worker_id     uuid,        -- held: who runs the one job of it that is `doing`
-    job_id        bigint,      -- the job that goes next, before whatever waits
+    worker_id     uuid,        -- held: the worker that runs its one job that is `doing`
+    job_id        bigint,      -- the job that goes next, before all that wait
     since         timestamptz NOT NULL,
     stopped       lane_state,  -- while it is held, the stop takes effect when the running job ends
     stopped_at    timestamptz,
     stopped_until timestamptz, -- NULL: until a person resumes it
-    look_at       timestamptz, -- somebody has the job locked that goes next and must be made a token: when it is tried again
+    look_at       timestamptz, -- delayed: when to look again at the job that must become a token
     failed_job_id bigint,      -- halted: the job that failed
     stopped_by    text,
     stop_reason   text,
@@ -123,8 +134,9 @@ CREATE TABLE lanes (
     vacuum_truncate = off
 );
 
--- One index for both, of which a lane has one at most: each claim looks here.
-CREATE INDEX lanes_resume ON lanes (coalesce(look_at, stopped_until)) WHERE coalesce(look_at, stopped_until) IS NOT NULL;
+-- One index for both, since a lane has at most one of them. Each claim reads it.
+CREATE INDEX lanes_resume ON lanes (coalesce(look_at, stopped_until))
+    WHERE coalesce(look_at, stopped_until) IS NOT NULL;
 
 -- What people, and the reconciler, did to lanes.
 CREATE TABLE lane_audit (
@@ -139,31 +151,32 @@ CREATE TABLE lane_audit (
 
 CREATE INDEX lane_audit_lock ON lane_audit (lock, id);
 
--- One row per worker process. Deleting it is what makes a worker dead: claim refuses an unknown worker,
--- rescue takes back the jobs of every worker that has no row.
+-- One row per worker process. Deleting the row makes the worker dead: claim refuses an unknown
+-- worker, and rescue takes back the jobs of every worker that has no row.
 CREATE TABLE workers (
-    id           uuid        PRIMARY KEY,   -- random per start: a restarted process is another worker
+    id           uuid        PRIMARY KEY,   -- random: a restarted process is a new worker
     name         text        NOT NULL,
     hostname     text        NOT NULL,
     pid          integer     NOT NULL,
     queues       text[],                    -- NULL: all
-    tasks        text[],                    -- those it knows; NULL: not told
+    tasks        text[],                    -- those it knows; NULL: unknown
     concurrency  integer     NOT NULL,
     started_at   timestamptz NOT NULL,
     heartbeat_at timestamptz NOT NULL,
-    loop_turned_at timestamptz NOT NULL,    -- its heart is a thread: it beats on while a task blocks the event loop
-    awake        boolean     NOT NULL DEFAULT false  -- claims on by itself: it need not be woken (see wake.sql)
+    loop_turned_at timestamptz NOT NULL,    -- the heartbeat's thread goes on if the loop blocks
+    awake        boolean     NOT NULL DEFAULT false  -- needs no notification (see notify_workers)
 ) WITH (fillfactor = 50);
 
--- What fires again and again: a row for each (task, periodic_id) that a worker has told of, none for its instants.
+-- Periodic jobs: a row for each (task, periodic_id) that a worker has registered, none for its
+-- instants.
 CREATE TABLE schedules (
     task         text        COLLATE "C" NOT NULL,
     periodic_id  text        COLLATE "C" NOT NULL,
     cron         text        NOT NULL,
     tz           text        NOT NULL,
-    since        timestamptz NOT NULL,   -- when a worker first told of it, as it is now
-    last_instant timestamptz,            -- only ever later, whatever a clock says: no instant is deferred twice
-    last_job_id  bigint,                 -- the job of that instant; it may be gone
+    since        timestamptz NOT NULL,   -- when a worker first registered it as it is now
+    last_instant timestamptz,            -- only ever rises: no instant fires twice
+    last_job_id  bigint,                 -- the job of that instant, which may be gone
     PRIMARY KEY (task, periodic_id),
     CONSTRAINT schedules_periodic_id_length CHECK (octet_length(periodic_id) <= 512)
 ) WITH (fillfactor = 50);
@@ -188,13 +201,13 @@ CREATE TABLE finished_jobs (
     queueing_lock text       COLLATE "C",
     args         jsonb       NOT NULL,
     errors       jsonb       NOT NULL,
-    result       jsonb,      -- what the task returned; NULL: nothing
+    result       jsonb,      -- what the task returned, or NULL
     timeout      interval
 ) PARTITION BY RANGE (finished_at);
 
 CREATE INDEX finished_jobs_id ON finished_jobs (id);
 
--- The net under the daily partitions: a job that finishes on a day without one is kept, not lost.
+-- The safety net of the daily partitions: keeps a job that finishes on a day without one.
 CREATE TABLE finished_jobs_default PARTITION OF finished_jobs DEFAULT;
 
 -- The highest fence that a resource of the user's has seen: see check_fence.
@@ -204,15 +217,16 @@ CREATE TABLE fences_seen (
     CONSTRAINT fences_seen_resource_length CHECK (octet_length(resource) BETWEEN 1 AND 1024)
 ) WITH (fillfactor = 50);
 
--- The roles of the database that were given what a producer, worker, operator or monitor may do (see grant_to). Each migration gives
--- it to them anew. Names, not oids: a backup must be restored on a server without them, too.
+-- The database roles that may do what a producer, worker, operator or monitor does (see grant_to).
+-- Each migration grants it anew. Names and not oids, so that a backup can be restored on a server
+-- without these roles.
 CREATE TABLE granted_roles (
     role text COLLATE "C" PRIMARY KEY,
     kind text NOT NULL,
     CONSTRAINT granted_roles_kind CHECK (kind IN ('producer', 'worker', 'operator', 'monitor'))
 );
 
--- Which functions and views were applied, so that a worker can tell whether they are the ones it knows.
+-- Which functions and views were applied, so that a worker can tell whether it knows them.
 CREATE TABLE applied_code (
     checksum   text        PRIMARY KEY,
     applied_at timestamptz NOT NULL

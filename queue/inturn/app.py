@@ -21,7 +21,7 @@ from inturn.database.pools import AsyncPool, Pool
 from inturn.errors import BadArgument, ConfigurationError, LoadFromPathError
 from inturn.model import NewJob
 from inturn.operations import enqueue
-from inturn.operations.upkeep import check_connection
+from inturn.operations.maintenance import check_connection
 from inturn.schedules import misfires
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.deferred import DeferredJob

@@ -1,6 +1,6 @@
-"""Finds the SQL that ships with inturn, and names the schema and its roles in it.
+"""Finds the SQL that ships with inturn, and fills in the names of the schema and its roles.
 
-In a wheel `sql/` and `migrations/` lie beside this file, in a checkout two folders up.
+In a wheel, `sql/` and `migrations/` are beside this file. In a checkout, they are two folders up.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,10 +14,12 @@ from psycopg.sql import SQL, Identifier, Literal
 SCHEMA = "inturn"
 OWNER = "owner"
 KINDS = ("producer", "worker", "operator", "monitor")
+FUNCTION_FOLDERS = ("api", "internal")
 
 
 @cache
 def shipped(folder: str) -> Path:
+    """Return the path of `sql` or `migrations`."""
     here = Path(__file__).resolve().parent
     for root in (here, here.parent.parent):
         if (root / folder).is_dir():
@@ -25,9 +27,21 @@ def shipped(folder: str) -> Path:
     raise FileNotFoundError(f"inturn was installed without its folder {folder!r}; install it again")
 
 
+def function_file(name: str) -> Path:
+    """Return the file of one function, whether it is public (`api`) or not (`internal`)."""
+    for folder in FUNCTION_FOLDERS:
+        if (file := shipped("sql") / "functions" / folder / f"{name}.sql").is_file():
+            return file
+    raise FileNotFoundError(f"there is no SQL function {name!r}")
+
+
 def code() -> Iterator[str]:
-    """The text of every function, of every view (which may call functions), and of what says who may use them."""
-    for folder in ("functions", "views"):
+    """Yield the text of each function and view, then of the scripts that say who may use them.
+
+    Functions come first: a view may call one.
+    """
+    folders = [*(f"functions/{folder}" for folder in FUNCTION_FOLDERS), "views"]
+    for folder in folders:
         for file in sorted((shipped("sql") / folder).glob("*.sql")):
             yield file.read_text(encoding="utf-8")
     for name in ("surface", "grant_to", "close"):
@@ -36,19 +50,22 @@ def code() -> Iterator[str]:
 
 @cache
 def checksum() -> str:
+    """Return the checksum of all functions and views of this version."""
     return sha256("\0".join(code()).encode()).hexdigest()
 
 
 @cache
 def revision() -> str:
-    """The newest revision of the tables: revisions are numbered, the highest number is the head."""
+    """Return the newest revision of the tables, which has the highest number."""
     return max(file.name[:4] for file in (shipped("migrations") / "versions").glob("[0-9]*.up.sql"))
 
 
 @cache
 def named(text: LiteralString, schema: str) -> bytes:
-    """The statement with its `{schema}` filled in, quoted as an identifier. As bytes, and once: a driver composes anew in
-    each call what it is given as a composition."""
+    """Return the statement with `{schema}` replaced by the quoted name.
+
+    The result is bytes and cached: the driver would compose a composition anew in each call.
+    """
     return SQL(text).format(schema=Identifier(schema)).as_bytes(None)
 
 
@@ -57,7 +74,11 @@ def grants(
     prefix: str | None = None,
     members: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """What gives each role its rights: `prefix` (the schema's name) + `_owner` and so on. `members` of OWNER and KINDS."""
+    """Return the script that creates the roles and gives them their rights.
+
+    Their names are `prefix` (by default the schema's name) + `_owner` and so on. `members` names
+    the roles that become members of OWNER or one of KINDS.
+    """
     names = {kind: f"{prefix or schema}_{kind}" for kind in (OWNER, *KINDS)}
     pairs = [(names[kind], member) for kind, each in (members or {}).items() for member in each]
     text = (shipped("sql") / "grants.sql").read_text(encoding="utf-8")
@@ -73,7 +94,7 @@ def grants(
 
 
 def script(schema: str = SCHEMA) -> str:
-    """What creates everything in a database that has none of it."""
+    """Return the script that creates everything in an empty database."""
     revisions = sorted((shipped("migrations") / "versions").glob("[0-9]*.up.sql"))
     applied = SQL(
         "INSERT INTO schema_version VALUES ({});\nINSERT INTO applied_code VALUES ({}, now());"
@@ -83,9 +104,10 @@ def script(schema: str = SCHEMA) -> str:
         [
             f"CREATE SCHEMA IF NOT EXISTS {name};",
             f"SET search_path = {name}, pg_temp;",
-            "SET check_function_bodies = off;  -- they call each other, and stand in no order",
+            "SET check_function_bodies = off;  -- they call each other, in no order",
             *(file.read_text(encoding="utf-8") for file in revisions),
-            "CREATE TABLE schema_version (version_num varchar(32) CONSTRAINT schema_version_pkc PRIMARY KEY);",
+            "CREATE TABLE schema_version (\n"
+            "    version_num varchar(32) CONSTRAINT schema_version_pkc PRIMARY KEY\n);",
             *code(),
             applied.format(revision(), checksum()).as_string(),
             "RESET search_path;",

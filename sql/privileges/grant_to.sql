@@ -1,6 +1,7 @@
--- Gives a role of the database what a producer, worker, operator or monitor may do, and takes away whatever else it was given in this
--- schema, by an older version or by hand. It is noted, so that each migration gives it what a new version adds. What somebody else has
--- in the schema is left alone: it is not ours to revoke.
+-- Gives a role of the database what a producer, worker, operator or monitor may do. Takes away all
+-- else that it was given in this schema, by an older version or by hand. The role is recorded, so
+-- each migration gives it what a new version adds. What somebody else owns in the schema is left
+-- alone.
 CREATE OR REPLACE FUNCTION grant_to(p_role text, p_kind text) RETURNS void
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -9,14 +10,18 @@ DECLARE
     v_schema regnamespace := quote_ident(current_schema())::regnamespace;
     v_change text;
 BEGIN
-    INSERT INTO granted_roles (role, kind) VALUES (p_role, p_kind) ON CONFLICT (role) DO UPDATE SET kind = excluded.kind;
+    INSERT INTO granted_roles (role, kind) VALUES (p_role, p_kind) ON CONFLICT (role) DO UPDATE
+        SET kind = excluded.kind;
     FOR v_change IN
-        SELECT format('REVOKE ALL ON ROUTINE %s FROM %I', string_agg(oid::regprocedure::text, ', '), p_role)
-        FROM pg_proc WHERE pronamespace = v_schema AND pg_has_role(proowner, 'USAGE') HAVING count(*) > 0
+        SELECT format('REVOKE ALL ON ROUTINE %s FROM %I', string_agg(oid::regprocedure::text, ', '),
+            p_role)
+        FROM pg_proc WHERE pronamespace = v_schema
+            AND pg_has_role(proowner, 'USAGE') HAVING count(*) > 0
         UNION ALL
         SELECT format('REVOKE ALL ON %s FROM %I', string_agg(oid::regclass::text, ', '), p_role)
         FROM pg_class
-        WHERE relnamespace = v_schema AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND pg_has_role(relowner, 'USAGE')
+        WHERE relnamespace = v_schema AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+            AND pg_has_role(relowner, 'USAGE')
         HAVING count(*) > 0
         UNION ALL
         SELECT format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), p_role)

@@ -1,34 +1,35 @@
--- The public surface: every function that is called from outside, every table and view that is read from outside, and for which
--- roles. What is not in this list nobody but the owner of the schema can call or read. A function that you add to sql/functions is
--- internal until you list it here.
+-- The public surface: the functions that are called from outside, the tables and views that are
+-- read from outside, and by which roles. Nobody but the owner of the schema can call or read
+-- anything else. The functions are those in sql/functions/api.
 --
--- The functions of this list run as the owner (close.sql sees to it), so each is a door: it must check what it is given. The functions
--- that they call run as their caller, which is the owner by then.
+-- These functions run as the owner (see close.sql), so each of them must check its arguments. The
+-- functions that they call run as their caller, which is the owner by then.
 --
--- The columns of a table are named where not all of them may be read: arguments, errors and results can be anybody's secrets, and
--- who knows a claim could end the job. A new column is closed until it is named here.
+-- Columns are named if a role may not read all of them. Arguments, errors and results may contain
+-- secrets, and anybody who knows a claim could end the job. A new column is closed until it is
+-- named here.
 CREATE OR REPLACE VIEW surface AS
 SELECT * FROM (VALUES
     ('function', 'clock',               '{producer,worker,operator,monitor}'::text[], NULL::text),
 
-    -- Jobs come into being, and their producer hears how they end. A job's id is all it takes to cancel it.
+    -- Producers create jobs and learn how they end. To cancel a job, its id is enough.
     ('function', 'defer',               '{producer}', NULL),
     ('function', 'defer_job',           '{producer}', NULL),
     ('function', 'defer_jobs',          '{producer}', NULL),
     ('function', 'await_end',           '{producer,operator}', NULL),
     ('function', 'cancel_job',          '{producer,operator}', NULL),
 
-    -- The life of a worker.
+    -- A worker starts, lives and ends.
     ('function', 'register_worker',     '{worker}', NULL),
     ('function', 'heartbeat',           '{worker}', NULL),
     ('function', 'set_awake',           '{worker}', NULL),
     ('function', 'next_wake',           '{worker}', NULL),
-    ('function', 'leave',               '{worker}', NULL),
+    ('function', 'unregister_worker',             '{worker}', NULL),
 
-    -- The jobs that it does.
+    -- A worker's jobs.
     ('function', 'claim',               '{worker}', NULL),
     ('function', 'claim_further',       '{worker}', NULL),
-    ('function', 'owned',               '{worker}', NULL),
+    ('function', 'jobs_of_worker',             '{worker}', NULL),
     ('function', 'abort_requests',      '{worker}', NULL),
     ('function', 'finish',              '{worker}', NULL),
     ('function', 'retry',               '{worker}', NULL),
@@ -36,19 +37,27 @@ SELECT * FROM (VALUES
     ('function', 'has_ended',           '{worker}', NULL),
     ('function', 'check_fence',         '{worker}', NULL),
 
-    -- What workers do for each other.
+    -- Workers look after each other.
     ('function', 'last_heartbeats',     '{worker}', NULL),
     ('function', 'declare_dead',        '{worker}', NULL),
     ('function', 'rescue',              '{worker}', NULL),
     ('function', 'reconcile',           '{worker}', NULL),
     ('function', 'prepare_history',     '{worker}', NULL),
     ('function', 'prune_history',       '{worker}', NULL),
-    ('function', 'delete_old_jobs',     '{worker,operator}', NULL),   -- a worker: in the task that deletes old jobs
+    -- A worker may, for the built-in task that deletes old jobs.
+    ('function', 'delete_old_jobs',     '{worker,operator}', NULL),
     ('function', 'register_schedules',  '{worker}', NULL),
+    ('function', 'schedule_progress',   '{worker}', NULL),
     ('function', 'defer_periodic',      '{worker}', NULL),
 
-    -- What people do.
+    -- People change jobs and lanes.
     ('function', 'explain',             '{operator}', NULL),
+    ('function', 'list_jobs',           '{operator}', NULL),
+    ('function', 'count_jobs',          '{operator,monitor}', NULL),
+    ('function', 'count_jobs_by',       '{operator,monitor}', NULL),
+    ('function', 'stalled_jobs',        '{operator}', NULL),
+    ('function', 'list_lanes',          '{operator}', NULL),
+    ('function', 'lane_report',         '{operator}', NULL),
     ('function', 'retry_job',           '{operator}', NULL),
     ('function', 'retry_job_changed',   '{operator}', NULL),
     ('function', 'delete_job',          '{operator}', NULL),
@@ -59,32 +68,36 @@ SELECT * FROM (VALUES
     ('function', 'cancel_waiting',      '{operator}', NULL),
     ('function', 'sequences_behind',    '{operator,monitor}', NULL),   -- for `queue doctor`
 
-    -- Whether the schema fits the version of whoever connects.
+    -- Clients check that the schema fits their version.
     ('table', 'schema_version',         '{producer,worker,operator,monitor}', NULL),
     ('table', 'applied_code',           '{producer,worker,operator,monitor}', NULL),
 
     ('table', 'all_jobs',               '{producer}', 'id, status'),
     ('table', 'all_jobs',               '{operator}', NULL),
     ('table', 'all_jobs',               '{monitor}',
-        'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, '
-        'queueing_lock, timeout'),
+        'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
+        'finished_at, worker_id, fence, queueing_lock, timeout'),
     ('table', 'jobs',                   '{operator}', NULL),
     ('table', 'jobs',                   '{monitor}',
-        'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, '
-        'timeout, on_retry, on_failure, abort, awaited, begun, yields'),
+        'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
+        'worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, '
+        'has_waiters, was_attempted, lost_queueing_lock'),
     ('table', 'finished_jobs',          '{operator}', NULL),
     ('table', 'finished_jobs',          '{monitor}',
-        'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, '
-        'queueing_lock, timeout, on_retry, on_failure'),
+        'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
+        'finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'),
     ('table', 'lane_status',            '{operator}', NULL),
     ('table', 'lane_status',            '{monitor}',
-        'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, stopped, stopped_at, stopped_until, '
-        'stopped_by, stop_reason'),
+        'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, '
+        'stopped, stopped_at, stopped_until, stopped_by, stop_reason'),
     ('table', 'lanes',                  '{operator,monitor}', NULL),
     ('table', 'lane_audit',             '{operator,monitor}', NULL),
     ('table', 'queue_status',           '{operator,monitor}', NULL),
     ('table', 'workers',                '{operator,monitor}', NULL),
     ('table', 'worker_status',          '{operator,monitor}', NULL),
+    ('table', 'unknown_tasks',          '{operator,monitor}', NULL),
+    ('table', 'repaired_lanes',         '{operator,monitor}', NULL),
+    ('table', 'open_transactions',      '{operator,monitor}', NULL),
     ('table', 'suspect_jobs',           '{operator,monitor}', NULL),
     ('table', 'schedules',              '{worker,operator,monitor}', NULL),
     ('table', 'surface',                '{operator,monitor}', NULL)

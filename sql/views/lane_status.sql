@@ -1,11 +1,13 @@
--- One row for each lane that something keeps others out of: who has it or stopped it, since when, the job that runs or goes
--- next, and how many wait. Stopped ones first. Counting stops at 1,000.
+-- One row for each lane that something keeps others out of. It tells who holds or stopped the
+-- lane, since when, which job runs or goes next, and how many wait. Stopped lanes come first.
+-- Counting stops at 1,000.
 CREATE OR REPLACE VIEW lane_status AS
 SELECT lanes.lock, lanes.state, lanes.since,
        job.id AS job_id, job.task, job.attempts, job.scheduled_at AS due_at,
        workers.name AS worker, workers.heartbeat_at,
        (SELECT count(*) FROM (
-            SELECT FROM jobs WHERE jobs.lock = lanes.lock AND jobs.status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+            SELECT FROM jobs WHERE jobs.lock = lanes.lock AND jobs.status IN ('todo', 'blocked')
+                AND jobs.lock IS NOT NULL
             LIMIT 1000) AS behind) AS waiting,
        job.errors -> -1 ->> 'error' AS last_error,
        lanes.stopped, lanes.stopped_at, lanes.stopped_until, lanes.stopped_by, lanes.stop_reason
@@ -15,29 +17,38 @@ LEFT JOIN LATERAL (
     SELECT * FROM jobs WHERE lanes.worker_id IS NOT NULL
         AND jobs.status = 'doing' AND jobs.worker_id = lanes.worker_id AND jobs.lock = lanes.lock
     UNION ALL
-    -- The head is not asked of lane_heads: inside a view a function looks for its tables on the reader's search_path.
+    -- Not lane_heads: inside a view, a function looks for tables on the reader's search_path.
     SELECT * FROM jobs WHERE lanes.worker_id IS NULL AND jobs.id = coalesce(lanes.job_id, (
         SELECT head.id FROM jobs AS head
-        WHERE head.lock = lanes.lock AND head.status IN ('todo', 'blocked') AND head.lock IS NOT NULL
+        WHERE head.lock = lanes.lock AND head.status IN ('todo', 'blocked')
+            AND head.lock IS NOT NULL
         ORDER BY head.priority DESC, head.id
         LIMIT 1))
 ) AS job ON true
 ORDER BY lanes.stopped IS NULL, lanes.since;
 
-COMMENT ON VIEW lane_status IS 'Lanes that are held, reserved for a retry, paused, halted or delayed.';
-COMMENT ON COLUMN lane_status.lock IS 'What the jobs of the lane share.';
-COMMENT ON COLUMN lane_status.state IS 'held: a job of it runs; retrying: a job goes before all others; paused or halted: it is stopped; delayed: an open transaction has its next job locked.';
+COMMENT ON VIEW lane_status IS
+    'Lanes that are held, reserved for a retry, paused, halted or delayed.';
+COMMENT ON COLUMN lane_status.lock IS 'The lock that the jobs of the lane share.';
+COMMENT ON COLUMN lane_status.state IS
+    'held: a job of it runs; retrying: a job goes before all others; paused or halted: it is '
+    'stopped; delayed: an open transaction has its next job locked.';
 COMMENT ON COLUMN lane_status.since IS 'Since when it is held or retrying.';
-COMMENT ON COLUMN lane_status.job_id IS 'The job that runs, else the one that goes next.';
+COMMENT ON COLUMN lane_status.job_id IS 'The job that runs, or the one that goes next.';
 COMMENT ON COLUMN lane_status.task IS 'The task of that job.';
-COMMENT ON COLUMN lane_status.attempts IS 'How often that job was started, the running attempt included.';
-COMMENT ON COLUMN lane_status.due_at IS 'When that job is or was due; NULL: from the beginning.';
-COMMENT ON COLUMN lane_status.worker IS 'The worker that holds the lane; NULL: nobody does, or it is gone.';
+COMMENT ON COLUMN lane_status.attempts IS
+    'How often that job was started, including the running attempt.';
+COMMENT ON COLUMN lane_status.due_at IS 'When that job is or was due; NULL: at once.';
+COMMENT ON COLUMN lane_status.worker IS
+    'The worker that holds the lane; NULL: nobody holds it, or the worker is gone.';
 COMMENT ON COLUMN lane_status.heartbeat_at IS 'When that worker was last heard of.';
-COMMENT ON COLUMN lane_status.waiting IS 'Jobs that wait in the lane, 1000 if there are more.';
+COMMENT ON COLUMN lane_status.waiting IS 'Jobs that wait in the lane; 1000 if there are more.';
 COMMENT ON COLUMN lane_status.last_error IS 'How the last attempt at that job failed.';
-COMMENT ON COLUMN lane_status.stopped IS 'paused or halted, also while a job still runs; NULL: it is not stopped.';
+COMMENT ON COLUMN lane_status.stopped IS
+    'paused or halted, even while a job still runs; NULL: it is not stopped.';
 COMMENT ON COLUMN lane_status.stopped_at IS 'Since when it is stopped.';
-COMMENT ON COLUMN lane_status.stopped_until IS 'When it goes on by itself; NULL: when somebody resumes it.';
-COMMENT ON COLUMN lane_status.stopped_by IS 'Who stopped it; on_failure: the policy of a job that failed.';
+COMMENT ON COLUMN lane_status.stopped_until IS
+    'When it resumes by itself; NULL: when somebody resumes it.';
+COMMENT ON COLUMN lane_status.stopped_by IS
+    'Who stopped it; on_failure: the policy of a job that failed.';
 COMMENT ON COLUMN lane_status.stop_reason IS 'Why, in words.';

@@ -1,7 +1,9 @@
--- One row for each worker that has signed on and not off. Those whose heartbeat is late lose their jobs to the others soon.
+-- One row for each registered worker. A worker whose heartbeat is late soon loses its jobs to
+-- others.
 CREATE OR REPLACE VIEW worker_status AS
 SELECT id, name, hostname, pid,
-       -- As is_live and is_blocked say, which cannot be asked here: inside a view they would look for clock() on the reader's search_path.
+       -- Like is_live and is_blocked. Inside a view they would look for clock() on the reader's
+       -- search_path.
        CASE WHEN heartbeat_at <= clock() - interval '30 seconds' THEN 'late'
             WHEN heartbeat_at - loop_turned_at > interval '10 seconds' THEN 'blocked'
             ELSE 'live' END AS state,
@@ -12,14 +14,17 @@ ORDER BY heartbeat_at > clock() - interval '30 seconds', name, started_at;
 
 COMMENT ON VIEW worker_status IS 'Worker processes, late ones first.';
 COMMENT ON COLUMN worker_status.id IS 'Random, new with each start.';
-COMMENT ON COLUMN worker_status.name IS 'What it was called when it was started.';
-COMMENT ON COLUMN worker_status.hostname IS 'The machine it runs on.';
+COMMENT ON COLUMN worker_status.name IS 'The name that it was started with.';
+COMMENT ON COLUMN worker_status.hostname IS 'The machine that it runs on.';
 COMMENT ON COLUMN worker_status.pid IS 'Its process there.';
-COMMENT ON COLUMN worker_status.state IS 'live: heard of in the last 30 seconds; late: not; blocked: heard of, but its event loop stands still.';
+COMMENT ON COLUMN worker_status.state IS
+    'live: heard of in the last 30 seconds; late: not heard of; blocked: heard of, but its '
+    'event loop stands still.';
 COMMENT ON COLUMN worker_status.doing IS 'How many jobs it is doing.';
 COMMENT ON COLUMN worker_status.concurrency IS 'How many it does at once at most.';
 COMMENT ON COLUMN worker_status.queues IS 'The queues that it serves; NULL: all.';
-COMMENT ON COLUMN worker_status.tasks IS 'The tasks that it knows; NULL: it did not tell.';
-COMMENT ON COLUMN worker_status.started_at IS 'When it signed on.';
+COMMENT ON COLUMN worker_status.tasks IS 'The tasks that it knows; NULL: unknown.';
+COMMENT ON COLUMN worker_status.started_at IS 'When it registered.';
 COMMENT ON COLUMN worker_status.heartbeat_at IS 'When it was last heard of.';
-COMMENT ON COLUMN worker_status.loop_turned_at IS 'When its event loop last turned, as far as its heartbeat could tell.';
+COMMENT ON COLUMN worker_status.loop_turned_at IS
+    'When its event loop last turned, as far as its heartbeat could tell.';

@@ -302,7 +302,7 @@ def test_the_head_that_runs_is_not_skipped(engine: Engine, queue: Run) -> None:
     id = engine.defer("t", "a")
     engine.claim()
     ended = queue("lanes", "skip-head", "a", "--yes")
-    assert (ended.returncode, "is being done" in ended.stderr) == (4, True)
+    assert (ended.returncode, "is running" in ended.stderr) == (4, True)
     assert engine.statuses() == {id: "doing"}
 
 

@@ -11,7 +11,7 @@ import pytest
 from inturn import App, PsycopgConnector
 from inturn.database import drive
 from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable, SchemaMismatch
-from inturn.operations import Operation, Statement, upkeep, work
+from inturn.operations import Operation, Statement, claim, workers
 from inturn.sql import SCHEMA
 from tests.flow.conftest import Query
 
@@ -74,17 +74,17 @@ def test_a_migration_under_a_running_worker_costs_it_its_connection(
     dsn: str, connection: Connection, query: Query
 ) -> None:
     app = App(dsn)
-    worker = drive.run(upkeep.register("w", "host", 1, None, 1, []), connection, SCHEMA)
+    worker = drive.run(workers.register_worker("w", "host", 1, None, 1, []), connection, SCHEMA)
     with app.open():
         app.configure_task("t").batch_defer({}, {})
-    assert len(drive.run(work.claim(worker, None, 1, True), connection, SCHEMA)) == 1
+    assert len(drive.run(claim.claim(worker, None, 1, True), connection, SCHEMA)) == 1
     with psycopg.connect(dsn) as migration:
         migration.execute("ALTER TABLE inturn.jobs ADD COLUMN colour text")
     with pytest.raises(DatabaseUnavailable, match="structure of query") as raised:
-        drive.run(work.claim(worker, None, 1, True), connection, SCHEMA)
+        drive.run(claim.claim(worker, None, 1, True), connection, SCHEMA)
     assert (raised.value.connection_lost, raised.value.outcome_unknown) == WORN_OUT
     with closing(psycopg.connect(dsn, autocommit=True)) as another:
-        assert len(drive.run(work.claim(worker, None, 1, True), another, SCHEMA)) == 1
+        assert len(drive.run(claim.claim(worker, None, 1, True), another, SCHEMA)) == 1
 
 
 def test_a_result_that_a_migration_has_changed_is_a_condition_whatever_the_language(
@@ -102,7 +102,7 @@ def test_a_result_that_a_migration_has_changed_is_a_condition_whatever_the_langu
 def test_a_session_that_became_read_only_is_of_no_further_use(connection: Connection) -> None:
     connection.execute("SET default_transaction_read_only = on")
     with pytest.raises(DatabaseUnavailable, match="read-only transaction") as raised:
-        drive.run(upkeep.register("w", "host", 1, None, 1, []), connection, SCHEMA)
+        drive.run(workers.register_worker("w", "host", 1, None, 1, []), connection, SCHEMA)
     assert (raised.value.connection_lost, raised.value.outcome_unknown) == WORN_OUT
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from inturn import App, Blueprint
 from inturn.operations import schedules
-from inturn.operations.schedules import Told
+from inturn.operations.schedules import KnownSchedule
 from tests.flow.conftest import Query
 
 pytestmark = pytest.mark.anyio
@@ -204,9 +204,13 @@ async def test_what_a_worker_with_another_expression_says_is_not_about_ours(
     set_clock(NOON + 5 * MINUTE)
     await run_once(app)
     set_clock(NOON + 6 * MINUTE)
-    app.connector.run(schedules.register([Told("note", "", "@daily", "UTC")]))
-    ((_, ours),) = app.connector.run(schedules.progress([Told("note", "", "* * * * *", "UTC")]))
-    ((now, theirs),) = app.connector.run(schedules.progress([Told("note", "", "@daily", "UTC")]))
+    app.connector.run(schedules.register_schedules([KnownSchedule("note", "", "@daily", "UTC")]))
+    ((_, ours),) = app.connector.run(
+        schedules.get_progress([KnownSchedule("note", "", "* * * * *", "UTC")])
+    )
+    ((now, theirs),) = app.connector.run(
+        schedules.get_progress([KnownSchedule("note", "", "@daily", "UTC")])
+    )
     assert ours == NOON + 5 * MINUTE
     assert theirs is not None
     assert timedelta(0) <= now - theirs < MINUTE

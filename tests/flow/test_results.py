@@ -179,7 +179,7 @@ async def test_waiters_in_threads_and_in_the_loop_are_told_of_the_end(
             told = threads.submit(app.job_manager.result, first, LONG)
             for name, id in (("a", first), ("b", second), ("c", second)):
                 group.start_soon(wait, name, id)
-            await until(lambda: query("SELECT count(*) FROM jobs WHERE awaited") == [(2,)])
+            await until(lambda: query("SELECT count(*) FROM jobs WHERE has_waiters") == [(2,)])
             await until(lambda: query(LISTENERS) == [(1,)])
             group.start_soon(lambda: app.run_worker_async(wait=True, concurrency=2))
             await until(lambda: query("SELECT count(*) FROM jobs WHERE status = 'doing'") == [(2,)])
@@ -215,7 +215,7 @@ async def test_a_waiter_outlives_the_loss_of_its_listener(
         assert told.result() == 7
 
 
-SILENCE = "CREATE OR REPLACE FUNCTION tell_ended(p_id bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true'"
+SILENCE = "CREATE OR REPLACE FUNCTION notify_ended(p_id bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true'"
 
 
 async def test_a_lost_notification_is_made_good_by_looking_now_and_then(
@@ -232,7 +232,7 @@ async def test_a_lost_notification_is_made_good_by_looking_now_and_then(
     id = give.defer()
     with ThreadPoolExecutor() as threads:
         told = threads.submit(app.job_manager.result, id, LONG)
-        await until(lambda: query("SELECT 1 FROM jobs WHERE awaited"))
+        await until(lambda: query("SELECT 1 FROM jobs WHERE has_waiters"))
         await app.run_worker_async()
         await until(told.done)
         assert told.result() == 7
@@ -290,7 +290,7 @@ async def test_a_job_without_a_result_says_why(app: App, query: Query, until: Un
     assert caught.value.job_id == failed
     with ThreadPoolExecutor() as threads:
         told = threads.submit(app.job_manager.result, cancelled, LONG)
-        await until(lambda: query("SELECT 1 FROM jobs WHERE awaited"))
+        await until(lambda: query("SELECT 1 FROM jobs WHERE has_waiters"))
         app.job_manager.cancel_job_by_id(cancelled)
         with pytest.raises(
             JobCancelled, match=rf"^Job {cancelled} was cancelled, so it has no result\.$"
@@ -314,7 +314,7 @@ async def test_a_waiter_waits_through_retries(app: App, query: Query, until: Unt
     id = fail_once.defer()
     with ThreadPoolExecutor() as threads:
         told = threads.submit(app.job_manager.result, id, LONG)
-        await until(lambda: query("SELECT 1 FROM jobs WHERE awaited"))
+        await until(lambda: query("SELECT 1 FROM jobs WHERE has_waiters"))
         await app.run_worker_async()
         assert await anyio.to_thread.run_sync(told.result, 30) == "done"
     assert len(tries) == 2

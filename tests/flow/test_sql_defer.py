@@ -77,7 +77,7 @@ def test_every_option_arrives(connection: psycopg.Connection[Any]) -> None:
 def test_a_conflict_is_an_error_or_the_other_job(connection: psycopg.Connection[Any]) -> None:
     ask = "SELECT inturn.defer('t', %s::jsonb, queueing_lock => 'k', on_conflict => %s)"
     (id,) = connection.execute(ask, ['{"n": 1}', "raise"]).fetchone() or (None,)
-    with pytest.raises(UniqueViolation, match=f"job {id} with queueing_lock 'k' waits already"):
+    with pytest.raises(UniqueViolation, match=f"job {id} already waits under queueing_lock 'k'"):
         connection.execute(ask, ['{"n": 2}', "raise"])
     assert connection.execute(ask, ['{"n": 3}', "skip"]).fetchone() == (id,)
     assert jobs(connection)[0][1] == {"n": 1}
@@ -94,7 +94,7 @@ BAD: list[tuple[str, str, str]] = [
     ("'t', NULL", "args: give a JSON object", ""),
     (
         "'t', jsonb_build_object('text', repeat('x', 1048576))",
-        "args: 1,048,588 bytes of JSON, at most 1,048,576; store",
+        "args: 1,048,588 bytes of JSON, at most 1,048,576",
         "",
     ),
     ("'t', lock => ''", "lock: give 1 to 1,024 bytes", "jobs_lock_length"),
@@ -152,7 +152,7 @@ def test_no_function_that_defers_takes_arguments_without_a_limit(
     connection: psycopg.Connection[Any], call: str
 ) -> None:
     with pytest.raises(
-        InvalidParameterValue, match="args: 2,097,164 bytes of JSON, at most 2,097,152; store"
+        InvalidParameterValue, match="args: 2,097,164 bytes of JSON, at most 2,097,152"
     ):
         connection.execute(f"SELECT inturn.{call}".encode())
     assert jobs(connection) == []

@@ -20,7 +20,7 @@ from sqlalchemy.pool import StaticPool
 from inturn import App, JobContext
 from inturn.errors import ConfigurationError, DatabaseUnavailable, JobLost
 from inturn.model import Job
-from inturn.operations import upkeep, work
+from inturn.operations import claim, finish, workers
 from tests.flow.conftest import NO_POLL, Query
 from tests.flow.lossy import Lossy
 
@@ -345,15 +345,15 @@ def test_who_asks_whether_a_commit_took_effect_waits_for_no_user_for_ever(
 ) -> None:
     with App(dsn).open() as app, psycopg.connect(dsn) as user, ThreadPoolExecutor(1) as thread:
         app.configure_task("t").defer()
-        worker = app.connector.run(upkeep.register("w", "here", 1, None, 1, []))
-        [job] = app.connector.run(work.claim(worker, None, 1, False))
+        worker = app.connector.run(workers.register_worker("w", "here", 1, None, 1, []))
+        [job] = app.connector.run(claim.claim(worker, None, 1, False))
         user.execute("SELECT FROM inturn.jobs FOR UPDATE")
         with monkeypatch.context() as brief:
-            brief.setattr(work, "UNCLEAR_SECONDS", 0.2)
+            brief.setattr(finish, "UNCLEAR_SECONDS", 0.2)
             with pytest.raises(DatabaseUnavailable, match="unclear") as raised:
-                app.connector.run(work.has_ended(job))
+                app.connector.run(finish.has_ended(job))
         assert raised.value.outcome_unknown
-        asking = thread.submit(app.connector.run, work.has_ended(job))
+        asking = thread.submit(app.connector.run, finish.has_ended(job))
         assert not wait(
             [asking], timeout=0.2
         ).done  # longer than a call takes that waits for a moment

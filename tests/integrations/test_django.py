@@ -17,8 +17,8 @@ from asgiref.sync import async_to_sync
 
 from inturn import App, JobContext
 from inturn.errors import ConfigurationError, ConnectorException, DatabaseUnavailable
-from inturn.operations.jobs import shown
-from inturn.operations.upkeep import check_schema
+from inturn.operations.jobs import get_job
+from inturn.operations.maintenance import check_schema
 from inturn.schema import migrate
 from inturn.testing import Databases, Queue
 
@@ -215,7 +215,7 @@ def test_after_a_lost_connection_the_next_defer_makes_another(
 
 def test_the_queues_answers_are_decoded_as_on_any_connection(app: App, ship: Any) -> None:
     job_id = ship.configure(schedule_in={"hours": 1}).defer(order=7)
-    record = app.connector.run(shown(job_id))
+    record = app.connector.run(get_job(job_id))
     assert record is not None
     assert record.args == {"order": 7}
     assert record.scheduled_at is not None

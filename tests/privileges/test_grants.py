@@ -1,4 +1,4 @@
-"""`queue schema grants`: whoever runs it, however often, in whatever order with migrations and a DBA."""
+"""`queue schema grants` works for any user, any number of times, before or after migrations."""
 
 import subprocess
 from collections.abc import Iterator

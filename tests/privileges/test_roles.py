@@ -1,4 +1,4 @@
-"""What producers, workers, operators and monitors may do, and what they may not, each logged in as nothing else."""
+"""What producers, workers, operators and monitors may do and may not do, each logged in alone."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +13,7 @@ from inturn.cli.database import Database
 from inturn.cli.doctor_checks import examine
 from inturn.errors import ConnectorException
 from inturn.model import Status
-from inturn.operations import jobs, lanes, schedules, views
+from inturn.operations import jobs, lanes, schedules, workers
 from tests.privileges.conftest import Log, Session
 from tests.roles import LOGINS, as_login
 
@@ -119,8 +119,9 @@ def test_an_operator_sees_and_changes_everything_that_python_and_the_command_lin
         assert jobs_.get_stalled_jobs() == []
         assert jobs_.delete_old_jobs(0, include_cancelled=True) >= 0
         for look in (
-            lanes.reported("lane"), views.workers(9), views.audited("lane", 9), jobs.shown(third), schedules.listed(9),
-            jobs.listed(jobs.Filter(), 9), jobs.counted(jobs.Filter(), 9), lanes.counted(9),
+            lanes.report_lane("lane"), workers.list_workers(9), lanes.list_audit("lane", 9), jobs.get_job(third),
+            schedules.list_schedules(9),
+            jobs.list_summaries(jobs.JobFilter(), 9), jobs.count_jobs(jobs.JobFilter(), 9), lanes.count_lanes(9),
         ):  # fmt: skip
             app.connector.run(look)
     whos = admin.execute("SELECT DISTINCT who FROM inturn.lane_audit").fetchall()
@@ -187,12 +188,12 @@ NOT_BY_ANYBODY = [
     "DROP SCHEMA inturn CASCADE",
     "SET ROLE inturn_test_owner",
     "SELECT inturn.grant_to(current_user, 'operator')",
-    "SELECT inturn.bury('{1}', NULL, '{succeeded}', NULL)",
+    "SELECT inturn.archive_jobs('{1}', NULL, '{succeeded}', NULL)",
     "SELECT inturn.start_jobs(gen_random_uuid(), '{1}')",
-    "SELECT inturn.revive(1)",
-    "SELECT inturn.take_lane('x')",
+    "SELECT inturn.restore_job(1)",
+    "SELECT inturn.lock_lane('x')",
     "SELECT inturn.audit('pause', 'x', 0, 'somebody else', NULL)",
-    "SELECT inturn.wake(NULL)",
+    "SELECT inturn.notify_workers(NULL)",
     "SELECT inturn.replace_waiting(1, 'k', 't', '{}', 'q', 0, now(), 'hold', 'continue', NULL)",
 ]
 ARGUMENTS = [
@@ -200,7 +201,7 @@ ARGUMENTS = [
     "SELECT args FROM inturn.all_jobs",
     "SELECT args FROM inturn.finished_jobs",
     "SELECT args FROM inturn.finished_jobs_default",
-    "SELECT args FROM inturn.owned(gen_random_uuid())",
+    "SELECT args FROM inturn.jobs_of_worker(gen_random_uuid())",
 ]
 DEFER = [
     "SELECT inturn.defer('t')",
@@ -291,7 +292,7 @@ def test_a_job_is_finished_by_nobody_who_does_not_know_its_claim(
     theirs = one(other, REGISTER)
     guess = one(other, "SELECT gen_random_uuid()")
     assert other.execute(FINISH, [theirs, [job], [guess]]).fetchall() == []
-    assert one(other, "SELECT count(*) FROM inturn.owned(%s)", theirs) == 0
+    assert one(other, "SELECT count(*) FROM inturn.jobs_of_worker(%s)", theirs) == 0
     assert worker.execute(FINISH, [mine, [job], [claim]]).fetchall() == [(job,)]
 
 

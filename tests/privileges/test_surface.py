@@ -1,4 +1,4 @@
-"""What may be called and read from outside is what sql/privileges/surface.sql lists, asked of the catalog."""
+"""The catalog agrees with sql/privileges/surface.sql on what may be used from outside."""
 
 import re
 from collections.abc import Callable

@@ -1,14 +1,16 @@
-"""Scripted interleavings on real sessions: who does what, step by step, in the order in which a story tells it.
+"""Scripted interleavings on real sessions: a story tells who does what, step by step.
 
-Idea. A session is a connection that can begin a transaction and leave it open while others go on. A step that is expected
-to wait runs in a thread, and the story goes on when the server says that it waits for somebody. To stop a
-function between two of its statements, one that it calls is wrapped: it first waits for a lock that the stage holds.
+A session is a connection that can begin a transaction and leave it open while others go on. A step
+that is expected to wait runs in a thread. The story goes on when the server reports that the step
+waits. To stop a function between two of its statements, the harness wraps a function that it calls:
+the wrapper first waits for a lock that the stage holds.
 No step waits for a clock.
 
-A story is told twice and more: on the SQL as shipped, where its promises must hold, and on mutants, where a
-protection was taken out of the text of a shipped file and the same story must break a promise.
+A story is told on the SQL as shipped, where its promises must hold. It is told again on mutants:
+a protection is taken out of the text of a shipped file, and the same story must break a promise.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,53 +22,64 @@ import pytest
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 from psycopg.sql import SQL, Identifier
 
-from inturn.sql import SCHEMA, shipped
+from inturn.sql import SCHEMA, function_file
 
-PATIENCE = 20.0  # seconds after which a step that should go on counts as hanging
+PATIENCE = 20.0  # seconds after which a step that should go on is considered stuck
 DECLARE_AND_RESCUE = """
 SELECT rescued.id FROM (
     SELECT count(*) AS dead FROM (
-        SELECT array_agg(id) AS ids, array_agg(heartbeat_at) AS beats FROM workers WHERE heartbeat_at < clock() - %s::interval
+        SELECT array_agg(id) AS ids, array_agg(heartbeat_at) AS beats FROM workers
+        WHERE heartbeat_at < clock() - %s::interval
     ) AS silent, declare_dead(ids, beats)
 ) AS declared, rescue(CASE WHEN dead >= 0 THEN 5 END) AS rescued ORDER BY 1
 """
-NO_WAIT = (
-    "500ms"  # a lock that is not got by then is one that somebody holds to the end of a transaction
-)
+# A lock that cannot be taken for so long is held until the end of a transaction.
+NO_WAIT = "500ms"
 
 
 class PromiseBroken(AssertionError):
-    """What the engine promises did not hold: the one outcome by which a mutant is refuted."""
+    """A promise of the engine did not hold. Only this outcome refutes a mutant."""
 
 
 def promise(holds: bool, text: str) -> None:
+    """Raise PromiseBroken unless the promise holds."""
     if not holds:
         raise PromiseBroken(text)
 
 
 class Mutation(NamedTuple):
-    """A shipped file with some of its text replaced. The name says what is broken."""
+    """A shipped file with some of its text replaced. The name says what it breaks."""
 
     name: str
     file: str
     old: str
     new: str
-    beneath: bool = False  # a protection that is there twice: LOOK is taken out too
+    beneath: bool = False  # if the SQL protects it twice: take LOOK out too
 
 
-# A claim passes over rows that are locked when it looks, so what follows meets few of them.
+# A claim passes over rows that are locked when it looks, so its later steps meet few of them.
 LOOK = Mutation(
     "locked heads are not passed over",
     "lane_tokens.sql",
-    "CASE WHEN is_touched(t.xmin, t.xmax) THEN take_job(t.id) ELSE true END",
+    "CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END",
     "true",
 )
+
+
+def replace_once(text: str, old: str, new: str, where: str) -> str:
+    """Return the SQL with `old` replaced, however it is broken into lines. It must occur once."""
+    words = r"\s+".join(re.escape(word) for word in old.split())
+    found = list(re.finditer(words.replace(r"\(", r"\(\s*"), text))
+    assert len(found) == 1, f"not once but {len(found)} times in {where}: {old}"
+    lead = old[: len(old) - len(old.lstrip())]
+    before = text[: found[0].start()]
+    return before.removesuffix(lead) + new + text[found[0].end() :]
 
 
 def story(
     *mutations: Mutation,
 ) -> Callable[[Callable[["Stage"], None]], Callable[["Stage", Mutation | None], None]]:
-    """Make a test of a script: it keeps every promise as shipped, and breaks one on each mutant."""
+    """Make a test of a script. It keeps every promise as shipped and breaks one on each mutant."""
 
     def tell(script: Callable[[Stage], None]) -> Callable[[Stage, Mutation | None], None]:
         def test(stage: Stage, mutation: Mutation | None) -> None:
@@ -122,7 +135,7 @@ class Session:
     # -- steps
 
     def run(self, statement: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
-        """A statement that must not wait for anybody, unless it was given to start()."""
+        """Run a statement. It must not wait for anybody, unless it was given to start()."""
         try:
             cursor = self._connection.execute(statement, parameters)
             return cursor.fetchall() if cursor.description else []
@@ -132,7 +145,7 @@ class Session:
             raise PromiseBroken(f"a deadlock: {error}") from error
 
     def start(self, step: Callable[..., object], *arguments: Any, **options: Any) -> None:
-        """Run a step of this session that comes to wait; return as soon as it does. A mutant may go on without waiting."""
+        """Run a step that comes to wait, and return as soon as it does. A mutant may not wait."""
         self._allow_waiting(True)
         self._begin_step(step, *arguments, **options)
 
@@ -153,12 +166,12 @@ class Session:
         self._begin_step(step, *arguments, **options)
 
     def resume(self) -> Any:
-        """Let a step go on that start_until() holds; return its result. From here on it must not wait."""
+        """Let the step held by start_until() go on, without waiting, and return its result."""
         self._stage.control.execute("SELECT pg_advisory_unlock(%s)", [self.pid])
         return self.result()
 
     def resume_to_wait(self) -> None:
-        """Let a step go on that start_until() holds, and comes to wait again; return as soon as it does."""
+        """Let the step held by start_until() go on, and return when it waits again."""
         assert self._step is not None
         self._stage.control.execute("SELECT pg_advisory_unlock(%s)", [self.pid])
         while not self._stage.waits_of(self) and not self._step.done():
@@ -171,7 +184,7 @@ class Session:
             pass
 
     def result(self) -> Any:
-        """Of the step that was started, which nobody holds back any more."""
+        """Return the result of the started step. Nobody holds it back any more."""
         assert self._step is not None
         step, self._step = self._step, None
         try:
@@ -189,7 +202,7 @@ class Session:
         self.run("ROLLBACK")
 
     def close(self) -> None:
-        """Also in the middle of a transaction, as a process does that dies."""
+        """Close the connection, even in the middle of a transaction, like a process that dies."""
         if self._step is not None and not self._step.done():
             self._stage.control.execute("SELECT pg_terminate_backend(%s)", [self.pid])
             self._step.exception(PATIENCE)
@@ -207,11 +220,12 @@ class Session:
         on_retry: str = "hold",
         on_failure: str = "continue",
     ) -> list[int]:
-        """One call with a job for each priority given, or with one job."""
+        """Defer a job for each priority given, or one job, in one call."""
         given: Sequence[int] = priorities or (0,)
         n = len(given)
         rows = self.run(
-            "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], %s::timestamptz[], %s::interval[], "
+            "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], "
+            "%s::timestamptz[], %s::interval[], "
             "%s::retry_policy[], %s::failure_policy[])",
             ["task"] * n, ["{}"] * n, [queue] * n, [lock] * n, list(given), [None] * n, [delay] * n,
             [on_retry] * n, [on_failure] * n,
@@ -219,7 +233,10 @@ class Session:
         return [id for (id,) in rows]
 
     def rescue(self, after: str | None = None) -> list[int]:
-        """Without `after` nothing is charged; with it workers die that have been silent for so long, in the same statement."""
+        """Take back jobs. Nothing is charged without `after`.
+
+        With it, workers that have been silent for that long die in the same statement.
+        """
         if after is None:
             return [id for (id,) in self.run("SELECT id FROM rescue(p_lost => false) ORDER BY id")]
         return [id for (id,) in self.run(DECLARE_AND_RESCUE, after)]
@@ -236,7 +253,7 @@ class Session:
         return bool(self._one("SELECT retry_job(%s)", job))
 
     def pause(self, lock: str, until: str | None = None) -> bool:
-        """For good, or for so long."""
+        """Pause a lane until it is resumed, or for that long."""
         return bool(
             self._one("SELECT pause_lane(%s, 'a reason', now() + %s::interval)", lock, until)
         )
@@ -260,18 +277,18 @@ class Session:
         return [reason for (reason,) in self.run("SELECT reason FROM explain(%s)", job)]
 
     def await_end(self, job: int) -> str | None:
-        """How it stands; whoever asks is told of its end from then on."""
+        """Return the job's status, and ask to be notified of its end."""
         rows = self.run("SELECT status::text FROM await_end(%s)", job)
         return cast(str, rows[0][0]) if rows else None
 
     def has_ended(self, job: "Job", fence: int) -> bool | None:
-        """Whether this attempt was the last; None: not known yet."""
+        """Return whether this attempt ended the job, or None if it is not known yet."""
         return cast(
             bool | None, self._one("SELECT has_ended(%s, %s, %s)", job.id, job.claim_id, fence)
         )
 
     def hasten(self, delay: str) -> None:
-        """For this session it is so much later."""
+        """Set the clock of this session forward."""
         self.run("SELECT set_config('inturn.clock', (now() + %s::interval)::text, false)", delay)
 
     def _one(self, statement: LiteralString, *parameters: object) -> Any:
@@ -295,7 +312,7 @@ class Worker(Session):
         self.register()
 
     def register(self) -> None:
-        """Also anew, when it was taken for dead: it is another worker then."""
+        """Register, or register again as another worker after it was declared dead."""
         [(self.id,)] = self.run(
             "SELECT register_worker('race', 'here', 1, %s::text[], 10)", self.queues
         )
@@ -307,9 +324,10 @@ class Worker(Session):
         ))  # fmt: skip
 
     def claim_further(self, after: int, limit: int = 10) -> list[Job]:
-        """Free jobs of the default queue and priority."""
+        """Claim more free jobs of the default queue and priority."""
         return _jobs(self.run(
-            "SELECT id, claim_id, worker_id, queue, attempts FROM claim_further(%s, '{default}', '{0}', %s::bigint[], %s)",
+            "SELECT id, claim_id, worker_id, queue, attempts "
+            "FROM claim_further(%s, '{default}', '{0}', %s::bigint[], %s)",
             self.id, [after], limit,
         ))  # fmt: skip
 
@@ -320,8 +338,10 @@ class Worker(Session):
 
     def finish(self, *jobs: Job, want: int = 10, status: str = "succeeded") -> Finished:
         rows = self.run(
-            "SELECT finished_id, busy_id, (next).id, (next).claim_id, (next).worker_id, (next).queue, (next).attempts "
-            "FROM finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::job_status[], %s::jsonb[])",
+            "SELECT finished_id, busy_id, (next).id, (next).claim_id, (next).worker_id, "
+            "(next).queue, (next).attempts "
+            "FROM finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::job_status[], "
+            "%s::jsonb[])",
             self.id, self.queues, want, [job.id for job in jobs], [job.claim_id for job in jobs],
             [status] * len(jobs), [None] * len(jobs),
         )  # fmt: skip
@@ -339,20 +359,20 @@ class Worker(Session):
         return [id for id, busy in rows if not busy]
 
     def put_back(self, *jobs: Job) -> list[int]:
-        """Those that it could not put back."""
+        """Return the jobs that it could not put back."""
         rows = self.run(
             "SELECT put_back(%s, %s)", [job.id for job in jobs], [job.claim_id for job in jobs]
         )
         return [id for (id,) in rows]
 
     def next_wake(self) -> object:
-        """How long it may sleep; None: until somebody wakes it."""
+        """Return how long it may sleep, or None for until somebody wakes it."""
         return self._one("SELECT delay FROM next_wake(%s::text[])", self.queues)
 
     def last_look(self, horizon: str | None = None) -> tuple[bool, str]:
-        """Whether it is told of what comes from now on, and what to ask with the next time."""
+        """Return whether it is notified of new jobs, and the horizon for the next call."""
         [(told, horizon)] = self.run(
-            "SELECT told, horizon::text FROM next_wake(%s::text[], %s::text::xid8)",
+            "SELECT notified, horizon::text FROM next_wake(%s::text[], %s::text::xid8)",
             self.queues,
             horizon,
         )
@@ -363,7 +383,7 @@ class Worker(Session):
 
 
 class Stage:
-    """The database of one story, its actors, and a control session that sees and holds what they do not."""
+    """The database of one story, its actors, and a session that observes and steers them."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
@@ -380,7 +400,7 @@ class Stage:
         return self._enter(Session(self))
 
     def worker(self, *queues: str) -> Worker:
-        """One that serves all queues, or only those named."""
+        """Return a worker that serves all queues, or only those named."""
         worker = Worker(self, list(queues) or None)
         self._cast.append(worker)
         return worker
@@ -403,40 +423,41 @@ class Stage:
         self._replace(mutation)
 
     def make_gate(self, file: str, condition: str) -> None:
-        """Stop at a condition in the middle of a statement: after its snapshot, before it locks the row."""
+        """Stop a statement at a condition: after its snapshot, before it locks the row."""
         self.control.execute(
-            "CREATE FUNCTION gate() RETURNS boolean LANGUAGE plpgsql COST 1000000 AS 'BEGIN RETURN true; END'"
+            "CREATE FUNCTION gate() RETURNS boolean LANGUAGE plpgsql COST 1000000 "
+            "AS 'BEGIN RETURN true; END'"
         )
         self._replace(Mutation("gate", file, condition, f"{condition} AND gate()"))
 
     def take_time(self, file: str, setting: str) -> None:
-        """Without its lock timeout a function waits as long as the story wants."""
+        """Remove a function's lock timeout, so that it waits as long as the story wants."""
         self._replace(Mutation("take time", file, setting, "SET lock_timeout = '0'"))
 
     def adjust(self, file: str, old: str, new: str) -> None:
-        """Change a shipped file so that a promise can be seen that holds only on the whole."""
+        """Change a shipped file, to show a promise that only several protections keep together."""
         self._replace(Mutation("adjust", file, old, new))
 
     def let_wait(self) -> None:
-        """Whoever ends jobs waits for those who are at work on them as long as the story wants, and not for a moment only."""
+        """Let calls that end jobs wait for lock holders as long as the story wants."""
         self.take_time("await_locks.sql", "SET lock_timeout = '50ms'")
 
     def _replace(self, mutation: Mutation) -> None:
         name, file, old, new, _ = mutation
-        text = self._texts.get(file) or (shipped("sql") / "functions" / file).read_text(
+        text = self._texts.get(file) or function_file(file.removesuffix(".sql")).read_text(
             encoding="utf-8"
         )
-        assert text.count(old) == 1, f"{file} no longer holds, once, what {name!r} replaces"
-        self._texts[file] = text.replace(old, new)
+        self._texts[file] = replace_once(text, old, new, f"{file} for {name!r}")
         self.control.execute(self._texts[file].encode())
 
     def make_pausable(self, function: str) -> None:
-        """Wrap a function of the engine: a session that asks for it waits before it goes in, once."""
+        """Wrap a function of the engine, so that a session can pause before it, once."""
         if function in self._pausable:
             return
         self._pausable.add(function)
         [(arguments, result, is_set, count, others)] = self.control.execute(
-            "SELECT pg_get_function_arguments(oid), pg_get_function_result(oid), proretset, pronargs, "
+            "SELECT pg_get_function_arguments(oid), pg_get_function_result(oid), proretset, "
+            "pronargs, "
             "proargnames[pronargs + 1:] "
             "FROM pg_proc WHERE proname = %s AND pronamespace = current_schema()::regnamespace",
             [function],
@@ -457,7 +478,8 @@ class Stage:
             CREATE FUNCTION {function}({arguments}) RETURNS {result} LANGUAGE plpgsql AS $$
             BEGIN
                 IF current_setting('race.pause', true) = '{function}' THEN
-                    PERFORM set_config('race.pause', '', false), set_config('lock_timeout', '0', false);
+                    PERFORM set_config('race.pause', '', false);
+                    PERFORM set_config('lock_timeout', '0', false);
                     PERFORM pg_advisory_xact_lock(pg_backend_pid());
                     PERFORM set_config('lock_timeout', '{NO_WAIT}', false);
                 END IF;
@@ -467,19 +489,20 @@ class Stage:
         )
 
     def waits_of(self, session: Session) -> list[int]:
-        """Who keeps a session waiting."""
+        """Return the processes that keep a session waiting."""
         row = self.control.execute(
-            "SELECT pg_blocking_pids(pid) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'",
+            "SELECT pg_blocking_pids(pid) FROM pg_stat_activity "
+            "WHERE pid = %s AND wait_event_type = 'Lock'",
             [session.pid],
         ).fetchone()
         return cast(list[int], row[0]) if row else []
 
     def forget(self, worker: Worker) -> None:
-        """It is taken for dead, whether it is or not."""
+        """Declare a worker dead, whether it is or not."""
         self.control.execute("DELETE FROM workers WHERE id = %s", [worker.id])
 
     def silence(self, worker: Worker) -> None:
-        """Its last heartbeat is an hour ago."""
+        """Set a worker's last heartbeat an hour back."""
         self.control.execute(
             "UPDATE workers SET heartbeat_at = heartbeat_at - interval '1 hour' WHERE id = %s",
             [worker.id],
@@ -487,7 +510,7 @@ class Stage:
 
     @contextmanager
     def notifications(self, channel: str = SCHEMA) -> Iterator[list[str]]:
-        """The queues named by the wake-ups that are sent meanwhile, or what is sent elsewhere; complete at the end."""
+        """Collect the payloads that are notified meanwhile. The list is complete at the end."""
         heard: list[str] = []
         with psycopg.connect(self.dsn, autocommit=True) as listener:
             listener.add_notify_handler(lambda notify: heard.extend(notify.payload.split(",")))
@@ -498,7 +521,7 @@ class Stage:
     # -- what the stage sees
 
     def statuses(self) -> dict[int, str]:
-        """Of the live jobs, as everybody sees them."""
+        """Return the status of each live job, as everybody sees it."""
         rows = self.control.execute("SELECT id, status::text FROM jobs ORDER BY id").fetchall()
         return {id: status for id, status in rows}
 
@@ -510,11 +533,11 @@ class Stage:
         return {lock: state for lock, state in rows}
 
     def audited(self) -> list[tuple[str, str]]:
-        """What was done to which lanes."""
+        """Return the operations and locks in the audit."""
         return self.control.execute("SELECT operation, lock FROM lane_audit ORDER BY id").fetchall()
 
     def drain(self) -> list[int]:
-        """Every worker dies and a new one does all that is left, also what is not due yet: in which order?"""
+        """Let every worker die and a new one do all that is left. Return the order of the jobs."""
         self.control.execute("DELETE FROM workers")
         worker = self.worker()
         worker.hasten("1 year")

@@ -1,8 +1,9 @@
-"""What was seen from outside while workers ran, and the checker that judges it. It knows nothing of the SQL.
+"""What was seen from outside while workers ran, and the checker that judges it.
 
-A moment is time.monotonic() of the test's process, taken before a call for what it may have changed, after its reply
-for what it has changed. Where two calls overlap nothing is known about their order, and nothing is demanded.
-`fence` rises with every start, so it tells in which order the jobs of a lane were started.
+It knows nothing of the SQL. A moment is time.monotonic() of the test's process. It is taken before
+a call for what the call may have changed, and after its reply for what it has changed. Nothing is
+known about the order of calls that overlap, and nothing is demanded. `fence` rises with every
+start, so it tells in which order the jobs of a lane were started.
 """
 
 from collections import defaultdict
@@ -112,7 +113,7 @@ def _overlaps(started: list[Started], ends: dict[int, list[Ended]]) -> Iterator[
 
 
 def _disorder(in_order_of_start: list[Deferred]) -> Iterator[str]:
-    """Who was committed before another one's INSERT was called goes first, unless it is of lower priority."""
+    """A job committed before another one's INSERT goes first, unless its priority is lower."""
     later: dict[
         int, Deferred
     ] = {}  # of those that started later, by priority, who was committed first

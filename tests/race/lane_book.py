@@ -1,7 +1,8 @@
-"""Lanes as a person would keep them in a book: what each operation must do, one after the other, without any SQL.
+"""Lanes as a person would keep them in a book: what each operation must do, without any SQL.
 
-Everything that is random in the engine's answers (which of many free jobs a claim with little room takes, whether a finish
-hands the next job over) is told to the book, which says whether that was allowed.
+The operations come one after the other. Some answers of the engine are random: which of many free
+jobs a claim with little room takes, and whether a finish hands the next job over. The book is
+given these answers and says whether they were allowed.
 """
 
 from dataclasses import dataclass, field

@@ -1,18 +1,20 @@
-"""An explicit-state model of one lane: every interleaving of a few jobs, two workers and a rescuer, tried one by one.
+"""An explicit-state model of one lane: all interleavings of a few jobs, two workers, a rescuer.
 
-Idea. The database is what is committed: the status of each job and the lane's row. A session is a client in the middle
-of a transaction: it has written some rows that only it sees, perhaps locks the lane row, and remembers what earlier
-statements told it. One step of the model is one statement of sql/functions, or a commit; its name says which. A
-statement is one step because READ COMMITTED gives it one snapshot, and because what it then locks is checked again
-as it is at that moment. A crash forgets a session, and with it whatever it had not committed.
+The database is what is committed: the status of each job and the lane's row. A session is a client
+in the middle of a transaction. It has written some rows that only it sees, perhaps locks the lane
+row, and remembers what earlier statements returned. One step of the model is one statement of
+sql/functions, or a commit. Its name says which. A statement is one step because READ COMMITTED
+gives it one snapshot, and because rows that it locks are checked again as they are at that moment.
+A crash forgets a session with everything that it had not committed.
 
-Breadth first from the empty lane, every state is visited once, so the first violation found is among the shortest.
-The properties are in `what_a_start_breaks`, `delete_jobs`, `retry` and `stuck`. The last is about the
-whole graph: from each state the lane must be able to drain without a fault and without a newcomer, who would bring a
-token along and hide that one is missing.
+The search goes breadth first from the empty lane and visits every state once, so the first
+violation found is among the shortest. The properties are in `what_a_start_breaks`, `delete_jobs`,
+`retry` and `stuck`. The last one is about the whole graph: from each state the lane must be able
+to drain without a fault and without a new job. A new job would bring a token and hide that one is
+missing.
 
-A mutant is the design with one protection taken away. The model says something about the design only because each
-mutant is refuted.
+A mutant is the design with one protection taken away. The model says something about the design
+only because each mutant is refuted.
 """
 
 from collections import deque
@@ -62,7 +64,7 @@ class Reserved(NamedTuple):
 
 
 class Delayed(NamedTuple):
-    """The lane row without anybody: a user has locked the job that must be made a token. Claims look at it again."""
+    """The row of a lane that nobody holds: a user has locked its next job. Claims look again."""
 
     look: int = -2  # equal to no reservation
 
@@ -109,13 +111,13 @@ class State(NamedTuple):
     earlier: tuple[
         tuple[int, ...], ...
     ]  # for each job, the live ones of its priority that were committed before its INSERT
-    begun: int = NOBODY  # the job that was started and has not ended: being done, or waiting for its next attempt
+    begun: int = NOBODY  # the job that was started and has not ended: it runs or waits for a retry
     locked: int = NOBODY  # the job that a user's open transaction has locked
     broken: str = ""
 
 
 class Scope(NamedTuple):
-    """What is explored: how many jobs of which priority, which job worker 1 does not serve, what is broken."""
+    """What is explored: jobs and their priorities, the job worker 1 does not serve, what is broken."""
 
     priorities: tuple[int, ...] = (0, 0, 1)
     unserved: int = NOBODY
@@ -278,7 +280,7 @@ def end_defer(scope: Scope, state: State) -> Iterator[Step]:
 
 
 def replace_waiting(state: State) -> Iterator[Step]:
-    """A user's transaction that locks a job. Whether it commits or is rolled back makes no difference to the lane."""
+    """A user's transaction that locks a job. The lane does not depend on how it ends."""
     if state.locked != NOBODY:
         yield Step(f"user: COMMIT {named((state.locked,))}", state._replace(locked=NOBODY))
     elif state.faults.replaces:
@@ -296,7 +298,7 @@ def replace_waiting(state: State) -> Iterator[Step]:
 
 
 def promote_and_candidates(scope: Scope, state: State, who: int) -> Iterator[Step]:
-    """The first statements of a claim. A scheduled job is due, or not yet: both are tried. SKIP LOCKED: nobody waits."""
+    """The first statements of a claim. A scheduled job is tried as due and as not due."""
     if (
         isinstance(state.lane, Delayed)
         and not lane_is_locked(state, who)
@@ -319,12 +321,12 @@ def promote_and_candidates(scope: Scope, state: State, who: int) -> Iterator[Ste
         if not tokens:
             continue
         is_open = lane is None or (isinstance(lane, Reserved) and lane.job in tokens)
-        session = session._replace(next="win_lanes" if is_open else "block_seen", seen=tokens)
-        name = f"promote.sql {named(due)}, candidates.sql" if due else "candidates.sql"
+        session = session._replace(next="acquire_lanes" if is_open else "block_seen", seen=tokens)
+        name = f"promote.sql {named(due)}, claim_candidates.sql" if due else "claim_candidates.sql"
         yield Step(f"{name} sees {named(tokens)}", now(state, who, session))
 
 
-def win_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:
+def acquire_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:
     session = state.sessions[who]
     claim = fresh_claim(state)
     jobs, lane = view(state, session)
@@ -333,22 +335,22 @@ def win_lanes(scope: Scope, state: State, who: int) -> Iterator[Step]:
         next="lane_heads", claim=claim, locks_lane=True, waited=waiting(state.jobs)
     )
     if lane is None and not lane_is_locked(state, who):
-        yield Step("win_lanes.sql INSERT", now(state, who, write(won, LANE, claim)))
+        yield Step("acquire_lanes.sql INSERT", now(state, who, write(won, LANE, claim)))
     elif retry != NOBODY and not lane_is_locked(state, who):
         yield Step(
-            "win_lanes.sql takes over",
+            "acquire_lanes.sql takes over",
             now(state, who, write(won, LANE, claim)._replace(retry=retry)),
         )
     elif scope.breaks("a lost lane counts as won"):
-        yield Step("win_lanes.sql loses", now(state, who, won._replace(locks_lane=False)))
+        yield Step("acquire_lanes.sql loses", now(state, who, won._replace(locks_lane=False)))
     else:
-        yield Step("win_lanes.sql loses", now(state, who, session._replace(next="block_seen")))
+        yield Step("acquire_lanes.sql loses", now(state, who, session._replace(next="block_seen")))
 
 
 def next_attempt(
     scope: Scope, session: Session, jobs: tuple[Job, ...], lane: Lane, locked: int
 ) -> int:
-    """The job for which the lane is reserved, if it is due now, was among what the scan showed, and no user has it locked."""
+    """The job that the lane is reserved for, if it is due, was seen, and no user has it locked."""
     if not isinstance(lane, Reserved) or lane.job not in session.seen or lane.job == locked:
         return NOBODY
     due = jobs[lane.job] == TODO or scope.breaks("a reservation is won before its job is due")
@@ -390,7 +392,7 @@ def start_jobs(scope: Scope, state: State, who: int) -> Iterator[Step]:
 
 
 def block_seen(scope: Scope, state: State, who: int) -> Iterator[Step]:
-    """Under the lane row's lock, which it takes if nobody has it and a row is there; else it leaves all as it is."""
+    """Takes the lane row's lock. If the row is locked or missing, it changes nothing."""
     session = state.sessions[who]
     jobs, lane = view(state, session)
     must_give_back = session.claim and session.job == NOBODY
@@ -439,17 +441,17 @@ def finish_or_retry(scope: Scope, state: State, who: int) -> Iterator[Step]:
     if scope.breaks("finish looks before it locks") and session.next == "ended":
         jobs, _ = view(state, session)
         head = scope.best(waiting(jobs))
-        looked = session._replace(next="hold_lanes", head=head)
+        looked = session._replace(next="lock_lanes", head=head)
         yield Step(f"finish.sql looks too early, at {named((head,))}", now(state, who, looked))
     else:
-        yield from hold_lanes(state, who, "finish.sql", "delete_jobs")
+        yield from lock_lanes(state, who, "finish.sql", "delete_jobs")
     if state.faults.failures and session.next == "ended":
-        for step in hold_lanes(state, who, "retry.sql", "retry"):
+        for step in lock_lanes(state, who, "retry.sql", "retry"):
             faults = state.faults._replace(failures=state.faults.failures - 1)
             yield step._replace(state=step.state._replace(faults=faults), helps=False)
 
 
-def hold_lanes(state: State, who: int, caller: str, then: str) -> Iterator[Step]:
+def lock_lanes(state: State, who: int, caller: str, then: str) -> Iterator[Step]:
     """Waits for the lane row, if the job is still done under our claim."""
     session = state.sessions[who]
     after = session._replace(next=then)
@@ -457,7 +459,7 @@ def hold_lanes(state: State, who: int, caller: str, then: str) -> Iterator[Step]
         if lane_is_locked(state, who):
             return
         after = after._replace(locks_lane=True, waited=waiting(state.jobs))
-    yield Step(f"{caller} hold_lanes.sql", now(state, who, after))
+    yield Step(f"{caller} lock_lanes.sql", now(state, who, after))
 
 
 def delete_jobs(scope: Scope, state: State, who: int) -> Iterator[Step]:
@@ -469,7 +471,7 @@ def delete_jobs(scope: Scope, state: State, who: int) -> Iterator[Step]:
     if not ours and not (scope.breaks("unfenced finish") and status not in (UNBORN, ENDED)):
         yield Step(f"finish.sql DELETE {named((session.job,))} is refused", now(state, who, IDLE))
         return
-    after = write(session, session.job, ENDED)._replace(next="followers", job=NOBODY)
+    after = write(session, session.job, ENDED)._replace(next="handover_candidates", job=NOBODY)
     if scope.breaks("finish in two transactions"):
         state, after = (
             commit_writes(scope, state, after),
@@ -482,8 +484,8 @@ def delete_jobs(scope: Scope, state: State, who: int) -> Iterator[Step]:
     )
 
 
-def followers(scope: Scope, state: State, who: int) -> Iterator[Step]:
-    """The next job is handed over; or not, because the worker stops, another ready job comes before it, or it is locked."""
+def handover_candidates(scope: Scope, state: State, who: int) -> Iterator[Step]:
+    """Hands the next job over, unless the worker stops, another job is better, or it is locked."""
     session = state.sessions[who]
     jobs, _ = view(state, session)
     head = (
@@ -491,9 +493,10 @@ def followers(scope: Scope, state: State, who: int) -> Iterator[Step]:
     )
     if head not in (NOBODY, state.locked) and scope.serves(who, head):
         handed = session._replace(next="start_jobs", head=head)
-        yield Step(f"followers.sql hands over {named((head,))}", now(state, who, handed))
+        yield Step(f"handover_candidates.sql hands over {named((head,))}", now(state, who, handed))
     yield Step(
-        "followers.sql hands nothing over", now(state, who, session._replace(next="release_lanes"))
+        "handover_candidates.sql hands nothing over",
+        now(state, who, session._replace(next="release_lanes")),
     )
 
 
@@ -501,7 +504,7 @@ def followers(scope: Scope, state: State, who: int) -> Iterator[Step]:
 
 
 def rescue(scope: Scope, state: State, who: int) -> Iterator[Step]:
-    """What is done for a worker that is gone; or for one that lives, if an expiry is left to try."""
+    """A rescue of a worker that is gone, or of a live one if an expiry is left to try."""
     for job, claim in enumerate(state.jobs):
         if not isinstance(claim, int):
             continue
@@ -516,11 +519,11 @@ def rescue(scope: Scope, state: State, who: int) -> Iterator[Step]:
 
 
 def hold_for_rescue(scope: Scope, state: State, who: int) -> Iterator[Step]:
-    yield from hold_lanes(state, who, "rescue.sql retry.sql", "retry")
+    yield from lock_lanes(state, who, "rescue.sql retry.sql", "retry")
 
 
 def retry(scope: Scope, state: State, who: int) -> Iterator[Step]:
-    """The UPDATE of the job and of the lane row. A worker may ask for a delay, a rescuer does not."""
+    """The UPDATE of the job and the lane row. A worker may ask for a delay, a rescuer does not."""
     session = state.sessions[who]
     ours = state.jobs[session.job] == session.claim
     if touched(state, who, session.job):
@@ -559,7 +562,7 @@ def commit(scope: Scope, state: State, who: int) -> Iterator[Step]:
 
 
 def commit_writes(scope: Scope, state: State, session: Session) -> State:
-    """What becomes visible to all. Jobs start and end here, so here the promises of the lane are checked."""
+    """A commit. Jobs start and end here, so the promises of the lane are checked here."""
     jobs, lane = view(state, session)
     state = state._replace(jobs=jobs, lane=lane)
     for job, value in session.writes:
@@ -614,19 +617,19 @@ def write(session: Session, key: int, value: Job | Lane) -> Session:
 def touched(state: State, who: int, job: int) -> bool:
     """Another transaction has written or locked this row and is not over."""
     others = [session for other, session in enumerate(state.sessions) if other != who]
-    # win_lanes.sql locks the job, too, for which it takes a lane over.
+    # acquire_lanes.sql locks the job, too, for which it takes a lane over.
     return job == state.locked or any(
         session.retry == job or any(key == job for key, _ in session.writes) for session in others
     )
 
 
 def lane_is_locked(state: State, who: int) -> bool:
-    """By another session: its row lock, or for a row that is just being inserted its advisory lock."""
+    """Return True if another session has the row lock, or the advisory lock of a new row."""
     return any(session.locks_lane for other, session in enumerate(state.sessions) if other != who)
 
 
 def fresh_claim(state: State) -> int:
-    """A number that nobody remembers stands for a random id: it equals no other that is still in use."""
+    """Return a number that nobody remembers. It stands for a random id: no other one equals it."""
     used = {state.lane, *state.jobs, *(session.claim for session in state.sessions)}
     return next(claim for claim in range(1, 10) if claim not in used)
 
@@ -649,15 +652,15 @@ def named(jobs: Iterable[int]) -> str:
 
 STATEMENTS: dict[str, Statement] = {
     "idle": promote_and_candidates,
-    "win_lanes": win_lanes,
+    "acquire_lanes": acquire_lanes,
     "lane_heads": lane_heads,
     "start_jobs": start_jobs,
     "block_seen": block_seen,
     "release_lanes": release_lanes,
     "ended": finish_or_retry,
-    "hold_lanes": finish_or_retry,
+    "lock_lanes": finish_or_retry,
     "delete_jobs": delete_jobs,
-    "followers": followers,
+    "handover_candidates": handover_candidates,
     "rescue": hold_for_rescue,
     "retry": retry,
     "commit": commit,

@@ -1,4 +1,7 @@
-"""What becomes of a job that has ended: who waits for its end, and the days of the history. Told as in test_interleavings."""
+"""After a job has ended: waiting for its end, and the days of the history.
+
+The stories are told as in test_interleavings.
+"""
 
 from typing import LiteralString, cast
 
@@ -11,7 +14,7 @@ TOLD = "inturn ended"
 NOT_MARKED = Mutation(
     "who waits leaves no mark",
     "await_end.sql",
-    "UPDATE jobs SET awaited = true WHERE id = p_id AND NOT awaited;",
+    "UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters;",
     "PERFORM FROM jobs WHERE id = p_id FOR UPDATE;",
 )
 
@@ -19,20 +22,20 @@ NOT_MARKED = Mutation(
 @story(
     NOT_MARKED,
     Mutation(
-        "nobody is told", "tell_ended.sql", "PERFORM pg_notify('inturn ended', p_id::text);", ""
+        "nobody is told", "notify_ended.sql", "PERFORM pg_notify('inturn ended', p_id::text);", ""
     ),
     Mutation(
         "whether somebody waits is read from before the finish could lock the job",
-        "bury.sql",
-        "NOT gone.awaited OR",
-        "NOT (SELECT j.awaited FROM jobs AS j WHERE j.id = gone.id) OR",
+        "archive_jobs.sql",
+        "NOT gone.has_waiters OR",
+        "NOT (SELECT j.has_waiters FROM jobs AS j WHERE j.id = gone.id) OR",
     ),
 )
 def test_who_begins_to_wait_just_before_a_finish_is_told(stage: Stage) -> None:
     producer, worker, waiter = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
     running = worker.claim_one()
-    stage.make_gate("bury.sql", "jobs.claim_id IS NOT DISTINCT FROM ended.claim_id")
+    stage.make_gate("archive_jobs.sql", "jobs.claim_id IS NOT DISTINCT FROM ended.claim_id")
     with stage.notifications(TOLD) as heard:
         worker.start_until("gate", worker.finish, running)
         promise(waiter.await_end(first) == "doing", "it runs")
@@ -45,16 +48,16 @@ def test_who_begins_to_wait_just_before_a_finish_is_told(stage: Stage) -> None:
     Mutation(
         "who waits looks without waiting for a finish",
         "await_end.sql",
-        "UPDATE jobs SET awaited = true WHERE id = p_id AND NOT awaited;",
-        "UPDATE jobs SET awaited = true WHERE id = (SELECT id FROM jobs WHERE id = p_id FOR UPDATE SKIP LOCKED);",
+        "UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters;",
+        "UPDATE jobs SET has_waiters = true WHERE id = (SELECT id FROM jobs WHERE id = p_id FOR UPDATE SKIP LOCKED);",
     ),
     Mutation(
         "who waits looks in the statement that marks",
         "await_end.sql",
-        "UPDATE jobs SET awaited = true WHERE id = p_id AND NOT awaited;\n"
-        "    -- One statement for both tables: a job that is just brought back to life is in one of them.\n"
+        "UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters;\n"
+        "    -- One statement for both tables: a job that is being restored is in exactly one of them.\n"
         "    RETURN QUERY\n",
-        "RETURN QUERY WITH marked AS (UPDATE jobs SET awaited = true WHERE id = p_id AND NOT awaited)\n",
+        "RETURN QUERY WITH marked AS (UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters)\n",
     ),
 )
 def test_who_begins_to_wait_during_a_finish_sees_the_end(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""check_fence under concurrency. Told as in test_interleavings."""
+"""Stories of check_fence under concurrency, told as in test_interleavings."""
 
 import psycopg
 

@@ -1,6 +1,7 @@
-"""The counter of fences on a timeline that is not the one it stands in. Told as in test_interleavings.
+"""Stories of a counter of fences that belongs to another timeline.
 
-A counter that is set to another timeline stands in for the failover, which tests/failover makes for real.
+They are told as in test_interleavings. Setting the counter to another timeline stands in for the
+failover. tests/failover makes a real one.
 """
 
 from typing import Any

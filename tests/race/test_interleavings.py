@@ -1,7 +1,8 @@
-"""The races of a lane as stories on real sessions, each told on the SQL as shipped and on mutants of it.
+"""The races of a lane as stories on real sessions, told on the SQL as shipped and on mutants.
 
-What a story says in `promise` holds as shipped; each mutation takes away one protection, and the same story then breaks
-a promise. Jobs of one lane are deferred one by one, so that each is a token, unless a story says otherwise.
+Each `promise` holds as shipped. Each mutation takes away one protection, and the same story then
+breaks a promise. Jobs of one lane are deferred one by one, so that each is a token, unless a story
+says otherwise.
 """
 
 from collections.abc import Callable
@@ -28,7 +29,7 @@ UNFENCED_RETRY = Mutation(
 )
 UNFENCED_FINISH = Mutation(
     "a job is finished whatever its claim",
-    "bury.sql",
+    "archive_jobs.sql",
     "WHERE jobs.id = ended.id AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id",
     "WHERE jobs.id = ended.id",
 )
@@ -46,7 +47,7 @@ SAYS_WHAT_IT_WANTED = Mutation(
 )
 LOST_IS_WON = Mutation(
     "a lane that was lost counts as won",
-    "win_lanes.sql",
+    "acquire_lanes.sql",
     "SELECT created.lock, NULL FROM created",
     "SELECT wanted.lock, NULL FROM wanted",
 )
@@ -59,7 +60,7 @@ LOST_IS_WON = Mutation(
 def test_two_claims_that_both_saw_the_lane_free_start_one_job(stage: Stage) -> None:
     producer, slow, quick = stage.session(), stage.worker(), stage.worker()
     [first], [second] = producer.defer("a"), producer.defer("a")
-    slow.start_until("win_lanes", slow.claim)
+    slow.start_until("acquire_lanes", slow.claim)
     quick.claim()
     slow.resume()
     promise(stage.doing() == [first], f"of one lane run {stage.doing()}")
@@ -84,7 +85,7 @@ def test_a_claim_with_room_for_many_starts_one_job_of_a_lane(stage: Stage) -> No
 @story(
     Mutation(
         "nothing filters out a lane that another claim is just inserting",
-        "win_lanes.sql",
+        "acquire_lanes.sql",
         "\n          AND pg_try_advisory_xact_lock(lane_key(wanted.lock))",
         "",
         beneath=True,
@@ -114,10 +115,10 @@ def test_a_claim_does_not_wait_for_another_one_that_has_not_committed(stage: Sta
     )
 )
 def test_a_claim_starts_the_head_as_it_is_when_the_lane_is_won(stage: Stage) -> None:
-    """The claim sees the batch's token and a latecomer; meanwhile the token ends, and its sibling is next."""
+    """The claim sees the batch's token and a late job. Meanwhile the token ends: its sibling is next."""
     producer, slow, quick = stage.session(), stage.worker(), stage.worker()
     [token, sibling], [latecomer] = producer.defer("a", 1, 0), producer.defer("a")
-    slow.start_until("win_lanes", slow.claim, 1)
+    slow.start_until("acquire_lanes", slow.claim, 1)
     quick.finish(quick.claim_one(), want=0)
     promise(
         ids(slow.resume()) == [sibling], f"{sibling} was there before {latecomer}; {token} is over"
@@ -142,7 +143,7 @@ def test_a_claim_never_decides_on_a_snapshot_from_before_it_won_the_lane(stage: 
 @story(
     Mutation(
         "what follows in the lane is handed over in any case",
-        "followers.sql",
+        "handover_candidates.sql",
         "AND (first.id IS NULL",
         "AND (true OR first.id IS NULL",
     )
@@ -159,7 +160,10 @@ def test_a_deep_lane_keeps_its_worker_from_an_older_job_for_its_slice_only(stage
 
 @story(
     Mutation(
-        "a lane has no slice", "followers.sql", "held.since + interval '0.1 s' > clock()", "false"
+        "a lane has no slice",
+        "handover_candidates.sql",
+        "held.since + interval '0.1 s' > clock()",
+        "false",
     ),
 )
 def test_a_lane_that_was_just_won_is_handed_on_although_an_older_job_waits(stage: Stage) -> None:
@@ -175,7 +179,7 @@ def test_a_lane_that_was_just_won_is_handed_on_although_an_older_job_waits(stage
     Mutation(
         "a worker keeps to itself what it leaves for others",
         "finish.sql",
-        "        PERFORM wake(release_lanes(",
+        "        PERFORM notify_workers(release_lanes(",
         "        PERFORM (release_lanes(",
     )
 )
@@ -193,7 +197,7 @@ def test_who_could_go_on_with_a_lane_that_gives_way_to_a_better_job_is_woken(sta
 @story(
     Mutation(
         "the slice counts against a higher priority too",
-        "followers.sql",
+        "handover_candidates.sql",
         "head.priority = first.priority",
         "true",
     )
@@ -243,7 +247,7 @@ def test_a_job_that_comes_while_its_lane_is_being_given_back_stays_a_token(stage
 @story(
     Mutation(
         "finish looks before it locks the lane row",
-        "hold_lanes.sql",
+        "lock_lanes.sql",
         "\n            FOR UPDATE SKIP LOCKED",
         "",
     )
@@ -291,8 +295,8 @@ def test_a_job_that_commits_after_the_lane_was_given_back_wakes_it_itself(stage:
     Mutation(
         "a producer locks the lane",
         "defer_jobs.sql",
-        "PERFORM wake(p_queues);",
-        "PERFORM wake(p_queues); PERFORM pg_advisory_xact_lock(hashtext(l)) FROM unnest(p_locks) AS l;",
+        "PERFORM notify_workers(p_queues);",
+        "PERFORM notify_workers(p_queues); PERFORM pg_advisory_xact_lock(hashtext(l)) FROM unnest(p_locks) AS l;",
     )
 )
 def test_producers_wait_for_nobody_and_nobody_waits_for_them(stage: Stage) -> None:
@@ -315,7 +319,7 @@ def test_producers_wait_for_nobody_and_nobody_waits_for_them(stage: Stage) -> No
 @story(
     Mutation(
         "a claim tries to insert a lane row that is there",
-        "win_lanes.sql",
+        "acquire_lanes.sql",
         "WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = wanted.lock)\n          AND",
         "WHERE",
     )
@@ -323,7 +327,7 @@ def test_producers_wait_for_nobody_and_nobody_waits_for_them(stage: Stage) -> No
 def test_a_claim_does_not_wait_for_a_finish_that_has_not_committed(stage: Stage) -> None:
     producer, slow, quick = stage.session(), stage.worker(), stage.worker()
     [first], [second] = producer.defer("a"), producer.defer("a")
-    slow.start_until("win_lanes", slow.claim)
+    slow.start_until("acquire_lanes", slow.claim)
     running = quick.claim_one()
     quick.begin()
     promise(quick.finish(running, want=0).accepted == [first], "it ends")
@@ -358,7 +362,7 @@ def test_a_claim_does_not_wait_for_jobs_that_another_claim_looks_at(stage: Stage
     )
 )
 def test_two_finishes_of_the_same_lanes_do_not_deadlock(stage: Stage) -> None:
-    """As when a finish is sent again because its reply is late. Whoever locks the lanes holds both up at first."""
+    """A finish is sent again because its reply is late. A lock on the lanes delays both at first."""
     stage.let_wait()
     producer, worker, again = stage.session(), stage.worker(), stage.worker()
     locks_a, locks_b = stage.session(), stage.session()
@@ -380,7 +384,7 @@ def test_two_finishes_of_the_same_lanes_do_not_deadlock(stage: Stage) -> None:
 @story(
     Mutation(
         "ended jobs are locked in the order in which they are given",
-        "bury.sql",
+        "archive_jobs.sql",
         " ORDER BY e.id\n",
         "\n",
     ),
@@ -390,8 +394,8 @@ def test_two_finishes_of_the_same_free_jobs_do_not_deadlock(stage: Stage) -> Non
     locks_a, locks_b = stage.session(), stage.session()
     producer.defer(None, 0, 0)
     a, b = worker.claim()
-    worker.start_until("bury", worker.finish, a, b)
-    again.start_until("bury", again.finish, b, a)
+    worker.start_until("archive_jobs", worker.finish, a, b)
+    again.start_until("archive_jobs", again.finish, b, a)
     for job, session in ((a, locks_a), (b, locks_b)):
         session.begin()
         session.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", job.id)
@@ -448,8 +452,8 @@ def test_a_worker_that_was_taken_for_dead_can_end_its_job_no_more(stage: Stage) 
     Mutation(
         "a job is finished by whoever does it, whatever the claim",
         "finish.sql",
-        "bury(p_ids, p_claims,",
-        "bury(p_ids, ARRAY(SELECT j.claim_id FROM jobs AS j WHERE j.id = ANY (p_ids) AND j.worker_id = p_worker),",
+        "archive_jobs(p_ids, p_claims,",
+        "archive_jobs(p_ids, ARRAY(SELECT j.claim_id FROM jobs AS j WHERE j.id = ANY (p_ids) AND j.worker_id = p_worker),",
     ),
 )
 def test_an_old_claim_of_the_same_worker_is_refused(stage: Stage) -> None:
@@ -501,7 +505,7 @@ def test_a_worker_that_was_taken_for_dead_cannot_claim(stage: Stage) -> None:
 def test_what_a_worker_claims_while_it_is_declared_dead_is_rescued_later(stage: Stage) -> None:
     producer, worker, rescuer = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
-    worker.start_until("win_lanes", worker.claim)
+    worker.start_until("acquire_lanes", worker.claim)
     stage.silence(worker)
     promise(rescuer.rescue("1 minute") == [], "it does nothing yet")
     promise(ids(worker.resume()) == [first], "the claim had asked before")
@@ -511,13 +515,13 @@ def test_what_a_worker_claims_while_it_is_declared_dead_is_rescued_later(stage: 
 @story(
     Mutation(
         "a lane is handed over that is held under another name",
-        "followers.sql",
+        "handover_candidates.sql",
         " AND held.worker_id = p_worker",
         "",
     )
 )
 def test_a_worker_that_registered_anew_ends_its_job_and_gives_the_lane_back(stage: Stage) -> None:
-    """It was taken for dead, and is faster than the rescuer. The lane's row names it as it was before."""
+    """It was declared dead and is faster than the rescuer. The lane's row names its old id."""
     producer, worker, reconciler = stage.session(), stage.worker(), stage.session()
     [first], [second] = producer.defer("a"), producer.defer("a")
     running = worker.claim_one()
@@ -597,7 +601,7 @@ def test_a_slow_rescuer_leaves_alone_the_next_attempt(stage: Stage) -> None:
     [first] = producer.defer("a")
     worker.claim()
     stage.forget(worker)
-    slow.start_until("hold_lanes", slow.rescue)
+    slow.start_until("lock_lanes", slow.rescue)
     promise(quick.rescue() == [first], "its worker has no row")
     promise(ids(other.claim()) == [first], "the next attempt")
     promise(
@@ -706,7 +710,9 @@ def test_one_claim_at_a_time_puts_jobs_behind_and_the_others_let_it(stage: Stage
     two.run("SET track_functions = 'all'")
     two.begin()
     promise(two.claim(patient=True) == [], "the lane is held")
-    looks = two.run("SELECT calls FROM pg_stat_xact_user_functions WHERE funcname = 'candidates'")
+    looks = two.run(
+        "SELECT calls FROM pg_stat_xact_user_functions WHERE funcname = 'claim_candidates'"
+    )
     promise(looks == [(1,)], f"it looked {looks} times through what another was at")
     two.commit()
     one.rollback()
@@ -793,7 +799,7 @@ def test_a_claim_that_loses_all_its_lanes_takes_another(stage: Stage) -> None:
     ),
     Mutation(
         "it takes all that it tries",
-        "win_lanes.sql",
+        "acquire_lanes.sql",
         "LIMIT p_limit - (SELECT count(*) FROM reserved)",
         "",
         True,
@@ -841,7 +847,7 @@ def test_a_claim_that_loses_lanes_takes_no_younger_ones_while_an_older_free_job_
     ),
     Mutation(
         "what others are about to take is taken",
-        "candidates.sql",
+        "claim_candidates.sql",
         "LIMIT q.share\n            FOR UPDATE SKIP LOCKED",
         "LIMIT q.share",
     ),
@@ -896,7 +902,7 @@ def test_claims_of_other_queues_put_their_own_behind(stage: Stage) -> None:
 @story(
     Mutation(
         "a claim waits for one that takes the lane over",
-        "win_lanes.sql",
+        "acquire_lanes.sql",
         "FOR UPDATE SKIP LOCKED",
         "",
         True,
@@ -920,7 +926,7 @@ def test_a_claim_does_not_wait_for_another_one_that_takes_a_reserved_lane_over(
     LOST_IS_WON,
     Mutation(
         "a claim takes over any row of a lane that it saw reserved",
-        "win_lanes.sql",
+        "acquire_lanes.sql",
         "FROM reserved WHERE",
         "FROM (SELECT wanted.lock, NULL::bigint AS job_id FROM wanted) AS reserved WHERE",
     ),
@@ -929,7 +935,7 @@ def test_two_claims_that_both_saw_the_lane_reserved_start_one_job(stage: Stage) 
     producer, slow, quick = stage.session(), stage.worker(), stage.worker()
     [first], [second] = producer.defer("a"), producer.defer("a")
     quick.retry(quick.claim_one())
-    slow.start_until("win_lanes", slow.claim)
+    slow.start_until("acquire_lanes", slow.claim)
     promise(ids(quick.claim()) == [first], "the retry")
     slow.resume()
     promise(stage.doing() == [first], f"of one lane run {stage.doing()}")
@@ -995,7 +1001,7 @@ def test_two_claims_that_go_on_share_the_jobs(stage: Stage) -> None:
     Mutation(
         "a claim gives a lane back and wakes nobody",
         "claim.sql",
-        "PERFORM wake(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))))",
+        "PERFORM notify_workers(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))))",
         "PERFORM release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used)))",
     ),
 )
@@ -1015,14 +1021,14 @@ def test_a_claim_gives_a_lane_back_whose_head_is_for_others(stage: Stage) -> Non
 @story(
     Mutation(
         "finish hands over a job of a queue that the worker does not serve",
-        "followers.sql",
+        "handover_candidates.sql",
         "WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))",
         "WHERE true",
     ),
     Mutation(
         "finish wakes nobody",
         "finish.sql",
-        "PERFORM wake(release_lanes(",
+        "PERFORM notify_workers(release_lanes(",
         "PERFORM (release_lanes(",
     ),
     Mutation(
@@ -1043,7 +1049,7 @@ def test_a_finish_gives_a_lane_back_whose_next_job_is_for_others(stage: Stage) -
 @story(
     Mutation(
         "a claim starts the best of each queue",
-        "candidates.sql",
+        "claim_candidates.sql",
         "ORDER BY priority DESC, id\n        LIMIT p_limit\n    ), chosen",
         "ORDER BY priority DESC, id\n    ), chosen",
     )
@@ -1108,7 +1114,7 @@ def refused(step: Callable[[], object], by: type[Exception]) -> bool:
 
 NOT_DUE = Mutation(
     "a lane is taken over for a job that is not due",
-    "win_lanes.sql",
+    "acquire_lanes.sql",
     " AND jobs.status = 'todo'",
     "",
 )
@@ -1116,10 +1122,10 @@ NOT_DUE = Mutation(
 
 @story(NOT_DUE)
 def test_a_claim_from_before_a_delayed_retry_leaves_the_lane_reserved(stage: Stage) -> None:
-    """It saw the jobs as tokens before their first attempts; now they are scheduled, and their lanes wait for them."""
+    """It saw the jobs as tokens. Now they are scheduled, and their lanes wait for them."""
     producer, slow, quick = stage.session(), stage.worker(), stage.worker()
     [first], [second], [alone] = producer.defer("a"), producer.defer("a"), producer.defer("b")
-    slow.start_until("win_lanes", slow.claim)
+    slow.start_until("acquire_lanes", slow.claim)
     quick.retry(*quick.claim(), delay="1 hour")
     promise(slow.resume() == [], f"{second} waits for the end of {first}, which has begun")
     promise(
@@ -1132,7 +1138,7 @@ def test_a_claim_from_before_a_delayed_retry_leaves_the_lane_reserved(stage: Sta
     NOT_DUE,
     Mutation(
         "whether the job is due is not asked again when the row is locked",
-        "win_lanes.sql",
+        "acquire_lanes.sql",
         "AND jobs.status = 'todo'",
         "AND EXISTS (SELECT FROM jobs AS due WHERE due.id = lanes.job_id AND due.status = 'todo')",
     ),
@@ -1140,11 +1146,11 @@ def test_a_claim_from_before_a_delayed_retry_leaves_the_lane_reserved(stage: Sta
 def test_a_claim_that_is_just_looking_at_a_reservation_sees_that_it_was_renewed(
     stage: Stage,
 ) -> None:
-    """Its snapshot shows the retry due at once; before it locks the row, the retry was done and waits again."""
+    """Its snapshot shows a due retry. Before it locks the row, the retry ran and waits again."""
     producer, slow, quick = stage.session(), stage.worker(), stage.worker()
     [first], [second] = producer.defer("a"), producer.defer("a")
     quick.retry(quick.claim_one())
-    stage.make_gate("win_lanes.sql", "lanes.job_id = ANY (p_seen)")
+    stage.make_gate("acquire_lanes.sql", "lanes.job_id = ANY (p_seen)")
     slow.start_until("gate", slow.claim)
     quick.retry(quick.claim_one(), delay="1 hour")
     promise(slow.resume() == [], f"{second} waits for the end of {first}, which has begun")

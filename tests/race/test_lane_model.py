@@ -1,4 +1,4 @@
-"""The design of a lane, explored to the end: it holds, and nothing in it can be left out."""
+"""The design of a lane, explored completely: it holds, and nothing in it can be left out."""
 
 from typing import NamedTuple
 
@@ -77,11 +77,11 @@ REFUTATIONS = {
 RARE = (
     "finish.sql DELETE A is refused",
     "retry.sql UPDATE A is refused",
-    "win_lanes.sql loses",
-    "win_lanes.sql takes over",
+    "acquire_lanes.sql loses",
+    "acquire_lanes.sql takes over",
     "lane_heads is nobody",
     "block_behind.sql B",
-    "followers.sql hands over B",
+    "handover_candidates.sql hands over B",
     "release_lanes.sql token B",
     "promote.sql A",
     "rescuer: CRASH",

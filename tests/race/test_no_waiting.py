@@ -1,8 +1,10 @@
-"""The property: no call of a worker waits for a user's open transaction, for each kind of it and each function of a worker.
+"""No call of a worker waits for a user's open transaction, whatever the call and the transaction.
 
-The scene has jobs that the user's transaction touches (their task is `touched`) and others like them that it does not. A call that
-waits for 100 ms fails, as it would on a worker's connection. While rows are locked none may fail, and whatever is not touched
-goes on. While a whole table is locked a call may fail, and then it has changed nothing; the rest goes on when the lock is gone.
+The scene has jobs that the user's transaction touches (their task is `touched`) and others like
+them that it does not touch. A call that waits for 100 ms fails, as it would on a worker's
+connection. While rows are locked, no call may fail, and all untouched jobs go on. While a whole
+table is locked, a call may fail, and then it has changed nothing. The rest goes on when the lock
+is gone.
 """
 
 from collections.abc import Callable
@@ -19,7 +21,7 @@ KINDS = ("touched", "unrelated")
 
 
 class Scene:
-    """Of each kind: running jobs in lanes and free, what waits behind them, retries, pauses, and what a dead worker had."""
+    """Each kind of job: running in lanes and free, waiting, retrying, paused, and of a dead worker."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -29,12 +31,12 @@ class Scene:
         self._finish_something()
         for step in ("finish", "retry", "put_back"):
             self.running[step] = self._run(self.worker, step)
-        self.running["leave"] = self._run(self.leaver, "leave")
+        self.running["unregister_worker"] = self._run(self.leaver, "unregister_worker")
         self.running["rescue"] = self._run(self.dead, "rescue")
         self.running["again"] = self._run(self.other, "again")
         self.other.retry(*self.running["again"])
         for kind in KINDS:
-            for step in ("finish", "retry", "put_back", "leave", "rescue"):
+            for step in ("finish", "retry", "put_back", "unregister_worker", "rescue"):
                 self.defer(
                     kind, f"{step} {kind}", key=f"behind {step} {kind}"
                 )  # behind one that runs
@@ -71,7 +73,7 @@ class Scene:
     # -- what the user asks about it
 
     def ids(self, kind: str, *statuses: str) -> list[int]:
-        """Of jobs as everybody sees them, asked by the user's session: it may have locked the tables."""
+        """Return committed jobs. The user's session asks, since it may have locked the tables."""
         rows = self.user.run(
             "SELECT id FROM jobs WHERE task = %s AND status::text = ANY (%s) ORDER BY id",
             kind,
@@ -156,9 +158,9 @@ def rescue(scene: Scene) -> None:
     )
 
 
-def leave(scene: Scene) -> None:
-    jobs = scene.running["leave"]
-    scene.leaver.run("SELECT leave(%s)", scene.leaver.id)
+def unregister_worker(scene: Scene) -> None:
+    jobs = scene.running["unregister_worker"]
+    scene.leaver.run("SELECT unregister_worker(%s)", scene.leaver.id)
     promise(
         not unrelated(scene, jobs) & set(scene.ids("unrelated", "doing")),
         "what nobody has touched is given back",
@@ -175,14 +177,14 @@ def sleep(scene: Scene) -> None:
 
 
 def ask(scene: Scene) -> None:
-    """After a COMMIT without a reply. Nothing has ended; of what a user has locked it may be unclear."""
+    """Ask after a COMMIT without a reply. Nothing has ended. It may be unclear for locked jobs."""
     for job in scene.running["finish"]:
         ended = scene.worker.has_ended(job, 0)
         promise(ended is False if unrelated(scene, [job]) else not ended, "it has not ended")
 
 
 def look(scene: Scene) -> None:
-    scene.worker.run("SELECT id FROM owned(%s)", scene.worker.id)
+    scene.worker.run("SELECT id FROM jobs_of_worker(%s)", scene.worker.id)
     scene.worker.run("SELECT id FROM abort_requests(%s)", scene.worker.id)
 
 
@@ -202,7 +204,7 @@ CALLS = (
     retry,
     put_back,
     rescue,
-    leave,
+    unregister_worker,
     beat,
     sleep,
     look,
@@ -227,7 +229,7 @@ def each(statement: LiteralString) -> Callable[[Scene], None]:
 def by_key(on_conflict: str) -> Callable[[Scene], None]:
     def do(scene: Scene) -> None:
         keys = scene.user.run(
-            "SELECT queueing_lock FROM jobs WHERE task = 'touched' AND status <> 'doing' AND NOT yields"
+            "SELECT queueing_lock FROM jobs WHERE task = 'touched' AND status <> 'doing' AND NOT lost_queueing_lock"
         )
         enqueue(scene.user, *[key for (key,) in keys], on_conflict=on_conflict, args='{"n": 2}')
         scene.user.run("UPDATE jobs SET task = 'touched' WHERE args <> '{}'")

@@ -1,4 +1,4 @@
-"""A worker never waits for a user's open transaction: whatever that has locked, the worker goes on with everything else.
+"""A worker never waits for a user's open transaction, and goes on with everything else.
 
 Each story is told twice: the transaction commits in the end, or it is rolled back.
 """
@@ -15,19 +15,19 @@ from tests.race.test_queueing_locks import enqueue
 End = Callable[[Session], None]
 WAITS_FOR_LANES = Mutation(
     "lane rows are waited for",
-    "hold_lanes.sql",
+    "lock_lanes.sql",
     "ORDER BY lanes.lock\n            FOR UPDATE SKIP LOCKED",
     "ORDER BY lanes.lock\n            FOR UPDATE",
 )
 WAITS_FOR_JOBS = Mutation(
     "what a user has touched is not looked at",
-    "hold_lanes.sql",
+    "lock_lanes.sql",
     "IF v_ours.touched OR ",
     "IF ",
 )
 GIVES_UP = Mutation(
     "what is busy is not told apart",
-    "hold_rest.sql",
+    "lock_contended_lanes.sql",
     "    busy := ARRAY(",
     "    busy := '{}'; v_got := ARRAY(",
 )
@@ -115,7 +115,7 @@ def test_a_claim_beside_a_replace_takes_everything_else(stage: Stage, end: End) 
 @story(
     Mutation(
         "they keep their place in the window",
-        "candidates.sql",
+        "claim_candidates.sql",
         "2000 + 8 * count(*) FILTER",
         "2000 + 0 * count(*) FILTER",
     )
@@ -139,9 +139,10 @@ def test_more_locked_heads_than_a_claim_looks_at_hide_no_lane_behind_them(
 
 
 @story(
-    Mutation("a finish waits for the next job", "followers.sql", "      AND (NOT head.touched OR take_job(head.id))\n", ""),
+    Mutation("a finish waits for the next job", "handover_candidates.sql", "AND (NOT head.touched OR try_lock_job(head.id))", ""),
     Mutation(
-        "a finish waits to make it a token", "release_lanes.sql", "asleep AND touched AND NOT take_job(id) AS busy", "false AS busy"
+        "a finish waits to make it a token", "release_lanes.sql",
+        "asleep AND touched AND NOT try_lock_job(id) AS busy", "false AS busy"
     ),
     Mutation(
         "a lane without a token stays with its worker", "release_lanes.sql", "lanes.lock = head.lock AND head.busy", "false"
@@ -168,20 +169,20 @@ def test_a_finish_does_not_wait_for_a_replace_of_the_next_job(stage: Stage, end:
 
 
 LOCKED_FREE = """AND jobs.lock IS NULL AND jobs.queue = q.queue
-               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR take_job(jobs.id))"""
+               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))"""
 LOCKED_TOKEN = LOCKED_FREE.replace("IS NULL", "IS NOT NULL")
 
 
 @story(
     Mutation(
         "a locked free job ends each hand-over",
-        "followers.sql",
+        "handover_candidates.sql",
         LOCKED_FREE,
         LOCKED_FREE.split("\n")[0],
     ),
     Mutation(
         "a locked head ends each hand-over",
-        "followers.sql",
+        "handover_candidates.sql",
         LOCKED_TOKEN,
         LOCKED_TOKEN.split("\n")[0],
     ),
@@ -205,7 +206,7 @@ def test_a_lane_does_not_give_way_to_jobs_that_a_user_has_locked(stage: Stage, e
     Mutation(
         "a look waits",
         "release_lanes.sql",
-        "asleep AND touched AND NOT take_job(id) AS busy",
+        "asleep AND touched AND NOT try_lock_job(id) AS busy",
         "false AS busy",
     ),
     Mutation(
@@ -222,15 +223,18 @@ def test_a_lane_does_not_give_way_to_jobs_that_a_user_has_locked(stage: Stage, e
     ),
     Mutation(
         "the looks stay as frequent",
-        "look_again.sql",
+        "next_look_at.sql",
         "greatest(clock() - p_since, interval '20 ms')",
         "interval '20 ms'",
     ),
     Mutation(
-        "the looks become too rare", "look_again.sql", ", interval '1 s')", ", interval '1 day')"
+        "the looks become too rare", "next_look_at.sql", ", interval '1 s')", ", interval '1 day')"
     ),
     Mutation(
-        "the reconciler meddles", "lane_sleeps.sql", "WHEN lane.look_at IS NOT NULL THEN false", ""
+        "the reconciler meddles",
+        "lane_is_stranded.sql",
+        "WHEN lane.look_at IS NOT NULL THEN false",
+        "",
     ),
 )
 def test_a_delayed_lane_is_looked_at_less_and_less_often_and_goes_on_in_the_end(
@@ -264,9 +268,9 @@ def test_a_delayed_lane_is_looked_at_less_and_less_often_and_goes_on_in_the_end(
 
 
 @story(
-    Mutation("a resumed lane waits for its next job", "settle_lane.sql", " AND NOT take_job(id)", " AND false"),
-    Mutation("it is not looked at again", "settle_lane.sql", "SET look_at = look_again(since)", "SET look_at = NULL"),
-    Mutation("it is looked at for ever", "settle_lane.sql", "SET look_at = NULL", "SET since = since"),
+    Mutation("a resumed lane waits for its next job", "reopen_lane.sql", " AND NOT try_lock_job(id)", " AND false"),
+    Mutation("it is not looked at again", "reopen_lane.sql", "SET look_at = next_look_at(since)", "SET look_at = NULL"),
+    Mutation("it is looked at for ever", "reopen_lane.sql", "SET look_at = NULL", "SET since = since"),
 )  # fmt: skip
 def test_a_pause_ends_in_time_although_the_retry_that_goes_next_is_being_replaced(
     stage: Stage, end: End
@@ -301,7 +305,7 @@ def test_a_pause_ends_in_time_although_the_retry_that_goes_next_is_being_replace
 @story(
     Mutation(
         "a claim waits for a retry that is being replaced",
-        "take_job.sql",
+        "try_lock_job.sql",
         "FOR UPDATE SKIP LOCKED",
         "FOR UPDATE",
     )
@@ -380,7 +384,7 @@ def test_a_finish_beside_an_abort_reports_everything_else(stage: Stage, end: End
     GIVES_UP,
     Mutation(
         "a busy job is tried again all the same",
-        "without.sql",
+        "mask_ids.sql",
         "CASE WHEN id <> ALL (p_busy) THEN id END",
         "id",
     ),
@@ -461,7 +465,7 @@ def test_a_rescue_beside_an_abort_takes_back_everything_else(stage: Stage, end: 
     Mutation(
         "a locked head takes a place",
         "lane_tokens.sql",
-        "CASE WHEN is_touched(t.xmin, t.xmax) THEN take_job(t.id) ELSE true END",
+        "CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END",
         "true",
     )
 )
@@ -487,7 +491,7 @@ def test_however_many_heads_a_user_has_locked_the_rest_is_claimed(stage: Stage, 
     Mutation("a heartbeat fails", "await_worker.sql", "EXCEPTION WHEN lock_not_available THEN\n    RETURN false;\n", ""),
     Mutation("who cannot write that it lives is dead", "heartbeat.sql", "RETURN EXISTS", "RETURN false AND EXISTS"),
     Mutation("a rescuer waits", "declare_dead.sql", "        FOR UPDATE OF workers SKIP LOCKED\n", ""),
-    Mutation("a worker that leaves waits", "leave.sql", " FOR UPDATE SKIP LOCKED", ""),
+    Mutation("a worker that leaves waits", "unregister_worker.sql", " FOR UPDATE SKIP LOCKED", ""),
     Mutation("what a worker leaves stays with its row", "rescue.sql", "ELSE owner.worker_id = p_worker END",
              "ELSE NOT EXISTS (SELECT FROM workers WHERE workers.id = p_worker) END"),
     Mutation("it believes that it may sleep", "set_awake.sql", "RETURN NOT EXISTS", "RETURN true OR NOT EXISTS"),
@@ -504,14 +508,16 @@ def test_a_worker_whose_row_somebody_has_locked_lives_and_can_leave(stage: Stage
         other.rescue("1 minute") == [] and stage.doing() == [first], "and so it seems to others"
     )
     promise(not worker.set_awake(False), "it must not sleep: nobody would wake it")
-    promise(worker.run("SELECT leave(%s)", worker.id) == [(1,)], "it gives back what it has")
+    promise(
+        worker.run("SELECT unregister_worker(%s)", worker.id) == [(1,)], "it gives back what it has"
+    )
     promise(ids(other.claim()) == [first], "at once")
     end(user)
 
 
 @story(
-    Mutation("the net waits for a lane", "wake_lane.sql", "IF NOT pg_try_advisory_xact_lock(lane_key(p_lock))", "IF false"),
-    Mutation("the net waits for its row", "wake_lane.sql", "IF NOT FOUND AND EXISTS", "IF false AND EXISTS"),
+    Mutation("the net waits for a lane", "repair_lane.sql", "IF NOT pg_try_advisory_xact_lock(lane_key(p_lock))", "IF false"),
+    Mutation("the net waits for its row", "repair_lane.sql", "IF NOT FOUND AND EXISTS", "IF false AND EXISTS"),
 )  # fmt: skip
 def test_the_reconciler_leaves_lanes_at_which_a_person_is_at_work_for_the_next_time(
     stage: Stage, end: End
@@ -538,7 +544,7 @@ def test_the_reconciler_leaves_lanes_at_which_a_person_is_at_work_for_the_next_t
 @story(
     Mutation(
         "of several it is known of none",
-        "lockers.sql",
+        "locking_transactions.sql",
         "    RETURN QUERY",
         "    RETURN; RETURN QUERY",
     )

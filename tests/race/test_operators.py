@@ -1,7 +1,7 @@
-"""What people do to lanes and jobs while workers are at it, told as in test_interleavings.py: as shipped, and on mutants.
+"""People change lanes and jobs while workers run: stories told as in test_interleavings.
 
-An operation takes the lane (take_lane.sql), changes it, and leaves it in order (settle_lane.sql). Who ends a job of the
-lane waits for it, a claim never does.
+An operation locks the lane (lock_lane.sql), changes it, and leaves it in order (reopen_lane.sql).
+A worker that ends a job of the lane waits for it. A claim never does.
 """
 
 from tests.race.harness import Job, Mutation, Stage, promise, story
@@ -13,26 +13,26 @@ def ids(jobs: list[Job]) -> list[int]:
 
 UNFENCED = Mutation(
     "a job leaves whatever its claim",
-    "bury.sql",
+    "archive_jobs.sql",
     "WHERE jobs.id = ended.id AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id",
     "WHERE jobs.id = ended.id",
 )
 CANCEL_TAKES_NO_LANE = Mutation(
-    "cancel does not take the lane", "cancel_job.sql", "PERFORM take_lane(v_lock);", "NULL;"
+    "cancel does not take the lane", "cancel_job.sql", "PERFORM lock_lane(v_lock);", "NULL;"
 )
 TAKEN_UNLOCKED = Mutation(
-    "a lane is taken without its row's lock", "take_lane.sql", " FOR UPDATE;", ";"
+    "a lane is taken without its row's lock", "lock_lane.sql", " FOR UPDATE;", ";"
 )
 TAKEN_UNANNOUNCED = Mutation(
     "claims are not told that a lane is being taken",
-    "take_lane.sql",
+    "lock_lane.sql",
     "PERFORM pg_advisory_xact_lock(lane_key(p_lock));",
     "",
     beneath=True,
 )
 FINISH_LOCKS_NOTHING = Mutation(
     "finish does not lock the lane row",
-    "hold_lanes.sql",
+    "lock_lanes.sql",
     "\n            FOR UPDATE SKIP LOCKED",
     "",
 )
@@ -49,10 +49,10 @@ NO_TOKEN = Mutation(
     Mutation(
         "cancel forgets the siblings",
         "cancel_job.sql",
-        "PERFORM settle_lane(v_lock);",
+        "PERFORM reopen_lane(v_lock);",
         "DELETE FROM lanes WHERE lock = v_lock AND state IS NULL;",
     ),
-    Mutation("cancel keeps the lane", "cancel_job.sql", "PERFORM settle_lane(v_lock);", ""),
+    Mutation("cancel keeps the lane", "cancel_job.sql", "PERFORM reopen_lane(v_lock);", ""),
 )
 def test_a_cancelled_token_leaves_its_place_to_a_sibling(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -78,7 +78,7 @@ def test_a_cancelled_token_leaves_its_place_to_a_sibling(stage: Stage) -> None:
 def test_a_token_may_be_cancelled_between_the_look_and_the_win_of_a_claim(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     token, sibling = producer.defer("a", 0, 0)
-    worker.start_until("win_lanes", worker.claim)
+    worker.start_until("acquire_lanes", worker.claim)
     promise(producer.cancel(token) == "cancelled", "nobody has it yet")
     promise(ids(worker.resume()) == [sibling], "the lane is won, and this is its head now")
     promise(stage.drain() == [sibling], "nothing is left")
@@ -149,7 +149,7 @@ def test_a_lane_does_not_wait_for_a_retry_that_was_cancelled(stage: Stage) -> No
     worker.retry(worker.claim_one(), delay="1 hour")
     promise(producer.cancel(first) == "cancelled" and stage.lanes() == {}, "nobody waits for it")
     worker.retry(worker.claim_one())
-    slow.start_until("win_lanes", slow.claim)
+    slow.start_until("acquire_lanes", slow.claim)
     promise(producer.cancel(second) == "cancelled", "also when a claim has seen that it is due")
     promise(ids(slow.resume()) == [third], "the lane goes on")
     promise(stage.drain() == [third, fourth], "in order")
@@ -219,8 +219,8 @@ def test_cancel_waiting_leaves_what_runs_and_what_comes_later(stage: Stage) -> N
     Mutation(
         "cancel ends a job whose lane it has not taken",
         "cancel_job.sql",
-        "bury(v_ids,",
-        "bury(ARRAY[p_id],",
+        "archive_jobs(v_ids,",
+        "archive_jobs(ARRAY[p_id],",
     )
 )
 def test_a_failed_job_cannot_be_cancelled_in_the_moment_in_which_it_is_brought_back(
@@ -229,7 +229,7 @@ def test_a_failed_job_cannot_be_cancelled_in_the_moment_in_which_it_is_brought_b
     producer, one, two, worker = stage.session(), stage.session(), stage.session(), stage.worker()
     [first] = producer.defer("a", on_failure="halt")
     worker.finish(worker.claim_one(), status="failed")
-    one.start_until("bury", one.cancel, first)
+    one.start_until("archive_jobs", one.cancel, first)
     promise(two.retry_head("a") == first, "it is tried again")
     promise(one.resume() == "todo", "it was over when the cancel began")
     promise(stage.drain() == [first], "the lane waits for a job that is there")
@@ -246,7 +246,7 @@ def test_a_failed_job_cannot_be_cancelled_in_the_moment_in_which_it_is_brought_b
 def test_a_new_day_of_the_history_is_prepared_while_somebody_deletes_a_job_of_it(
     stage: Stage,
 ) -> None:
-    """As by hand: writers are shut out of the whole, then also readers out of the default partition."""
+    """Like a person: lock writers out of the table, then readers out of the default partition."""
     producer, worker, operator, upkeep = (
         stage.session(),
         stage.worker(),
@@ -267,7 +267,7 @@ def test_a_new_day_of_the_history_is_prepared_while_somebody_deletes_a_job_of_it
 
 
 @story(
-    Mutation("finish hands a stopped lane over", "followers.sql", " AND held.worker_id = p_worker", ""),
+    Mutation("finish hands a stopped lane over", "handover_candidates.sql", " AND held.worker_id = p_worker", ""),
     Mutation(
         "finish does not let go of a stopped lane", "finish.sql", "IF v_stopped <> '{}' OR v_done.halts", "IF v_done.halts"
     ),
@@ -297,7 +297,7 @@ def test_a_pause_takes_effect_when_the_running_job_ends(stage: Stage) -> None:
     )
 )
 def test_a_finish_leaves_alone_a_paused_lane_that_another_worker_has_by_now(stage: Stage) -> None:
-    """Of two jobs that it reports one was taken back, started anew and its lane paused, while it waited for that lane."""
+    """It reports two jobs. While it waited, one was taken back, started anew, and its lane paused."""
     stage.let_wait()
     producer, worker, other = stage.session(), stage.worker(), stage.worker()
     [taken], [kept] = producer.defer("a"), producer.defer("b")
@@ -334,7 +334,7 @@ def test_a_claim_does_not_wait_for_a_pause_that_has_not_committed(stage: Stage) 
 @story(
     Mutation(
         "a claim takes over a lane that is stopped",
-        "win_lanes.sql",
+        "acquire_lanes.sql",
         "AND lanes.stopped IS NULL AND jobs.status",
         "AND jobs.status",
     )
@@ -348,7 +348,7 @@ def test_a_pause_between_the_look_and_the_win_of_a_claim_keeps_it_out(stage: Sta
     )
     [retried], [fresh] = producer.defer("a"), producer.defer("b")
     quick.retry(quick.claim_one())
-    slow.start_until("win_lanes", slow.claim)
+    slow.start_until("acquire_lanes", slow.claim)
     promise(operator.pause("a") and operator.pause("b"), "both were free to start")
     promise(
         slow.resume() == [] and stage.lanes() == {"a": "paused", "b": "paused"}, "nothing starts"
@@ -359,10 +359,10 @@ def test_a_pause_between_the_look_and_the_win_of_a_claim_keeps_it_out(stage: Sta
 
 @story(
     NO_TOKEN,
-    Mutation("resume makes no token", "unstop_lane.sql", "PERFORM settle_lane(p_lock);", "DELETE FROM lanes WHERE lock = p_lock;"),
+    Mutation("resume makes no token", "clear_stop.sql", "PERFORM reopen_lane(p_lock);", "DELETE FROM lanes WHERE lock = p_lock;"),
     Mutation(
         "resume forgets the retry",
-        "settle_lane.sql",
+        "reopen_lane.sql",
         "UPDATE jobs SET status = 'todo' WHERE id = v_lane.job_id AND status = 'blocked';",
         "",
     ),
@@ -439,7 +439,7 @@ def test_a_lane_halts_when_a_job_has_failed_whose_policy_says_so(stage: Stage) -
 
 
 @story(
-    Mutation("skip leaves the lane halted", "skip_head.sql", "PERFORM unstop_lane(p_lock);", ""),
+    Mutation("skip leaves the lane halted", "skip_head.sql", "PERFORM clear_stop(p_lock);", ""),
     Mutation(
         "skip cancels what waits behind the failed job",
         "skip_head.sql",
@@ -456,12 +456,14 @@ def test_skipping_the_job_that_halted_a_lane_lets_the_others_go_on(stage: Stage)
 
 
 @story(
-    Mutation("the failed job is not brought back", "retry_head.sql", "PERFORM revive(v_id);", ""),
+    Mutation(
+        "the failed job is not brought back", "retry_head.sql", "PERFORM restore_job(v_id);", ""
+    ),
     Mutation(
         "the failed job has no precedence",
         "retry_head.sql",
-        "unstop_lane(p_lock, v_id)",
-        "unstop_lane(p_lock)",
+        "clear_stop(p_lock, v_id)",
+        "clear_stop(p_lock)",
     ),
     Mutation(
         "a retry waits until it is due",
@@ -513,7 +515,7 @@ def test_a_halted_lane_whose_failed_job_was_deleted_can_still_go_on(stage: Stage
 
 
 @story(
-    Mutation("skip does not take the lane", "skip_head.sql", "take_lane(p_lock)", "NULL"),
+    Mutation("skip does not take the lane", "skip_head.sql", "lock_lane(p_lock)", "NULL"),
 )
 def test_two_operators_who_skip_the_head_at_once_skip_two_jobs(stage: Stage) -> None:
     producer, one, two, worker = stage.session(), stage.session(), stage.session(), stage.worker()
@@ -527,20 +529,20 @@ def test_two_operators_who_skip_the_head_at_once_skip_two_jobs(stage: Stage) -> 
 
 
 @story(Mutation("nobody asks whether the lane is halted still", "retry_job.sql",
-                "(take_lane(v_lock)).failed_job_id = p_id", "true"))  # fmt: skip
+                "(lock_lane(v_lock)).failed_job_id = p_id", "true"))  # fmt: skip
 def test_a_job_is_tried_again_also_when_somebody_has_just_resumed_the_lane_that_it_halted(
     stage: Stage,
 ) -> None:
     producer, one, two, worker = stage.session(), stage.session(), stage.session(), stage.worker()
     first, second = producer.defer("a", 0, 0, on_failure="halt")
     worker.finish(worker.claim_one(), status="failed")
-    one.start_until("take_lane", one.retry_job, first)
+    one.start_until("lock_lane", one.retry_job, first)
     promise(two.resume_lane("a"), "it was halted")
     promise(one.resume() is True, "it failed, and is tried again")
     promise(stage.drain() == [first, second], "in its old place")
 
 
-@story(Mutation("retry head does not take the lane", "retry_head.sql", "take_lane(p_lock)",
+@story(Mutation("retry head does not take the lane", "retry_head.sql", "lock_lane(p_lock)",
                 "(SELECT l FROM lanes AS l WHERE l.lock = p_lock)"))  # fmt: skip
 def test_of_two_operators_one_skips_what_the_other_wants_to_retry_and_both_know(
     stage: Stage,
@@ -617,9 +619,9 @@ def test_a_retry_that_releases_a_paused_lane_leaves_it_paused(stage: Stage) -> N
 @story(
     Mutation("a lane is not given back", "put_back.sql", "|| release_lanes(v_back.lanes)", ""),
     Mutation("a lane forgets that it waited for a retry", "put_back.sql",
-             "jobs.begun AND jobs.on_retry = 'hold' AS begun", "false AS begun"),
+             "jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted", "false AS was_attempted"),
     Mutation("an attempt is charged", "put_back.sql", ", attempts = attempts - 1", ""),
-    Mutation("a pause ends", "put_back.sql", "NOT begun AND lock <> ALL (v_held.stopped)", "NOT begun"),
+    Mutation("a pause ends", "put_back.sql", "NOT was_attempted AND lock <> ALL (v_held.stopped)", "NOT was_attempted"),
 )  # fmt: skip
 def test_what_is_put_back_is_as_if_it_had_not_been_claimed(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -649,7 +651,7 @@ def test_what_is_put_back_is_as_if_it_had_not_been_claimed(stage: Stage) -> None
 @story(
     Mutation(
         "a lane that waits for a retry counts as asleep",
-        "lane_sleeps.sql",
+        "lane_is_stranded.sql",
         "IN ('todo', 'scheduled')",
         "IN ('todo')",
     )
@@ -691,8 +693,8 @@ def test_the_reconciler_waits_for_nobody_and_finds_nothing_while_lanes_are_at_wo
 @story(
     Mutation(
         "the reconciler does not look again",
-        "wake_lane.sql",
-        "v_found := lane_sleeps(p_lock);",
+        "repair_lane.sql",
+        "v_found := lane_is_stranded(p_lock);",
         "v_found := true;",
     ),
 )
@@ -700,7 +702,7 @@ def test_the_reconciler_leaves_alone_a_lane_that_went_on_meanwhile(stage: Stage)
     producer, worker, reconciler = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
     producer.run("UPDATE jobs SET status = 'blocked'")
-    reconciler.start_until("wake_lane", reconciler.reconcile)
+    reconciler.start_until("repair_lane", reconciler.reconcile)
     [second] = producer.defer("a")
     promise(ids(worker.claim()) == [first], "a new token woke the lane")
     reconciler.resume()
@@ -709,15 +711,16 @@ def test_the_reconciler_leaves_alone_a_lane_that_went_on_meanwhile(stage: Stage)
 
 
 @story(
-    Mutation("nobody notices that no job is a token", "lane_sleeps.sql", "ELSE EXISTS (", "ELSE false AND EXISTS ("),
-    Mutation("nobody notices a claim without a job", "lane_sleeps.sql", "WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (",
+    Mutation("nobody notices that no job is a token", "lane_is_stranded.sql", "ELSE EXISTS (", "ELSE false AND EXISTS ("),
+    Mutation("nobody notices a claim without a job", "lane_is_stranded.sql", "WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (",
              "WHEN lane.worker_id IS NOT NULL THEN false AND NOT EXISTS ("),
-    Mutation("nobody notices a lane that waits for nobody", "lane_sleeps.sql", "WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (",
+    Mutation("nobody notices a lane that waits for nobody", "lane_is_stranded.sql",
+             "WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (",
              "WHEN lane.job_id IS NOT NULL THEN false AND NOT EXISTS ("),
-    Mutation("what kept the lane is left there", "wake_lane.sql",
+    Mutation("what kept the lane is left there", "repair_lane.sql",
              "UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;", ""),
-    Mutation("the lane is made no token", "wake_lane.sql", "PERFORM settle_lane(p_lock);", ""),
-    Mutation("nothing is noted", "wake_lane.sql", "PERFORM audit(", "PERFORM concat("),
+    Mutation("the lane is made no token", "repair_lane.sql", "PERFORM reopen_lane(p_lock);", ""),
+    Mutation("nothing is noted", "repair_lane.sql", "PERFORM audit(", "PERFORM concat("),
 )  # fmt: skip
 def test_the_reconciler_sets_right_what_was_changed_by_hand_and_says_so(stage: Stage) -> None:
     producer, worker, reconciler = stage.session(), stage.worker(), stage.session()
@@ -744,7 +747,7 @@ def test_the_reconciler_sets_right_what_was_changed_by_hand_and_says_so(stage: S
     Mutation("nobody says why", "explain_lane.sql",
              "WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);", "WHERE false;"),
     Mutation("skip forgets the others", "skip_head.sql", "UPDATE lanes SET job_id = NULL WHERE lock = p_lock;\n        "
-             "PERFORM settle_lane(p_lock);", "DELETE FROM lanes WHERE lock = p_lock;"),
+             "PERFORM reopen_lane(p_lock);", "DELETE FROM lanes WHERE lock = p_lock;"),
 )  # fmt: skip
 def test_a_head_that_no_worker_serves_holds_its_lane_until_it_is_skipped(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker("mine")

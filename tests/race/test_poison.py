@@ -1,4 +1,7 @@
-"""Jobs over which their workers die, again and again: they fail in the end, and what was only at hand beside them does not."""
+"""Jobs that kill their workers again and again fail in the end.
+
+The jobs that were only at hand beside them do not fail.
+"""
 
 from typing import Any
 
@@ -79,7 +82,7 @@ def test_what_a_worker_gives_back_when_it_ends_is_not_lost(stage: Stage) -> None
     [first] = producer.defer("a")
     for _ in range(7):
         worker.claim_one()
-        worker.run("SELECT leave(%s)", worker.id)
+        worker.run("SELECT unregister_worker(%s)", worker.id)
         worker.register()
     promise(stage.statuses() == {first: "todo"}, "as often as it likes")
     lose(stage, worker, 6)
@@ -106,7 +109,7 @@ def test_a_lane_that_halts_after_a_failure_halts_after_this_one(stage: Stage) ->
 def test_jobs_that_were_only_at_hand_when_another_killed_the_worker_do_not_fail_with_it(
     stage: Stage,
 ) -> None:
-    """A worker that has the bad one dies at once, and with it all that it has, begun or not: the most that is claimed ahead."""
+    """A worker with the culprit dies at once, with as many other jobs as it may claim ahead."""
     jobs = stage.session().defer(None, *[0] * (MOST_AHEAD + 1))
     bad, rescuer = jobs[77], stage.session()
     while bad in stage.statuses():
@@ -148,7 +151,7 @@ def test_a_slow_rescuer_does_not_fail_the_next_attempt(stage: Stage) -> None:
     lose(stage, zombie, 5)
     running = zombie.claim_one()
     stage.silence(zombie)
-    rescuer.start_until("hold_lanes", rescuer.rescue, LATE)
+    rescuer.start_until("lock_lanes", rescuer.rescue, LATE)
     promise(zombie.retry(running) == [first], "it is faster")
     promise(other.claim_one().id == first, "the next attempt")
     promise(rescuer.resume() == [] and stage.doing() == [first], "goes on")
@@ -171,8 +174,8 @@ def test_what_its_worker_finishes_meanwhile_has_not_failed(stage: Stage) -> None
 
 @story(
     Mutation(
-        "a job is buried by its id alone",
-        "bury.sql",
+        "a job is archived by its id alone",
+        "archive_jobs.sql",
         "AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id",
         "",
     )
@@ -185,7 +188,7 @@ def test_of_two_rescuers_the_slow_one_leaves_alone_what_a_person_has_brought_bac
     lose(stage, worker, 5)
     worker.claim_one()
     stage.forget(worker)
-    slow.start_until("hold_lanes", slow.rescue, LATE)
+    slow.start_until("lock_lanes", slow.rescue, LATE)
     promise(quick.rescue(LATE) == [first] and history(stage) == {first: "failed"}, "it fails")
     promise(person.retry_job(first), "and has another chance")
     promise(stage.worker().claim_one().id == first, "now")
@@ -228,7 +231,7 @@ def test_failing_some_and_taking_back_others_does_not_deadlock_with_who_finishes
     running: list[Job] = zombie.claim(2)
     stage.silence(zombie)
     stage.make_gate("retry.sql", "WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id")
-    zombie.start_until("bury", zombie.finish, *running)
+    zombie.start_until("archive_jobs", zombie.finish, *running)
     rescuer.start_until("gate", rescuer.rescue, LATE)
     promise(history(stage) == {}, "it has not committed")
     zombie.resume_to_wait()
@@ -241,7 +244,7 @@ def test_failing_some_and_taking_back_others_does_not_deadlock_with_who_finishes
     Mutation(
         "lanes are locked as it happens",
         "rescue.sql",
-        "(SELECT busy FROM hold_lanes(v_seen.ids, v_seen.claims))",
+        "(SELECT busy FROM lock_lanes(v_seen.ids, v_seen.claims))",
         "'{}'",
     ),
 )

@@ -1,4 +1,7 @@
-"""Races for a queueing lock: at most one job waits under it, whoever defers it, brings it back, or rolls back meanwhile."""
+"""Races for a queueing lock: at most one job waits under it.
+
+This holds whoever defers a job, brings it back, or rolls back meanwhile.
+"""
 
 from collections.abc import Callable
 from typing import Any, LiteralString
@@ -18,7 +21,7 @@ LOOKS_ONCE = Mutation(
 RAISES = Mutation(
     "a conflict is an error",
     "defer_unless_waiting.sql",
-    "ON CONFLICT (queueing_lock) WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT yields DO NOTHING",
+    "ON CONFLICT (queueing_lock) WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock DO NOTHING",
     "",
 )
 
@@ -54,7 +57,7 @@ def keys(stage: Stage) -> dict[int, str | None]:
     """Of the live jobs, as far as they count."""
     return dict(
         stage.control.execute(
-            "SELECT id, CASE WHEN NOT yields THEN queueing_lock END FROM jobs ORDER BY id"
+            "SELECT id, CASE WHEN NOT lost_queueing_lock THEN queueing_lock END FROM jobs ORDER BY id"
         ).fetchall()
     )
 
@@ -102,8 +105,8 @@ def test_the_job_of_the_second_comes_into_being_when_the_first_rolls_back(stage:
     Mutation(
         "who finds a job waits for whoever changes it",
         "defer_unless_waiting.sql",
-        "status <> 'doing' AND NOT yields;",
-        "status <> 'doing' AND NOT yields FOR UPDATE;",
+        "status <> 'doing' AND NOT lost_queueing_lock;",
+        "status <> 'doing' AND NOT lost_queueing_lock FOR UPDATE;",
     )
 )
 def test_a_job_that_waits_is_found_without_waiting_for_who_changes_it(stage: Stage) -> None:
@@ -155,7 +158,7 @@ def test_a_job_does_not_start_before_those_commit_who_rely_on_it(stage: Stage) -
     Mutation(
         "it is found in any state",
         "rely_on_waiting.sql",
-        " AND status <> 'doing' AND NOT yields",
+        " AND status <> 'doing' AND NOT lost_queueing_lock",
         "",
     ),
 )
@@ -266,7 +269,7 @@ def test_a_conflict_under_raise_defers_nothing_and_leaves_the_transaction_alone(
 
 
 @story(
-    Mutation("a job is replaced while it runs", "replace_waiting.sql", " AND status <> 'doing' AND NOT yields", ""),
+    Mutation("a job is replaced while it runs", "replace_waiting.sql", " AND status <> 'doing' AND NOT lost_queueing_lock", ""),
     Mutation(
         "replace does not look again", "replace_waiting.sql", "IF NOT FOUND THEN\n        RETURN false;",
         "IF NOT FOUND THEN\n        RETURN true;"
@@ -346,7 +349,7 @@ def test_claims_do_not_wait_for_a_job_of_a_busy_lane_that_a_user_is_replacing(st
     Mutation(
         "a claim waits for a head that is being replaced",
         "claim.sql",
-        " AND (NOT next.touched OR take_job(next.id))",
+        " AND (NOT next.touched OR try_lock_job(next.id))",
         "",
         beneath=True,
     ),
@@ -374,7 +377,7 @@ def test_while_a_replacement_is_not_committed_a_claim_passes_over_the_job_and_ta
 
 # ---------------------------------------------------------------- the way back to the queue never fails
 
-LETS_GO = "yields = jobs.queueing_lock IS NOT NULL,"
+LETS_GO = "lost_queueing_lock = jobs.queueing_lock IS NOT NULL,"
 IGNORES_OPEN = Mutation(
     "a rival that has not committed is waited for",
     "retake_queueing_locks.sql",
@@ -501,7 +504,8 @@ def test_who_defers_a_key_that_a_retry_is_bringing_back_gets_that_job(stage: Sta
 
 
 @story(
-    Mutation("a job goes back with its key", "put_back.sql", "yields = jobs.queueing_lock IS NOT NULL", "fence = jobs.fence"),
+    Mutation("a job goes back with its key", "put_back.sql",
+             "lost_queueing_lock = jobs.queueing_lock IS NOT NULL", "fence = jobs.fence"),
     Mutation("a job never gets its key back", "put_back.sql", "PERFORM retake_queueing_locks(", "PERFORM num_nonnulls("),
 )  # fmt: skip
 def test_what_is_put_back_gives_way_to_whoever_waits_under_its_key(stage: Stage) -> None:
@@ -531,11 +535,11 @@ def test_a_rescue_succeeds_although_another_job_waits_under_the_key(stage: Stage
 @story(
     Mutation(
         "a job comes back with its key whoever has it",
-        "revive.sql",
+        "restore_job.sql",
         "queueing_lock IS NOT NULL, args",
         "false, args",
     ),
-    Mutation("a job never gets its key back", "revive.sql", "PERFORM retake_queueing_locks(", "PERFORM num_nonnulls("),
+    Mutation("a job never gets its key back", "restore_job.sql", "PERFORM retake_queueing_locks(", "PERFORM num_nonnulls("),
 )  # fmt: skip
 def test_a_finished_job_is_run_again_although_another_waits_under_its_key(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()

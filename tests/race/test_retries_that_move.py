@@ -81,7 +81,7 @@ def test_a_job_moves_into_a_lane_that_somebody_is_just_giving_back(stage: Stage)
 @story(
     Mutation(
         "a lane is taken over for a job of any queue",
-        "win_lanes.sql",
+        "acquire_lanes.sql",
         " AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))",
         "",
     )
@@ -93,7 +93,7 @@ def test_a_claim_that_looked_before_a_retry_changed_its_queue_leaves_the_lane_to
     [first] = producer.defer("a", queue="a")
     quick.retry(quick.claim_one())
     [urgent] = producer.defer("a", 9, queue="a")
-    slow.start_until("win_lanes", slow.claim)
+    slow.start_until("acquire_lanes", slow.claim)
     promise(reroute(quick, quick.claim_one(), "b") == [first], "it was ours")
     promise(slow.resume() == [], f"{urgent} waits for the end of {first}, which has begun")
     promise(stage.lanes() == {"a": "retrying"}, f"still reserved: {stage.lanes()}")
@@ -104,7 +104,7 @@ def test_a_claim_that_looked_before_a_retry_changed_its_queue_leaves_the_lane_to
 @story(
     Mutation(
         "free jobs are not locked while they are looked at",
-        "candidates.sql",
+        "claim_candidates.sql",
         "            FOR UPDATE SKIP LOCKED\n",
         "",
     )
@@ -173,7 +173,7 @@ def test_a_cancel_follows_a_job_that_is_moved_to_another_lane_meanwhile(stage: S
     running = worker.claim_one()
     holding, behind = producer.defer("b", 0, 0, queue="b")
     held = other.claim_one()
-    operator.start_until("take_lane", operator.cancel, first)
+    operator.start_until("lock_lane", operator.cancel, first)
     move(worker, running, "b", queue="b")
     other.finish(held, want=0)
     promise(
@@ -205,7 +205,7 @@ def test_a_snoozed_job_keeps_its_place_and_its_attempts(stage: Stage) -> None:
     promise(stage.drain() == [first, urgent], "in order")
 
 
-@story(Mutation("a snooze is forgotten", "retry.sql", "            begun = true,\n", ""))
+@story(Mutation("a snooze is forgotten", "retry.sql", "            was_attempted = true,\n", ""))
 def test_a_snoozed_job_that_is_put_back_keeps_its_place_too(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     [first] = producer.defer("a")

@@ -1,4 +1,4 @@
-"""A person tries a job again in another lane, while others are at it: told as in test_operators.py."""
+"""A person retries a job in another lane while others work, told as in test_operators."""
 
 from tests.race.harness import Mutation, Session, Stage, promise, story
 
@@ -38,7 +38,7 @@ def test_a_lane_does_not_wait_for_a_job_that_was_moved_to_another(stage: Stage) 
 @story(
     Mutation(
         "a job leaves whatever its claim",
-        "bury.sql",
+        "archive_jobs.sql",
         "WHERE jobs.id = ended.id AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id",
         "WHERE jobs.id = ended.id",
     )
@@ -82,7 +82,7 @@ def test_a_lane_that_was_paused_meanwhile_stays_paused_when_the_job_that_had_hal
     )
 
 
-@story(Mutation("the halted lane is left as it is", FILE, "PERFORM unstop_lane(v_halted);", ""))
+@story(Mutation("the halted lane is left as it is", FILE, "PERFORM clear_stop(v_halted);", ""))
 def test_a_halted_lane_goes_on_when_the_job_that_halted_it_is_moved(stage: Stage) -> None:
     operator, worker = stage.session(), stage.worker()
     failed, behind = operator.defer("a", 0, 0, on_failure="halt")

@@ -1,4 +1,7 @@
-"""The races of schedules as stories on real sessions: one job for each instant, whoever asks, and however often."""
+"""The races of schedules as stories on real sessions: each instant has one job.
+
+It does not matter who asks, and how often.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -25,7 +28,7 @@ ANEW = """WHERE NOT EXISTS (
         WHERE (known.task, known.periodic_id, known.cron, known.tz) = (told.task, told.periodic_id, told.cron, told.tz)
           AND known.since <= clock() + interval '1 day'
     )
-    ORDER BY told.task, told.periodic_id   -- the same way for all, so that no two wait for each other
+    ORDER BY told.task, told.periodic_id   -- one order for all callers prevents deadlocks
     ON CONFLICT (task, periodic_id) DO UPDATE SET cron = excluded.cron, tz = excluded.tz, since = excluded.since
     WHERE (schedules.cron, schedules.tz) <> (excluded.cron, excluded.tz)"""
 
@@ -33,7 +36,7 @@ ANEW = """WHERE NOT EXISTS (
 def scheduler(stage: Stage, now: datetime = NOON, cron: str = "*/5 * * * *") -> Session:
     """A session that knows the schedule, and for which it is then."""
     session = stage.session()
-    # How long one scheduler waits for another is no part of these stories, and the machine may be slow.
+    # These stories do not test how long one scheduler waits for another: the machine may be slow.
     stage.control.execute("ALTER FUNCTION defer_periodic SET lock_timeout = 0")
     at(session, now)
     session.run("SELECT register_schedules('{task}', '{\"\"}', ARRAY[%s], '{UTC}')", cron)

@@ -1,8 +1,9 @@
 """Some seconds of everything at once, and a checker that judges what was seen (history.py).
 
-Workers crash in the middle of transactions or with jobs in hand, are taken for dead while they live, and send what is
-refused then; producers commit late, roll back and defer batches. In the end every committed job must have
-been done once, in the order of its lane, and nothing may be left behind.
+Workers crash in the middle of transactions or with jobs in hand. They are declared dead while they
+live, and send reports that are then refused. Producers commit late, roll back and defer batches.
+In the end, every committed job must have been done once, in the order of its lane, and nothing may
+be left behind.
 """
 
 import os
@@ -216,7 +217,7 @@ class Worker:
         self.register()
 
     def be_taken_for_dead(self) -> None:
-        """It lives, and does not know: what was taken back from it is refused, and it may claim no more."""
+        """It lives and does not know. Its reports are refused, and it may not claim any more."""
         self.connection.execute("DELETE FROM workers WHERE id = %s", [self.id])
         if self.dice.random() < 0.7:
             mine = len(self.held)
@@ -312,7 +313,7 @@ def job(id: int, *, priority: int = 0, call: int = 0, at: float = 0.0) -> Deferr
 
 
 def history(deferred: list[Deferred], *steps: str) -> History:
-    """Steps as `+1` for a start of job 1, `-1` for its finish, `~1` for a retry; each lasts a moment."""
+    """Return a history of steps: `+1` starts job 1, `-1` finishes it, `~1` retries it."""
     made, attempts = History(deferred), Counter[int]()
     for moment, step in enumerate(steps, start=100):
         id = int(step[1:])

@@ -1,4 +1,4 @@
-"""Who need not be woken and who must: a worker that is awake costs those who defer nothing, and sleeps through nothing."""
+"""Which workers must be notified: an awake worker costs producers nothing and misses nothing."""
 
 from tests.race.harness import Mutation, Stage, Worker, promise, story
 
@@ -8,7 +8,7 @@ def lie_down(worker: Worker) -> tuple[bool, str]:
     return worker.last_look()
 
 
-@story(Mutation("everybody is woken", "wake.sql", "WHERE NOT awake AND (", "WHERE ("))
+@story(Mutation("everybody is woken", "notify_workers.sql", "WHERE NOT awake AND (", "WHERE ("))
 def test_a_worker_that_is_awake_is_not_woken(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     worker.set_awake(True)
@@ -24,7 +24,7 @@ def test_a_worker_that_is_awake_is_not_woken(stage: Stage) -> None:
 @story(
     Mutation(
         "one that is awake wakes for all",
-        "wake.sql",
+        "notify_workers.sql",
         "NOT EXISTS (\n        SELECT FROM workers WHERE NOT awake",
         "EXISTS (SELECT FROM workers WHERE awake",
     )
@@ -103,7 +103,7 @@ def test_who_begins_while_a_worker_is_just_saying_that_it_lies_down_is_waited_fo
 @story(
     Mutation(
         "a transaction believes what it read before",
-        "wake.sql",
+        "notify_workers.sql",
         "current_setting('transaction_isolation') = 'read committed'",
         "true",
     )
@@ -124,13 +124,13 @@ def test_a_transaction_with_an_old_snapshot_wakes_in_any_case(stage: Stage) -> N
 @story(
     Mutation(
         "nobody can ask for silence",
-        "wake.sql",
+        "notify_workers.sql",
         "current_setting('inturn.quiet', true) = 'on'",
         "false",
     )
 )
 def test_a_transaction_that_is_to_be_prepared_can_defer_without_a_word(stage: Stage) -> None:
-    """PREPARE TRANSACTION refuses one that has notified, and whether it has depends on who is asleep."""
+    """PREPARE TRANSACTION refuses a notification, and whether there is one depends on the workers."""
     producer, _ = stage.session(), stage.worker()
     with stage.notifications() as heard:
         producer.begin()

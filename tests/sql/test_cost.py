@@ -45,7 +45,7 @@ class Bench:
         return int(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
 
     def settle(self) -> int:
-        """Claims until nothing of the busy lane stands in front any more; then the clean-up that autovacuum does."""
+        """Claim until the busy lane is no longer in front, then clean up as autovacuum does."""
         calls = 0
         while self.query("SELECT FROM jobs WHERE status = 'todo' AND lock IS NOT NULL LIMIT 1"):
             assert self.claim() == []

@@ -9,11 +9,22 @@ import psycopg
 import pytest
 
 from inturn import sql
-from inturn.operations import enqueue, jobs, lanes, listing, schedules, upkeep, views, work
+from inturn.operations import (
+    claim,
+    enqueue,
+    fences,
+    finish,
+    jobs,
+    lanes,
+    maintenance,
+    schedules,
+    workers,
+)
 
+MODULES = (claim, enqueue, fences, finish, jobs, lanes, maintenance, schedules, workers)
 STATEMENTS = {
     f"{module.__name__}.{name}": text
-    for module in (enqueue, jobs, lanes, listing, schedules, upkeep, views, work)
+    for module in MODULES
     for name, text in vars(module).items()
     if name.isupper() and not name.startswith("_") and isinstance(text, str)
 }
@@ -50,7 +61,7 @@ def test_there_are_statements_to_check() -> None:
 
 
 def test_every_function_body_fits_the_tables(dsn: str) -> None:
-    """A migration creates them in no order and so unchecked; applied again, each finds the others."""
+    """A migration creates functions in no order and unchecked. Applied again, each finds the others."""
     with connect(dsn) as connection:
         refusals = [refusal(connection, text) for text in sql.code()]
     assert [reason for reason in refusals if reason] == []
@@ -58,11 +69,47 @@ def test_every_function_body_fits_the_tables(dsn: str) -> None:
 
 
 def test_a_function_file_opens_with_what_it_promises_and_holds_one_function_of_its_name() -> None:
-    for file in (sql.shipped("sql") / "functions").glob("*.sql"):
+    for file in (sql.shipped("sql") / "functions").glob("*/*.sql"):
         text = file.read_text(encoding="utf-8")
         assert text.startswith("-- "), file.name
         assert text.count("CREATE OR REPLACE FUNCTION") == 1, file.name
         assert f"CREATE OR REPLACE FUNCTION {file.stem}(" in text, file.name
+
+
+def test_the_folders_say_which_functions_are_called_from_outside(dsn: str) -> None:
+    with connect(dsn) as connection:
+        rows = connection.execute("SELECT name FROM surface WHERE kind = 'function'").fetchall()
+    assert function_names("api") == {name for (name,) in rows}
+    assert function_names("internal").isdisjoint(function_names("api"))
+
+
+def test_the_list_of_functions_names_each_public_one_once() -> None:
+    text = (sql.shipped("sql") / "functions" / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\* \[(\w+)\]\(api/(\w+)\.sql\) – \w", text, re.MULTILINE)
+    assert all(name == file for name, file in listed)
+    assert sorted(name for name, _ in listed) == sorted(function_names("api"))
+
+
+def function_names(folder: str) -> set[str]:
+    return {file.stem for file in (sql.shipped("sql") / "functions" / folder).glob("*.sql")}
+
+
+def test_no_line_of_sql_is_wider_than_a_screen_beside_another() -> None:
+    folders = (sql.shipped("sql"), sql.shipped("migrations"))
+    files = [
+        file
+        for folder in folders
+        for file in folder.rglob("*")
+        if file.suffix in (".sql", ".md") and file.name != "schema.sql"
+    ]
+    assert len(files) > 100
+    wide = [
+        f"{file.name}:{number}"
+        for file in files
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 100
+    ]
+    assert wide == []
 
 
 def test_every_transition_refuses_a_transaction_that_reads_the_past(dsn: str) -> None:

@@ -1,4 +1,4 @@
-"""What a claim and a finish cost does not grow with what is there: pages touched against 10³, 10⁴, 10⁵ of each kind of row.
+"""A claim and a finish touch as many pages beside 10⁵ rows of each kind as beside 10³.
 
 Counts, not seconds: they repeat on any machine. On a double logarithmic scale the slope is 1 if the cost grows in proportion;
 a tree that gets deeper shows as a few hundredths. INTURN_TEST_GROWTH=1000000 goes to 10⁶ (`make stress` does), too long
@@ -101,8 +101,9 @@ class Bench:
         return int(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
 
     def cost(self, lock: str | None, priority: int) -> dict[str, int]:
-        """Of one claim, and of one finish, which hands the next job over if it is in a lane; all that follows is undone."""
-        # Two calls for a lane: the second job is a token of its own, blocked by the claim and handed over by the finish.
+        """Return the pages of one claim and of one finish with its hand-over. Both are undone."""
+        # Two calls for a lane: the second job is its own token. The claim blocks it, and the finish
+        # hands it over.
         for _ in range(2 if lock else 1):
             self.query(
                 "SELECT id FROM defer_jobs('{t}', ARRAY['{}'::jsonb], '{default}', %s::text[], %s::int[], '{NULL}', '{NULL}')",

@@ -1,4 +1,4 @@
-"""What a list or a count costs does not grow with the history: in pages touched, which repeat on a noisy machine."""
+"""A list or a count does not touch more pages as the history grows. Pages repeat, times do not."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from inturn.operations import Operation, Statement
-from inturn.operations.listing import COUNTED, Asked, counted, listed
+from inturn.operations.jobs import COUNTED, JobFilter, count_jobs_by, list_jobs
 from inturn.sql import named
 
 FILL = """
@@ -37,10 +37,10 @@ def pages(connection: psycopg.Connection[Any], operation: Operation[Any]) -> int
 def cost(connection: psycopg.Connection[Any]) -> dict[str, int]:
     connection.execute("VACUUM ANALYZE finished_jobs")
     return {
-        "a list": pages(connection, listed(Asked(), 100)),
-        "a job": pages(connection, listed(Asked(id=7), 100)),
-        "queues": pages(connection, counted("queue", Asked())),
-        "locks": pages(connection, counted("lock", Asked())),
+        "a list": pages(connection, list_jobs(JobFilter(), 100)),
+        "a job": pages(connection, list_jobs(JobFilter(id=7), 100)),
+        "queues": pages(connection, count_jobs_by("queue", JobFilter())),
+        "locks": pages(connection, count_jobs_by("lock", JobFilter())),
     }
 
 

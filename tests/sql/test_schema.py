@@ -187,7 +187,7 @@ def test_what_goes_on_in_one_schema_holds_up_nothing_in_another(dsn: str) -> Non
 
 
 def test_a_lane_that_is_taken_in_one_schema_is_free_in_another(dsn: str) -> None:
-    """A person's open transaction in the one keeps nobody from the lane of that name in the other."""
+    """An open transaction in one schema does not block the lane of that name in the other."""
     migrate(dsn, "other")
     with psycopg.connect(dsn) as person, psycopg.connect(dsn) as worker:
         person.execute("SELECT inturn.pause_lane('daily')")  # and it stays open
@@ -252,10 +252,10 @@ def test_the_server_takes_each_name_of_a_queue_that_python_takes(
             ).fetchall() == [()]
 
 
-def test_the_server_names_the_one_that_is_no_name_among_many(
+def test_the_server_names_the_invalid_queue_among_many(
     session: psycopg.Connection[Any],
 ) -> None:
-    with pytest.raises(InvalidParameterValue, match="Not 'two words'"):
+    with pytest.raises(InvalidParameterValue, match="'two words' is not a valid queue name"):
         session.execute(WAYS_IN["among others"].encode(), ["two words"])
 
 
@@ -287,7 +287,7 @@ def test_the_server_takes_the_longest_and_the_shortest_timeout_of_python(
 
 
 def test_names_that_are_keys_are_compared_by_their_bytes(dsn: str) -> None:
-    """So that no new version of the operating system's collations can make an index wrong, that of the lanes' mutex above all."""
+    """A new version of the system's collations then corrupts no index, such as the lanes' mutex."""
     keys = """
         SELECT DISTINCT attrelid::regclass::text, attname, collname::text
         FROM pg_index CROSS JOIN unnest(indkey) WITH ORDINALITY AS key(attnum, place)

@@ -37,9 +37,9 @@ class Database:
 
     def now(self) -> datetime:
         """Return the server's time: relative times must not depend on this machine's clock."""
-        from inturn.operations import views
+        from inturn.operations import maintenance
 
-        return self.run(views.now())
+        return self.run(maintenance.get_now())
 
     def transaction(self) -> AbstractContextManager[object]:
         """Commit everything that runs inside, or nothing if an error leaves it."""

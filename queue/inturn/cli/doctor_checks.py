@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from inturn.cli.database import Database
 from inturn.cli.formatting import amount, argument, span, visible
 from inturn.errors import SchemaMismatch
-from inturn.operations import views
-from inturn.operations.upkeep import check_schema
+from inturn.operations import lanes, maintenance, workers
+from inturn.operations.maintenance import check_schema
 
 NAMED = 3  # how many finds to name; the others are counted
 SKEW = timedelta(seconds=2)
@@ -38,8 +38,8 @@ def examine(database: Database) -> Iterator[Finding]:
 
 
 def _workers(database: Database) -> Finding:
-    workers = database.run(views.workers(1000))
-    late = [visible(worker.name) for worker in workers if worker.state == "late"]
+    found = database.run(workers.list_workers(1000))
+    late = [visible(worker.name) for worker in found if worker.state == "late"]
     if late:
         detail = f"no heartbeat for 30 seconds from {_some(late)}"
         return Finding(
@@ -48,7 +48,7 @@ def _workers(database: Database) -> Finding:
             detail,
             "check whether they still run. Live workers take over their jobs",
         )
-    blocked = [visible(worker.name) for worker in workers if worker.state == "blocked"]
+    blocked = [visible(worker.name) for worker in found if worker.state == "blocked"]
     if blocked:
         detail = f"the event loop is stuck in {_some(blocked)}"
         return Finding(
@@ -57,15 +57,15 @@ def _workers(database: Database) -> Finding:
             detail,
             "look for loop.blocked in its log, and do not block the event loop in a task",
         )
-    if not workers:
+    if not found:
         return Finding(
             "workers", "warn", "no worker is running", "queue -a package.module:app worker"
         )
-    return Finding("workers", "ok", f"{len(workers)} live")
+    return Finding("workers", "ok", f"{len(found)} live")
 
 
 def _queues(database: Database) -> Finding:
-    queues = database.run(views.queues())
+    queues = database.run(workers.list_queues())
     unserved = [
         queue.queue for queue in queues if not queue.workers and (queue.runnable or queue.blocked)
     ]
@@ -79,7 +79,7 @@ def _queues(database: Database) -> Finding:
 def _tasks(database: Database) -> Finding:
     unknown = [
         f"{visible(task)} (queue {visible(queue)})"
-        for queue, task in database.run(views.unknown_tasks())
+        for queue, task in database.run(workers.list_unknown_tasks())
     ]
     if unknown:
         detail = f"no live worker of the queue knows the task: {_some(unknown)}"
@@ -90,7 +90,7 @@ def _tasks(database: Database) -> Finding:
 
 
 def _halted(database: Database) -> Finding:
-    halted = [lock for lock, _ in database.run(views.halted())]
+    halted = [lock for lock, _ in database.run(lanes.list_halted_lanes())]
     if halted:
         detail = f"halted by a failed job: {_some([visible(lock) for lock in halted])}"
         return Finding("lanes", "fail", detail, f"queue lanes explain {argument(halted[0])}")
@@ -98,7 +98,7 @@ def _halted(database: Database) -> Finding:
 
 
 def _crashes(database: Database) -> Finding:
-    found = database.run(views.suspects(1000))
+    found = database.run(workers.list_suspect_jobs(1000))
     if not found:
         return Finding("crashes", "ok", "no live job was running when its worker died")
     worst = found[0]
@@ -112,16 +112,16 @@ def _crashes(database: Database) -> Finding:
     )
 
 
-def _suspect(job: views.Suspect) -> str:
+def _suspect(job: workers.SuspectJob) -> str:
     lock = f", lock {visible(job.lock)}" if job.lock is not None else ""
     return f"job {job.id} ({visible(job.task)}{lock}), {amount(job.deaths, 'time')}"
 
 
 def _reconciler(database: Database) -> Finding:
-    found = [visible(lock) for lock, _ in database.run(views.reconciled())]
+    found = [visible(lock) for lock, _ in database.run(lanes.list_repaired_lanes())]
     if found:
-        lanes = amount(len(found), "lane")
-        detail = f"{lanes} got stuck in the last day and had to be woken: {_some(found)}"
+        stuck = amount(len(found), "lane")
+        detail = f"{stuck} got stuck in the last day and had to be woken: {_some(found)}"
         advice = (
             "these lanes run again. Unless you changed rows by hand, please report this as a bug"
         )
@@ -130,7 +130,7 @@ def _reconciler(database: Database) -> Finding:
 
 
 def _sequences(database: Database) -> Finding:
-    behind = database.run(views.sequences_behind())
+    behind = database.run(maintenance.list_sequences_behind())
     if behind:
         detail = "they would hand out used numbers again: " + _some(
             [f"{name} is at {at}, but must be at {to}" for name, at, to in behind]
@@ -143,7 +143,7 @@ def _sequences(database: Database) -> Finding:
 
 
 def _transactions(database: Database) -> Finding:
-    oldest = database.run(views.oldest_transaction())
+    oldest = database.run(maintenance.get_oldest_transaction())
     if oldest is None or oldest.age <= LONG:
         return Finding("transactions", "ok", "no transaction is older than ten minutes")
     application = visible(oldest.application) or "unnamed"
@@ -160,7 +160,7 @@ def _transactions(database: Database) -> Finding:
 
 def _clock(database: Database) -> Finding:
     before = datetime.now(UTC)
-    server = database.run(views.server_time())
+    server = database.run(maintenance.get_server_time())
     after = datetime.now(UTC)
     # The server read its clock at some time between these two.
     skew = max(server - after, before - server)

@@ -51,7 +51,7 @@ def confirm_jobs(
     if yes:
         return
     ids = list(dict.fromkeys(job_ids))
-    found = [job for job in (database.run(jobs.shown(job_id)) for job_id in ids) if job]
+    found = [job for job in (database.run(jobs.get_job(job_id)) for job_id in ids) if job]
     locks = sorted({visible(job.lock) for job in found if job.lock})
     more = ", …" if len(locks) > 3 else ""
     lanes = f" ({amount(len(locks), 'lane')}: {', '.join(locks[:3])}{more})" if locks else ""

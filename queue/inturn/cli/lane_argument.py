@@ -12,7 +12,7 @@ from inturn.cli.exit_status import NotFound
 from inturn.cli.formatting import argument, visible
 
 if TYPE_CHECKING:
-    from inturn.operations.lanes import Report
+    from inturn.operations.lanes import LaneReport
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,11 +28,11 @@ def _check(_context: click.Context, _parameter: click.Parameter, lock: str) -> s
     return check_lock(lock)
 
 
-def get_report(database: Database, lock: str) -> Report:
+def get_report(database: Database, lock: str) -> LaneReport:
     """Return the state of the lane. Raise NotFound if it has no jobs and is not stopped."""
     from inturn.operations import lanes
 
-    report = database.run(lanes.reported(lock))
+    report = database.run(lanes.report_lane(lock))
     if not report.is_known:
         raise lane_not_found(lock)
     return report

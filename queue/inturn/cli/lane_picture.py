@@ -14,8 +14,7 @@ from inturn.cli.formatting import (
     with_times,
 )
 from inturn.model import Reason
-from inturn.operations.lanes import Head, Report
-from inturn.operations.views import Entry
+from inturn.operations.lanes import AuditEntry, Head, LaneReport
 
 # The reasons that the picture words itself. The others are about workers and open transactions.
 COVERED = ("running", "scheduled", "retry wait", "finished", "unknown", "ready")
@@ -23,7 +22,7 @@ DELAYED = "lane delayed"  # the one reason about the lane that the picture does 
 UNBLOCK_AT = 49  # column
 
 
-def draw(report: Report, reasons: Sequence[Reason], now: datetime) -> list[str]:
+def draw(report: LaneReport, reasons: Sequence[Reason], now: datetime) -> list[str]:
     lines = [
         f"{visible(report.lock)}  {_state(report)}   {_waiting(report, now)}",
         *_job(report, now),
@@ -43,7 +42,7 @@ def draw(report: Report, reasons: Sequence[Reason], now: datetime) -> list[str]:
     return lines
 
 
-def get_facts(report: Report, now: datetime) -> dict[str, str | None]:
+def get_facts(report: LaneReport, now: datetime) -> dict[str, str | None]:
     """Return the names and values that `queue lanes show` prints."""
     job = report.failed or report.head
     return {
@@ -59,19 +58,19 @@ def get_facts(report: Report, now: datetime) -> dict[str, str | None]:
     }
 
 
-def format_entry(done: Entry, now: datetime) -> str:
+def format_entry(done: AuditEntry, now: datetime) -> str:
     reason = f": {visible(done.reason)}" if done.reason else ""
     jobs = f", {amount(done.jobs, 'job')}" if done.jobs else ""
     what = f"{visible(done.operation)} by {visible(done.who)}"
     return f"  {on_clock(done.at, now)}  {what}{jobs}{reason}"
 
 
-def _state(report: Report) -> str:
+def _state(report: LaneReport) -> str:
     stop = f", {report.stopped} after this job" if report.stopped and report.state == "held" else ""
     return f"{report.state}{stop}"
 
 
-def _waiting(report: Report, now: datetime) -> str:
+def _waiting(report: LaneReport, now: datetime) -> str:
     own = (
         []
         if report.head is None or report.state in ("held", "retrying")
@@ -84,7 +83,7 @@ def _waiting(report: Report, now: datetime) -> str:
     return f"{count:,}{' or more' if report.is_cut else ''} waiting, oldest {span(now - since)}"
 
 
-def _job(report: Report, now: datetime) -> Iterator[str]:
+def _job(report: LaneReport, now: datetime) -> Iterator[str]:
     job = report.failed or report.head
     if job is None:
         return
@@ -114,7 +113,7 @@ def _error(job: Head) -> str:
     return f": {last_line(job.error)}" if job.error else ""
 
 
-def _steps(report: Report, now: datetime) -> Iterator[tuple[str, str | None]]:
+def _steps(report: LaneReport, now: datetime) -> Iterator[tuple[str, str | None]]:
     lock = argument(report.lock)
     if report.state == "held" and report.head:
         yield (
@@ -130,7 +129,7 @@ def _steps(report: Report, now: datetime) -> Iterator[tuple[str, str | None]]:
         yield _stop(report, now), f"queue lanes resume {lock}"
 
 
-def _stop(report: Report, now: datetime) -> str:
+def _stop(report: LaneReport, now: datetime) -> str:
     end = f" until {on_clock(report.stopped_until, now)}" if report.stopped_until else ""
     reason = f": {visible(report.stop_reason)}" if report.stop_reason else ""
     who = visible(report.stopped_by or "")

@@ -8,7 +8,14 @@ from inturn.arguments import check_choice
 from inturn.database.connectors import PsycopgConnector
 from inturn.model import Status, StoredJob
 from inturn.operations import Operation
-from inturn.operations.listing import LISTED, Asked, By, Counts, counted, listed, stalled
+from inturn.operations.jobs import (
+    LISTED,
+    Counts,
+    JobFilter,
+    count_jobs_by,
+    list_jobs,
+    list_stalled_jobs,
+)
 
 
 class JobLists:
@@ -34,7 +41,7 @@ class JobLists:
         [job.id for job in app.job_manager.list_jobs(lock="alphabet", status="failed")]
         """
         return self._connector.run(
-            _listed(Asked(id, queue, task, status, lock, queueing_lock, worker_id), limit)
+            list_jobs(_filter(queue, task, status, lock, id, queueing_lock, worker_id), limit)
         )
 
     async def list_jobs_async(
@@ -50,7 +57,7 @@ class JobLists:
     ) -> list[StoredJob]:
         """Like `list_jobs`, in an event loop."""
         return await self._connector.run_async(
-            _listed(Asked(id, queue, task, status, lock, queueing_lock, worker_id), limit)
+            list_jobs(_filter(queue, task, status, lock, id, queueing_lock, worker_id), limit)
         )
 
     def list_queues(
@@ -66,7 +73,7 @@ class JobLists:
         [counts] = app.job_manager.list_queues(task=write.name)
         assert counts["name"] == "default" and counts["todo"] == 1
         """
-        return self._connector.run(_counted("queue", Asked(None, queue, task, status, lock)))
+        return self._connector.run(count_jobs_by("queue", _filter(queue, task, status, lock)))
 
     async def list_queues_async(
         self,
@@ -77,7 +84,7 @@ class JobLists:
     ) -> list[Counts]:
         """Like `list_queues`, in an event loop."""
         return await self._connector.run_async(
-            _counted("queue", Asked(None, queue, task, status, lock))
+            count_jobs_by("queue", _filter(queue, task, status, lock))
         )
 
     def list_tasks(
@@ -88,7 +95,7 @@ class JobLists:
         lock: str | None = None,
     ) -> list[Counts]:
         """For each task its name and how many jobs are in which status."""
-        return self._connector.run(_counted("task", Asked(None, queue, task, status, lock)))
+        return self._connector.run(count_jobs_by("task", _filter(queue, task, status, lock)))
 
     async def list_tasks_async(
         self,
@@ -99,7 +106,7 @@ class JobLists:
     ) -> list[Counts]:
         """Like `list_tasks`, in an event loop."""
         return await self._connector.run_async(
-            _counted("task", Asked(None, queue, task, status, lock))
+            count_jobs_by("task", _filter(queue, task, status, lock))
         )
 
     def list_locks(
@@ -110,7 +117,7 @@ class JobLists:
         lock: str | None = None,
     ) -> list[Counts]:
         """For each lock (1,000 at most) its name and how many jobs are in which status. What holds lanes up: `app.lanes`."""
-        return self._connector.run(_counted("lock", Asked(None, queue, task, status, lock)))
+        return self._connector.run(count_jobs_by("lock", _filter(queue, task, status, lock)))
 
     async def list_locks_async(
         self,
@@ -121,7 +128,7 @@ class JobLists:
     ) -> list[Counts]:
         """Like `list_locks`, in an event loop."""
         return await self._connector.run_async(
-            _counted("lock", Asked(None, queue, task, status, lock))
+            count_jobs_by("lock", _filter(queue, task, status, lock))
         )
 
     def get_stalled_jobs(
@@ -150,22 +157,23 @@ class JobLists:
         )
 
 
-def _listed(asked: Asked, limit: int) -> Operation[list[StoredJob]]:
-    return listed(_checked(asked), limit)
-
-
-def _counted(by: By, asked: Asked) -> Operation[list[Counts]]:
-    return counted(by, _checked(asked))
-
-
 def _stalled(
     nb_seconds: float | None, queue: str | None, task: str | None, silent: float
 ) -> Operation[list[StoredJob]]:
-    since = None if nb_seconds is None else timedelta(seconds=nb_seconds)
-    return stalled(timedelta(seconds=silent), since, queue, task)
+    running = None if nb_seconds is None else timedelta(seconds=nb_seconds)
+    return list_stalled_jobs(timedelta(seconds=silent), running, queue, task)
 
 
-def _checked(asked: Asked) -> Asked:
-    if asked.status is not None:
-        check_choice("status", Status, asked.status)
-    return asked
+def _filter(
+    queue: str | None,
+    task: str | None,
+    status: str | None,
+    lock: str | None,
+    id: int | None = None,
+    queueing_lock: str | None = None,
+    worker_id: UUID | str | None = None,
+) -> JobFilter:
+    if status is not None:
+        check_choice("status", Status, status)
+    statuses = () if status is None else (status,)
+    return JobFilter(statuses, queue, task, lock, id, queueing_lock, worker_id)

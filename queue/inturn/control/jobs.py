@@ -56,11 +56,11 @@ class Jobs(JobLists):
 
     def get_job_status(self, job_id: int, connection: object = None) -> Status | None:
         """Where it is. None: there is no such job."""
-        return self._connector.run(jobs.status(job_id), connection)
+        return self._connector.run(jobs.get_status(job_id), connection)
 
     async def get_job_status_async(self, job_id: int, connection: object = None) -> Status | None:
         """Like `get_job_status`, in an event loop."""
-        return await self._connector.run_async(jobs.status(job_id), connection)
+        return await self._connector.run_async(jobs.get_status(job_id), connection)
 
     def explain(self, job_id: int) -> list[Reason]:
         """Why it is not running, in order; `ready` alone: nothing is in its way.
@@ -177,7 +177,7 @@ def _retry(
         arguments.check_priority(priority)
     if queue is not None:
         arguments.check_queue(queue)
-    return jobs.retry_changed(job_id, at, priority, queue, arguments.check_lock(lock))
+    return jobs.retry_job_changed(job_id, at, priority, queue, arguments.check_lock(lock))
 
 
 def _delete_old(
@@ -189,13 +189,13 @@ def _delete_old(
         Status.CANCELLED: cancelled,
         Status.ABORTED: aborted,
     }
-    return jobs.delete_old(
+    return jobs.delete_old_jobs(
         arguments.check_hours(nb_hours), queue, [status for status, yes in asked.items() if yes]
     )
 
 
 def _cancel(job_id: int, abort: bool, delete_job: bool) -> Operation[bool]:
     if delete_job:
-        return (yield from jobs.delete(job_id))
-    status = yield from jobs.cancel(job_id, abort)
+        return (yield from jobs.delete_job(job_id))
+    status = yield from jobs.cancel_job(job_id, abort)
     return status is Status.CANCELLED or (abort and status is Status.DOING)

@@ -25,19 +25,19 @@ class Lanes:
 
     def list(self, limit: int = 50) -> Listed:
         """Lanes that something keeps others out of: stopped ones first, then the oldest."""
-        return self._connector.run(lanes.listed(limit))
+        return self._connector.run(lanes.list_lanes(limit))
 
     async def list_async(self, limit: int = 50) -> Listed:
         """Lanes that something keeps others out of: stopped ones first, then the oldest."""
-        return await self._connector.run_async(lanes.listed(limit))
+        return await self._connector.run_async(lanes.list_lanes(limit))
 
     def show(self, lock: str) -> Lane | None:
         """None: nobody holds it, and nothing keeps it from going on."""
-        return self._connector.run(lanes.shown(lock))
+        return self._connector.run(lanes.get_lane(lock))
 
     async def show_async(self, lock: str) -> Lane | None:
         """None: nobody holds it, and nothing keeps it from going on."""
-        return await self._connector.run_async(lanes.shown(lock))
+        return await self._connector.run_async(lanes.get_lane(lock))
 
     def pause(
         self,
@@ -66,11 +66,11 @@ class Lanes:
 
     def resume(self, lock: str, *, by: str | None = None) -> bool:
         """A paused or halted lane goes on. False: it was not stopped."""
-        return self._connector.run(lanes.resume(lock, by))
+        return self._connector.run(lanes.resume_lane(lock, by))
 
     async def resume_async(self, lock: str, *, by: str | None = None) -> bool:
         """A paused or halted lane goes on. False: it was not stopped."""
-        return await self._connector.run_async(lanes.resume(lock, by))
+        return await self._connector.run_async(lanes.resume_lane(lock, by))
 
     def skip_head(self, lock: str, *, by: str | None = None) -> int | None:
         """Cancel the job that goes next, or leave the one behind that halted the lane. Its id; None: nothing waits."""
@@ -106,4 +106,4 @@ def _pause(
 ) -> Operation[bool]:
     check_lock(lock)
     check_moment("until", until)
-    return lanes.pause(lock, reason, until, by)
+    return lanes.pause_lane(lock, reason, until, by)

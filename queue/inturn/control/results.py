@@ -22,7 +22,7 @@ from inturn.operations import jobs
 from inturn.operations.jobs import End
 
 logger = logging.getLogger(__name__)
-LISTEN = 'LISTEN "inturn ended"'  # the channel of tell_ended.sql
+LISTEN = 'LISTEN "inturn ended"'  # the channel of notify_ended.sql
 POLL = 5.0  # seconds
 GLANCE = 0.2  # how long the thread outlives the last waiter, in seconds
 Ring = Callable[[], object]

@@ -46,4 +46,4 @@ def _checked(resource: object, token: object) -> Operation[None]:
         )
     if isinstance(token, bool) or not isinstance(token, int) or not -(2**63) <= token < 2**63:
         raise BadArgument("token", f"{token!r:.80}: give the fence of the run, context.fence")
-    return fences.check(resource, token)
+    return fences.check_fence(resource, token)

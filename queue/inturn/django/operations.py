@@ -6,7 +6,7 @@ from django.db import migrations
 
 from inturn.django.configuration import configuration
 from inturn.errors import SchemaMismatch
-from inturn.operations.upkeep import check_schema
+from inturn.operations.maintenance import check_schema
 from inturn.schema import migrate
 
 

@@ -1,5 +1,7 @@
-"""One call of one SQL function each, as generators: they yield statements, receive rows, return a value, and touch no
-connection. `drive` runs them, sync or async.
+"""One call of one SQL function or one view each.
+
+An operation is a generator that yields statements, receives their rows and returns a value. It
+never touches a connection: `drive` runs it, sync or async.
 """
 
 from collections.abc import Generator, Iterable, Sequence
@@ -22,13 +24,16 @@ Operation = Generator[Statement, Rows, T]
 
 
 def unless_all(default: object, values: Iterable[Any]) -> list[Any] | None:
-    """Nothing instead of a column that says nothing: the function fills in the default."""
+    """Return the values, or None if all are the default, which the function then fills in."""
     column = list(values)
     return column if any(value is not default for value in column) else None
 
 
 def decode_column(row: Sequence[Any], place: int) -> list[Any]:
-    """Return the row with the arguments at that place, which came as text, decoded: one that cannot be read spoils no others."""
+    """Return the row with the arguments at that place, which came as text, decoded.
+
+    Each row is decoded by itself, so arguments that cannot be read do not spoil the others.
+    """
     cells = list(row)
     cells[place] = decode(cells[place])
     return cells

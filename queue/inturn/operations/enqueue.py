@@ -1,4 +1,4 @@
-"""Jobs come into being."""
+"""Deferring jobs."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,23 +15,25 @@ SELECT {schema}.defer_job(
     %s::text::{schema}.retry_policy, %s::text::{schema}.failure_policy, %s::interval
 )
 """
-# Text in binary (%b): as text, each element of an array would be searched for quotes.
+# Text in binary (%b): in text format, each array element would be searched for quotes.
 _COLUMNS = """
-    %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[], %s::interval[],
+    %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[],
+    %s::interval[],
     %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[],
     %b::text[], %s::text::{schema}.conflict_policy, %s::interval[]
 """
-DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
-DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608
+_FUNCTION: LiteralString = "{schema}.defer_jobs(" + _COLUMNS + ")"
+DEFER: LiteralString = "SELECT id FROM " + _FUNCTION  # noqa: S608 (of constants)
+DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM " + _FUNCTION  # noqa: S608
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
 
 
 def defer_jobs(
     jobs: Sequence[NewJob], kind: type[DeferredJob] = DeferredJob
 ) -> Operation[list[DeferredJob]]:
-    """The jobs that stand, in the order given. No statement for no jobs.
+    """Return the jobs that stand, in the given order. No jobs need no statement.
 
-    A conflict is told by the server as a row, and raised here: the caller's transaction is not aborted.
+    The server reports a conflict as a row and it is raised here, so your transaction goes on.
     """
     if not jobs:
         return []
@@ -51,14 +53,15 @@ def defer_jobs(
 
 
 def defer_periodic(periodic_id: str, instant: datetime, job: NewJob) -> Operation[int | None]:
-    """The id of the job of that instant; None: somebody has deferred it already, or a later one."""
+    """Return the id of that instant's job, or None if it or a later one was already deferred."""
     ((id,),) = yield Statement(DEFER_PERIODIC, [periodic_id, instant, *_columns([job])])
     return id  # type: ignore[no-any-return]
 
 
 def _one(j: NewJob) -> list[Any]:
     return [
-        j.task_name, j.args, j.queue, j.lock, j.priority, j.schedule_at, j.schedule_in, j.on_retry, j.on_failure, j.timeout
+        j.task_name, j.args, j.queue, j.lock, j.priority, j.schedule_at, j.schedule_in,
+        j.on_retry, j.on_failure, j.timeout,
     ]  # fmt: skip
 
 
@@ -85,7 +88,7 @@ def _policy(jobs: Sequence[NewJob]) -> OnConflict:
     if len(policies) > 1:
         raise BadArgument(
             "on_conflict",
-            "the jobs of one call with a queueing lock have one policy; defer them in several",
+            "the jobs of one call with a queueing lock have one policy; use several calls",
         )
     return policies.pop()
 

@@ -5,5 +5,6 @@ from inturn.operations import Operation, Statement
 CHECK_FENCE = "SELECT {schema}.check_fence(%s, %s)"
 
 
-def check(resource: str, token: int) -> Operation[None]:
+def check_fence(resource: str, token: int) -> Operation[None]:
+    """Remember the token, or raise if the resource has seen a higher one."""
     yield Statement(CHECK_FENCE, [resource, token])

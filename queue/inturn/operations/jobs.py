@@ -1,14 +1,17 @@
-"""What people do with single jobs, and see of them."""
+"""Looking at single jobs, lists and counts of jobs, and changing them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict, cast
 from uuid import UUID
 
 from inturn.errors import JobCancelled, JobFailed, JobNotFound
-from inturn.model import LIVE, Reason, Status
+from inturn.model import LIVE, Reason, Status, StoredJob
 from inturn.operations import Operation, Statement, decode_column
+
+LISTED = 1_000
+COUNTED = 10_000
 
 STATUS = "SELECT status::text FROM {schema}.all_jobs WHERE id = %s"
 EXPLAIN = "SELECT reason, detail, unblock FROM {schema}.explain(%s)"
@@ -18,51 +21,77 @@ RETRY = "SELECT {schema}.retry_job(%s)"
 AWAIT_END = "SELECT status::text, result, error FROM {schema}.await_end(%s)"
 DELETE_OLD = "SELECT {schema}.delete_old_jobs(%s, %s, %s::text[]::{schema}.job_status[])"
 RETRY_CHANGED = "SELECT {schema}.retry_job_changed(%s, %s, %s, %s, %s)"
-SHOW = """
+GET = """
 SELECT id, status::text, queue, task, lock, priority, attempts, args::text, errors,
-       created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout::text, result
+       created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock,
+       timeout::text, result
 FROM {schema}.all_jobs WHERE id = %s ORDER BY finished_at DESC NULLS FIRST LIMIT 1
 """
-# What was not asked for is NULL and falls away when the statement is planned.
+LIST_SUMMARIES = """
+SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at,
+       started_at, finished_at, errors -> -1 ->> 'error'
+FROM {schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid)
+"""
+# The database counts attempts that were started. People count those before the running one.
 LIST = """
-SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at,
-       errors -> -1 ->> 'error'
-FROM {schema}.all_jobs
-WHERE (%s::{schema}.job_status[] IS NULL OR status = ANY (%s::{schema}.job_status[]))
-  AND (%s::text IS NULL OR queue = %s::text)
-  AND (%s::text IS NULL OR task = %s::text)
-  AND (%s::text IS NULL OR lock = %s::text)
-ORDER BY id DESC LIMIT %s
+SELECT id, status::text, queue, priority, lock, queueing_lock, task, args::text, scheduled_at,
+       attempts - (status = 'doing')::int, abort, worker_id
+FROM {schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid)
+ORDER BY id
 """
-COUNT = """
-SELECT count(*) FROM (
-    SELECT FROM {schema}.all_jobs
-    WHERE (%s::{schema}.job_status[] IS NULL OR status = ANY (%s::{schema}.job_status[]))
-      AND (%s::text IS NULL OR queue = %s::text)
-      AND (%s::text IS NULL OR task = %s::text)
-      AND (%s::text IS NULL OR lock = %s::text)
-    LIMIT %s
-) AS counted
+STALLED = """
+SELECT id, status::text, queue, priority, lock, queueing_lock, task, args::text, scheduled_at,
+       attempts - 1, abort, worker_id
+FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s) ORDER BY id
 """
+COUNT = "SELECT {schema}.count_jobs(%s, %s::{schema}.job_status[], %s, %s, %s)"
+COUNT_BY = """
+SELECT name, jobs_count, todo, blocked, scheduled, doing, succeeded, failed, cancelled, aborted
+FROM {schema}.count_jobs_by(%s, %s, %s, %s::{schema}.job_status[], %s, %s, %s)
+"""
+
+By = Literal["queue", "task", "lock"]
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """Which jobs; what is None does not matter."""
+class JobFilter:
+    """Which jobs to list or count. None and an empty sequence mean any."""
 
-    statuses: Sequence[str] = field(default=())
+    statuses: Sequence[str] = ()
     queue: str | None = None
     task: str | None = None
     lock: str | None = None
+    id: int | None = None
+    queueing_lock: str | None = None
+    worker_id: UUID | str | None = None
 
-    def parameters(self) -> list[Any]:
-        asked = [list(self.statuses) or None, self.queue, self.task, self.lock]
-        return [each for value in asked for each in (value, value)]
+    def list_parameters(self) -> list[Any]:
+        """Return the parameters of list_jobs.sql that follow its limit."""
+        return [self.id, *self.count_parameters(), self.queueing_lock, self.worker_id]
+
+    def count_parameters(self) -> list[Any]:
+        """Return the parameters of count_jobs.sql that follow its limit."""
+        return [list(self.statuses) or None, self.queue, self.task, self.lock]
+
+
+class Counts(TypedDict):
+    """How many jobs of one queue, task or lock there are, by status."""
+
+    name: str
+    jobs_count: int
+    todo: int
+    blocked: int
+    scheduled: int
+    doing: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    aborted: int
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A job in a list."""
+class JobSummary:
+    """A job in a list, without its arguments."""
 
     id: int
     status: str
@@ -70,7 +99,7 @@ class Listed:
     task: str
     lock: str | None
     priority: int
-    attempts: int  # started ones
+    attempts: int  # attempts that were started
     created_at: datetime
     scheduled_at: datetime | None
     started_at: datetime | None
@@ -79,7 +108,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class JobRecord:
     """All that is stored of a job."""
 
     id: int
@@ -111,7 +140,7 @@ class End(NamedTuple):
     error: str | None
 
     def value(self) -> Any:
-        """What it returned, or raises why it returned nothing."""
+        """Return what the task returned, or raise the reason why it returned nothing."""
         if self.status is Status.SUCCEEDED:
             return self.result
         if self.status is Status.FAILED:
@@ -119,73 +148,100 @@ class End(NamedTuple):
         raise JobCancelled(self.job_id, self.status, self.error)
 
 
-def status(job_id: int) -> Operation[Status | None]:
+def get_status(job_id: int) -> Operation[Status | None]:
+    """Return the job's status, or None if there is no such job."""
     rows = yield Statement(STATUS, [job_id])
     return Status(rows[0][0]) if rows else None
 
 
-def listed(which: Filter, limit: int) -> Operation[list[Listed]]:
-    """The newest first."""
-    rows = yield Statement(LIST, [*which.parameters(), limit])
-    return [Listed(*row) for row in rows]
+def get_job(job_id: int) -> Operation[JobRecord | None]:
+    """Return all that is stored of a job, or None if there is no such job."""
+    rows = yield Statement(GET, [job_id])
+    return JobRecord(*decode_column(rows[0], 7)) if rows else None
 
 
-def counted(which: Filter, limit: int) -> Operation[int]:
-    """How many there are, at most limit: counting stops there."""
-    ((count,),) = yield Statement(COUNT, [*which.parameters(), limit])
+def list_summaries(which: JobFilter, limit: int) -> Operation[list[JobSummary]]:
+    """Return the newest jobs, the newest first."""
+    rows = yield Statement(LIST_SUMMARIES, [limit, *which.list_parameters()])
+    return [JobSummary(*row) for row in rows]
+
+
+def list_jobs(which: JobFilter, limit: int) -> Operation[list[StoredJob]]:
+    """Return the newest jobs, the oldest of them first."""
+    rows = yield Statement(LIST, [limit, *which.list_parameters()])
+    return [StoredJob(*decode_column(row, 7)) for row in rows]
+
+
+def list_stalled_jobs(
+    silent: timedelta, running: timedelta | None, queue: str | None, task: str | None
+) -> Operation[list[StoredJob]]:
+    """Return jobs whose worker is silent, or which have been running for longer than `running`."""
+    rows = yield Statement(STALLED, [silent, running, LISTED, queue, task])
+    return [StoredJob(*decode_column(row, 7)) for row in rows]
+
+
+def count_jobs(which: JobFilter, limit: int) -> Operation[int]:
+    """Return how many jobs there are. Counting stops at the limit."""
+    ((count,),) = yield Statement(COUNT, [limit, *which.count_parameters()])
     return int(count)
 
 
-def shown(job_id: int) -> Operation[Record | None]:
-    rows = yield Statement(SHOW, [job_id])
-    return Record(*decode_column(rows[0], 7)) if rows else None
+def count_jobs_by(by: By, which: JobFilter) -> Operation[list[Counts]]:
+    """Return how many jobs there are of each queue, task or lock, among the newest 10,000."""
+    rows = yield Statement(COUNT_BY, [by, COUNTED, LISTED, *which.count_parameters()])
+    return [cast(Counts, dict(zip(Counts.__annotations__, row, strict=True))) for row in rows]
 
 
 def explain(job_id: int) -> Operation[list[Reason]]:
+    """Return the reasons why a job is not running."""
     rows = yield Statement(EXPLAIN, [job_id])
     return [Reason(*row) for row in rows]
 
 
-def cancel(job_id: int, abort: bool) -> Operation[Status | None]:
-    """Where the job is then; None: there is none."""
+def cancel_job(job_id: int, abort: bool) -> Operation[Status | None]:
+    """Cancel a job and return its status then, or None if there is no such job."""
     ((result,),) = yield Statement(CANCEL, [job_id, abort])
     return None if result is None else Status(result)
 
 
 def await_end(job_id: int) -> Operation[End | None]:
-    """None: it has not ended; from now on its end is told."""
+    """Return how a job ended, or None if it lives. Its end is then notified."""
     rows = yield Statement(AWAIT_END, [job_id])
     if not rows:
         raise JobNotFound(
-            f"There is no job {job_id}: it was never deferred, is not committed yet, or has ended and left no history"
+            f"There is no job {job_id}: it was never deferred, is not committed yet, or has ended "
+            "and left no history"
         )
     ((status, result, error),) = rows
     end = End(job_id, Status(status), result, error)
     return None if end.status in LIVE else end
 
 
-def delete_old(
+def delete_old_jobs(
     older_than: timedelta, queue: str | None, statuses: Sequence[Status]
 ) -> Operation[int]:
-    """How many were deleted."""
+    """Delete jobs that ended longer ago, and return how many were deleted."""
     ((count,),) = yield Statement(
         DELETE_OLD, [older_than, queue, [status.value for status in statuses]]
     )
     return int(count)
 
 
-def delete(job_id: int) -> Operation[bool]:
+def delete_job(job_id: int) -> Operation[bool]:
+    """Delete a job. Return False if it is running or does not exist."""
     ((gone,),) = yield Statement(DELETE, [job_id])
     return bool(gone)
 
 
-def retry(job_id: int) -> Operation[bool]:
+def retry_job(job_id: int) -> Operation[bool]:
+    """Run a finished job again, or a scheduled one now. Return False if it is neither."""
     ((done,),) = yield Statement(RETRY, [job_id])
     return bool(done)
 
 
-def retry_changed(
+def retry_job_changed(
     job_id: int, at: datetime | None, priority: int | None, queue: str | None, lock: str | None
 ) -> Operation[bool]:
+    """Do the same as `retry_job`, with changes. None leaves a value as it was."""
     ((done,),) = yield Statement(RETRY_CHANGED, [job_id, at, priority, queue, lock])
     return bool(done)

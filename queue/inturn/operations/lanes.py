@@ -1,70 +1,40 @@
-"""What people do with lanes, and see of them."""
+"""Looking at lanes and changing them."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, LiteralString
 
 from inturn.model import Lane
 from inturn.operations import Operation, Statement
 
-LIST = """
-SELECT lock, state::text, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, last_error,
-       stopped::text, stopped_at, stopped_until, stopped_by, stop_reason
-FROM {schema}.lane_status
--- Which ones is decided first, so that the jobs of the others are not looked up.
-WHERE lock = ANY (ARRAY(SELECT lock FROM {schema}.lanes ORDER BY stopped IS NULL, since LIMIT %s))
-ORDER BY stopped IS NULL, since
-"""
+_LANE: LiteralString = (
+    "SELECT lock, state::text, since, job_id, task, attempts, due_at, worker, heartbeat_at, "
+    "waiting, last_error, stopped::text, stopped_at, stopped_until, stopped_by, stop_reason "
+)
+LIST = _LANE + "FROM {schema}.list_lanes(%s)"
+GET = _LANE + "FROM {schema}.lane_status WHERE lock = %s"
 BOUND = 1000
 COUNT = "SELECT count(*) FROM (SELECT FROM {schema}.lanes LIMIT %s) AS counted"
-SHOW = """
-SELECT lock, state::text, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, last_error,
-       stopped::text, stopped_at, stopped_until, stopped_by, stop_reason
-FROM {schema}.lane_status WHERE lock = %s
-"""
-# One statement, one snapshot. Everything behind the head is bounded.
 REPORT = """
-WITH asked AS (
-    SELECT %s::text AS lock
-), lane AS MATERIALIZED (
-    SELECT lanes.* FROM {schema}.lanes JOIN asked USING (lock)
-), first AS (
-    (SELECT priority, id FROM {schema}.jobs
-     WHERE lock = (SELECT lock FROM asked) AND status IN ('todo', 'blocked') AND lock IS NOT NULL
-     ORDER BY priority DESC, id LIMIT 1)
-    UNION ALL
-    SELECT priority, id FROM {schema}.jobs
-    WHERE status = 'scheduled' AND scheduled_at <= {schema}.clock() AND lock = (SELECT lock FROM asked)
-), head AS MATERIALIZED (
-    SELECT job.* FROM {schema}.jobs AS job
-    JOIN lane ON job.status = 'doing' AND job.worker_id = lane.worker_id AND job.lock = lane.lock
-    UNION ALL
-    SELECT job.* FROM {schema}.jobs AS job
-    WHERE NOT EXISTS (SELECT FROM lane WHERE worker_id IS NOT NULL)
-      AND job.id = coalesce((SELECT job_id FROM lane), (SELECT id FROM first ORDER BY priority DESC, id LIMIT 1))
-), behind AS MATERIALIZED (
-    SELECT id, task, created_at, row_number() OVER (ORDER BY priority DESC, id) AS place FROM (
-        SELECT * FROM {schema}.jobs
-        WHERE lock = (SELECT lock FROM asked) AND status IN ('todo', 'blocked') AND lock IS NOT NULL
-        ORDER BY priority DESC, id LIMIT 1001
-    ) AS waiting WHERE id NOT IN (SELECT id FROM head)
-)
-SELECT asked.lock, coalesce(lane.state::text, 'free'), lane.since, workers.name,
-       lane.stopped::text, lane.stopped_at, lane.stopped_until, lane.stopped_by, lane.stop_reason,
-       head.id, head.task, head.attempts, head.created_at,
-       CASE head.status WHEN 'doing' THEN head.started_at ELSE head.scheduled_at END, head.errors -> -1 ->> 'error',
-       failed.id, failed.task, failed.attempts, failed.created_at, failed.finished_at, failed.errors -> -1 ->> 'error',
-       (SELECT least(count(*), 1000) FROM behind), (SELECT min(created_at) FROM behind),
-       ARRAY(SELECT id FROM behind ORDER BY place LIMIT 2), ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2)
-FROM asked
-LEFT JOIN lane USING (lock)
-LEFT JOIN head ON true
-LEFT JOIN {schema}.workers ON workers.id = lane.worker_id
-LEFT JOIN LATERAL (
-    SELECT * FROM {schema}.finished_jobs WHERE id = lane.failed_job_id ORDER BY finished_at DESC LIMIT 1
-) AS failed ON true
+SELECT lock, state, since, worker, stopped::text, stopped_at, stopped_until, stopped_by,
+       stop_reason, head_id, head_task, head_attempts, head_created_at, head_at, head_error,
+       failed_id, failed_task, failed_attempts, failed_created_at, failed_at, failed_error,
+       behind, oldest, next_ids, next_tasks
+FROM {schema}.lane_report(%s)
 """
-PAUSE = "SELECT {schema}.pause_lane(%s, %s, coalesce(%s::timestamptz, {schema}.clock() + %s::interval), %s)"
+HALTED = (
+    "SELECT lock, stopped_at FROM {schema}.lanes WHERE stopped = 'halted' "
+    "ORDER BY stopped_at LIMIT 1000"
+)
+REPAIRED = "SELECT lock, at FROM {schema}.repaired_lanes"
+AUDIT = """
+SELECT at, who, operation, jobs, reason FROM {schema}.lane_audit
+WHERE lock = %s ORDER BY id DESC LIMIT %s
+"""
+PAUSE = """
+SELECT {schema}.pause_lane(
+    %s, %s, coalesce(%s::timestamptz, {schema}.clock() + %s::interval), %s)
+"""
 RESUME = "SELECT {schema}.resume_lane(%s, %s)"
 SKIP_HEAD = "SELECT {schema}.skip_head(%s, %s)"
 RETRY_HEAD = "SELECT {schema}.retry_head(%s, %s)"
@@ -73,7 +43,10 @@ CANCEL_WAITING = "SELECT {schema}.cancel_waiting(%s, %s)"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The job that a lane is about: it runs, goes next, or has failed and halted it. `at`: when it started, is due, failed."""
+    """The job of a lane that runs, goes next, or has failed and halted it.
+
+    `at` is when it started, is due, or failed.
+    """
 
     id: int
     task: str
@@ -84,14 +57,16 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
+class NextJob:
+    """A job that waits behind the head."""
+
     id: int
     task: str
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """How a lane stands, also one that nobody holds: then its state is `free`."""
+class LaneReport:
+    """How a lane stands. Its state is `free` if nobody holds it."""
 
     lock: str
     state: str
@@ -104,78 +79,119 @@ class Report:
     stop_reason: str | None
     head: Head | None
     failed: Head | None
-    behind: int  # BOUND: or more
+    behind: int  # BOUND if there are more
     oldest: datetime | None  # of those that were counted
-    next: list[Next]  # the first two of them
+    next: list[NextJob]  # the first two of them
 
     @property
     def is_known(self) -> bool:
+        """True if the lane has a row or a job."""
         return self.state != "free" or self.head is not None
 
     @property
     def waiting(self) -> int:
-        """With the head, unless it runs."""
+        """The number of waiting jobs, including the head unless it runs."""
         return self.behind + (self.head is not None and self.state != "held")
 
     @property
     def is_cut(self) -> bool:
+        """True if more jobs wait than were counted."""
         return self.behind >= BOUND
 
 
-def listed(limit: int) -> Operation[list[Lane]]:
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """What somebody did to a lane."""
+
+    at: datetime
+    who: str
+    operation: str
+    jobs: int
+    reason: str | None
+
+
+def list_lanes(limit: int) -> Operation[list[Lane]]:
+    """Return lanes that are held, reserved or stopped, the stopped ones first."""
     rows = yield Statement(LIST, [limit])
     return [Lane(*row) for row in rows]
 
 
-def shown(lock: str) -> Operation[Lane | None]:
-    rows = yield Statement(SHOW, [lock])
+def get_lane(lock: str) -> Operation[Lane | None]:
+    """Return the lane, or None if nothing keeps others out of it."""
+    rows = yield Statement(GET, [lock])
     return Lane(*rows[0]) if rows else None
 
 
-def counted(limit: int) -> Operation[int]:
-    """How many `listed` would list, at most limit."""
+def count_lanes(limit: int) -> Operation[int]:
+    """Return how many lanes `list_lanes` would return. Counting stops at the limit."""
     ((count,),) = yield Statement(COUNT, [limit])
     return int(count)
 
 
-def reported(lock: str) -> Operation[Report]:
+def report_lane(lock: str) -> Operation[LaneReport]:
+    """Return all there is to say about a lane."""
     (row,) = yield Statement(REPORT, [lock])
     lane, head, failed, (behind, oldest, ids, tasks) = row[:9], row[9:15], row[15:21], row[21:]
-    first = [Next(id, task) for id, task in zip(ids, tasks, strict=True)]
+    first = [NextJob(id, task) for id, task in zip(ids, tasks, strict=True)]
     fields = [*lane, _head(head), _head(failed), behind, oldest, first]
-    return Report(*fields)
+    return LaneReport(*fields)
 
 
-def pause(
+def pause_lane(
     lock: str,
     reason: str | None,
     until: datetime | None,
     by: str | None,
     length: timedelta | None = None,
 ) -> Operation[bool]:
-    """Until then; else for so long, by the server's clock; else until it is resumed."""
+    """Pause a lane until that time, or for that long by the server's clock, or until it is resumed.
+
+    Return False if the lane was already stopped.
+    """
     ((done,),) = yield Statement(PAUSE, [lock, reason, until, length, by])
     return bool(done)
 
 
-def resume(lock: str, by: str | None) -> Operation[bool]:
+def resume_lane(lock: str, by: str | None) -> Operation[bool]:
+    """Let a stopped lane go on. Return False if it was not stopped."""
     ((done,),) = yield Statement(RESUME, [lock, by])
     return bool(done)
 
 
 def skip_head(lock: str, by: str | None) -> Operation[int | None]:
+    """Cancel the next job of a lane and return its id, or None if nothing waits."""
     ((job_id,),) = yield Statement(SKIP_HEAD, [lock, by])
     return None if job_id is None else int(job_id)
 
 
 def retry_head(lock: str, by: str | None) -> Operation[int | None]:
+    """Try the job that a lane waits for at once. Return its id, or None if there is none."""
     ((job_id,),) = yield Statement(RETRY_HEAD, [lock, by])
     return None if job_id is None else int(job_id)
 
 
 def cancel_waiting(lock: str, by: str | None) -> Operation[int]:
+    """Cancel every job that waits in a lane, and return how many."""
     ((count,),) = yield Statement(CANCEL_WAITING, [lock, by])
     return int(count)
+
+
+def list_audit(lock: str, limit: int) -> Operation[list[AuditEntry]]:
+    """Return what was done to a lane, the newest first."""
+    rows = yield Statement(AUDIT, [lock, limit])
+    return [AuditEntry(*row) for row in rows]
+
+
+def list_repaired_lanes() -> Operation[list[tuple[str, datetime]]]:
+    """Return the lanes that the reconciler had to repair in the last day, the newest first."""
+    rows = yield Statement(REPAIRED)
+    return [(lock, at) for lock, at in rows]
+
+
+def list_halted_lanes() -> Operation[list[tuple[str, datetime]]]:
+    """Return the lanes that a failed job has stopped, the oldest first, at most 1,000."""
+    rows = yield Statement(HALTED)
+    return [(lock, at) for lock, at in rows]
 
 
 def _head(fields: tuple[Any, ...]) -> Head | None:

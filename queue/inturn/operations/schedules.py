@@ -1,4 +1,4 @@
-"""What fires again and again: what workers tell of it, and how far it has come."""
+"""Periodic jobs: which schedules workers know, and how far each has come."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,18 +8,9 @@ from typing import NamedTuple
 from inturn.operations import Operation, Statement
 
 REGISTER = "SELECT {schema}.register_schedules(%s::text[], %s::text[], %s::text[], %s::text[])"
-# In the order asked. Another worker may know it by another expression: since when is then not about ours. What lies more
-# than a day ahead was written by a clock that was wrong, see defer_periodic.sql.
 PROGRESS = """
-SELECT {schema}.clock(), coalesce(
-    greatest(
-        CASE WHEN last_instant <= {schema}.clock() + interval '1 day' THEN last_instant END,
-        CASE WHEN since <= {schema}.clock() + interval '1 day' AND s.cron = told.cron AND s.tz = told.tz THEN since END),
-    CASE WHEN since <= {schema}.clock() + interval '1 day' THEN since END)
-FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[])
-    WITH ORDINALITY AS told(task, periodic_id, cron, tz, position)
-LEFT JOIN {schema}.schedules AS s USING (task, periodic_id)
-ORDER BY told.position
+SELECT now, after
+FROM {schema}.schedule_progress(%s::text[], %s::text[], %s::text[], %s::text[])
 """
 LIST = """
 SELECT task, periodic_id, cron, tz, since, last_instant, last_job_id FROM {schema}.schedules
@@ -27,8 +18,8 @@ ORDER BY task, periodic_id LIMIT %s
 """
 
 
-class Told(NamedTuple):
-    """A schedule as a worker tells of it."""
+class KnownSchedule(NamedTuple):
+    """A schedule as a worker knows it."""
 
     task: str
     periodic_id: str
@@ -37,12 +28,16 @@ class Told(NamedTuple):
 
 
 class Progress(NamedTuple):
+    """How far a schedule has come."""
+
     now: datetime
-    after: datetime | None  # only later instants are to be deferred; None: it has to be registered
+    after: datetime | None  # defer only later instants; None: register it first
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StoredSchedule:
+    """A schedule as it is stored."""
+
     task: str
     periodic_id: str
     cron: str
@@ -52,19 +47,22 @@ class Row:
     last_job_id: int | None
 
 
-def register(told: Sequence[Told]) -> Operation[None]:
-    yield Statement(REGISTER, _columns(told))
+def register_schedules(known: Sequence[KnownSchedule]) -> Operation[None]:
+    """Record which schedules a worker knows."""
+    yield Statement(REGISTER, _columns(known))
 
 
-def progress(told: Sequence[Told]) -> Operation[list[Progress]]:
-    rows = yield Statement(PROGRESS, _columns(told))
+def get_progress(known: Sequence[KnownSchedule]) -> Operation[list[Progress]]:
+    """Return how far each schedule has come, in the given order."""
+    rows = yield Statement(PROGRESS, _columns(known))
     return [Progress(now, after) for now, after in rows]
 
 
-def listed(limit: int) -> Operation[list[Row]]:
+def list_schedules(limit: int) -> Operation[list[StoredSchedule]]:
+    """Return the schedules, sorted by task."""
     rows = yield Statement(LIST, [limit])
-    return [Row(*row) for row in rows]
+    return [StoredSchedule(*row) for row in rows]
 
 
-def _columns(told: Sequence[Told]) -> list[list[str]]:
-    return [list(column) for column in zip(*told, strict=True)]
+def _columns(known: Sequence[KnownSchedule]) -> list[list[str]]:
+    return [list(column) for column in zip(*known, strict=True)]

@@ -1,8 +1,9 @@
 """Brings a database's schema to what this version works on.
 
-Tables, types and indexes are history: Alembic revisions, each a file of SQL. Functions and views are code: replaced as
-a whole after the revisions, in the same transaction, their checksum recorded, and closed to everybody who was not given a part
-of them (sql/privileges). Two migrations at once wait for each other; either everything of a migration takes effect or nothing.
+Tables, types and indexes are Alembic revisions, each a file of SQL. Functions and views are code.
+They are replaced as a whole after the revisions, in the same transaction, and their checksum is
+recorded. They are then closed to every role that was not given a part of them (sql/privileges).
+Two migrations at once wait for each other. A migration takes effect as a whole or not at all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,11 +35,13 @@ BEGIN
     FOR v_statement IN
         SELECT format('DROP VIEW IF EXISTS %s CASCADE', oid::regclass)
         FROM pg_class
-        WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relkind = 'v' AND pg_has_role(relowner, 'USAGE')
+        WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relkind = 'v'
+          AND pg_has_role(relowner, 'USAGE')
         UNION ALL
         SELECT format('DROP FUNCTION IF EXISTS %s CASCADE', oid::regprocedure)
         FROM pg_proc
-        WHERE pronamespace = quote_ident(current_schema())::regnamespace AND pg_has_role(proowner, 'USAGE')
+        WHERE pronamespace = quote_ident(current_schema())::regnamespace
+          AND pg_has_role(proowner, 'USAGE')
     LOOP
         EXECUTE v_statement;
     END LOOP;
@@ -47,24 +50,27 @@ END $$
 
 
 EXISTS = "SELECT count(*) FROM pg_namespace WHERE nspname = %s"
-# The owner of what is there, if we may act as it: what a migration creates is to belong to the same role, whoever migrates.
+# The owner of the existing objects, if we may act as it. New objects then belong to the same role,
+# whoever migrates.
 OWNER = """
 SELECT rolname
 FROM pg_namespace
 LEFT JOIN pg_class ON relnamespace = pg_namespace.oid AND relname = 'jobs'
 JOIN pg_roles ON pg_roles.oid = coalesce(relowner, nspowner)
 WHERE nspname = %s AND rolname <> current_user
-  AND pg_has_role(rolname, CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END)
+  AND pg_has_role(
+      rolname,
+      CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END)
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """What a call of `migrate` changed. `before` is None on a database without the queue's tables."""
+    """The changes of a call of `migrate`. `before` is None on a database without the tables."""
 
     before: str | None
     after: str
-    scripts: int  # functions and views replaced: all or none
+    scripts: int  # functions and views replaced, all of them or none
 
     def __str__(self) -> str:
         tables = f"revision {self.after}"
@@ -76,20 +82,23 @@ class Migration:
 
 
 def migrate(dsn: str, schema: str = sql.SCHEMA) -> Migration:
-    """Apply what is missing. On a database that is up to date it changes nothing."""
+    """Apply what is missing. Nothing changes on a database that is up to date."""
     with _session(dsn, schema, create=True) as connection:
         before, ours = _revision(connection), sql.revision()
         if before is not None and before > ours:
             raise SchemaMismatch(
-                f"The schema {schema!r} is at revision {before}, newer than this version knows ({ours}). Upgrade: "
-                "pip install --upgrade inturn"
+                f"The schema {schema!r} is at revision {before}, newer than this version knows "
+                f"({ours}). Upgrade: pip install --upgrade inturn"
             )
         command.upgrade(_config(connection, schema), "head")
         return Migration(before, ours, _apply_code(connection))
 
 
 def downgrade(dsn: str, revision: str, schema: str = sql.SCHEMA) -> None:
-    """Back to an older revision. The functions and views go first: they belong to the newest tables."""
+    """Go back to an older revision.
+
+    The functions and views are dropped first, since they belong to the newest tables.
+    """
     with _session(dsn, schema, create=False) as connection:
         _drop_code(connection)
         command.downgrade(_config(connection, schema), revision)
@@ -101,7 +110,10 @@ def grant(
     prefix: str | None = None,
     members: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Create the roles that are missing, make one of them the owner, and give each what it may do; see `sql.grants`."""
+    """Create the missing roles, make one of them the owner, and grant their rights.
+
+    See `sql.grants`.
+    """
     with _plain_errors(), psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(sql.grants(schema, prefix, members).encode())
 
@@ -120,29 +132,30 @@ def apply_script(connection: Connection, revision: str, direction: str) -> None:
 
 @contextmanager
 def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
-    """One unpooled connection, one transaction, the schema on its path and under its lock."""
+    """Open an unpooled connection and a transaction, with the schema on its path and locked."""
     engine = create_engine(
         "postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
     )
     with _plain_errors(), engine.connect() as connection, connection.begin():
         raw = _raw(connection)
-        # Taken before the current revision is read: a second deploy waits here and then finds nothing to do.
+        # Lock before the current revision is read. A second deploy waits here and then finds
+        # nothing to do.
         raw.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended('inturn migrate ' || %s, 0))", [schema]
         )
-        # But never wait long for a table that somebody holds: everybody else would queue behind us.
+        # Never wait long for a table that somebody holds: everybody else would wait behind us.
         raw.execute("SET LOCAL lock_timeout = '10s'")
         raw.execute("SET LOCAL client_min_messages = warning")
-        # Not IF NOT EXISTS: that asks for the right to create a schema even where there is one.
+        # IF NOT EXISTS would need the right to create a schema even if it exists.
         if create and raw.execute(EXISTS, [schema]).fetchone() == (0,):
             raw.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
         for (owner,) in raw.execute(OWNER, [schema]).fetchall():
             raw.execute(SQL("SET LOCAL ROLE {}").format(Identifier(str(owner))))
-        # pg_temp last and by name, else a temporary table could stand in for one of ours inside a function.
+        # pg_temp last and by name. Otherwise a temporary table could replace one of ours inside a
+        # function.
         raw.execute(SQL("SET LOCAL search_path = {}, pg_temp").format(Identifier(schema)))
-        if raw.execute("SELECT current_schema()").fetchone() != (
-            schema,
-        ):  # or what we create would be temporary
+        # Otherwise we would create temporary objects.
+        if raw.execute("SELECT current_schema()").fetchone() != (schema,):
             raise pg.InsufficientPrivilege(
                 f"there is no schema {schema!r}, or permission is denied for it"
             )
@@ -151,7 +164,7 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """The driver's errors as ours, whether SQLAlchemy wrapped them or not."""
+    """Translate the driver's errors into ours, even if SQLAlchemy wrapped them."""
     try:
         with drive.translated():
             try:
@@ -167,8 +180,8 @@ def _plain_errors() -> Iterator[None]:
                 ) from error
             case pg.InsufficientPrivilege() as refused:
                 raise ConnectorException(
-                    f"The database refused: {first_line(refused)}. Nothing was changed. Try again as the owner of the schema, or "
-                    "as a member of the role that owns it"
+                    f"The database refused: {first_line(refused)}. Nothing was changed. "
+                    "Try again as the owner of the schema, or as a member of the role that owns it"
                 ) from error
         raise
 
@@ -187,14 +200,13 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _apply_code(connection: Connection) -> int:
-    """How many scripts were run."""
+    """Apply the functions and views unless they are current. Return how many scripts ran."""
     raw = _raw(connection)
     known = raw.execute("SELECT checksum FROM applied_code").fetchone()
     if known == (sql.checksum(),):
         return 0
-    raw.execute(
-        "SET LOCAL check_function_bodies = off"
-    )  # they call each other, the files are in no order
+    # The functions call each other, and the files are in no order.
+    raw.execute("SET LOCAL check_function_bodies = off")
     scripts = list(sql.code())
     for text in scripts:
         raw.execute(text.encode())

@@ -1,4 +1,7 @@
-"""The tables as SQLAlchemy sees them, for queries of one's own and for `alembic check`. The truth is migrations/."""
+"""The tables as SQLAlchemy sees them, for your own queries and for `alembic check`.
+
+The migrations define the tables. This module only describes them.
+"""
 
 from typing import Any
 
@@ -55,10 +58,10 @@ jobs = Table(
     Column("on_retry", retry_policy, nullable=False, server_default="hold"),
     Column("on_failure", failure_policy, nullable=False, server_default="continue"),
     Column("abort", Boolean, nullable=False, server_default="false"),
-    Column("awaited", Boolean, nullable=False, server_default="false"),
+    Column("has_waiters", Boolean, nullable=False, server_default="false"),
     Column("timeout", Interval),
-    Column("begun", Boolean, nullable=False, server_default="false"),
-    Column("yields", Boolean, nullable=False, server_default="false"),
+    Column("was_attempted", Boolean, nullable=False, server_default="false"),
+    Column("lost_queueing_lock", Boolean, nullable=False, server_default="false"),
     Column("priority", Integer, nullable=False, server_default="0"),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("queue", key, nullable=False, server_default="default"),
@@ -77,7 +80,7 @@ Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
 Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=_lane)
 Index("jobs_running", jobs.c.worker_id, postgresql_where=text("status = 'doing'"))
 Index("jobs_due", jobs.c.scheduled_at, postgresql_where=text("status = 'scheduled'"))
-_queueing = text("queueing_lock IS NOT NULL AND status <> 'doing' AND NOT yields")
+_queueing = text("queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock")
 Index("jobs_queueing", jobs.c.queueing_lock, unique=True, postgresql_where=_queueing)
 
 lanes = Table(
@@ -96,7 +99,7 @@ lanes = Table(
     Column("stop_reason", Text),
     Column(
         "state", lane_state, Computed("CASE … END", persisted=True)
-    ),  # the expression stands in the migration
+    ),  # see the migration for the expression
 )
 _due = "coalesce(look_at, stopped_until)"
 Index("lanes_resume", text(_due), postgresql_where=text(f"{_due} IS NOT NULL"), _table=lanes)

@@ -15,8 +15,8 @@ from psycopg.sql import SQL, Composed, Identifier
 from inturn.arguments import check_moment
 from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
-from inturn.operations.views import now
-from inturn.sql import shipped
+from inturn.operations.maintenance import get_now
+from inturn.sql import function_file
 
 FROZEN = """
 CREATE OR REPLACE FUNCTION {schema}.clock() RETURNS timestamptz LANGUAGE sql STABLE AS {body}
@@ -38,7 +38,7 @@ class Clock:
 
     def now(self) -> datetime:
         with closing(self._connector.connect("clock")) as connection:
-            return drive.run(now(), connection, self._connector.schema)
+            return drive.run(get_now(), connection, self._connector.schema)
 
     def set(self, at: datetime) -> None:
         check_moment("at", at)
@@ -49,7 +49,7 @@ class Clock:
     def thaw(self) -> None:
         """Go back to the server's clock."""
         if self.frozen:
-            self._replace((shipped("sql") / "functions" / "clock.sql").read_bytes())
+            self._replace(function_file("clock").read_bytes())
             self.frozen = False
 
     def _replace(self, function: Composed | bytes) -> None:
@@ -61,7 +61,7 @@ class Clock:
         ):
             connection.execute(SQL("SET LOCAL search_path = {}, pg_temp").format(schema))
             connection.execute(SQL(BLOCK_HEARTBEATS).format(schema=schema))
-            before = drive.run(now(), connection, self._connector.schema)
+            before = drive.run(get_now(), connection, self._connector.schema)
             connection.execute(function)
-            moved: timedelta = drive.run(now(), connection, self._connector.schema) - before
+            moved: timedelta = drive.run(get_now(), connection, self._connector.schema) - before
             connection.execute(SQL(MOVE_HEARTBEATS).format(schema=schema), [moved, moved])

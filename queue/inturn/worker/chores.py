@@ -14,7 +14,7 @@ import psycopg
 from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import DatabaseUnavailable, InturnError
-from inturn.operations import Operation, upkeep
+from inturn.operations import Operation, maintenance, workers
 from inturn.worker.backoff import Backoff
 from inturn.worker.options import Options
 
@@ -106,7 +106,7 @@ class Chores:
         return drive.run(operation, connection, self._connector.schema)
 
     def _rescue(self, connection: psycopg.Connection) -> float:
-        for job_id, worker_id, failed in self._run(upkeep.rescue(self._max_lost), connection):
+        for job_id, worker_id, failed in self._run(workers.rescue_jobs(self._max_lost), connection):
             if failed:
                 logger.error(
                     "job.failed: job %s of worker %s, which is gone: "
@@ -124,11 +124,17 @@ class Chores:
         return EACH_ROUND
 
     def _reconcile(self, connection: psycopg.Connection) -> float:
-        self._last_lane = self._run(upkeep.reconcile(self._last_lane, LANES_A_ROUND), connection)
+        self._last_lane = self._run(
+            maintenance.reconcile_lanes(self._last_lane, LANES_A_ROUND), connection
+        )
         return EACH_ROUND
 
     def _prepare(self, connection: psycopg.Connection) -> float:
-        return MINUTE if self._run(upkeep.prepare_history(DAYS_AHEAD), connection) is None else HOUR
+        return (
+            MINUTE
+            if self._run(maintenance.prepare_history(DAYS_AHEAD), connection) is None
+            else HOUR
+        )
 
     def _prune(self, connection: psycopg.Connection) -> float:
         """Drop old days, and try again soon if somebody is reading one."""
@@ -137,6 +143,6 @@ class Chores:
 
     def _drop_days(self, keep: timedelta, connection: psycopg.Connection) -> int | None:
         """Drop a few days at a time, so that workers can store ends of jobs in between."""
-        while dropped := self._run(upkeep.prune_history(keep), connection):
+        while dropped := self._run(maintenance.prune_history(keep), connection):
             logger.info("history.pruned: %d days", dropped)
         return dropped

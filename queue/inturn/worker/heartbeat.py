@@ -20,7 +20,7 @@ import psycopg
 from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import InturnError
-from inturn.operations import upkeep
+from inturn.operations import workers
 from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.registration import Registration
 
@@ -93,7 +93,7 @@ class Heartbeat:
     def run_once(self, connection: psycopg.Connection) -> None:
         """Store one heartbeat, and call `lost` if others took the worker for dead."""
         worker_id = self._registration.worker_id
-        beat = upkeep.heartbeat(worker_id, timedelta(seconds=self._blocked))
+        beat = workers.record_heartbeat(worker_id, timedelta(seconds=self._blocked))
         if not drive.run(beat, connection, self._connector.schema):
             self._reactions.lost(worker_id)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import anyio
 
 from inturn.errors import DatabaseBusy, DatabaseUnavailable, WorkerLost
-from inturn.operations import work
+from inturn.operations import finish
 from inturn.worker.backoff import Backoff
 from inturn.worker.claiming.claiming import Claiming
 from inturn.worker.connection import WorkerConnection
@@ -155,7 +155,7 @@ class Loop:
         self._claiming.putting_back()
         jobs = self._running.take_waiting()
         try:
-            busy = await self._connection.run(work.put_back(jobs))
+            busy = await self._connection.run(finish.put_back(jobs))
         except DatabaseBusy:
             self._running.start_all(jobs)
             raise

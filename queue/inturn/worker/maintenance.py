@@ -19,7 +19,7 @@ import psycopg
 from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import InturnError
-from inturn.operations import upkeep
+from inturn.operations import workers
 from inturn.worker.chores import Chores
 from inturn.worker.options import Options
 from inturn.worker.witness import Witness
@@ -127,11 +127,11 @@ class Maintenance:
         """
         schema = self._connector.schema
         everybody = drive.run(
-            upkeep.last_heartbeats(timedelta(seconds=self._patience)), connection, schema
+            workers.list_last_heartbeats(timedelta(seconds=self._patience)), connection, schema
         )
         heard = {each.worker_id: each.heartbeat_at for each in everybody if not each.locked}
         silent = self._witness.look(heard, self._worker_id(), time.monotonic())
-        dead = drive.run(upkeep.declare_dead(silent), connection, schema) if silent else set()
+        dead = drive.run(workers.declare_dead(silent), connection, schema) if silent else set()
         # Somebody has locked the rows of the others, so perhaps they cannot store a heartbeat.
         for worker_id in silent.keys() - dead:
             self._witness.forget(worker_id)

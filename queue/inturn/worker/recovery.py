@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 from inturn.errors import DatabaseUnavailable
-from inturn.operations import work
+from inturn.operations import claim, finish
 from inturn.worker import joblog
 from inturn.worker.claiming.claiming import Claiming
 from inturn.worker.connection import WorkerConnection
@@ -124,7 +124,7 @@ class Recovery:
         self._look_due = False  # now, so that a request that comes meanwhile has us look again
         try:
             if self._running:
-                requests = work.abort_requests(self._registration.worker_id)
+                requests = finish.list_abort_requests(self._registration.worker_id)
                 self._running.abort(await self._connection.run(requests))
             # A call whose reply was lost may have run on for long, and committed only now.
             await self._give_back_unknown()
@@ -141,13 +141,13 @@ class Recovery:
         if self._running.is_closed:
             return  # what we have given up is ours until we leave
         worker_id = self._registration.worker_id
-        claims = await self._connection.run(work.owned_claims(worker_id))
+        claims = await self._connection.run(claim.list_claims_of_worker(worker_id))
         if not self._running.find_unknown(claims):
             return
-        jobs = await self._connection.run(work.owned(worker_id))
+        jobs = await self._connection.run(claim.list_jobs_of_worker(worker_id))
         lost = self._running.find_unknown((job.id, job.claim_id) for job in jobs)
         unknown = [job for job in jobs if (job.id, job.claim_id) in lost]
-        busy = await self._connection.run(work.put_back(unknown))
+        busy = await self._connection.run(finish.put_back(unknown))
         for job in unknown:
             if job.id not in busy:
                 joblog.note_found(job)

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 from uuid import UUID
 
-from inturn.operations import Operation, upkeep
+from inturn.operations import Operation, workers
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.options import Options
 
@@ -33,7 +33,7 @@ class Registration:
         """Insert a new row and take its id."""
         o = self._options
         self.worker_id = await self._connection.run(
-            upkeep.register(
+            workers.register_worker(
                 o.name, socket.gethostname(), os.getpid(), o.queues, o.concurrency, self._tasks
             )
         )
@@ -47,7 +47,7 @@ class Registration:
 
     async def beat(self) -> bool:
         """Store a heartbeat. Return False if the row is gone because others took us for dead."""
-        return await self._connection.run(upkeep.heartbeat(self.worker_id))
+        return await self._connection.run(workers.record_heartbeat(self.worker_id))
 
     async def leave(self, error: str | None) -> int:
         """Delete the row and give all jobs back to their lanes. Return how many they were."""
@@ -58,4 +58,4 @@ class Registration:
 
         If there is an error, the jobs count as lost to this worker, as if it had died.
         """
-        return upkeep.leave(self.worker_id, error, self._options.max_lost_attempts)
+        return workers.unregister_worker(self.worker_id, error, self._options.max_lost_attempts)

@@ -2,7 +2,7 @@
 
 from inturn.errors import ConnectorException, DatabaseUnavailable
 from inturn.model import Again, Committed, Ended, Outcome, Status
-from inturn.operations import work
+from inturn.operations import finish
 from inturn.worker import joblog
 from inturn.worker.claiming.claiming import Claiming
 from inturn.worker.connection import WorkerConnection
@@ -51,9 +51,9 @@ class Reporting:
         ended = [outcome for outcome in outcomes if isinstance(outcome, Ended)]
         again = [outcome for outcome in outcomes if isinstance(outcome, Again)]
         accepted = {outcome.job.id for outcome in outcomes if isinstance(outcome, Committed)}
-        retried, done = work.Retried(set(), set()), work.Finished(set(), [], set())
+        retried, done = finish.Retried(set(), set()), finish.Finished(set(), [], set())
         if again:
-            retried = await self._connection.run(work.retry(again))
+            retried = await self._connection.run(finish.retry(again))
         if ended:
             done = await self._finish(ended)
         busy = retried.busy | done.busy
@@ -67,10 +67,10 @@ class Reporting:
         )
         self._log(outcomes, accepted | retried.accepted | done.accepted)
 
-    async def _finish(self, ended: list[Ended]) -> work.Finished:
+    async def _finish(self, ended: list[Ended]) -> finish.Finished:
         want = 0 if self._claiming.is_stopped else len(ended)
         worker_id, o = self._registration.worker_id, self._options
-        return await self._connection.run(work.finish(worker_id, o.queues, want, ended, o.forget))
+        return await self._connection.run(finish.finish(worker_id, o.queues, want, ended, o.forget))
 
     async def _report_each(self) -> None:
         """Find out which outcomes the database refuses to store, and report those as failures."""

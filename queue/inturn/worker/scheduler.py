@@ -20,7 +20,7 @@ from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import ConnectorException, DatabaseUnavailable, InturnError
 from inturn.operations import enqueue, schedules
-from inturn.operations.schedules import Told
+from inturn.operations.schedules import KnownSchedule
 from inturn.tasks.periodic import Periodics, Schedule
 
 logger = logging.getLogger(__name__)
@@ -79,12 +79,14 @@ class Scheduler:
                 pause = min(LONGEST_PAUSE, 2 * pause)
 
     def _register(self, connection: psycopg.Connection) -> None:
-        drive.run(schedules.register(self._descriptions), connection, self._connector.schema)
+        drive.run(
+            schedules.register_schedules(self._descriptions), connection, self._connector.schema
+        )
 
     def run_once(self, connection: psycopg.Connection) -> timedelta:
         """Defer what is due. Return how long to sleep until the next instant."""
         progress = drive.run(
-            schedules.progress(self._descriptions), connection, self._connector.schema
+            schedules.get_progress(self._descriptions), connection, self._connector.schema
         )
         if any(each.after is None for each in progress):  # somebody deleted the row
             self._register(connection)
@@ -142,7 +144,7 @@ class Scheduler:
             )
 
 
-def _describe(schedule: Schedule) -> Told:
-    return Told(
+def _describe(schedule: Schedule) -> KnownSchedule:
+    return KnownSchedule(
         schedule.task.name, schedule.periodic_id, schedule.cron.expression, schedule.cron.tz
     )

@@ -25,7 +25,7 @@ from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable, JobLost
 from inturn.model import Ended, Status
-from inturn.operations import Operation, work
+from inturn.operations import Operation, finish
 from inturn.tasks.context import JobTransaction
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class FinishingTransaction(JobTransaction):
         job = self._attempt.job
         give_up_at = time.monotonic() + HELD_UP_SECONDS
         while True:  # while somebody's open transaction is in the way; each call waits a moment
-            done = yield from work.finish(
+            done = yield from finish.finish(
                 None, None, 0, [Ended(job, Status.SUCCEEDED)], self._forget
             )
             if job.id not in done.busy:
@@ -151,7 +151,7 @@ class FinishingTransaction(JobTransaction):
         try:
             with self._connector.connect("task") as connection:
                 return drive.run(
-                    work.has_ended(self._attempt.job), connection, self._connector.schema
+                    finish.has_ended(self._attempt.job), connection, self._connector.schema
                 )
         except ConnectorException:
             raise error from None  # what the worker reports then is fenced too
@@ -161,7 +161,7 @@ class FinishingTransaction(JobTransaction):
         try:
             async with await self._connector.connect_async("task") as connection:
                 return await drive.run_async(
-                    work.has_ended(self._attempt.job), connection, self._connector.schema
+                    finish.has_ended(self._attempt.job), connection, self._connector.schema
                 )
         except ConnectorException:
             raise error from None

@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch
-from inturn.operations import upkeep
+from inturn.operations import maintenance
 from inturn.tasks.blueprint import Blueprint
 from inturn.worker import signals
 from inturn.worker.attempt import is_cancelled
@@ -102,7 +102,7 @@ class Worker:
         """Run until the worker has stopped. Return why it aborted jobs, if it did."""
         try:
             grace = self._options.db_grace
-            check = partial(upkeep.check_schema, self._connector.schema)
+            check = partial(maintenance.check_schema, self._connector.schema)
             await patiently(lambda: self._connection.run(check()), grace)
             handles_signals = self._options.install_signal_handlers
             # Before others can see the worker: from then on they may end it in order.

@@ -31,7 +31,7 @@ def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
         click.echo(f"app: ok, {len(app.tasks)} task names")
     from inturn import sql
     from inturn.database import drive
-    from inturn.operations.upkeep import check_schema
+    from inturn.operations.maintenance import check_schema
 
     with closing(connector.connect()) as connection:
         click.echo("connection: ok")

@@ -66,8 +66,8 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
     """List jobs, live and finished, the newest first."""
     from inturn.operations import jobs
 
-    which = jobs.Filter(**asked)
-    found = database.run(jobs.listed(which, limit))
+    which = jobs.JobFilter(**asked)
+    found = database.run(jobs.list_summaries(which, limit))
     now = database.now()
     columns = {
         "ID": lambda job: str(job.id),
@@ -82,7 +82,7 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
     }
     Output(form).records(found, columns, "There are no such jobs.")
     if len(found) == limit:
-        more(database.run(jobs.counted(which, COUNTED)) - limit, COUNTED - limit)
+        more(database.run(jobs.count_jobs(which, COUNTED)) - limit, COUNTED - limit)
 
 
 @command.command(epilog="Example: queue jobs count --status todo --queue mail")
@@ -93,7 +93,7 @@ def count(database: Database, form: str, **asked: Any) -> None:
     """Count jobs, up to 10,000."""
     from inturn.operations import jobs
 
-    number = database.run(jobs.counted(jobs.Filter(**asked), COUNTED))
+    number = database.run(jobs.count_jobs(jobs.JobFilter(**asked), COUNTED))
     more_there_are = number >= COUNTED
     Output(form).record(
         {"count": number, "or_more": more_there_are},
@@ -111,7 +111,7 @@ def show(database: Database, job_id: int, form: str) -> None:
 
     from inturn.operations import jobs
 
-    job = database.run(jobs.shown(job_id))
+    job = database.run(jobs.get_job(job_id))
     if job is None:
         raise job_not_found(job_id)
     now = database.now()
@@ -156,7 +156,7 @@ def explain(database: Database, job_id: int, form: str) -> None:
 
     from inturn.operations import jobs
 
-    job = database.run(jobs.shown(job_id))
+    job = database.run(jobs.get_job(job_id))
     if job is None:
         raise job_not_found(job_id)
     output = Output(form)
@@ -192,9 +192,9 @@ def retry(database: Database, job_ids: tuple[int, ...], form: str) -> None:
     from inturn.operations import jobs
 
     def change(job_id: int) -> str:
-        if database.run(jobs.retry(job_id)):
+        if database.run(jobs.retry_job(job_id)):
             return "todo"
-        status = database.run(jobs.status(job_id))
+        status = database.run(jobs.get_status(job_id))
         if status is None:
             raise job_not_found(job_id)
         raise Conflict(
@@ -221,7 +221,7 @@ def cancel(database: Database, job_ids: tuple[int, ...], abort: bool, yes: bool,
     from inturn.operations import jobs
 
     def change(job_id: int) -> str:
-        status = database.run(jobs.cancel(job_id, abort))
+        status = database.run(jobs.cancel_job(job_id, abort))
         if status is None:
             raise job_not_found(job_id)
         if status == "doing" and not abort:
@@ -256,9 +256,9 @@ def delete(database: Database, job_ids: tuple[int, ...], yes: bool, form: str) -
     from inturn.operations import jobs
 
     def change(job_id: int) -> str:
-        if database.run(jobs.delete(job_id)):
+        if database.run(jobs.delete_job(job_id)):
             return "deleted"
-        if database.run(jobs.status(job_id)) is None:
+        if database.run(jobs.get_status(job_id)) is None:
             raise job_not_found(job_id)
         raise Conflict(
             f"Job {job_id} is running. To abort it first: queue jobs cancel --abort {job_id}"

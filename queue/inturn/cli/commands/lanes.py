@@ -53,7 +53,7 @@ def list_lanes(database: Database, limit: int, form: str) -> None:
     """
     from inturn.operations import lanes
 
-    found = database.run(lanes.listed(limit))
+    found = database.run(lanes.list_lanes(limit))
     now = database.now()
     columns = {
         "LOCK": lambda lane: lane.lock,
@@ -66,7 +66,7 @@ def list_lanes(database: Database, limit: int, form: str) -> None:
     }
     Output(form).records(found, columns, "No lane is in use or stopped.")
     if len(found) == limit:
-        more(database.run(lanes.counted(COUNTED)) - limit, COUNTED - limit)
+        more(database.run(lanes.count_lanes(COUNTED)) - limit, COUNTED - limit)
 
 
 @command.command(epilog="Example: queue lanes show order:4711")
@@ -76,10 +76,10 @@ def list_lanes(database: Database, limit: int, form: str) -> None:
 def show(database: Database, lock: str, form: str) -> None:
     """Show a lane, and the last changes that were made to it."""
     from inturn.cli import lane_picture
-    from inturn.operations import lanes, views
+    from inturn.operations import lanes
 
-    report = database.run(lanes.reported(lock))
-    entries = database.run(views.audited(lock, 10))
+    report = database.run(lanes.report_lane(lock))
+    entries = database.run(lanes.list_audit(lock, 10))
     if not report.is_known and not entries:
         raise lane_not_found(lock)
     now = database.now()
@@ -143,8 +143,8 @@ def pause(
     from inturn.operations import lanes
 
     _check_end(until, length)
-    done = database.run(lanes.pause(lock, reason, until, None, length))
-    report, now = database.run(lanes.reported(lock)), database.now()
+    done = database.run(lanes.pause_lane(lock, reason, until, None, length))
+    report, now = database.run(lanes.report_lane(lock)), database.now()
     if not done:
         raise Conflict(
             f"The lane {visible(lock)} is {report.stopped} already, by {report.stopped_by}. "
@@ -168,12 +168,12 @@ def resume(database: Database, lock: str, form: str) -> None:
     from inturn.operations import lanes
 
     get_report(database, lock)
-    if not database.run(lanes.resume(lock, None)):
+    if not database.run(lanes.resume_lane(lock, None)):
         raise Conflict(
             f"The lane {visible(lock)} is neither paused nor halted. "
             f"To see what it waits for: queue lanes explain {argument(lock)}"
         )
-    Output(form).record({"lane": database.run(lanes.reported(lock))}, f"resumed {visible(lock)}")
+    Output(form).record({"lane": database.run(lanes.report_lane(lock))}, f"resumed {visible(lock)}")
 
 
 @command.command("skip-head", epilog="Example: queue lanes skip-head order:4711")

@@ -20,12 +20,12 @@ def list_queues(database: Database, form: str) -> None:
 
     Only RUNNABLE jobs would start sooner if you had more workers. A + means "or more".
     """
-    from inturn.operations import views
+    from inturn.operations import workers
 
-    found = database.run(views.queues())
+    found = database.run(workers.list_queues())
     now = database.now()
 
-    def count(number: int, queue: views.Queue) -> str:
+    def count(number: int, queue: workers.QueueStatus) -> str:
         return f"{number:,}{'+' if queue.more else ''}"
 
     columns = {

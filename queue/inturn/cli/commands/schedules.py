@@ -18,7 +18,7 @@ from inturn.cli.settings import Settings, load_app
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from inturn.operations.schedules import Row
+    from inturn.operations.schedules import StoredSchedule
 
 ALL = 10_000
 UNSEEN = "no worker has seen it yet"
@@ -108,7 +108,9 @@ def next_instants(database: Database, count: int, form: str) -> None:
 def _lines(database: Database, now: datetime) -> list[Line]:
     from inturn.operations import schedules
 
-    known = {(row.task, row.periodic_id): row for row in database.run(schedules.listed(ALL))}
+    known = {
+        (row.task, row.periodic_id): row for row in database.run(schedules.list_schedules(ALL))
+    }
     path = click.get_current_context().ensure_object(Settings).app_path()
     lines = []
     if path is not None:
@@ -132,7 +134,13 @@ def _lines(database: Database, now: datetime) -> list[Line]:
 
 
 def _line(
-    task: str, periodic_id: str, cron: str, tz: str, row: Row | None, now: datetime, note: str = ""
+    task: str,
+    periodic_id: str,
+    cron: str,
+    tz: str,
+    row: StoredSchedule | None,
+    now: datetime,
+    note: str = "",
 ) -> Line:
     from inturn.schedules.cron import Cron
 

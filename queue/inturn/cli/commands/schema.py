@@ -60,7 +60,7 @@ def status(settings: Settings, dsn: str | None, schema: str | None) -> None:
 
     from inturn import sql
     from inturn.database import drive
-    from inturn.operations.upkeep import check_schema
+    from inturn.operations.maintenance import check_schema
 
     connector = find_connector(settings, dsn, schema)
     with closing(connector.connect()) as connection:

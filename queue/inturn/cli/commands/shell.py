@@ -36,7 +36,7 @@ def command(settings: Settings, dsn: str | None, schema: str | None, code: str |
     """
     from inturn.app import App
     from inturn.database import drive
-    from inturn.operations.upkeep import check_schema
+    from inturn.operations.maintenance import check_schema
 
     path = settings.app_path()
     app = (

@@ -23,9 +23,9 @@ def list_workers(database: Database, form: str) -> None:
     A late worker has not sent a heartbeat for 30 seconds. The event loop of a blocked worker is
     stuck.
     """
-    from inturn.operations import views
+    from inturn.operations import workers
 
-    found = database.run(views.workers(ALL))
+    found = database.run(workers.list_workers(ALL))
     now = database.now()
     columns = {
         "NAME": lambda worker: worker.name,

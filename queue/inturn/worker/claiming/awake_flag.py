@@ -7,7 +7,7 @@ row of `workers`, and takes that back before it may sleep.
 import time
 from collections.abc import Sequence
 
-from inturn.operations import work
+from inturn.operations import claim
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.registration import Registration
 
@@ -55,16 +55,16 @@ class AwakeFlag:
             await self._set()
         return self._awake
 
-    async def found_less(self) -> work.Wake:
+    async def found_less(self) -> claim.Wake:
         """Clear the flag, since the worker may sleep now. Return when it is to wake up."""
         worker_id = self._registration.worker_id
         self._idle_at = time.monotonic()
         if self._awake:
-            self._awake = not await self._connection.run(work.set_awake(worker_id, False))
+            self._awake = not await self._connection.run(claim.set_awake(worker_id, False))
         # This look decides whether to sleep, so it must come after the flag's commit.
-        wake = await self._connection.run(work.next_wake(self._queues, self._horizon))
+        wake = await self._connection.run(claim.next_wake(self._queues, self._horizon))
         if self._awake:  # somebody has locked our row, so nobody will notify us of a job
-            return wake._replace(told=False)
+            return wake._replace(notified=False)
         self._horizon = wake.horizon
         return wake
 
@@ -77,4 +77,4 @@ class AwakeFlag:
         if not self._awake:
             self._awake = True  # before the call: its reply may get lost
             self._horizon = None
-            await self._connection.run(work.set_awake(self._registration.worker_id, True))
+            await self._connection.run(claim.set_awake(self._registration.worker_id, True))

@@ -2,7 +2,7 @@
 
 import time
 
-from inturn.operations import work
+from inturn.operations import claim
 from inturn.worker.claiming.awake_flag import AwakeFlag
 from inturn.worker.claiming.claim_cursor import ClaimCursor
 from inturn.worker.claiming.prefetch import Prefetch
@@ -89,7 +89,7 @@ class Claiming:
         if self._neglects_scheduled:
             await self._make_scheduled_ready()
         elif marks := self._cursor.marks():
-            further = work.claim_further(self._registration.worker_id, marks, room)
+            further = claim.claim_further(self._registration.worker_id, marks, room)
             jobs = await self._connection.run(further)
             self._cursor.advance(jobs, room)
             self._running.start_all(jobs)
@@ -154,13 +154,13 @@ class Claiming:
     async def _make_scheduled_ready(self) -> None:
         """Claim no job. That makes scheduled jobs ready that are due, and lanes yield to them."""
         self._claimed_at = time.monotonic()
-        none = work.claim(self._registration.worker_id, self._options.queues, 0, True)
+        none = claim.claim(self._registration.worker_id, self._options.queues, 0, True)
         await self._connection.run(none)
 
     async def _claim_from_the_front(self, room: int) -> None:
         self._wakeups.begin_claim()
         began = self._claimed_at = time.monotonic()
-        full_claim = work.claim(
+        full_claim = claim.claim(
             self._registration.worker_id, self._options.queues, room, self._wakeups.patient
         )
         jobs = await self._connection.run(full_claim)
@@ -173,4 +173,4 @@ class Claiming:
             self._wakeups.keep_looking()
         else:
             wake = await self._awake_flag.found_less()
-            self._wakeups.found_less(len(jobs), wake.delay, notified=wake.told)
+            self._wakeups.found_less(len(jobs), wake.delay, notified=wake.notified)

@@ -1,0 +1,88 @@
+"""Claiming jobs, and how long a worker that found none may sleep."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import LiteralString, NamedTuple
+from uuid import UUID
+
+from inturn.model import Job
+from inturn.operations import Operation, Rows, Statement, decode_column
+
+# The columns of a `Job`. The database counts attempts that were started. People count those before
+# this one: `attempts - 1`.
+_JOB: LiteralString = (
+    "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, "
+    "args::text, timeout "
+)
+_IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
+CLAIM = _JOB + "FROM {schema}.claim(%s, %s::text[], %s, %s)" + _IN_ORDER
+CLAIM_FURTHER = (
+    _JOB + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s)" + _IN_ORDER
+)
+JOBS_OF_WORKER = _JOB + "FROM {schema}.jobs_of_worker(%s)"
+CLAIMS_OF_WORKER = "SELECT id, claim_id::text FROM {schema}.jobs_of_worker(%s)"
+NEXT_WAKE = (
+    "SELECT delay, notified, horizon::text FROM {schema}.next_wake(%s::text[], %s::text::xid8)"
+)
+SET_AWAKE = "SELECT {schema}.set_awake(%s, %s)"
+
+Queues = Sequence[str] | None
+
+
+class Wake(NamedTuple):
+    """The answer of next_wake.sql."""
+
+    delay: timedelta | None
+    notified: bool
+    horizon: str
+
+
+def claim(worker_id: UUID, queues: Queues, limit: int, patient: bool) -> Operation[list[Job]]:
+    """Start up to `limit` jobs and return them, the best first."""
+    return to_jobs((yield Statement(CLAIM, [worker_id, to_list(queues), limit, patient])))
+
+
+def claim_further(
+    worker_id: UUID, marks: Mapping[tuple[str, int], int], limit: int
+) -> Operation[list[Job]]:
+    """Start more free jobs of these queues and priorities, with higher ids than these."""
+    queues = [queue for queue, _ in marks]
+    priorities = [priority for _, priority in marks]
+    parameters = [worker_id, queues, priorities, list(marks.values()), limit]
+    return to_jobs((yield Statement(CLAIM_FURTHER, parameters)))
+
+
+def list_claims_of_worker(worker_id: UUID) -> Operation[list[tuple[int, str]]]:
+    """Return the id and the claim of each job that the worker is doing."""
+    rows = yield Statement(CLAIMS_OF_WORKER, [worker_id])
+    return [(id, claim_id) for id, claim_id in rows]
+
+
+def list_jobs_of_worker(worker_id: UUID) -> Operation[list[Job]]:
+    """Return the jobs that the worker is doing."""
+    return to_jobs((yield Statement(JOBS_OF_WORKER, [worker_id])))
+
+
+def next_wake(queues: Queues, horizon: str | None) -> Operation[Wake]:
+    """Return how long a worker of these queues may sleep."""
+    ((delay, notified, horizon),) = yield Statement(NEXT_WAKE, [to_list(queues), horizon])
+    return Wake(delay, notified, horizon)
+
+
+def set_awake(worker_id: UUID, awake: bool) -> Operation[bool]:
+    """Record whether the worker finds jobs without a notification.
+
+    Return False if its row is locked: then the worker counts as it did before.
+    """
+    ((written,),) = yield Statement(SET_AWAKE, [worker_id, awake])
+    return bool(written)
+
+
+def to_jobs(rows: Rows) -> list[Job]:
+    """Return a Job for each row. Arguments that cannot be read do not spoil the other jobs."""
+    return [Job._make(decode_column(row, 9)) for row in rows]
+
+
+def to_list(queues: Queues) -> list[str] | None:
+    """Return the queues as a list, or None for all queues."""
+    return None if queues is None else list(queues)

@@ -1,0 +1,116 @@
+"""Keeping the database in order: lanes, the history, the schema, clocks and sequences."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from inturn import sql
+from inturn.errors import SchemaMismatch
+from inturn.operations import Operation, Statement
+
+RECONCILE = "SELECT {schema}.reconcile(%s, %s)"
+PREPARE_HISTORY = "SELECT {schema}.prepare_history(%s)"
+PRUNE_HISTORY = "SELECT {schema}.prune_history(%s)"
+# to_regclass: asking must not fail on a database that was never migrated.
+IS_MIGRATED = "SELECT to_regclass(quote_ident(%s) || '.applied_code') IS NOT NULL"
+APPLIED = """
+SELECT (SELECT version_num FROM {schema}.schema_version),
+       (SELECT checksum FROM {schema}.applied_code)
+"""
+NOW = "SELECT {schema}.clock()"
+SERVER_TIME = "SELECT clock_timestamp()"
+SEQUENCES_BEHIND = "SELECT sequence, last, needed FROM {schema}.sequences_behind()"
+OLDEST_TRANSACTION = "SELECT pid, application, state, age FROM {schema}.open_transactions LIMIT 1"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A row of the view open_transactions."""
+
+    pid: int
+    application: str
+    state: str
+    age: timedelta
+
+
+def reconcile_lanes(after: str, limit: int) -> Operation[str]:
+    """Repair stranded lanes. Return where to go on; empty means from the beginning."""
+    ((last,),) = yield Statement(RECONCILE, [after, limit])
+    return last or ""
+
+
+def prepare_history(days: int) -> Operation[int | None]:
+    """Return how many daily partitions were created.
+
+    None means that somebody is using the history: try again soon.
+    """
+    ((created,),) = yield Statement(PREPARE_HISTORY, [days])
+    return None if created is None else int(created)
+
+
+def prune_history(keep: timedelta) -> Operation[int | None]:
+    """Return how many days were dropped, perhaps not all.
+
+    None means that somebody is reading the history and nothing was dropped.
+    """
+    ((dropped,),) = yield Statement(PRUNE_HISTORY, [keep])
+    return None if dropped is None else int(dropped)
+
+
+def check_connection(schema: str) -> Operation[bool]:
+    """Check the schema if there is one. Return False if nothing was ever migrated here."""
+    ((migrated,),) = yield Statement(IS_MIGRATED, [schema])
+    if migrated:
+        yield from check_schema(schema)
+    return bool(migrated)
+
+
+def check_schema(schema: str) -> Operation[None]:
+    """Raise SchemaMismatch unless the database has the tables and functions of this version."""
+    ((migrated,),) = yield Statement(IS_MIGRATED, [schema])
+    if not migrated:
+        raise SchemaMismatch(
+            f"The database has no schema {schema!r} of inturn. Create it: queue migrate"
+        )
+    ((revision, checksum),) = yield Statement(APPLIED)
+    ours = sql.revision()
+    if revision is None or revision < ours:
+        raise SchemaMismatch(
+            f"The schema {schema!r} is at revision {revision}, "
+            f"this version needs {ours}. Bring it up to date: queue migrate"
+        )
+    if revision > ours:
+        raise SchemaMismatch(
+            f"The schema {schema!r} is at revision {revision}, newer than this version "
+            f"knows ({ours}). Upgrade: pip install --upgrade inturn"
+        )
+    if checksum != sql.checksum():
+        raise SchemaMismatch(
+            f"The functions in schema {schema!r} are not those of this version. "
+            "Apply them: queue migrate (or run the version that was last migrated)"
+        )
+
+
+def get_now() -> Operation[datetime]:
+    """Return the time of the engine's clock."""
+    ((at,),) = yield Statement(NOW)
+    assert isinstance(at, datetime)
+    return at
+
+
+def get_server_time() -> Operation[datetime]:
+    """Return the time of the server's clock, even if the engine's clock was set."""
+    ((at,),) = yield Statement(SERVER_TIME)
+    assert isinstance(at, datetime)
+    return at
+
+
+def list_sequences_behind() -> Operation[list[tuple[str, int, int]]]:
+    """Return the sequences that would repeat a number: where they are, and where they must be."""
+    rows = yield Statement(SEQUENCES_BEHIND)
+    return [(sequence, last, needed) for sequence, last, needed in rows]
+
+
+def get_oldest_transaction() -> Operation[OpenTransaction | None]:
+    """Return the oldest open transaction of this database that you may see."""
+    rows = yield Statement(OLDEST_TRANSACTION)
+    return OpenTransaction(*rows[0]) if rows else None

@@ -1,0 +1,166 @@
+"""Workers: registering, heartbeats, the dead and their jobs, and what people see of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from inturn.operations import Operation, Statement
+
+REGISTER = "SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[])"
+HEARTBEAT = "SELECT {schema}.heartbeat(%s, %s)"
+LAST_HEARTBEATS = "SELECT id, heartbeat_at, late, locked FROM {schema}.last_heartbeats(%s)"
+DECLARE_DEAD = "SELECT {schema}.declare_dead(%s, %s)"
+RESCUE = "SELECT id, worker_id, failed FROM {schema}.rescue(%s)"
+UNREGISTER = "SELECT {schema}.unregister_worker(%s, %s, %s)"
+LIST = """
+SELECT id, name, hostname, pid, state, doing, concurrency, queues, tasks, started_at, heartbeat_at,
+       loop_turned_at
+FROM {schema}.worker_status LIMIT %s
+"""
+QUEUES = """
+SELECT queue, runnable, runnable_since, blocked, scheduled, doing, workers, more
+FROM {schema}.queue_status
+"""
+UNKNOWN_TASKS = "SELECT queue, task FROM {schema}.unknown_tasks"
+SUSPECTS = """
+SELECT id, task, lock, deaths FROM {schema}.suspect_jobs ORDER BY deaths DESC, id LIMIT %s
+"""
+
+
+class LastHeartbeat(NamedTuple):
+    """When a worker was last heard of.
+
+    `late` means that it has jobs in hand and was silent for too long. `locked` means that its row
+    is locked, so its heartbeats cannot be recorded.
+    """
+
+    worker_id: UUID
+    heartbeat_at: datetime
+    late: bool
+    locked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """A row of the view worker_status."""
+
+    id: UUID
+    name: str
+    hostname: str
+    pid: int
+    state: str  # live, blocked, late
+    doing: int
+    concurrency: int
+    queues: list[str] | None  # None: all
+    tasks: list[str] | None  # None: unknown
+    started_at: datetime
+    heartbeat_at: datetime
+    loop_turned_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """A row of the view queue_status."""
+
+    queue: str
+    runnable: int
+    runnable_since: datetime | None
+    blocked: int
+    scheduled: int
+    doing: int
+    workers: int
+    more: bool  # the counts are lower bounds
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectJob:
+    """A job that may be killing its workers."""
+
+    id: int
+    task: str
+    lock: str | None
+    deaths: int
+
+
+def register_worker(
+    name: str,
+    hostname: str,
+    pid: int,
+    queues: Sequence[str] | None,
+    concurrency: int,
+    tasks: Iterable[str],
+) -> Operation[UUID]:
+    """Add a worker and return its id."""
+    names = None if queues is None else list(queues)
+    ((worker_id,),) = yield Statement(
+        REGISTER, [name, hostname, pid, names, concurrency, list(tasks)]
+    )
+    assert isinstance(worker_id, UUID)
+    return worker_id
+
+
+def record_heartbeat(worker_id: UUID, blocked: timedelta = timedelta(0)) -> Operation[bool]:
+    """Return False if the worker was declared dead.
+
+    `blocked` is how long its event loop has not turned.
+    """
+    ((alive,),) = yield Statement(HEARTBEAT, [worker_id, blocked])
+    return bool(alive)
+
+
+def list_last_heartbeats(late_after: timedelta) -> Operation[list[LastHeartbeat]]:
+    """Return when each worker was last heard of."""
+    rows = yield Statement(LAST_HEARTBEATS, [late_after])
+    return [LastHeartbeat(*row) for row in rows]
+
+
+def declare_dead(silent: Mapping[UUID, datetime]) -> Operation[set[UUID]]:
+    """Remove the workers that were not heard of since these heartbeats, and return them."""
+    rows = yield Statement(DECLARE_DEAD, [list(silent), list(silent.values())])
+    return {id for (id,) in rows}
+
+
+def rescue_jobs(max_lost: int | None) -> Operation[list[tuple[int, UUID, bool]]]:
+    """Take back the jobs of dead workers.
+
+    Return each job, its dead worker, and whether it failed because it was lost too often.
+    """
+    rows = yield Statement(RESCUE, [max_lost])
+    return [(id, worker_id, failed) for id, worker_id, failed in rows]
+
+
+def unregister_worker(
+    worker_id: UUID, error: str | None = None, max_lost: int | None = None
+) -> Operation[int]:
+    """Remove a worker and return how many jobs were given back.
+
+    After an error they count as lost, as if the worker had died.
+    """
+    ((count,),) = yield Statement(UNREGISTER, [worker_id, error, max_lost])
+    return int(count)
+
+
+def list_workers(limit: int) -> Operation[list[WorkerStatus]]:
+    """Return the workers, late ones first."""
+    rows = yield Statement(LIST, [limit])
+    return [WorkerStatus(*row) for row in rows]
+
+
+def list_queues() -> Operation[list[QueueStatus]]:
+    """Return the queues that have live jobs or a worker of their own."""
+    rows = yield Statement(QUEUES)
+    return [QueueStatus(*row) for row in rows]
+
+
+def list_unknown_tasks() -> Operation[list[tuple[str, str]]]:
+    """Return queues and tasks of waiting jobs that no live worker of the queue knows."""
+    rows = yield Statement(UNKNOWN_TASKS)
+    return [(queue, task) for queue, task in rows]
+
+
+def list_suspect_jobs(limit: int) -> Operation[list[SuspectJob]]:
+    """Return live jobs over which workers have died, the worst first."""
+    rows = yield Statement(SUSPECTS, [limit])
+    return [SuspectJob(*row) for row in rows]

@@ -1,0 +1,7 @@
+-- Returns the running jobs of a worker that it is asked to end.
+CREATE OR REPLACE FUNCTION abort_requests(p_worker uuid) RETURNS TABLE (id bigint)
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+AS $$
+    SELECT id FROM jobs WHERE status = 'doing' AND worker_id = p_worker AND abort
+$$;

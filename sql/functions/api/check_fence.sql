@@ -1,0 +1,21 @@
+-- Fences for user code: refuses a write to a resource that a later start has already written to.
+-- The highest token of each resource is remembered. A lower token raises an exception, so the
+-- transaction with the late write cannot commit. A boolean would protect nothing if nobody looked
+-- at it.
+--
+-- The row stays locked until the caller commits, even if the token is equal. A later start that
+-- asks meanwhile waits, and writes afterwards. So call this first in the transaction that writes.
+CREATE OR REPLACE FUNCTION check_fence(p_resource text, p_token bigint) RETURNS void
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    INSERT INTO fences_seen AS seen (resource, token) VALUES (p_resource, p_token)
+    ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE seen.token <= excluded.token;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'fence % is stale: % has seen a higher one, from a later attempt', p_token,
+            p_resource
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                HINT = 'Write nothing. A later attempt does the work.';
+    END IF;
+END $$;

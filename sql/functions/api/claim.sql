@@ -1,0 +1,135 @@
+-- claim: starts up to p_limit jobs for this worker (status `doing`), at most one of each lane.
+--
+-- Free jobs are taken by their own row (FOR UPDATE SKIP LOCKED). A lane is taken by its row in
+-- `lanes`. Its head is read only then, in a new statement with a fresh snapshot: the job that was
+-- seen before may no longer be the next. Lane candidates are read without row locks, because row
+-- locks would make claims deadlock.
+--
+-- The cost does not grow with the number of waiting jobs. A claim looks at a window of tokens in
+-- front. Tokens of busy lanes that it sees there are set `blocked`, which takes them out of the
+-- index. The window widens from round to round, so a few calls clear a burst of one lane in front
+-- of everything. Jobs that a user's open transaction has locked cannot be cleared: the last round
+-- looks past some thousands of them.
+CREATE OR REPLACE FUNCTION claim(
+    p_worker uuid,
+    p_queues text[],     -- NULL: all queues
+    p_limit  integer,
+    p_patient boolean DEFAULT false  -- give up if another claim is clearing the front
+) RETURNS SETOF jobs
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+    v_window  integer := 2 * p_limit;
+    v_wanted  integer := p_limit;
+    v_queues  text[];
+    v_look    record;
+    v_shares  integer[];  -- how many free jobs to read in each queue
+    v_spare   record;     -- more lanes, if other claims took some of these
+    v_ids     bigint[];   -- the jobs to start
+    v_short   boolean;    -- other claims took some of the free jobs
+    v_won     text[];     -- lanes that are ours
+    v_retries bigint[];   -- the jobs that these lanes wait for, or NULL
+    v_used    text[];     -- the lanes in which we start a job
+    v_lost    text[] := '{}';  -- lanes that others took, or have locked
+    v_started integer;
+    v_blocked bigint;
+BEGIN
+    PERFORM require_read_committed();
+    PERFORM require_registered(p_worker);
+    PERFORM promote(1000);
+    PERFORM resume_due(100);
+    v_queues := coalesce(p_queues, ready_queues());
+
+    FOR round IN 1..4 LOOP
+        -- With many queues, lock only the jobs to be taken. If other claims were faster, the later
+        -- rounds lock what they read.
+        v_shares := CASE WHEN round = 1 AND cardinality(v_queues) > 1
+                         THEN free_shares(v_queues, v_wanted)
+                         ELSE array_fill(v_wanted, ARRAY[cardinality(v_queues)]) END;
+        SELECT * INTO v_look FROM claim_candidates(v_queues, v_shares, v_wanted, v_window, v_lost);
+        v_ids := v_look.free;
+        v_short := round = 1 AND cardinality(v_queues) > 1
+            AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
+        v_won := '{}';
+        v_used := '{}';
+        IF v_look.lanes <> '{}' THEN
+            SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
+            FROM acquire_lanes(p_worker, p_queues, v_look.lanes, v_look.seen,
+                cardinality(v_look.lanes)) AS w;
+            IF cardinality(v_won) < cardinality(v_look.lanes) THEN
+                SELECT * INTO v_spare
+                FROM spare_lanes(v_queues, v_wanted, v_window, v_lost || v_look.lanes, v_ids);
+                IF v_spare.locks IS NOT NULL THEN
+                    SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id)
+                    INTO v_won, v_retries
+                    FROM acquire_lanes(
+                        p_worker, p_queues, v_spare.locks, v_spare.seen,
+                        cardinality(v_look.lanes) - cardinality(v_won)) AS w;
+                    v_look.lanes := v_look.lanes || v_spare.locks;
+                    v_look.seen := v_look.seen || v_spare.seen;
+                END IF;
+            END IF;
+
+            -- A new statement, so it reads what was committed before we got the lanes.
+            -- A job that waits for its retry goes before the head of its lane.
+            SELECT v_ids || array_agg(next.id), coalesce(array_agg(won.lock), '{}')
+            INTO v_ids, v_used
+            FROM unnest(v_won, v_retries) AS won(lock, job_id)
+            CROSS JOIN LATERAL (
+                SELECT id, queue, false AS touched FROM jobs WHERE id = won.job_id
+                UNION ALL
+                SELECT head.id, head.queue, head.touched FROM lane_heads(ARRAY[won.lock]) AS head
+                WHERE won.job_id IS NULL
+            ) AS next
+            WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL)
+              AND (NOT next.touched OR try_lock_job(next.id));
+        END IF;
+
+        IF v_ids <> '{}' THEN
+            RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
+            GET DIAGNOSTICS v_started = ROW_COUNT;
+            v_wanted := v_wanted - v_started;
+        END IF;
+
+        -- Do not try these lanes again: a faster claim may not have committed, so we cannot see it.
+        v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
+
+        -- Block what stays behind: tokens of held lanes, and tokens that were not the next job.
+        IF NOT v_look.seen <@ v_ids THEN
+            v_look.behind := v_look.behind || v_look.seen;
+            v_look.behind_locks := v_look.behind_locks || v_look.lanes;
+        END IF;
+        v_blocked := 0;
+        IF v_look.behind IS NOT NULL THEN
+            v_blocked := block_behind(p_queues, v_look.behind, v_look.behind_locks);
+        END IF;
+        -- Give back the lanes that we cannot use: they are empty, their head is in a queue that we
+        -- do not serve, or an open transaction has it locked.
+        IF cardinality(v_used) < cardinality(v_won) THEN
+            PERFORM notify_workers(release_lanes(
+                ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
+        END IF;
+
+        -- Look again if the front has moved or the window reaches further, if we lost free jobs, or
+        -- if we lost lanes and have nothing. While another claim clears the front, take what there
+        -- is. With nothing, a patient caller returns. It cannot do so for ever: the other claim may
+        -- be stuck.
+        EXIT WHEN v_wanted <= 0 OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit))
+            OR NOT (
+            coalesce(v_blocked, 0) > 0 OR v_look.more
+                AND (v_ids <> '{}' OR v_window < v_look.widest)
+            OR v_short OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used
+        );
+        IF v_look.behind IS NOT NULL THEN
+            v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest
+                ELSE least(2000, 8 * v_window) END;
+        END IF;
+    END LOOP;
+END $$;

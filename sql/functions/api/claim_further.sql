@@ -1,0 +1,44 @@
+-- claim_further: starts more free jobs after a batch that this worker has just claimed. It goes
+-- on where that claim stopped, for each queue and priority. It leaves the rest to the next full
+-- claim: lanes, due jobs, higher priorities, jobs that came back. Workers make full claims often
+-- enough.
+--
+-- It is cheaper than a full claim. Its cost does not grow while an old transaction keeps finished
+-- jobs from being vacuumed, since their index entries lie before its starting point. Free jobs
+-- are taken by their own row, so it takes no other lock.
+CREATE OR REPLACE FUNCTION claim_further(
+    p_worker     uuid,
+    p_queues     text[],
+    p_priorities integer[],
+    p_after      bigint[],    -- ids: start behind these
+    p_limit      integer
+) RETURNS SETOF jobs
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+    v_ids bigint[];
+BEGIN
+    PERFORM require_registered(p_worker);
+    SELECT array_agg(id) INTO v_ids FROM (
+        SELECT free.id
+        FROM unnest(p_queues, p_priorities, p_after) AS mark(queue, priority, id)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+              AND jobs.queue = mark.queue AND jobs.priority = mark.priority AND jobs.id > mark.id
+            ORDER BY jobs.id
+            LIMIT p_limit
+            FOR UPDATE SKIP LOCKED
+        ) AS free
+        ORDER BY mark.priority DESC, free.id
+        LIMIT p_limit
+    ) AS best;
+    RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
+END $$;

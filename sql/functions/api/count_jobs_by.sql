@@ -1,0 +1,55 @@
+-- Counts jobs by status for each queue, task or lock (p_by), at most p_limit of them. Bounded: it
+-- looks at the newest p_looked live jobs and as many finished ones. NULL in a filter means any.
+--
+-- The plan is made anew for each call, so that a filter which is NULL falls away.
+CREATE OR REPLACE FUNCTION count_jobs_by(
+    p_by       text,
+    p_looked   integer,
+    p_limit    integer,
+    p_statuses job_status[] DEFAULT NULL,
+    p_queue    text         DEFAULT NULL,
+    p_task     text         DEFAULT NULL,
+    p_lock     text         DEFAULT NULL
+) RETURNS TABLE (
+    name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, doing bigint,
+    succeeded bigint, failed bigint, cancelled bigint, aborted bigint
+)
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_custom_plan
+AS $$
+#variable_conflict use_column
+BEGIN
+    IF p_by IS NULL OR p_by NOT IN ('queue', 'task', 'lock') THEN
+        RAISE EXCEPTION 'p_by: give queue, task, or lock'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN QUERY
+    WITH looked AS MATERIALIZED (
+        (SELECT queue, task, lock, status FROM jobs
+         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+           AND (p_queue IS NULL OR queue = p_queue)
+           AND (p_task IS NULL OR task = p_task)
+           AND (p_lock IS NULL OR lock = p_lock)
+           AND (p_by <> 'lock' OR lock IS NOT NULL)
+         ORDER BY id DESC LIMIT p_looked)
+        UNION ALL
+        (SELECT queue, task, lock, status FROM finished_jobs
+         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+           AND (p_queue IS NULL OR queue = p_queue)
+           AND (p_task IS NULL OR task = p_task)
+           AND (p_lock IS NULL OR lock = p_lock)
+           AND (p_by <> 'lock' OR lock IS NOT NULL)
+         ORDER BY id DESC LIMIT p_looked)
+    ), named AS (
+        SELECT CASE p_by WHEN 'queue' THEN queue WHEN 'task' THEN task ELSE lock END AS name,
+               status
+        FROM looked
+    )
+    SELECT name, count(*),
+           count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'blocked'),
+           count(*) FILTER (WHERE status = 'scheduled'), count(*) FILTER (WHERE status = 'doing'),
+           count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'),
+           count(*) FILTER (WHERE status = 'cancelled'), count(*) FILTER (WHERE status = 'aborted')
+    FROM named GROUP BY name ORDER BY name LIMIT p_limit;
+END $$;

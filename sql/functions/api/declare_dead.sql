@@ -1,0 +1,17 @@
+-- Removes workers whose heartbeats did not change while the caller watched. The caller names each
+-- worker with the heartbeat that it saw, so a worker that was heard of meanwhile is left alone. A
+-- worker whose row is locked is left alone too: it may be unable to report. Returns the workers
+-- that are dead now. rescue takes their jobs back.
+CREATE OR REPLACE FUNCTION declare_dead(p_workers uuid[], p_heartbeats timestamptz[])
+    RETURNS SETOF uuid
+LANGUAGE sql
+SET search_path FROM CURRENT
+AS $$
+    WITH silent AS MATERIALIZED (
+        SELECT workers.id
+        FROM unnest(p_workers, p_heartbeats) AS seen(id, heartbeat_at)
+        JOIN workers ON workers.id = seen.id AND workers.heartbeat_at = seen.heartbeat_at
+        FOR UPDATE OF workers SKIP LOCKED
+    )
+    DELETE FROM workers USING silent WHERE workers.id = silent.id RETURNING workers.id
+$$;

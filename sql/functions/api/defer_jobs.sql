@@ -1,0 +1,74 @@
+-- defer: creates jobs, in the order of the arrays. This is a plain INSERT in the caller's
+-- transaction. It takes no lane row and no advisory lock, and it never waits. Only queueing locks
+-- can make it wait: see defer_unless_waiting.
+--
+-- A job starts as `scheduled` if its time is in the future, else as `todo`. Among the due jobs of
+-- one lane in *one* call, only the best is `todo`, and its siblings are `blocked`. They commit
+-- together with the sibling that is their wake-up token.
+CREATE OR REPLACE FUNCTION defer_jobs(
+    p_tasks      text[],
+    p_args       jsonb[],
+    p_queues     text[],
+    p_locks      text[],
+    p_priorities integer[],
+    p_at         timestamptz[],   -- not before this time
+    p_in         interval[],      -- or not before this delay, by the server's clock
+    p_on_retry   retry_policy[] DEFAULT NULL,     -- hold or release the lane
+    p_on_failure failure_policy[] DEFAULT NULL,   -- continue or halt the lane
+    p_queueing_locks text[] DEFAULT NULL,         -- at most one job waits under each
+    p_on_conflict    conflict_policy DEFAULT 'raise',  -- what to do if one already waits
+    p_timeouts   interval[] DEFAULT NULL          -- how long a run may take
+) RETURNS TABLE (id bigint, is_new boolean)
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    v_now timestamptz := clock();
+    -- The limit is above Python's mebibyte, because PostgreSQL writes a space after each comma and
+    -- colon. Very small arguments are not written out to be measured. The bound must be very
+    -- small, because 16 bytes may be a number of 131,072 digits.
+    v_most    constant integer := 2097152;
+    v_largest integer := (SELECT max(octet_length(args::text)) FROM unnest(p_args) AS args
+        WHERE pg_column_size(args) > 192);
+BEGIN
+    IF has_invalid_queue(p_queues) THEN
+        PERFORM raise_invalid_queue(p_queues);
+    END IF;
+    IF v_largest > v_most THEN
+        PERFORM raise_args_too_large(v_largest, v_most);
+    END IF;
+    IF p_queueing_locks IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM defer_unless_waiting(
+            p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
+            p_queueing_locks, p_on_conflict, p_timeouts);
+        RETURN;
+    END IF;
+
+    RETURN QUERY
+    WITH given AS (
+        SELECT g.*, coalesce(g.at, v_now + g.delay) AS due_at
+        FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
+                    p_on_failure, p_timeouts)
+            WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure,
+                timeout, position)
+    ), ranked AS (
+        SELECT g.*, coalesce(g.due_at > v_now, false) AS later,
+            row_number() OVER (
+                PARTITION BY g.lock, coalesce(g.due_at > v_now, false)
+                    ORDER BY g.priority DESC, g.position
+            ) AS place
+        FROM given AS g
+    )
+    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
+        on_failure, timeout, status)
+    SELECT r.task, r.args, r.queue, r.lock, r.priority, r.due_at, v_now,
+        coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
+        CASE WHEN r.later THEN 'scheduled'::job_status
+             WHEN r.lock IS NULL OR r.place = 1 THEN 'todo'
+             ELSE 'blocked' END
+    FROM ranked AS r
+    ORDER BY r.position
+    RETURNING jobs.id, true;
+
+    PERFORM notify_workers(p_queues);
+END $$;

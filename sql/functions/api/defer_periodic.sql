@@ -1,0 +1,47 @@
+-- Defers the job of one instant of a schedule, for the first caller. The row of the schedule
+-- decides who is first. A second scheduler waits a moment for the first one, and is refused
+-- unless the first one rolled back. NULL means refused.
+--
+-- The instant must have come by the server's clock and be later than the last one, so nothing
+-- fires twice when that clock is set back. A last instant more than a day ahead was written by a
+-- wrong clock and is ignored.
+CREATE OR REPLACE FUNCTION defer_periodic(
+    p_periodic_id text,
+    p_instant     timestamptz,
+    p_tasks       text[],    -- one element each: what defer_jobs takes
+    p_args        jsonb[],
+    p_queues      text[],
+    p_locks       text[],
+    p_priorities  integer[],
+    p_at          timestamptz[],
+    p_in          interval[],
+    p_on_retry    retry_policy[] DEFAULT NULL,
+    p_on_failure  failure_policy[] DEFAULT NULL,
+    p_queueing_locks text[] DEFAULT NULL,
+    p_on_conflict    conflict_policy DEFAULT 'raise',  -- then no job is deferred
+    p_timeouts       interval[] DEFAULT NULL
+) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET lock_timeout = '100ms'   -- the holder may never return, and other schedules are due
+AS $$
+DECLARE
+    v_job_id bigint;
+BEGIN
+    PERFORM FROM schedules
+    WHERE task = p_tasks[1] AND periodic_id = p_periodic_id AND p_instant <= clock()
+      AND (last_instant IS NULL OR last_instant < p_instant
+           OR last_instant > clock() + interval '1 day')
+    FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+
+    SELECT id INTO v_job_id
+    FROM defer_jobs(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
+        p_on_failure,
+                    p_queueing_locks, p_on_conflict, p_timeouts);
+    UPDATE schedules SET last_instant = p_instant, last_job_id = v_job_id
+    WHERE task = p_tasks[1] AND periodic_id = p_periodic_id;
+    RETURN v_job_id;
+END $$;

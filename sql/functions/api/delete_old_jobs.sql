@@ -1,0 +1,19 @@
+-- Deletes jobs that ended longer ago than p_older, in one queue (NULL: in all) and with one of
+-- these statuses. A job that halts its lane stays, because a person has to decide about it.
+-- Returns the number of deleted jobs. prune_history drops whole days.
+CREATE OR REPLACE FUNCTION delete_old_jobs(p_older interval, p_queue text, p_statuses job_status[])
+    RETURNS bigint
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    v_count bigint;
+BEGIN
+    DELETE FROM finished_jobs AS old
+    WHERE old.finished_at < clock() - p_older
+      AND old.status = ANY (p_statuses)
+      AND (p_queue IS NULL OR old.queue = p_queue)
+      AND NOT EXISTS (SELECT FROM lanes WHERE lanes.failed_job_id = old.id);
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END $$;

@@ -1,0 +1,52 @@
+-- explain: says why a job is not running. Each reason is a row: a keyword, a description, and
+-- what would unblock the job. `ready` alone means that the next claim of a worker that serves its
+-- queue takes the job. claim.sql and this file must agree, and a test compares them in both
+-- directions.
+CREATE OR REPLACE FUNCTION explain(p_id bigint)
+    RETURNS TABLE (reason text, detail text, unblock text)
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    v_job   jobs;
+    v_found boolean := false;
+BEGIN
+    SELECT * INTO v_job FROM jobs WHERE id = p_id;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at,
+            'queue jobs retry ' || p_id
+        FROM finished_jobs AS f WHERE f.id = p_id ORDER BY f.finished_at DESC LIMIT 1;
+        IF NOT FOUND THEN
+            RETURN QUERY SELECT 'unknown', 'there is no job ' || p_id, NULL;
+        END IF;
+        RETURN;
+    END IF;
+    IF v_job.status = 'doing' THEN
+        RETURN QUERY SELECT 'running',
+            'since ' || v_job.started_at || ', attempt ' || v_job.attempts,
+            'queue jobs cancel --abort ' || p_id;
+        RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
+        RETURN QUERY SELECT * FROM explain_busy(p_id);
+        RETURN;
+    END IF;
+
+    IF v_job.status = 'scheduled' AND v_job.scheduled_at > clock() THEN
+        RETURN QUERY SELECT
+            CASE WHEN v_job.attempts = 0 THEN 'scheduled' ELSE 'retry wait' END,
+            'until ' || v_job.scheduled_at || CASE WHEN v_job.attempts = 0 THEN ''
+                ELSE ', after attempt ' || v_job.attempts END,
+            'queue jobs retry ' || p_id;
+        v_found := true;
+    END IF;
+    IF v_job.lock IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM explain_lane(v_job);
+        v_found := v_found OR FOUND;
+    END IF;
+    RETURN QUERY SELECT * FROM explain_busy(p_id);
+    v_found := v_found OR FOUND;
+    RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task);
+    v_found := v_found OR FOUND;
+    IF NOT v_found THEN
+        RETURN QUERY SELECT 'ready', 'nothing is in its way', NULL;
+    END IF;
+END $$;

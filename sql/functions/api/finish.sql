@@ -1,0 +1,75 @@
+-- finish: moves jobs that a worker has ended from `jobs` to the history. The next job of each
+-- lane is handed to the same worker in the reply: no fetch, no wake-up, no gap. It is set-based:
+-- one call finishes all jobs that ended while the previous call was under way.
+--
+-- It locks lanes first, then jobs (see lock_lanes). It does not wait longer than a moment for a
+-- user's open transaction.
+--
+-- Returns one row for each ended job that was still ours (finished_id), and one for each job
+-- handed over (next). If an open transaction has the job or its lane locked, the job is still
+-- ours and has not ended (busy_id): report it again. A job without a row belongs to somebody else
+-- by now, and nothing of it was touched.
+CREATE OR REPLACE FUNCTION finish(
+    p_worker   uuid,
+    p_queues   text[],        -- the queues that the worker serves; NULL: all
+    p_want     integer,       -- how many jobs it takes over at most; 0 if it stops
+    p_ids      bigint[],
+    p_claims   uuid[],        -- the claims that the jobs were started with
+    p_statuses job_status[],  -- succeeded, failed, ...
+    p_errors   jsonb[],       -- what went wrong, or NULL
+    p_results  jsonb[] DEFAULT NULL,      -- what the tasks returned
+    p_forget   job_status[] DEFAULT '{}'  -- jobs with these statuses leave no history
+) RETURNS TABLE (finished_id bigint, next jobs, busy_id bigint)
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+    v_held    record;
+    v_stopped text[];
+    v_done    record;
+    v_next    record;
+BEGIN
+    PERFORM require_read_committed();
+    SELECT * INTO v_held FROM lock_lanes(p_ids, p_claims);
+    IF v_held.busy <> '{}' THEN
+        p_ids := mask_ids(p_ids, v_held.busy);
+        RETURN QUERY SELECT NULL::bigint, NULL::jobs, id FROM unnest(v_held.busy) AS id;
+    END IF;
+
+    SELECT array_agg(b.id) AS ids,
+           array_agg(b.lock) FILTER (WHERE b.lock IS NOT NULL) AS lanes,
+           array_agg(b.id)
+               FILTER (WHERE b.lock IS NOT NULL
+                   AND b.status = 'failed' AND b.on_failure = 'halt') AS halts
+    INTO v_done FROM archive_jobs(p_ids, p_claims, p_statuses, p_errors, p_results, p_forget) AS b;
+
+    RETURN QUERY SELECT id, NULL::jobs, NULL::bigint FROM unnest(v_done.ids) AS id;
+    IF v_done.lanes IS NULL THEN
+        RETURN;
+    END IF;
+    -- Nothing is touched in a lane that somebody else holds by now.
+    v_stopped := ARRAY(SELECT unnest(v_held.stopped) INTERSECT SELECT unnest(v_done.lanes));
+    IF v_stopped <> '{}' OR v_done.halts IS NOT NULL THEN
+        v_stopped := keep_stopped(v_stopped, v_done.halts);
+    END IF;
+
+    -- New statements: the next job of each lane is read after the lane was locked.
+    SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
+    INTO v_next FROM handover_candidates(p_worker, v_done.lanes, p_queues, p_want) AS f;
+
+    RETURN QUERY SELECT NULL::bigint, started, NULL::bigint
+        FROM start_jobs(p_worker, v_next.ids) AS started;
+
+    IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
+        -- This worker claims next. But a better job may take its slot, the worker may stop, or it
+        -- may not serve the queue of a token.
+        PERFORM notify_workers(release_lanes(
+            ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
+    END IF;
+END $$;

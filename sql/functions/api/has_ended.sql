@@ -1,0 +1,20 @@
+-- Returns whether an attempt has ended its job in a transaction of its own. A worker asks when
+-- the reply to its COMMIT was lost. If the transaction is still committing, the call waits, but
+-- only for a moment. NULL means that it is not known yet, since somebody, perhaps a user, has the
+-- job's row locked. A job that left no history (delete_jobs) has ended if it is gone.
+CREATE OR REPLACE FUNCTION has_ended(p_id bigint, p_claim uuid, p_fence bigint) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    PERFORM require_read_committed();
+    PERFORM await_locks('{}', ARRAY[p_id]);
+    PERFORM FROM jobs WHERE id = p_id AND claim_id = p_claim FOR UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        RETURN false;
+    ELSIF EXISTS (SELECT FROM jobs WHERE id = p_id AND claim_id = p_claim) THEN
+        RETURN NULL;
+    END IF;
+    RETURN EXISTS (SELECT FROM finished_jobs WHERE id = p_id AND fence = p_fence)
+        OR NOT EXISTS (SELECT FROM all_jobs WHERE id = p_id);
+END $$;

@@ -1,0 +1,8 @@
+-- Returns the jobs that a worker is doing, as the server knows them. A worker asks after a call
+-- whose reply was lost.
+CREATE OR REPLACE FUNCTION jobs_of_worker(p_worker uuid) RETURNS SETOF jobs
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+AS $$
+    SELECT * FROM jobs WHERE status = 'doing' AND worker_id = p_worker ORDER BY id
+$$;

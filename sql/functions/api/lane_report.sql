@@ -1,0 +1,57 @@
+-- Returns all there is to say about one lane, in one row: its state, the job that runs or goes next
+-- (head), the job that has halted it (failed), and the jobs behind. The state is `free` if nobody
+-- holds the lane. One statement, one snapshot. At most 1,000 jobs behind the head are read.
+CREATE OR REPLACE FUNCTION lane_report(p_lock text) RETURNS TABLE (
+    lock text, state text, since timestamptz, worker text,
+    stopped lane_state, stopped_at timestamptz, stopped_until timestamptz, stopped_by text,
+    stop_reason text,
+    head_id bigint, head_task text, head_attempts integer, head_created_at timestamptz,
+    head_at timestamptz, head_error text,
+    failed_id bigint, failed_task text, failed_attempts integer, failed_created_at timestamptz,
+    failed_at timestamptz, failed_error text,
+    behind bigint, oldest timestamptz, next_ids bigint[], next_tasks text[]
+)
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+AS $$
+    WITH lane AS MATERIALIZED (
+        SELECT * FROM lanes WHERE lanes.lock = p_lock
+    ), first AS (
+        SELECT priority, id FROM lane_heads(ARRAY[p_lock])
+        UNION ALL
+        SELECT priority, id FROM jobs
+        WHERE status = 'scheduled' AND scheduled_at <= clock() AND jobs.lock = p_lock
+    ), head AS MATERIALIZED (
+        SELECT job.* FROM jobs AS job
+        JOIN lane ON job.status = 'doing' AND job.worker_id = lane.worker_id
+                 AND job.lock = lane.lock
+        UNION ALL
+        SELECT job.* FROM jobs AS job
+        WHERE NOT EXISTS (SELECT FROM lane WHERE worker_id IS NOT NULL)
+          AND job.id = coalesce(
+              (SELECT job_id FROM lane), (SELECT id FROM first ORDER BY priority DESC, id LIMIT 1))
+    ), behind AS MATERIALIZED (
+        SELECT id, task, created_at, row_number() OVER (ORDER BY priority DESC, id) AS place FROM (
+            SELECT * FROM jobs
+            WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+            ORDER BY priority DESC, id LIMIT 1001
+        ) AS waiting WHERE id NOT IN (SELECT id FROM head)
+    )
+    SELECT p_lock, coalesce(lane.state::text, 'free'), lane.since, workers.name,
+           lane.stopped, lane.stopped_at, lane.stopped_until, lane.stopped_by, lane.stop_reason,
+           head.id, head.task, head.attempts, head.created_at,
+           CASE head.status WHEN 'doing' THEN head.started_at ELSE head.scheduled_at END,
+           head.errors -> -1 ->> 'error',
+           failed.id, failed.task, failed.attempts, failed.created_at, failed.finished_at,
+           failed.errors -> -1 ->> 'error',
+           (SELECT least(count(*), 1000) FROM behind), (SELECT min(created_at) FROM behind),
+           ARRAY(SELECT id FROM behind ORDER BY place LIMIT 2),
+           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2)
+    FROM (SELECT p_lock AS lock) AS asked
+    LEFT JOIN lane ON true
+    LEFT JOIN head ON true
+    LEFT JOIN workers ON workers.id = lane.worker_id
+    LEFT JOIN LATERAL (
+        SELECT * FROM finished_jobs WHERE id = lane.failed_job_id ORDER BY finished_at DESC LIMIT 1
+    ) AS failed ON true
+$$;

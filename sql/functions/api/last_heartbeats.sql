@@ -1,0 +1,19 @@
+-- Returns when each worker was last heard of. To judge a worker, compare two answers of your own
+-- (see declare_dead). The time alone cannot tell a dead worker from a database that was away and
+-- could not hear it.
+--   late    silent for longer than p_late_after by the server's clock, with jobs in hand
+--   locked  its row is locked, so its heartbeats cannot be recorded
+CREATE OR REPLACE FUNCTION last_heartbeats(p_late_after interval)
+RETURNS TABLE (id uuid, heartbeat_at timestamptz, late boolean, locked boolean)
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT id, heartbeat_at,
+           heartbeat_at < clock() - p_late_after
+               AND EXISTS (SELECT FROM jobs WHERE status = 'doing' AND worker_id = workers.id),
+           CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END
+    FROM workers;
+END $$;

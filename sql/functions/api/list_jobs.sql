@@ -1,0 +1,41 @@
+-- Returns jobs, live and finished, the newest first, at most p_limit. NULL in a filter means any.
+--
+-- The plan is made anew for each call, so that a filter which is NULL falls away.
+CREATE OR REPLACE FUNCTION list_jobs(
+    p_limit         integer,
+    p_id            bigint       DEFAULT NULL,
+    p_statuses      job_status[] DEFAULT NULL,
+    p_queue         text         DEFAULT NULL,
+    p_task          text         DEFAULT NULL,
+    p_lock          text         DEFAULT NULL,
+    p_queueing_lock text         DEFAULT NULL,
+    p_worker        uuid         DEFAULT NULL
+) RETURNS TABLE (
+    id bigint, status job_status, queue text, task text, lock text, queueing_lock text,
+    priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamptz,
+    scheduled_at timestamptz, started_at timestamptz, finished_at timestamptz, worker_id uuid,
+    abort boolean
+)
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_custom_plan
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
+           found.priority, found.attempts, found.args, found.errors, found.created_at,
+           found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
+           EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort)
+    FROM (
+        SELECT * FROM all_jobs AS job
+        WHERE (p_id IS NULL OR job.id = p_id)
+          AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
+          AND (p_queue IS NULL OR job.queue = p_queue)
+          AND (p_task IS NULL OR job.task = p_task)
+          AND (p_lock IS NULL OR job.lock = p_lock)
+          AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
+          AND (p_worker IS NULL OR job.worker_id = p_worker)
+        ORDER BY job.id DESC LIMIT p_limit
+    ) AS found;
+END $$;

@@ -1,0 +1,41 @@
+-- Returns how long a worker that found nothing may sleep if nobody wakes it.
+--   delay     the time until the next scheduled job, end of a pause, or next look at a lane.
+--             Zero if a ready job was skipped a moment ago because its lane was locked.
+--             NULL if there is nothing to wait for.
+--   notified  true if every producer from now on sees that the worker sleeps. False if a
+--             transaction is still open that began before the worker said so. It may commit a
+--             job without a notification, so look again soon.
+--   horizon   pass it to the next call, until the worker has been awake again: it marks the
+--             transactions to wait for
+CREATE OR REPLACE FUNCTION next_wake(
+    p_queues text[], p_horizon xid8 DEFAULT NULL, OUT delay interval, OUT notified boolean,
+    OUT horizon xid8
+)
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+SET enable_seqscan = off
+AS $$
+    SELECT CASE WHEN EXISTS (
+        SELECT FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
+        WHERE EXISTS (SELECT FROM jobs WHERE status = 'todo' AND lock IS NULL
+            AND jobs.queue = q.queue)
+           OR EXISTS (SELECT FROM jobs WHERE status = 'todo' AND lock IS NOT NULL
+               AND jobs.queue = q.queue)
+    ) THEN interval '0'
+    ELSE (
+        SELECT greatest(min(due.at) - clock(), interval '0') FROM (
+            (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
+            UNION ALL
+            (SELECT coalesce(look_at, stopped_until) FROM lanes
+             WHERE coalesce(look_at, stopped_until) IS NOT NULL
+             ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
+        ) AS due(at) HAVING count(*) > 0
+    ) END,
+    -- One snapshot for everything: the look above has seen what ended transactions have left.
+    pg_snapshot_xmin(pg_current_snapshot()) >= began.horizon,
+    began.horizon
+    -- A new transaction id: the snapshot ends at the last id that is over, and other transactions
+    -- may have begun since.
+    FROM (SELECT CASE WHEN p_horizon IS NULL THEN pg_current_xact_id()
+        ELSE p_horizon END) AS began(horizon)
+$$;

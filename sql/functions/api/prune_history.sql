@@ -1,0 +1,43 @@
+-- Drops the days of the history that are wholly older than p_keep. A job that halts its lane is
+-- kept, in the default partition, because a person has to decide about it. Returns the number of
+-- days dropped, at most ten in one call. NULL means that somebody is reading the history and
+-- nothing was dropped.
+--
+-- A partition can only be detached while nobody uses the whole table, and every finish waits
+-- behind the detaching call. So it waits for readers for a moment only, and comes back later.
+-- (DETACH … CONCURRENTLY needs no such moment, but PostgreSQL refuses it if there is a default
+-- partition.)
+CREATE OR REPLACE FUNCTION prune_history(p_keep interval) RETURNS integer
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET timezone = 'UTC'
+SET lock_timeout = '50ms'
+AS $$
+DECLARE
+    v_before date := clock() - p_keep;
+    v_day    text;
+    v_gone   integer := 0;
+BEGIN
+    IF history_days(v_before) = '{}' THEN
+        -- Rows outside the days. The whole table is named and not its default partition, so that
+        -- locks are taken in the same order as everywhere.
+        DELETE FROM finished_jobs AS old
+        WHERE finished_at < v_before
+          AND NOT EXISTS (SELECT FROM lanes WHERE failed_job_id = old.id);
+        RETURN 0;
+    END IF;
+
+    LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
+    FOREACH v_day IN ARRAY history_days(v_before) LOOP   -- again: somebody may have been faster
+        EXECUTE format('ALTER TABLE finished_jobs DETACH PARTITION %I', v_day);
+        EXECUTE format(
+            'INSERT INTO finished_jobs_default
+             SELECT * FROM %I
+             WHERE id IN (SELECT failed_job_id FROM lanes WHERE failed_job_id IS NOT NULL)', v_day);
+        EXECUTE format('DROP TABLE %I', v_day);
+        v_gone := v_gone + 1;
+    END LOOP;
+    RETURN v_gone;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN NULL;
+END $$;

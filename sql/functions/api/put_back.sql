@@ -1,0 +1,52 @@
+-- put back: jobs that a worker has claimed but not begun become `todo` again, as if they had
+-- never been claimed. No attempt is charged, and their lanes are open to all workers. A lane that
+-- had waited for a retry waits for it again.
+--
+-- It locks lanes first, then jobs. Returns the jobs that an open transaction keeps from us, or
+-- whose lane it keeps: they are still ours, and must be put back again.
+CREATE OR REPLACE FUNCTION put_back(p_ids bigint[], p_claims uuid[]) RETURNS SETOF bigint
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+DECLARE
+    v_held record;
+    v_back record;
+BEGIN
+    PERFORM require_read_committed();
+    SELECT * INTO v_held FROM lock_lanes(p_ids, p_claims);
+    IF v_held.busy <> '{}' THEN
+        p_ids := mask_ids(p_ids, v_held.busy);
+        RETURN QUERY SELECT unnest(v_held.busy);
+    END IF;
+
+    WITH back AS (
+        UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1,
+            -- Until we know, below, that no other job waits under it.
+            lost_queueing_lock = jobs.queueing_lock IS NOT NULL
+        FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
+        WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.lost_queueing_lock,
+            jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted
+    ), let_go AS (
+        UPDATE lanes
+        SET worker_id = NULL, since = clock(),
+            job_id = CASE WHEN back.was_attempted THEN back.id END
+        FROM back WHERE lanes.lock = back.lock
+    )
+    SELECT array_agg(queue) AS queues,
+           array_agg(lock)
+               FILTER (WHERE NOT was_attempted AND lock <> ALL (v_held.stopped)) AS lanes,
+           array_agg(id) FILTER (WHERE lost_queueing_lock) AS yielding
+    INTO v_back FROM back;
+
+    IF v_back.yielding IS NOT NULL THEN
+        PERFORM retake_queueing_locks(v_back.yielding);
+    END IF;
+    IF v_back.queues IS NOT NULL THEN
+        PERFORM notify_workers(v_back.queues || release_lanes(v_back.lanes));
+    END IF;
+END $$;

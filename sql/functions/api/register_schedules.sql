@@ -1,0 +1,25 @@
+-- Records which schedules a worker knows. A new schedule begins now: nothing from before is
+-- caught up. So does a schedule whose expression or time zone has changed. Its last instant
+-- stays, so no instant fires twice. Rows that do not change are not locked: somebody else may
+-- have locked them, and every worker calls this when it starts.
+CREATE OR REPLACE FUNCTION register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[],
+    p_zones text[]) RETURNS void
+LANGUAGE sql
+SET search_path FROM CURRENT
+SET lock_timeout = '100ms'
+AS $$
+    INSERT INTO schedules (task, periodic_id, cron, tz, since)
+    SELECT told.*, clock()
+    FROM unnest(p_tasks, p_periodic_ids, p_crons, p_zones) AS told(task, periodic_id, cron, tz)
+    WHERE NOT EXISTS (
+        SELECT FROM schedules AS known
+        WHERE (known.task, known.periodic_id, known.cron, known.tz)
+            = (told.task, told.periodic_id, told.cron, told.tz)
+          AND known.since <= clock() + interval '1 day'
+    )
+    ORDER BY told.task, told.periodic_id   -- one order for all callers prevents deadlocks
+    ON CONFLICT (task, periodic_id) DO UPDATE
+    SET cron = excluded.cron, tz = excluded.tz, since = excluded.since
+    WHERE (schedules.cron, schedules.tz) <> (excluded.cron, excluded.tz)
+       OR schedules.since > clock() + interval '1 day'   -- a wrong clock wrote it
+$$;

@@ -1,0 +1,100 @@
+-- rescue: the jobs of a worker without a row go back to the head of their lanes at once.
+-- (declare_dead deletes the rows of dead workers, and unregister_worker that of a worker that
+-- ends.) It is a retry on behalf of the dead worker and fenced like any other. A job that its
+-- worker finishes meanwhile is left alone. If the worker was only asleep, what it reports
+-- afterwards is refused.
+--
+-- A job may be what kills its workers. When it has been lost more than p_max_lost times (NULL: no
+-- limit), it fails, and its lane goes on or halts as after any failure. There is no way to tell
+-- which of a dead worker's jobs killed it, begun or not. So jobs that are lost again come back in
+-- twelve groups, one second apart. Each round leaves about 1/12 of the innocent jobs on the
+-- culprit's worker. A worker has at most 1,000 jobs at hand besides those it runs, so after three
+-- rounds no innocent job is left beside the culprit.
+--
+-- Returns the jobs taken back. Two rescuers at once do no harm. The call is bounded, and the next
+-- call takes what is left, including jobs that an open transaction keeps from us.
+CREATE OR REPLACE FUNCTION rescue(
+    p_max_lost integer DEFAULT 5,
+    p_worker   uuid    DEFAULT NULL,   -- only this worker, which ends and may have a row
+    p_lost     boolean DEFAULT true,   -- false: the jobs do not count as lost
+    p_error    text    DEFAULT NULL    -- what ended the worker, if it could tell
+) RETURNS TABLE (id bigint, worker_id uuid, failed boolean)
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    v_seen record;
+    v_ours bigint[];
+    v_lost record;
+BEGIN
+    WITH RECURSIVE owner(worker_id) AS (
+        (SELECT jobs.worker_id FROM jobs WHERE status = 'doing' ORDER BY jobs.worker_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT jobs.worker_id FROM jobs
+                WHERE status = 'doing' AND jobs.worker_id > owner.worker_id ORDER BY jobs.worker_id
+                LIMIT 1)
+        FROM owner WHERE owner.worker_id IS NOT NULL
+    ), orphan AS (
+        SELECT jobs.id, jobs.claim_id, jobs.worker_id,
+               CASE WHEN p_lost THEN times_lost(jobs.errors) + 1 ELSE 0 END AS times
+        FROM owner JOIN jobs ON jobs.status = 'doing' AND jobs.worker_id = owner.worker_id
+        WHERE CASE WHEN p_worker IS NULL
+                   THEN NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)
+                   ELSE owner.worker_id = p_worker END
+        LIMIT 2000
+    )
+    SELECT array_agg(o.id) AS ids, array_agg(o.claim_id) AS claims,
+        array_agg(o.worker_id) AS workers, array_agg(times) AS times
+    INTO v_seen FROM orphan AS o;
+    IF v_seen.ids IS NULL THEN
+        RETURN;
+    END IF;
+
+    -- Lock the rows in one order before the two calls below. Otherwise a session that finishes
+    -- jobs of both calls would deadlock with us.
+    v_ours := mask_ids(v_seen.ids, (SELECT busy FROM lock_lanes(v_seen.ids, v_seen.claims)));
+    v_ours := ARRAY(SELECT jobs.id FROM jobs
+        WHERE jobs.id = ANY (v_ours) ORDER BY jobs.id FOR UPDATE SKIP LOCKED);
+
+    WITH judged AS (
+        SELECT *, coalesce(times > p_max_lost, false) AS hopeless,
+               CASE WHEN times > 1
+                    THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 12
+                    ELSE 0 END AS turn,
+               CASE WHEN times > 0 THEN '{"lost": true}' ELSE '{}' END::jsonb
+                   || CASE WHEN p_error IS NOT NULL THEN '{"crashed": true}' ELSE '{}' END::jsonb
+                   || jsonb_build_object('at', clock()) AS error
+        FROM unnest(v_seen.ids, v_seen.claims, v_seen.workers, v_seen.times)
+            AS orphan(id, claim_id, worker_id, times)
+        WHERE orphan.id = ANY (v_ours)
+    )
+    SELECT array_agg(j.id) FILTER (WHERE NOT hopeless) AS ids,
+           array_agg(j.claim_id) FILTER (WHERE NOT hopeless) AS claims,
+           array_agg(turn * interval '1 s') FILTER (WHERE NOT hopeless) AS delays,
+           array_agg(error
+               || jsonb_build_object('error',
+                   coalesce(p_error, 'lost: worker ' || j.worker_id || ' is gone')))
+               FILTER (WHERE NOT hopeless) AS errors,
+           array_agg(j.id) FILTER (WHERE hopeless) AS failed_ids,
+           array_agg(j.claim_id) FILTER (WHERE hopeless) AS failed_claims,
+           array_agg('failed'::job_status) FILTER (WHERE hopeless) AS statuses,
+           array_agg(error
+               || jsonb_build_object('error',
+                   concat('lost ', times, ' times: its workers died', E'\n' || p_error)))
+               FILTER (WHERE hopeless) AS last_errors
+    INTO v_lost FROM judged AS j;
+
+    IF v_lost.failed_ids IS NOT NULL THEN
+        RETURN QUERY
+        SELECT ended.finished_id, lost.worker_id, true
+        FROM finish(NULL, NULL, 0, v_lost.failed_ids, v_lost.failed_claims, v_lost.statuses,
+            v_lost.last_errors) AS ended
+        JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id)
+            ON lost.id = ended.finished_id;
+    END IF;
+    RETURN QUERY
+    SELECT taken.id, lost.worker_id, false
+    FROM retry(v_lost.ids, v_lost.claims, v_lost.delays, v_lost.errors) AS taken
+    JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id) ON lost.id = taken.id
+    WHERE NOT taken.busy;
+END $$;

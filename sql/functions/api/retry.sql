@@ -1,0 +1,99 @@
+-- retry: a running job waits for its next attempt, before everything else of its lane. The lane
+-- row stays and is reserved for it (state `retrying`) until a claim takes the job again. The jobs
+-- behind it wait, even those of higher priority. With the policy `release`, the job leaves its
+-- lane until it is due, and the lane goes on. The lane also goes on if the job moves to another
+-- lane. The job joins that lane as if it were deferred now, whoever holds it, with its old id and
+-- its own wake-up token.
+--
+-- It locks lanes first, then jobs. Returns the ids that were still ours. Nothing of the others
+-- was touched. A job is `busy` if an open transaction keeps it or its lane from us: it is still
+-- ours, and must be reported again.
+CREATE OR REPLACE FUNCTION retry(
+    p_ids    bigint[],
+    p_claims uuid[],
+    p_delays interval[],   -- zero: immediately
+    p_errors jsonb[],      -- NULL: nothing went wrong
+    p_at         timestamptz[] DEFAULT NULL,   -- instead of the delay
+    p_priorities integer[]     DEFAULT NULL,   -- NULL in these three: unchanged
+    p_queues     text[]        DEFAULT NULL,
+    p_locks      text[]        DEFAULT NULL,
+    p_uncharged  boolean[]     DEFAULT NULL    -- true: the attempt does not count
+) RETURNS TABLE (id bigint, busy boolean)
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+    v_held    record;
+    v_left    text[];   -- the lanes that the jobs are in now, if jobs change lanes
+    v_again   record;
+BEGIN
+    PERFORM require_read_committed();
+    IF has_invalid_queue(p_queues) THEN
+        PERFORM raise_invalid_queue(p_queues);
+    END IF;
+    SELECT * INTO v_held FROM lock_lanes(p_ids, p_claims);
+    IF v_held.busy <> '{}' THEN
+        p_ids := mask_ids(p_ids, v_held.busy);
+        RETURN QUERY SELECT unnest(v_held.busy), true;
+    END IF;
+    IF p_locks IS NOT NULL THEN
+        v_left := ARRAY(
+            SELECT jobs.lock FROM unnest(p_ids) WITH ORDINALITY AS o(id, position)
+            LEFT JOIN jobs ON jobs.id = o.id ORDER BY o.position
+        );
+    END IF;
+
+    WITH again AS (
+        UPDATE jobs
+        SET status = CASE WHEN ended.due_at > clock() THEN 'scheduled'::job_status ELSE 'todo' END,
+            scheduled_at = ended.due_at,
+            claim_id = NULL,
+            worker_id = NULL,
+            priority = coalesce(ended.priority, jobs.priority),
+            queue = coalesce(ended.queue, jobs.queue),
+            lock = coalesce(ended.lock, jobs.lock),
+            -- Until we know, below, that no other job waits under it.
+            lost_queueing_lock = jobs.queueing_lock IS NOT NULL,
+            was_attempted = true,
+            attempts = jobs.attempts - coalesce(ended.uncharged, false)::integer,
+            errors = add_error(jobs.errors, ended.error)
+        FROM (
+            SELECT e.*, coalesce(e.at, clock() + e.delay) AS due_at
+            FROM unnest(p_ids, p_claims, p_delays, p_errors, p_at, p_priorities, p_queues, p_locks,
+                v_left, p_uncharged)
+                AS e(id, claim_id, delay, error, at, priority, queue, lock, left_lock, uncharged)
+            ORDER BY e.id
+        ) AS ended
+        WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id
+        RETURNING jobs.id, jobs.queue, jobs.lost_queueing_lock,
+                  CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
+                  CASE WHEN ended.lock <> ended.left_lock THEN 'release'
+                       ELSE jobs.on_retry END AS on_retry
+    ), let_go AS (
+        UPDATE lanes
+        SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END,
+            worker_id = NULL, since = clock()
+        FROM again WHERE lanes.lock = again.lock
+    )
+    SELECT array_agg(again.id) AS ids, array_agg(again.queue) AS queues,
+           array_agg(again.lock) FILTER (
+               WHERE again.lock IS NOT NULL AND again.on_retry = 'release'
+                 AND again.lock <> ALL (v_held.stopped)
+           ) AS released,
+           array_agg(again.id) FILTER (WHERE again.lost_queueing_lock) AS yielding
+    INTO v_again FROM again;
+
+    IF v_again.yielding IS NOT NULL THEN
+        PERFORM retake_queueing_locks(v_again.yielding);
+    END IF;
+    IF v_again.ids IS NOT NULL THEN
+        PERFORM notify_workers(v_again.queues || release_lanes(v_again.released));
+        RETURN QUERY SELECT unnest(v_again.ids), false;
+    END IF;
+END $$;

@@ -1,0 +1,23 @@
+-- Runs a finished job again under its id, at its old place in its lane. A scheduled job becomes
+-- due now. Returns false if there is nothing to do: the job waits, runs, or does not exist.
+CREATE OR REPLACE FUNCTION retry_job(p_id bigint) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    v_lock text := (SELECT lock FROM lanes WHERE failed_job_id = p_id);
+BEGIN
+    IF v_lock IS NOT NULL THEN
+        IF (lock_lane(v_lock)).failed_job_id = p_id THEN   -- the lane is still halted for this job
+            RETURN retry_head(v_lock) IS NOT NULL;
+        END IF;
+        PERFORM reopen_lane(v_lock);
+    END IF;
+    UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = p_id
+        AND status = 'scheduled';
+    IF FOUND OR restore_job(p_id) > 0 THEN
+        PERFORM notify_workers(NULL);
+        RETURN true;
+    END IF;
+    RETURN false;
+END $$;

@@ -1,0 +1,48 @@
+-- Does the same as retry_job, with changes: the job runs again under its id, not before p_at, and
+-- with another priority, in another queue, or in another lane. NULL leaves a value as it was.
+-- Returns false if there is nothing to do: the job waits, runs, or does not exist.
+CREATE OR REPLACE FUNCTION retry_job_changed(
+    p_id       bigint,
+    p_at       timestamptz DEFAULT NULL,
+    p_priority integer DEFAULT NULL,
+    p_queue    text DEFAULT NULL,
+    p_lock     text DEFAULT NULL
+) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    v_halted text := (SELECT lock FROM lanes WHERE failed_job_id = p_id AND lock <> p_lock);
+BEGIN
+    IF has_invalid_queue(ARRAY[p_queue]) THEN
+        PERFORM raise_invalid_queue(ARRAY[p_queue]);
+    END IF;
+    -- A job changes lanes by way of the history. It leaves the old lane as if it had been
+    -- cancelled or skipped.
+    IF v_halted IS NOT NULL THEN
+        IF (lock_lane(v_halted)).failed_job_id = p_id THEN
+            PERFORM clear_stop(v_halted);
+            PERFORM audit('retry-head', v_halted, 1, NULL, 'job ' || p_id
+                || ' moves to another lane');
+        ELSE
+            PERFORM reopen_lane(v_halted);
+        END IF;
+    END IF;
+    IF p_lock IS NOT NULL THEN
+        PERFORM cancel_job(id) FROM jobs WHERE id = p_id AND status = 'scheduled'
+            AND lock IS DISTINCT FROM p_lock;
+        UPDATE finished_jobs SET lock = p_lock WHERE id = p_id;
+    END IF;
+
+    IF NOT retry_job(p_id) THEN
+        RETURN false;
+    END IF;
+    -- Nobody else sees the job before this transaction commits.
+    UPDATE jobs
+    SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE status END,
+        scheduled_at = coalesce(p_at, scheduled_at),
+        priority = coalesce(p_priority, priority),
+        queue = coalesce(p_queue, queue)
+    WHERE id = p_id;
+    RETURN true;
+END $$;

@@ -1,0 +1,23 @@
+-- Returns running jobs whose worker is gone or was last heard of longer ago than p_silent. With
+-- p_running, it returns the jobs that have been running for longer than that instead. At most
+-- p_limit. NULL in a filter means any.
+CREATE OR REPLACE FUNCTION stalled_jobs(
+    p_silent  interval,
+    p_running interval,
+    p_limit   integer,
+    p_queue   text DEFAULT NULL,
+    p_task    text DEFAULT NULL
+) RETURNS SETOF jobs
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+AS $$
+    SELECT job.*
+    FROM jobs AS job LEFT JOIN workers AS worker ON worker.id = job.worker_id
+    WHERE job.status = 'doing'
+      AND CASE WHEN p_running IS NULL
+               THEN worker.id IS NULL OR worker.heartbeat_at < clock() - p_silent
+               ELSE job.started_at < clock() - p_running END
+      AND (p_queue IS NULL OR job.queue = p_queue)
+      AND (p_task IS NULL OR job.task = p_task)
+    ORDER BY job.id LIMIT p_limit
+$$;

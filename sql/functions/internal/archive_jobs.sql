@@ -1,0 +1,46 @@
+-- The only place where a job leaves `jobs` for the history. A job is named by id and claim (NULL:
+-- it is not running). If somebody else owns it by now, it is left alone. The caller holds the
+-- lane rows.
+--
+-- The WHERE clause must not name the status: a plan could then walk the index of running jobs
+-- once for each of ours. The ids are sorted, so a rescuer of the same jobs locks them in the same
+-- order.
+CREATE OR REPLACE FUNCTION archive_jobs(
+    p_ids      bigint[],
+    p_claims   uuid[],
+    p_statuses job_status[],
+    p_errors   jsonb[],
+    p_results  jsonb[] DEFAULT NULL,      -- what the tasks returned
+    p_forget   job_status[] DEFAULT '{}'  -- leaves no history, unless it halts its lane
+)
+RETURNS TABLE (id bigint, lock text, status job_status, on_failure failure_policy)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := clock();
+BEGIN
+    RETURN QUERY
+    WITH gone AS (
+        DELETE FROM jobs USING (
+            SELECT * FROM unnest(p_ids, p_claims, p_statuses, p_errors, p_results)
+                AS e(id, claim_id, status, error, result)
+            ORDER BY e.id
+        ) AS ended
+        WHERE jobs.id = ended.id AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id
+        RETURNING jobs.*, ended.status AS outcome, ended.error, ended.result
+    ), kept AS (
+        INSERT INTO finished_jobs (
+            id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
+            on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
+            errors, result, timeout
+        )
+        SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
+               on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
+               add_error(errors, error), result, timeout
+        FROM gone
+        WHERE outcome <> ALL (p_forget)
+            OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
+    )
+    SELECT gone.id, gone.lock, gone.outcome, gone.on_failure FROM gone
+    WHERE NOT gone.has_waiters OR notify_ended(gone.id);
+END $$;

@@ -1,0 +1,8 @@
+-- Records what was done to a lane: when, by whom (by default the database user), to how many
+-- jobs.
+CREATE OR REPLACE FUNCTION audit(p_operation text, p_lock text, p_jobs bigint, p_by text,
+    p_reason text) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO lane_audit (at, who, operation, lock, jobs, reason)
+    VALUES (clock(), coalesce(p_by, session_user), p_operation, p_lock, p_jobs, p_reason)
+$$;

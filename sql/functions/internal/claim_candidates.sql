@@ -1,0 +1,56 @@
+-- What a claim looks at: the best free jobs (their rows are locked, without waiting), and a
+-- window of lane tokens, without locks.
+--   free    ids of free jobs among the best p_limit. p_shares limits the reads in each queue.
+--   lanes   locks among the best p_limit that can be acquired (see lane_tokens)
+--   seen    the tokens of these lanes, in the same order
+--   behind  tokens behind another job of their lane, to be blocked. behind_locks are their lanes.
+--   more    true if the window was full, or there were more lanes than one call may take
+--   widest  how wide the window may become. It is wider if many jobs in front stay locked.
+CREATE OR REPLACE FUNCTION claim_candidates(p_queues text[], p_shares integer[], p_limit integer,
+    p_window integer, p_lost text[])
+RETURNS TABLE (
+    free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean,
+        widest bigint
+)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH free AS MATERIALIZED (
+        SELECT f.id, f.priority
+        FROM unnest(p_queues, p_shares) AS q(queue, share)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.priority FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+            ORDER BY jobs.priority DESC, jobs.id
+            LIMIT q.share
+            FOR UPDATE SKIP LOCKED
+        ) AS f
+    ), token AS MATERIALIZED (
+        SELECT * FROM lane_tokens(p_queues, p_window, p_lost)
+    ), best AS (
+        SELECT * FROM (
+            SELECT free.id, free.priority, NULL AS lock FROM free
+            UNION ALL
+            -- 128, because each lane takes an advisory lock and the server's lock table is finite.
+            (SELECT token.id, token.priority, token.lock FROM token WHERE open
+                ORDER BY token.priority DESC, token.id LIMIT 128)
+        ) AS startable
+        ORDER BY priority DESC, id
+        LIMIT p_limit
+    ), chosen AS (
+        SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
+               array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
+               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen
+        FROM best
+    ), rest AS (
+        SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
+               array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
+               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more,
+               2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
+        FROM token
+    )
+    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
+           rest.behind, rest.behind_locks, rest.more, rest.widest
+    FROM chosen, rest;
+END $$;

@@ -1,0 +1,92 @@
+-- What defer_jobs does if some of the jobs carry a queueing lock. Such a job is created only if
+-- no other job waits under the lock. Otherwise the caller's choice applies. `skip` changes
+-- nothing. `replace` gives the waiting job the work of the new one. `raise` defers nothing at
+-- all. A caller that skips or replaces keeps the waiting job from starting until its transaction
+-- ends.
+--
+-- Returns, in the given order, the job that stands and whether it is new. After a conflict under
+-- `raise`, only the job that is in the way has is_new = false (its id is NULL if it is one of
+-- this call), and the others are NULL. No conflict aborts the caller's transaction.
+--
+-- If two transactions defer one queueing lock, the second waits for the end of the first: only
+-- then it is known whether that job exists. A job that already waits is seen without waiting. To
+-- skip or replace it, a caller waits until nobody else has it for itself. Two transactions that
+-- defer two queueing locks in two calls, in opposite order, deadlock, and PostgreSQL ends one of
+-- them.
+CREATE OR REPLACE FUNCTION defer_unless_waiting(
+    p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[],
+    p_at timestamptz[],
+    p_in interval[], p_on_retry retry_policy[], p_on_failure failure_policy[],
+    p_queueing_locks text[], p_on_conflict conflict_policy, p_timeouts interval[]
+) RETURNS TABLE (id bigint, is_new boolean)
+LANGUAGE plpgsql
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := clock();
+    v_ids bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_tasks)]);
+    v_new boolean[] := array_fill(NULL::boolean, ARRAY[cardinality(p_tasks)]);
+    v_job record;
+    v_id  bigint;
+BEGIN
+    FOR v_job IN
+        -- Ids in the given order, rows inserted in the order of their queueing locks: two calls
+        -- with the same queueing locks do not deadlock.
+        WITH given AS MATERIALIZED (
+            SELECT nextval('jobs_id_seq') AS id, g.*, coalesce(g.at, v_now + g.delay) AS due_at
+            FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
+                        p_on_failure, p_queueing_locks, p_timeouts)
+                WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry,
+                                     on_failure, queueing_lock, timeout, position)
+        )
+        SELECT id, task, args, queue, lock, priority, due_at, queueing_lock, timeout, position,
+               coalesce(on_retry, 'hold') AS on_retry,
+               coalesce(on_failure, 'continue') AS on_failure
+        FROM given ORDER BY queueing_lock, position
+    LOOP
+        -- Until one answer is true: between two looks, the waiting job can start and a rival can
+        -- roll back.
+        LOOP
+            SELECT jobs.id INTO v_id FROM jobs WHERE queueing_lock = v_job.queueing_lock
+                AND status <> 'doing' AND NOT lost_queueing_lock;
+            EXIT WHEN v_id IS NOT NULL AND (
+                p_on_conflict = 'raise'
+                OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)
+                OR p_on_conflict = 'replace' AND replace_waiting(
+                    v_id, v_job.queueing_lock, v_job.task, v_job.args, v_job.queue, v_job.priority,
+                    coalesce(v_job.due_at, v_now), v_job.on_retry, v_job.on_failure,
+                        v_job.timeout));
+
+            -- Each job is its own token: the sibling that should wake it may not be new.
+            INSERT INTO jobs (id, task, args, queue, lock, queueing_lock, priority, scheduled_at,
+                              created_at, on_retry, on_failure, timeout, status)
+            OVERRIDING SYSTEM VALUE
+            VALUES (v_job.id, v_job.task, v_job.args, v_job.queue, v_job.lock, v_job.queueing_lock,
+                    v_job.priority, v_job.due_at, v_now, v_job.on_retry, v_job.on_failure,
+                    v_job.timeout,
+                    CASE WHEN v_job.due_at > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
+            ON CONFLICT (queueing_lock)
+            WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock
+            DO NOTHING
+            RETURNING jobs.id INTO v_id;
+            EXIT WHEN v_id IS NOT NULL;
+        END LOOP;
+
+        -- all or none; nobody has seen our rows
+        IF p_on_conflict = 'raise' AND v_id <> v_job.id THEN
+            DELETE FROM jobs WHERE jobs.id = ANY (v_ids);
+            v_new := array_fill(NULL::boolean, ARRAY[cardinality(p_tasks)]);
+            v_new[v_job.position] := false;
+            v_id := CASE WHEN v_id = ANY (v_ids) THEN NULL ELSE v_id END;
+            v_ids := array_fill(NULL::bigint, ARRAY[cardinality(p_tasks)]);
+            v_ids[v_job.position] := v_id;
+            EXIT;
+        END IF;
+        v_ids[v_job.position] := v_id;
+        v_new[v_job.position] := v_id = v_job.id;
+    END LOOP;
+    PERFORM notify_workers(p_queues) WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
+    RETURN QUERY SELECT * FROM unnest(v_ids, v_new);
+END $$;

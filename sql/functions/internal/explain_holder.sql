@@ -1,0 +1,19 @@
+-- Returns a reason if the worker that holds something is gone, late or blocked.
+CREATE OR REPLACE FUNCTION explain_holder(p_worker uuid)
+    RETURNS TABLE (reason text, detail text, unblock text)
+LANGUAGE sql STABLE AS $$
+    SELECT 'holder lost',
+        coalesce('worker ' || name || ' was last heard of at ' || heartbeat_at,
+                 'worker ' || p_worker || ' is gone')
+            || '; any live worker takes over its jobs',
+        'start a worker'
+    FROM (SELECT p_worker AS id) AS holder LEFT JOIN workers USING (id)
+    WHERE workers.id IS NULL OR NOT is_live(workers)
+    UNION ALL
+    SELECT 'holder blocked',
+        'the event loop of worker ' || name || ' has not turned since ' || loop_turned_at
+            || ': it cannot report that a job has ended',
+        'its log says what blocks it (loop.blocked); if it stays blocked, kill process ' || pid
+            || ' on ' || hostname
+    FROM workers WHERE id = p_worker AND is_live(workers) AND is_blocked(workers)
+$$;

@@ -1,0 +1,56 @@
+-- Returns the reasons in its lane that keep a job from running.
+CREATE OR REPLACE FUNCTION explain_lane(p_job jobs)
+    RETURNS TABLE (reason text, detail text, unblock text)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_lane  lanes;
+    v_first jobs;
+BEGIN
+    SELECT * INTO v_lane FROM lanes WHERE lock = p_job.lock;
+    IF v_lane.stopped IS NOT NULL
+        AND (v_lane.stopped_until IS NULL OR v_lane.stopped_until > clock()) THEN
+        RETURN QUERY SELECT
+            'lane ' || v_lane.stopped,
+            'since ' || v_lane.stopped_at || ' by ' || v_lane.stopped_by
+                || coalesce(' until ' || v_lane.stopped_until, '')
+                || coalesce(': ' || v_lane.stop_reason, ''),
+            'queue lanes resume ' || quote_literal(p_job.lock);
+    END IF;
+    IF v_lane.worker_id IS NOT NULL THEN
+        RETURN QUERY SELECT 'lane held',
+            'by job ' || id || ' (' || task || ') since ' || started_at,
+            'queue jobs cancel --abort ' || id
+        FROM jobs WHERE status = 'doing' AND worker_id = v_lane.worker_id AND lock = v_lane.lock;
+        RETURN QUERY SELECT * FROM explain_holder(v_lane.worker_id);
+        RETURN;
+    END IF;
+
+    IF v_lane.look_at > clock() THEN
+        RETURN QUERY SELECT 'lane delayed',
+            'an open transaction had its next job locked; workers look again at ' || v_lane.look_at,
+            NULL;
+    END IF;
+
+    -- Nobody holds the lane. Next goes the job that it waits for, or the head as a claim sees it.
+    SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, (
+        SELECT id FROM (
+            SELECT head.priority, head.id FROM lane_heads(ARRAY[p_job.lock]) AS head
+            UNION ALL
+            SELECT due.priority, due.id FROM jobs AS due
+            WHERE due.status = 'scheduled' AND due.scheduled_at <= clock() AND due.lock = p_job.lock
+        ) AS startable ORDER BY priority DESC, id LIMIT 1
+    ));
+    IF v_first.id <> p_job.id THEN
+        RETURN QUERY SELECT
+            CASE WHEN v_lane.job_id IS NULL THEN 'lane head waits' ELSE 'lane retrying' END,
+            'job ' || v_first.id || ' (' || v_first.task || ') goes first'
+                || CASE WHEN v_first.status = 'scheduled' THEN ', at ' || v_first.scheduled_at
+                        ELSE ' and waits for a worker of queue ' || v_first.queue END,
+            'queue lanes ' || CASE WHEN v_lane.job_id IS NULL THEN 'skip-head '
+                                   ELSE 'retry-head ' END || quote_literal(p_job.lock);
+        RETURN QUERY SELECT * FROM explain_busy(v_first.id);
+        RETURN QUERY SELECT * FROM explain_workers(v_first.queue, v_first.task)
+        -- else the caller reports it
+        WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
+    END IF;
+END $$;

@@ -1,0 +1,28 @@
+-- Returns the reasons among the workers that keep a job of this queue and task from running.
+CREATE OR REPLACE FUNCTION explain_workers(p_queue text, p_task text)
+    RETURNS TABLE (reason text, detail text, unblock text)
+LANGUAGE sql STABLE AS $$
+    WITH serving AS (
+        SELECT workers.*, is_blocked(workers) AS blocked,
+            (SELECT count(*) FROM jobs WHERE status = 'doing' AND worker_id = workers.id) AS busy
+        FROM workers WHERE is_live(workers) AND (queues IS NULL OR p_queue = ANY (queues))
+    ), knowing AS (
+        SELECT * FROM serving WHERE tasks IS NULL OR p_task = ANY (tasks)
+    )
+    SELECT 'queue unserved', 'no live worker serves queue ' || p_queue,
+        'queue worker --queues ' || p_queue
+    WHERE NOT EXISTS (SELECT FROM serving)
+    UNION ALL
+    SELECT 'task unknown', 'no worker of queue ' || p_queue || ' knows task ' || p_task,
+        'deploy the code that declares it'
+    WHERE EXISTS (SELECT FROM serving) AND NOT EXISTS (SELECT FROM knowing)
+    UNION ALL
+    SELECT 'workers blocked', 'the event loop of each of the ' || count(*)
+        || ' workers that could run it stands still',
+        'their logs say what blocks them (loop.blocked); start more workers'
+    FROM knowing HAVING count(*) > 0 AND bool_and(blocked)
+    UNION ALL
+    SELECT 'slots busy', 'all ' || sum(concurrency) || ' slots of ' || count(*)
+        || ' workers are taken', 'start more workers'
+    FROM serving HAVING count(*) > 0 AND bool_and(busy >= concurrency)
+$$;

@@ -1,0 +1,50 @@
+-- Returns which heads of these lanes are handed over to the worker that has just finished a job
+-- there. All of these must hold:
+-- * The lane's row names the worker. This leaves out stopped lanes, and lanes that the worker
+--   held under another id before it was declared dead.
+-- * The worker serves the queue of the head.
+-- * The worker wants no more than p_want jobs.
+-- * No other ready job has a better claim to the slot. A job of higher priority has one at once.
+--   An older job of the same priority has one when the lane has been held for its slice.
+--   Otherwise a worker would stay in one deep lane and starve the rest. Without the slice, it
+--   would give each lane up after every single job.
+-- * No open transaction has the job locked. A locked job is neither handed over nor given way
+--   to.
+CREATE OR REPLACE FUNCTION handover_candidates(
+    p_worker uuid, p_locks text[], p_queues text[], p_want integer
+)
+RETURNS TABLE (lock text, id bigint)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH first AS (
+        SELECT ready.priority, ready.id
+        FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
+        CROSS JOIN LATERAL (
+            (SELECT NULL AS lock, jobs.priority, jobs.id FROM jobs
+             WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
+             ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
+            UNION ALL
+            (SELECT jobs.lock, jobs.priority, jobs.id FROM jobs
+             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
+               AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
+             ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
+        ) AS ready
+        WHERE ready.lock IS NULL OR ready.lock <> ALL (p_locks)
+        ORDER BY ready.priority DESC, ready.id
+        LIMIT 1
+    )
+    SELECT lane.lock, head.id
+    FROM unnest(p_locks) AS lane(lock)
+    JOIN lanes AS held ON held.lock = lane.lock AND held.worker_id = p_worker
+    CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
+    LEFT JOIN first ON true
+    WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
+      AND (NOT head.touched OR try_lock_job(head.id))
+      AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
+           OR (head.priority = first.priority AND held.since + interval '0.1 s' > clock()))
+    ORDER BY head.priority DESC, head.id
+    LIMIT p_want;
+END $$;

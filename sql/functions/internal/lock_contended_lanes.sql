@@ -1,0 +1,37 @@
+-- What lock_lanes does if somebody is in its way, or may be. It waits a moment, takes what is
+-- free then, and returns what is not. Lock order: lanes, then jobs.
+CREATE OR REPLACE FUNCTION lock_contended_lanes(p_ids bigint[], p_claims uuid[], OUT stopped text[],
+    OUT busy bigint[])
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_ours record;
+    v_held text[];
+    v_got  bigint[];
+BEGIN
+    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
+           array_agg(jobs.id) FILTER (WHERE is_touched(jobs.xmin, jobs.xmax)) AS touched
+    INTO v_ours
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id
+        AND jobs.claim_id = ours.claim_id;
+
+    PERFORM await_locks(v_ours.locks, v_ours.touched);
+
+    WITH held AS MATERIALIZED (
+        SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks)
+        ORDER BY lanes.lock
+        FOR UPDATE SKIP LOCKED
+    )
+    SELECT coalesce(array_agg(lock), '{}'),
+        coalesce(array_agg(lock) FILTER (WHERE stopped IS NOT NULL), '{}')
+    INTO v_held, stopped FROM held;
+    v_got := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_ours.touched) ORDER BY id
+        FOR UPDATE SKIP LOCKED);
+    busy := ARRAY(
+        SELECT jobs.id
+        FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
+        JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+        WHERE EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.lock <> ALL (v_held))
+           OR (jobs.id = ANY (v_ours.touched) AND jobs.id <> ALL (v_got))
+    );
+END $$;

@@ -1,0 +1,40 @@
+-- Locks the lane rows of jobs that still run under these claims, and the jobs that a user may
+-- have locked. Lanes are locked first, each kind in order. From here on, nobody blocks a job
+-- behind us unseen. A session that held the lane row before us is done when we look, and one that
+-- comes after us finds the lane as we leave it. Open transactions are not waited for: what is
+-- still locked after a moment is busy, and not ours to end yet.
+CREATE OR REPLACE FUNCTION lock_lanes(
+    p_ids bigint[], p_claims uuid[],
+    OUT stopped text[],   -- the lanes that a person has stopped meanwhile
+    OUT busy    bigint[]  -- the jobs that an open transaction keeps from us, or their lanes
+)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_ours record;
+    v_held bigint := 0;
+BEGIN
+    stopped := '{}';
+    busy := '{}';
+    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
+        bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched
+    INTO v_ours
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id
+        AND jobs.claim_id = ours.claim_id;
+
+    IF v_ours.locks IS NOT NULL THEN
+        WITH held AS MATERIALIZED (
+            SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks)
+            ORDER BY lanes.lock
+            FOR UPDATE SKIP LOCKED
+        )
+        SELECT count(*),
+            coalesce(array_agg(held.lock) FILTER (WHERE held.stopped IS NOT NULL), '{}')
+                INTO v_held, stopped FROM held;
+    END IF;
+
+    IF v_ours.touched OR cardinality(v_ours.locks) > v_held THEN
+        SELECT rest.stopped, rest.busy INTO stopped, busy
+        FROM lock_contended_lanes(p_ids, p_claims) AS rest;
+    END IF;
+END $$;

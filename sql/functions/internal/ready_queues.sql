@@ -1,0 +1,27 @@
+-- Returns the queues that have a job to start, for a worker that serves all queues. It takes one
+-- index probe per queue, however many jobs there are.
+CREATE OR REPLACE FUNCTION ready_queues() RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_result text[];
+BEGIN
+    WITH RECURSIVE free(queue) AS (
+        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL ORDER BY queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT jobs.queue FROM jobs
+                WHERE status = 'todo' AND lock IS NULL AND jobs.queue > free.queue
+                ORDER BY jobs.queue LIMIT 1)
+        FROM free WHERE free.queue IS NOT NULL
+    ), heads(queue) AS (
+        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NOT NULL ORDER BY queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT jobs.queue FROM jobs
+                WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue > heads.queue
+                ORDER BY jobs.queue LIMIT 1)
+        FROM heads WHERE heads.queue IS NOT NULL
+    )
+    SELECT coalesce(array_agg(queue), '{}') INTO v_result
+    FROM (SELECT queue FROM free UNION SELECT queue FROM heads) AS ready
+    WHERE queue IS NOT NULL;
+    RETURN v_result;
+END $$;

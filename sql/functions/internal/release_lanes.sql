@@ -1,0 +1,35 @@
+-- Gives lanes back. The best waiting job of each lane becomes `todo`, the lane's wake-up token,
+-- and the lane row is deleted. The caller holds the rows. Returns the queues of the tokens, whose
+-- workers must be woken.
+--
+-- If an open transaction has a blocked job locked, the job cannot become a token before the
+-- transaction ends, and nobody is told if it rolls back. Such a lane keeps its row, and claims
+-- look at it again and again (resume_due).
+CREATE OR REPLACE FUNCTION release_lanes(p_locks text[]) RETURNS text[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now    timestamptz := clock();
+    v_result text[];
+BEGIN
+    WITH head AS MATERIALIZED (
+        SELECT lock, id, queue, asleep, asleep AND touched AND NOT try_lock_job(id) AS busy
+        FROM lane_heads(p_locks)
+    ), token AS (
+        UPDATE jobs SET status = 'todo' FROM head WHERE jobs.id = head.id
+            AND jobs.status = 'blocked' AND NOT head.busy
+    ), delayed AS (
+        UPDATE lanes
+        SET worker_id = NULL,
+            since = CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END,
+            look_at = next_look_at(CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END)
+        FROM head WHERE lanes.lock = head.lock AND head.busy
+        RETURNING lanes.lock, lanes.since
+    ), gone AS (
+        DELETE FROM lanes WHERE lanes.lock = ANY (p_locks)
+            AND lanes.lock NOT IN (SELECT lock FROM head WHERE busy)
+    )
+    SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result
+    FROM head LEFT JOIN delayed USING (lock)
+    WHERE delayed.since IS NULL OR delayed.since = v_now;   -- tell sleeping workers once
+    RETURN v_result;
+END $$;

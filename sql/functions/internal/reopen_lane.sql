@@ -1,0 +1,22 @@
+-- Leaves a lane in order after a change from outside. The job that goes next becomes a token. A
+-- lane row that nothing needs is given back. If an open transaction has the next job locked, the
+-- lane is looked at again later.
+CREATE OR REPLACE FUNCTION reopen_lane(p_lock text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_lane lanes;
+BEGIN
+    SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
+    IF v_lane.worker_id IS NOT NULL OR v_lane.stopped IS NOT NULL THEN
+        RETURN;
+    ELSIF v_lane.job_id IS NULL THEN
+        PERFORM notify_workers(release_lanes(ARRAY[p_lock]));
+    ELSIF EXISTS (SELECT FROM jobs WHERE id = v_lane.job_id
+        AND status = 'blocked' AND NOT try_lock_job(id)) THEN
+        UPDATE lanes SET look_at = next_look_at(since) WHERE lock = p_lock;
+    ELSE
+        UPDATE jobs SET status = 'todo' WHERE id = v_lane.job_id AND status = 'blocked';
+        UPDATE lanes SET look_at = NULL WHERE lock = p_lock AND look_at IS NOT NULL;
+        PERFORM notify_workers(NULL);
+    END IF;
+END $$;

@@ -1,0 +1,24 @@
+-- Repairs a stranded lane, after looking again with the lane locked: it may have gone on
+-- meanwhile. It waits for nobody. A lane that somebody is working on is left for the next time.
+CREATE OR REPLACE FUNCTION repair_lane(p_lock text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_lane  lanes;
+    v_found boolean;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(lane_key(p_lock)) THEN
+        RETURN;
+    END IF;
+    PERFORM FROM lanes WHERE lock = p_lock FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND AND EXISTS (SELECT FROM lanes WHERE lock = p_lock) THEN
+        RETURN;
+    END IF;
+    v_lane := lock_lane(p_lock);
+    -- If lock_lane has just made the row, nobody holds the lane.
+    v_found := lane_is_stranded(p_lock);
+    IF v_found THEN
+        UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;
+        PERFORM audit('reconcile', p_lock, 1, 'inturn', coalesce(v_lane.state::text, 'no token'));
+    END IF;
+    PERFORM reopen_lane(p_lock);
+END $$;

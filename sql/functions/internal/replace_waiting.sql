@@ -1,0 +1,35 @@
+-- Gives the job that waits under a queueing lock the work of a new one: its task, arguments and
+-- timeout. If the job is scheduled and no lane waits for it, it also takes over time, queue,
+-- priority and policies. Its id, lock and place stay. Returns false if it no longer waits.
+--
+-- The job stays locked until the caller commits. A worker that is to start it waits for that.
+CREATE OR REPLACE FUNCTION replace_waiting(
+    p_id bigint, p_queueing_lock text, p_task text, p_args jsonb,
+    p_queue text, p_priority integer, p_at timestamptz, p_on_retry retry_policy,
+    p_on_failure failure_policy,
+    p_timeout interval
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_status job_status;
+    v_lock   text;
+BEGIN
+    SELECT status, lock INTO v_status, v_lock
+    FROM jobs WHERE id = p_id
+        AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE jobs SET task = p_task, args = p_args, timeout = p_timeout WHERE id = p_id;
+    -- A job between two attempts is scheduled too, but its lane waits for it.
+    IF v_status = 'scheduled'
+        AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_lock AND job_id = p_id) THEN
+        UPDATE jobs
+        SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE 'todo' END,
+            scheduled_at = p_at, queue = p_queue, priority = p_priority, on_retry = p_on_retry,
+            on_failure = p_on_failure
+        WHERE id = p_id;
+    END IF;
+    RETURN true;
+END $$;

@@ -1,0 +1,14 @@
+-- Raises an error unless the transaction is READ COMMITTED. The engine decides on what it reads
+-- *after* it holds a lane. With one snapshot for the whole transaction, it would decide on the
+-- past, so every transition refuses to run there.
+CREATE OR REPLACE FUNCTION require_read_committed() RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION
+            'inturn changes jobs only in READ COMMITTED transactions, and this one is %',
+            upper(current_setting('transaction_isolation'))
+            USING ERRCODE = 'invalid_transaction_state',
+                  HINT = 'Use a connection with the default isolation level for workers.';
+    END IF;
+END $$;

@@ -1,0 +1,28 @@
+-- Brings a finished job back to life under its old id, so it takes its old place in its lane. It
+-- is `todo` and its own token. Returns the number of restored jobs.
+CREATE OR REPLACE FUNCTION restore_job(p_id bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_back record;
+BEGIN
+    WITH found AS (
+        DELETE FROM finished_jobs WHERE id = p_id RETURNING *
+    ), back AS (
+        INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
+            timeout, priority, attempts,
+                          queue, task, lock, queueing_lock, lost_queueing_lock, args, errors)
+        OVERRIDING SYSTEM VALUE
+        SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
+            priority, attempts,
+               queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
+        FROM found
+        RETURNING lost_queueing_lock
+    )
+    SELECT count(*) AS count, bool_or(lost_queueing_lock) AS lost_queueing_lock INTO v_back
+    FROM back;
+
+    IF v_back.lost_queueing_lock THEN
+        PERFORM retake_queueing_locks(ARRAY[p_id]);
+    END IF;
+    RETURN v_back.count;
+END $$;

@@ -1,0 +1,35 @@
+-- Gives jobs that wait again (lost_queueing_lock) their queueing locks back. If another job waits
+-- under a lock by now, the job goes on without it. So the way back to the queue never fails, and
+-- nobody's work is lost.
+--
+-- A rival whose transaction is still open counts as one that waits: the caller holds lanes, and
+-- must not wait for a user's COMMIT. Such a rival cannot be seen, only met. So all jobs are tried
+-- at once. If a rival is met, each half is tried by itself. After 50 ms, the jobs that are left
+-- go without.
+CREATE OR REPLACE FUNCTION retake_queueing_locks(
+    p_ids bigint[], p_until timestamptz DEFAULT clock_timestamp() + interval '50 ms'
+) RETURNS void
+LANGUAGE plpgsql
+SET lock_timeout = '2ms'
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+DECLARE
+    v_half integer := cardinality(p_ids) / 2;
+BEGIN
+    UPDATE jobs SET lost_queueing_lock = false
+    WHERE jobs.id IN (
+        SELECT DISTINCT ON (again.queueing_lock) again.id FROM jobs AS again
+        WHERE again.id = ANY (p_ids)
+        ORDER BY again.queueing_lock, again.id
+    ) AND NOT EXISTS (
+        SELECT FROM jobs AS rival
+        WHERE rival.queueing_lock = jobs.queueing_lock AND rival.status <> 'doing'
+            AND NOT rival.lost_queueing_lock
+    );
+EXCEPTION WHEN unique_violation OR lock_not_available THEN  -- a rival that we could not see
+    IF v_half > 0 AND clock_timestamp() < p_until THEN
+        PERFORM retake_queueing_locks(p_ids[:v_half], p_until);
+        PERFORM retake_queueing_locks(p_ids[v_half + 1:], p_until);
+    END IF;
+END $$;

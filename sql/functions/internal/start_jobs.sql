@@ -1,0 +1,35 @@
+-- The only place where a job becomes `doing`. The caller holds what makes it safe: the rows of
+-- free jobs, the lane rows of lane jobs. Each call is a new claim, and one call never starts two
+-- attempts at one job, so id and claim name an attempt. The claim is random and not counted,
+-- since a counter can give the same number twice after a failover. There is one claim for a whole
+-- call, because random numbers are expensive.
+CREATE OR REPLACE FUNCTION start_jobs(p_worker uuid, p_ids bigint[]) RETURNS SETOF jobs
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_claim uuid := gen_random_uuid();
+    v_now   timestamptz := clock();
+BEGIN
+    IF p_ids IS NULL OR p_ids = '{}' THEN
+        RETURN;
+    END IF;
+    -- A promoted standby may not know the last fences that the old primary gave. A session looks
+    -- only once, because no session can come here before the promotion.
+    IF current_setting('inturn.timeline', true) IS DISTINCT FROM 'seen' THEN
+        IF (nextval('fences') >> 40) & 65535 <> timeline() THEN
+            PERFORM raise_fences(timeline());
+        END IF;
+        PERFORM set_config('inturn.timeline', 'seen', false);
+    END IF;
+    RETURN QUERY
+    UPDATE jobs
+    SET status = 'doing',
+        claim_id = v_claim,
+        fence = nextval('fences'),
+        worker_id = p_worker,
+        started_at = v_now,
+        attempts = jobs.attempts + 1
+    FROM unnest(p_ids) AS starting(id)
+    WHERE jobs.id = starting.id AND jobs.status IN ('todo', 'blocked')
+    RETURNING jobs.*;
+END $$;

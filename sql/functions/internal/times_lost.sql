@@ -1,0 +1,6 @@
+-- Returns how often workers of a job died, as far as its errors reach back.
+CREATE OR REPLACE FUNCTION times_lost(p_errors jsonb) RETURNS integer
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN (SELECT count(*) FROM jsonb_array_elements(p_errors) AS error WHERE error ? 'lost');
+END $$;

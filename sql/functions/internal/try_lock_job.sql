@@ -1,0 +1,8 @@
+-- Locks the row of a job until commit, without waiting. Returns false if an open transaction has
+-- it, or it is gone.
+CREATE OR REPLACE FUNCTION try_lock_job(p_id bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM jobs WHERE id = p_id FOR UPDATE SKIP LOCKED;
+    RETURN FOUND;
+END $$;

@@ -1,7 +1,0 @@
--- Whether somebody has the row of a worker locked, so that it cannot say that it lives.
-CREATE OR REPLACE FUNCTION is_locked(p_worker uuid) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM FROM workers WHERE id = p_worker FOR NO KEY UPDATE SKIP LOCKED;
-    RETURN NOT FOUND;
-END $$;

@@ -1,5 +1,0 @@
--- When to look again at a lane whose next job somebody has locked since then: after 20 ms, then twice as late each time, up to a second.
-CREATE OR REPLACE FUNCTION look_again(p_since timestamptz) RETURNS timestamptz
-LANGUAGE sql STABLE AS $$
-    SELECT clock() + least(greatest(clock() - p_since, interval '20 ms'), interval '1 s')
-$$;

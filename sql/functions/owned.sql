@@ -1,7 +1,0 @@
--- What a worker is doing as the server knows it: asked after a call whose reply was lost on the way.
-CREATE OR REPLACE FUNCTION owned(p_worker uuid) RETURNS SETOF jobs
-LANGUAGE sql STABLE
-SET search_path FROM CURRENT
-AS $$
-    SELECT * FROM jobs WHERE status = 'doing' AND worker_id = p_worker ORDER BY id
-$$;

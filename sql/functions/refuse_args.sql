@@ -1,8 +1,0 @@
--- Says that the arguments of a job are too large.
-CREATE OR REPLACE FUNCTION refuse_args(p_bytes integer, p_most integer) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION 'args: % bytes of JSON, at most %; store the data, and pass a reference',
-        to_char(p_bytes, 'FM999,999,999,999'), to_char(p_most, 'FM999,999,999,999')
-        USING ERRCODE = 'invalid_parameter_value';
-END $$;

@@ -1,8 +1,0 @@
--- Tells who waits for the end of a job, at commit. All schemas share the channel, so a waiter looks for itself whether it is its
--- own job; and it also polls. True, so that it can stand in a condition.
-CREATE OR REPLACE FUNCTION tell_ended(p_id bigint) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM pg_notify('inturn ended', p_id::text);
-    RETURN true;
-END $$;

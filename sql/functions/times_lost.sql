@@ -1,6 +1,0 @@
--- How often the workers of a job died over it, as far as its errors reach back.
-CREATE OR REPLACE FUNCTION times_lost(p_errors jsonb) RETURNS integer
-LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-    RETURN (SELECT count(*) FROM jsonb_array_elements(p_errors) AS error WHERE error ? 'lost');
-END $$;

@@ -1,5 +1,0 @@
--- Those of the ids, each at its place, that are not busy; NULL in the place of those that are.
-CREATE OR REPLACE FUNCTION without(p_ids bigint[], p_busy bigint[]) RETURNS bigint[]
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT array_agg(CASE WHEN id <> ALL (p_busy) THEN id END ORDER BY place) FROM unnest(p_ids) WITH ORDINALITY AS given(id, place)
-$$;
