@@ -64,7 +64,7 @@ class App(Blueprint):
         self.connector = connector or PsycopgConnector(dsn)
         self.import_paths = list(import_paths or ())
         self.worker_defaults = dict(worker_defaults or {})
-        self.missed = misfires.defaults(periodic_defaults or {})
+        self.misfires = misfires.make_default_policy(periodic_defaults or {})
         self.add_tasks_from(builtin_tasks(), namespace="builtin")
 
     @property

@@ -46,7 +46,7 @@ def revision() -> str:
 
 
 @cache
-def named(text: LiteralString, schema: str) -> bytes:
+def fill_schema(text: LiteralString, schema: str) -> bytes:
     """The statement with its `{schema}` filled in, quoted as an identifier. As bytes, and once: a driver composes anew in
     each call what it is given as a composition."""
     return SQL(text).format(schema=Identifier(schema)).as_bytes(None)

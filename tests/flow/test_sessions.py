@@ -12,7 +12,7 @@ from psycopg.sql import SQL, Identifier
 
 from inturn import App, JobContext, PsycopgConnector
 from inturn.database import drive
-from inturn.database.patience import SETTLE
+from inturn.database.deadlines import SETTLE
 from inturn.embedded import Server
 from inturn.errors import DatabaseBusy, DatabaseUnavailable
 from inturn.operations import Operation, Statement

@@ -9,7 +9,7 @@ import pytest
 
 from inturn import App, Blueprint
 from inturn.errors import BadArgument, TaskDefinitionError
-from inturn.schedules.misfires import CatchUp, Policy
+from inturn.schedules.misfires import CatchUp, MisfirePolicy
 from inturn.tasks.periodic import AT_ONCE, Schedule
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -155,45 +155,45 @@ def test_a_schedule_that_never_fires_is_warned_of(app: App) -> None:
 
 
 def test_a_schedule_says_what_becomes_of_missed_instants_or_its_app_does(app: App) -> None:
-    assert app.policy(declare(app)) == Policy(timedelta(minutes=10), CatchUp.LAST)
+    assert app.policy(declare(app)) == MisfirePolicy(timedelta(minutes=10), CatchUp.LAST)
     other = App("postgresql://", periodic_defaults={"max_delay": 60, "catch_up": "all"})
-    assert other.policy(declare(other, max_delay={"hours": 1})) == Policy(HOUR, CatchUp.ALL)
+    assert other.policy(declare(other, max_delay={"hours": 1})) == MisfirePolicy(HOUR, CatchUp.ALL)
 
 
-def due(policy: Policy, after: datetime, now: datetime) -> list[str]:
+def due(policy: MisfirePolicy, after: datetime, now: datetime) -> list[str]:
     return [f"{at:%H:%M}" for at in declare(App("postgresql://")).due(after, now, policy)]
 
 
 @pytest.fixture
-def last() -> Policy:
-    return Policy()
+def last() -> MisfirePolicy:
+    return MisfirePolicy()
 
 
-def test_of_the_missed_only_the_newest_is_due(last: Policy) -> None:
+def test_of_the_missed_only_the_newest_is_due(last: MisfirePolicy) -> None:
     assert due(last, NOON - HOUR, NOON + 2 * MINUTE) == ["12:00"]
 
 
-def test_or_all_of_them_the_oldest_first(last: Policy) -> None:
-    policy = last.changed(catch_up="all", max_delay=1000)
+def test_or_all_of_them_the_oldest_first(last: MisfirePolicy) -> None:
+    policy = last.change(catch_up="all", max_delay=1000)
     assert due(policy, NOON - HOUR, NOON + 2 * MINUTE) == ["11:50", "11:55", "12:00"]
 
 
-def test_what_was_deferred_is_not_due_again(last: Policy) -> None:
+def test_what_was_deferred_is_not_due_again(last: MisfirePolicy) -> None:
     assert due(last, NOON, NOON + 2 * MINUTE) == []
     assert due(last, NOON + 2 * HOUR, NOON) == []  # the clock was set back
 
 
 @pytest.mark.parametrize(("delay", "instants"), [(120, ["12:00"]), (119, [])])
 def test_what_is_later_than_the_delay_is_not_due(
-    last: Policy, delay: int, instants: list[str]
+    last: MisfirePolicy, delay: int, instants: list[str]
 ) -> None:
-    assert due(last.changed(max_delay=delay), NOON - HOUR, NOON + 2 * MINUTE) == instants
+    assert due(last.change(max_delay=delay), NOON - HOUR, NOON + 2 * MINUTE) == instants
     assert (
-        due(last.changed(max_delay=delay, catch_up="all"), NOON - HOUR, NOON + 2 * MINUTE)
+        due(last.change(max_delay=delay, catch_up="all"), NOON - HOUR, NOON + 2 * MINUTE)
         == instants
     )
 
 
-def test_a_long_time_is_caught_up_little_by_little(last: Policy) -> None:
-    instants = due(last.changed(catch_up="all", max_delay={"days": 30}), NOON - 48 * HOUR, NOON)
+def test_a_long_time_is_caught_up_little_by_little(last: MisfirePolicy) -> None:
+    instants = due(last.change(catch_up="all", max_delay={"days": 30}), NOON - 48 * HOUR, NOON)
     assert (len(instants), instants[0]) == (AT_ONCE, "12:05")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from inturn import Job, RetryStrategy
 from inturn.errors import BadArgument
-from inturn.tasks.retry import LONGEST, strategy
+from inturn.tasks.retry import LONGEST, find_strategy
 
 
 def job(attempts: int) -> Job:
@@ -21,7 +21,7 @@ def job(attempts: int) -> Job:
 def waits(
     retry: Any, attempts: int = 0, exception: BaseException | None = None
 ) -> timedelta | None:
-    chosen = strategy(retry)
+    chosen = find_strategy(retry)
     decision = (
         chosen.get_retry_decision(exception=exception or ValueError(), job=job(attempts))
         if chosen

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from inturn import App, PsycopgConnector
-from inturn.database.address import find_dsn
+from inturn.database.dsn import find_dsn
 from inturn.errors import ConfigurationError
 from inturn.worker.listener import concerns
 

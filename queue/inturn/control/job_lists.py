@@ -34,7 +34,7 @@ class JobLists:
         [job.id for job in app.job_manager.list_jobs(lock="alphabet", status="failed")]
         """
         return self._connector.run(
-            _listed(Asked(id, queue, task, status, lock, queueing_lock, worker_id), limit)
+            _list(Asked(id, queue, task, status, lock, queueing_lock, worker_id), limit)
         )
 
     async def list_jobs_async(
@@ -50,7 +50,7 @@ class JobLists:
     ) -> list[StoredJob]:
         """Like `list_jobs`, in an event loop."""
         return await self._connector.run_async(
-            _listed(Asked(id, queue, task, status, lock, queueing_lock, worker_id), limit)
+            _list(Asked(id, queue, task, status, lock, queueing_lock, worker_id), limit)
         )
 
     def list_queues(
@@ -66,7 +66,7 @@ class JobLists:
         [counts] = app.job_manager.list_queues(task=write.name)
         assert counts["name"] == "default" and counts["todo"] == 1
         """
-        return self._connector.run(_counted("queue", Asked(None, queue, task, status, lock)))
+        return self._connector.run(_count("queue", Asked(None, queue, task, status, lock)))
 
     async def list_queues_async(
         self,
@@ -77,7 +77,7 @@ class JobLists:
     ) -> list[Counts]:
         """Like `list_queues`, in an event loop."""
         return await self._connector.run_async(
-            _counted("queue", Asked(None, queue, task, status, lock))
+            _count("queue", Asked(None, queue, task, status, lock))
         )
 
     def list_tasks(
@@ -88,7 +88,7 @@ class JobLists:
         lock: str | None = None,
     ) -> list[Counts]:
         """For each task its name and how many jobs are in which status."""
-        return self._connector.run(_counted("task", Asked(None, queue, task, status, lock)))
+        return self._connector.run(_count("task", Asked(None, queue, task, status, lock)))
 
     async def list_tasks_async(
         self,
@@ -99,7 +99,7 @@ class JobLists:
     ) -> list[Counts]:
         """Like `list_tasks`, in an event loop."""
         return await self._connector.run_async(
-            _counted("task", Asked(None, queue, task, status, lock))
+            _count("task", Asked(None, queue, task, status, lock))
         )
 
     def list_locks(
@@ -110,7 +110,7 @@ class JobLists:
         lock: str | None = None,
     ) -> list[Counts]:
         """For each lock (1,000 at most) its name and how many jobs are in which status. What holds lanes up: `app.lanes`."""
-        return self._connector.run(_counted("lock", Asked(None, queue, task, status, lock)))
+        return self._connector.run(_count("lock", Asked(None, queue, task, status, lock)))
 
     async def list_locks_async(
         self,
@@ -121,7 +121,7 @@ class JobLists:
     ) -> list[Counts]:
         """Like `list_locks`, in an event loop."""
         return await self._connector.run_async(
-            _counted("lock", Asked(None, queue, task, status, lock))
+            _count("lock", Asked(None, queue, task, status, lock))
         )
 
     def get_stalled_jobs(
@@ -135,7 +135,9 @@ class JobLists:
 
         Only to look at: live workers take over what the first kind lists.
         """
-        return self._connector.run(_stalled(nb_seconds, queue, task_name, seconds_since_heartbeat))
+        return self._connector.run(
+            _list_stalled(nb_seconds, queue, task_name, seconds_since_heartbeat)
+        )
 
     async def get_stalled_jobs_async(
         self,
@@ -146,26 +148,26 @@ class JobLists:
     ) -> Sequence[StoredJob]:
         """Like `get_stalled_jobs`, in an event loop."""
         return await self._connector.run_async(
-            _stalled(nb_seconds, queue, task_name, seconds_since_heartbeat)
+            _list_stalled(nb_seconds, queue, task_name, seconds_since_heartbeat)
         )
 
 
-def _listed(asked: Asked, limit: int) -> Operation[list[StoredJob]]:
-    return listed(_checked(asked), limit)
+def _list(asked: Asked, limit: int) -> Operation[list[StoredJob]]:
+    return listed(_check(asked), limit)
 
 
-def _counted(by: By, asked: Asked) -> Operation[list[Counts]]:
-    return counted(by, _checked(asked))
+def _count(by: By, asked: Asked) -> Operation[list[Counts]]:
+    return counted(by, _check(asked))
 
 
-def _stalled(
+def _list_stalled(
     nb_seconds: float | None, queue: str | None, task: str | None, silent: float
 ) -> Operation[list[StoredJob]]:
     since = None if nb_seconds is None else timedelta(seconds=nb_seconds)
     return stalled(timedelta(seconds=silent), since, queue, task)
 
 
-def _checked(asked: Asked) -> Asked:
+def _check(asked: Asked) -> Asked:
     if asked.status is not None:
         check_choice("status", Status, asked.status)
     return asked

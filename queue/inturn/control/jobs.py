@@ -6,7 +6,7 @@ from typing import Any
 
 from inturn import arguments
 from inturn.control.job_lists import JobLists
-from inturn.control.results import Endings, Patience, wait, wait_async
+from inturn.control.results import ResultDeadline, ResultListener, wait, wait_async
 from inturn.database.connectors import PsycopgConnector
 from inturn.model import NewJob, Reason, Status
 from inturn.operations import Operation, enqueue, jobs
@@ -23,7 +23,7 @@ class Jobs(JobLists):
 
     def __init__(self, connector: PsycopgConnector) -> None:
         super().__init__(connector)
-        self._endings = Endings(connector)
+        self._listener = ResultListener(connector)
         self.deferred = deferred_through(self)
 
     def defer_job(self, job: NewJob, connection: object = None) -> int:
@@ -129,12 +129,16 @@ class Jobs(JobLists):
         Raises JobFailed, JobCancelled (cancelled or aborted), JobNotFound, and ResultTimeout, which is a TimeoutError.
         None: the task returned None, or something that cannot be stored (the worker's log says so).
         """
-        return wait(self._connector, self._endings, job_id, Patience(job_id, timeout)).value()
+        return wait(
+            self._connector, self._listener, job_id, ResultDeadline(job_id, timeout)
+        ).value()
 
     async def result_async(self, job_id: int, timeout: float | timedelta | None = None) -> Any:  # noqa: ASYNC109 (as in result)
         """Like `result`, in an event loop."""
         return (
-            await wait_async(self._connector, self._endings, job_id, Patience(job_id, timeout))
+            await wait_async(
+                self._connector, self._listener, job_id, ResultDeadline(job_id, timeout)
+            )
         ).value()
 
     def delete_old_jobs(

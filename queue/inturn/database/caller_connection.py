@@ -16,48 +16,50 @@ KNOWN = (
 )
 
 
-def guest(connection: Any) -> psycopg.Connection[Any]:
+def find_connection(connection: Any) -> psycopg.Connection[Any]:
     """For `defer`: a sync connection."""
     if isinstance(connection, psycopg.Connection):
         return connection
-    match _sqlalchemy(connection):
+    match _sqlalchemy_class(connection):
         case "Session" | "scoped_session":
-            return _sync(connection.connection().connection.driver_connection)
+            return _check_sync(connection.connection().connection.driver_connection)
         case "Connection":
             if not connection.in_transaction():
                 connection.begin()  # as its own execute would: else its commit() finds nothing to commit
-            return _sync(connection.connection.driver_connection)
+            return _check_sync(connection.connection.driver_connection)
     if _is_django(connection):
         return django_driver(connection)
-    if isinstance(connection, psycopg.AsyncConnection) or _sqlalchemy(connection).startswith(
+    if isinstance(connection, psycopg.AsyncConnection) or _sqlalchemy_class(connection).startswith(
         ("Async", "async")
     ):
         raise ConfigurationError(
-            f"connection is async ({_name(connection)}); use defer_async with it"
+            f"connection is async ({_class_name(connection)}); use defer_async with it"
         )
-    raise ConfigurationError(f"connection is a {_name(connection)}; pass {KNOWN}")
+    raise ConfigurationError(f"connection is a {_class_name(connection)}; pass {KNOWN}")
 
 
-async def guest_async(connection: Any) -> psycopg.AsyncConnection[Any]:
+async def find_connection_async(connection: Any) -> psycopg.AsyncConnection[Any]:
     """For `defer_async`: an async connection."""
     if isinstance(connection, psycopg.AsyncConnection):
         return connection
-    match _sqlalchemy(connection):
+    match _sqlalchemy_class(connection):
         case "AsyncSession" | "async_scoped_session":
-            return _async(
+            return _check_async(
                 (await (await connection.connection()).get_raw_connection()).driver_connection
             )
         case "AsyncConnection":
             if not connection.in_transaction():
                 await connection.begin()
-            return _async((await connection.get_raw_connection()).driver_connection)
+            return _check_async((await connection.get_raw_connection()).driver_connection)
     if (
         isinstance(connection, psycopg.Connection)
-        or _sqlalchemy(connection)
+        or _sqlalchemy_class(connection)
         or _is_django(connection)
     ):
-        raise ConfigurationError(f"connection is sync ({_name(connection)}); use defer with it")
-    raise ConfigurationError(f"connection is a {_name(connection)}; pass {KNOWN}")
+        raise ConfigurationError(
+            f"connection is sync ({_class_name(connection)}); use defer with it"
+        )
+    raise ConfigurationError(f"connection is a {_class_name(connection)}; pass {KNOWN}")
 
 
 def django_driver(connection: Any) -> psycopg.Connection[Any]:
@@ -67,29 +69,29 @@ def django_driver(connection: Any) -> psycopg.Connection[Any]:
             f"Django's database {connection.alias!r} is {connection.display_name}; the queue's is PostgreSQL: name its alias"
         )
     connection.ensure_connection()
-    return _sync(connection.connection)
+    return _check_sync(connection.connection)
 
 
-def _sync(driver: object) -> psycopg.Connection[Any]:
+def _check_sync(driver: object) -> psycopg.Connection[Any]:
     if isinstance(driver, psycopg.Connection):
         return driver
-    raise _other_driver(driver)
+    raise _refuse_driver(driver)
 
 
-def _async(driver: object) -> psycopg.AsyncConnection[Any]:
+def _check_async(driver: object) -> psycopg.AsyncConnection[Any]:
     if isinstance(driver, psycopg.AsyncConnection):
         return driver
-    raise _other_driver(driver)
+    raise _refuse_driver(driver)
 
 
-def _other_driver(driver: object) -> ConfigurationError:
+def _refuse_driver(driver: object) -> ConfigurationError:
     return ConfigurationError(
-        f"connection runs on {_name(driver)}; a job joins a transaction of psycopg 3 only: "
+        f"connection runs on {_class_name(driver)}; a job joins a transaction of psycopg 3 only: "
         "create the engine with postgresql+psycopg://, or give Django a backend on psycopg 3"
     )
 
 
-def _sqlalchemy(connection: object) -> str:
+def _sqlalchemy_class(connection: object) -> str:
     """The name of the SQLAlchemy class that it is or derives from, or nothing."""
     for base in type(connection).__mro__:
         if base.__module__.startswith("sqlalchemy."):
@@ -105,5 +107,5 @@ def _is_django(connection: object) -> bool:
     )
 
 
-def _name(value: object) -> str:
+def _class_name(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")

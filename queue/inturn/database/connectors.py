@@ -15,8 +15,8 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from inturn.database import caller_connection, drive, pools
-from inturn.database.address import find_dsn
-from inturn.database.patience import Terms, with_deadlines
+from inturn.database.deadlines import Terms, with_deadlines
+from inturn.database.dsn import find_dsn
 from inturn.database.pools import AsyncPool, Pool
 from inturn.database.session import AsyncSession, Session
 from inturn.errors import (
@@ -137,7 +137,7 @@ class PsycopgConnector:
     def run(self, operation: Operation[T], connection: object = None) -> T:
         """Run one of `inturn.operations` on the caller's connection, or on one of the pool."""
         if connection is not None:
-            return drive.run(operation, caller_connection.guest(connection), self.schema)
+            return drive.run(operation, caller_connection.find_connection(connection), self.schema)
         pool, again = self._sync_pool(), drive.Repeatable(operation)
         while True:
             own = pools.take(pool, self._timeout)
@@ -145,7 +145,7 @@ class PsycopgConnector:
                 # Not in a `with own`: that commits, and on our own connections nothing is left to commit.
                 done = drive.run(again, own, self.schema)
                 if not own.autocommit:
-                    with drive.translated():
+                    with drive.translate_errors():
                         own.commit()
                 return done
             except DatabaseUnavailable as error:
@@ -160,7 +160,7 @@ class PsycopgConnector:
         """Like `run`, in an event loop."""
         if connection is not None:
             return await drive.run_async(
-                operation, await caller_connection.guest_async(connection), self.schema
+                operation, await caller_connection.find_connection_async(connection), self.schema
             )
         pool, again = self._open_async_pool(), drive.Repeatable(operation)
         while True:
@@ -168,7 +168,7 @@ class PsycopgConnector:
             try:
                 done = await drive.run_async(again, own, self.schema)
                 if not own.autocommit:
-                    with drive.translated():
+                    with drive.translate_errors():
                         await own.commit()
                 return done
             except DatabaseUnavailable as error:
@@ -187,7 +187,7 @@ class PsycopgConnector:
         `lock_timeout`: seconds that a statement may wait for a lock; 0: as long as it takes. None: what the role needs.
         """
         terms = self._terms(role, self._address(to_listen), lock_timeout)
-        with drive.translated(connecting=True):
+        with drive.translate_errors(connecting=True):
             return Session.connect(
                 terms.address, terms=terms, application_name=f"inturn {role}", **self._session
             )
@@ -198,7 +198,7 @@ class PsycopgConnector:
         """Like `connect`, in an event loop."""
         terms = self._terms(role, self._address(to_listen), lock_timeout)
         name = f"inturn {role}"
-        with drive.translated(connecting=True):
+        with drive.translate_errors(connecting=True):
             return await AsyncSession.connect(
                 terms.address, terms=terms, application_name=name, **self._session
             )
@@ -234,7 +234,7 @@ class PsycopgConnector:
         pool = self._sync_pool()
         own = pools.take(pool, self._timeout)
         try:
-            with pools.on_loan(own), own:
+            with pools.lend(own), own:
                 yield own
         finally:
             if own.closed:
@@ -247,7 +247,7 @@ class PsycopgConnector:
         pool = self._open_async_pool()
         own = await pools.take_async(pool, self._timeout)
         try:
-            with pools.on_loan(own):
+            with pools.lend(own):
                 async with own:
                     yield own
         finally:

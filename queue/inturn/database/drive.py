@@ -15,17 +15,17 @@ from psycopg.rows import tuple_row
 from inturn.database import conditions
 from inturn.errors import DatabaseUnavailable
 from inturn.operations import Operation, Rows, Statement
-from inturn.sql import named
+from inturn.sql import fill_schema
 
 T = TypeVar("T")
 
 
 def run(operation: Operation[T], connection: psycopg.Connection[Any], schema: str) -> T:
-    with translated(), connection.cursor(row_factory=tuple_row) as cursor:
+    with translate_errors(), connection.cursor(row_factory=tuple_row) as cursor:
         try:
             statement = next(operation)
             while True:
-                cursor.execute(named(statement.text, schema), statement.parameters)
+                cursor.execute(fill_schema(statement.text, schema), statement.parameters)
                 statement = operation.send(cursor.fetchall())
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
@@ -34,12 +34,12 @@ def run(operation: Operation[T], connection: psycopg.Connection[Any], schema: st
 async def run_async(
     operation: Operation[T], connection: psycopg.AsyncConnection[Any], schema: str
 ) -> T:
-    with translated():
+    with translate_errors():
         async with connection.cursor(row_factory=tuple_row) as cursor:
             try:
                 statement = next(operation)
                 while True:
-                    await cursor.execute(named(statement.text, schema), statement.parameters)
+                    await cursor.execute(fill_schema(statement.text, schema), statement.parameters)
                     statement = operation.send(await cursor.fetchall())
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
@@ -72,7 +72,7 @@ class Repeatable(Generator[Statement, Rows, T]):
 
 
 @contextmanager
-def translated(*, connecting: bool = False) -> Iterator[None]:
+def translate_errors(*, connecting: bool = False) -> Iterator[None]:
     """The driver's errors as ours (see `conditions`). `connecting`: no statement is sent meanwhile."""
     try:
         yield

@@ -18,7 +18,7 @@ def check_fence(connection: object, resource: str, token: int, *, schema: str = 
     Whoever comes with a higher token meanwhile waits for your commit. `connection`: as for `defer`; with one that commits each
     statement by itself the check protects nothing. After StaleFence the transaction can only be rolled back.
     """
-    drive.run(_checked(resource, token), caller_connection.guest(connection), schema)
+    drive.run(_checked(resource, token), caller_connection.find_connection(connection), schema)
 
 
 async def check_fence_async(
@@ -31,7 +31,7 @@ async def check_fence_async(
         await connection.execute("UPDATE accounts SET balance = 0 WHERE id = 7")
     """
     await drive.run_async(
-        _checked(resource, token), await caller_connection.guest_async(connection), schema
+        _checked(resource, token), await caller_connection.find_connection_async(connection), schema
     )
 
 

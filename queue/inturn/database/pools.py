@@ -13,7 +13,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from inturn.database import conditions, drive
-from inturn.database.patience import Terms
+from inturn.database.deadlines import Terms
 from inturn.database.session import AsyncSession, Session
 from inturn.errors import DatabaseUnavailable, InturnError
 
@@ -24,7 +24,7 @@ RECONNECT = 1.0  # seconds after which the pool gives an attempt up
 
 def open_sync(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> Pool:
     """Raise DatabaseUnavailable at once if the database cannot be reached: a pool would only say that time is over."""
-    with drive.translated(connecting=True):
+    with drive.translate_errors(connecting=True):
         Session.connect(terms.address, terms=terms, **session).close()
         pool: Pool = ConnectionPool(
             terms.address,
@@ -34,7 +34,7 @@ def open_sync(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> 
             min_size=sizes[0],
             max_size=sizes[1],
             reconnect_timeout=RECONNECT,
-            reconnect_failed=_persist,
+            reconnect_failed=_try_again,
         )
         pool.open()
     return pool
@@ -42,7 +42,7 @@ def open_sync(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> 
 
 async def open_async(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> AsyncPool:
     """Like `open_sync`."""
-    with drive.translated(connecting=True):
+    with drive.translate_errors(connecting=True):
         await (await AsyncSession.connect(terms.address, terms=terms, **session)).close()
         pool: AsyncPool = AsyncConnectionPool(
             terms.address,
@@ -52,7 +52,7 @@ async def open_async(terms: Terms, session: dict[str, Any], sizes: tuple[int, in
             min_size=sizes[0],
             max_size=sizes[1],
             reconnect_timeout=RECONNECT,
-            reconnect_failed=_persist_async,
+            reconnect_failed=_try_again_async,
         )
         await pool.open()
     return pool
@@ -67,7 +67,7 @@ def take(pool: Pool, seconds: float) -> psycopg.Connection[Any]:
             pool.putconn(own)
             own = pool.getconn(seconds)
     except psycopg.Error as error:
-        raise _explained(pool, seconds, error) from _cause(pool, error)
+        raise _explain(pool, seconds, error) from _cause(pool, error)
     return own
 
 
@@ -80,7 +80,7 @@ async def take_async(pool: AsyncPool, seconds: float) -> psycopg.AsyncConnection
             await pool.putconn(own)
             own = await pool.getconn(seconds)
     except psycopg.Error as error:
-        raise _explained(pool, seconds, error) from _cause(pool, error)
+        raise _explain(pool, seconds, error) from _cause(pool, error)
     return own
 
 
@@ -100,11 +100,11 @@ async def distrust_async(
 
 
 @contextmanager
-def on_loan(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iterator[None]:
+def lend(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iterator[None]:
     """Meanwhile the statements on it are the caller's. His errors are his, but a lost connection is ours to report."""
     terms = None
     if isinstance(own, Session | AsyncSession):
-        terms, own.terms = own.terms, own.terms.on_loan()
+        terms, own.terms = own.terms, own.terms.for_caller()
     try:
         yield
     except psycopg.Error as error:
@@ -127,7 +127,7 @@ def _has_ended(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> b
     return own.closed
 
 
-def _explained(pool: Pool | AsyncPool, seconds: float, error: psycopg.Error) -> InturnError:
+def _explain(pool: Pool | AsyncPool, seconds: float, error: psycopg.Error) -> InturnError:
     cause = _cause(pool, error)
     if not isinstance(error, PoolTimeout):
         return conditions.translate(error, connecting=True)
@@ -160,12 +160,12 @@ def _terms(pool: Pool | AsyncPool) -> Terms | None:
     return terms if isinstance(terms, Terms) else None
 
 
-def _persist(pool: Pool) -> None:
+def _try_again(pool: Pool) -> None:
     """It has given up: again, if somebody waits."""
     if pool.get_stats().get("requests_waiting"):
         pool.check()
 
 
-async def _persist_async(pool: AsyncPool) -> None:
+async def _try_again_async(pool: AsyncPool) -> None:
     if pool.get_stats().get("requests_waiting"):
         await pool.check()

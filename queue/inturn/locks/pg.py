@@ -99,11 +99,10 @@ class _Pg(BaseLock[L]):
 
 
 def refuse_malformed(dsn: str) -> None:
-    from inturn.database import (
-        conninfo,  # here, since whoever imports locks imports nothing else of ours
-    )
+    # Imported here, so that importing the locks imports nothing of the database package.
+    from inturn.database.dsn import find_problem
 
-    wrong = conninfo.problem(dsn)
+    wrong = find_problem(dsn)
     if wrong is not None:
         raise ValueError(f"this {wrong}")
 

@@ -15,7 +15,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.rows import tuple_row
 
-from inturn.database.patience import Terms, with_deadlines
+from inturn.database.deadlines import Terms, with_deadlines
 from inturn.database.session import AsyncSession, Session
 from inturn.locks.errors import LockBackendError
 from inturn.locks.steps import Listen, Pause

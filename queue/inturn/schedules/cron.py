@@ -45,10 +45,10 @@ class Cron:
     """
 
     def __init__(self, expression: str, tz: str | ZoneInfo = "UTC") -> None:
-        self.expression = _checked(expression)
-        self.zone = _zone(tz)
+        self.expression = _check_expression(expression)
+        self.zone = _find_zone(tz)
         fields = NAMES.get(self.expression.lower(), self.expression).split()
-        self.fires = _fires(self.expression, fields)
+        self.fires = _can_fire(self.expression, fields)
         self._follows_hands = fields[0].startswith("*") or fields[1].startswith("*")
         self._spec = " ".join(fields[5:] + fields[:5])  # cronsim has the second first
 
@@ -127,7 +127,7 @@ def _offset(moment: datetime) -> timedelta:
     return moment.utcoffset() or timedelta(0)
 
 
-def _checked(expression: object) -> str:
+def _check_expression(expression: object) -> str:
     if not isinstance(expression, str):
         raise BadArgument("cron", f"is a {type(expression).__name__}; give text like '*/5 * * * *'")
     if len(expression) > MAX_LENGTH:
@@ -143,7 +143,7 @@ def _checked(expression: object) -> str:
     return spelled
 
 
-def _fires(expression: str, fields: list[str]) -> bool:
+def _can_fire(expression: str, fields: list[str]) -> bool:
     """Whether it ever does: the 30th of February does not come. Raises if a field cannot be read."""
     for place, (field, (name, values)) in enumerate(zip(fields, FIELDS.items(), strict=False)):
         alone = ["*"] * 5
@@ -166,7 +166,7 @@ def _parses(expression: str) -> bool:
     return True
 
 
-def _zone(tz: object) -> ZoneInfo | tzinfo:
+def _find_zone(tz: object) -> ZoneInfo | tzinfo:
     if isinstance(tz, ZoneInfo) and tz.key is not None:
         return tz
     if not isinstance(tz, str):

@@ -24,29 +24,29 @@ class CatchUp(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class MisfirePolicy:
     """An instant may be deferred so much later; of several such the last, or all."""
 
     max_delay: timedelta = timedelta(minutes=10)
     catch_up: CatchUp = CatchUp.LAST
 
-    def changed(
+    def change(
         self, *, max_delay: Span | None = None, catch_up: CatchUpName | None = None
-    ) -> Policy:
-        return Policy(
+    ) -> MisfirePolicy:
+        return MisfirePolicy(
             self.max_delay if max_delay is None else _check_delay(max_delay),
             self.catch_up if catch_up is None else check_choice("catch_up", CatchUp, catch_up),
         )
 
 
-def defaults(given: Mapping[str, Any]) -> Policy:
+def make_default_policy(given: Mapping[str, Any]) -> MisfirePolicy:
     """The policy of an app."""
     for name in given:
         if name not in ("max_delay", "catch_up"):
             raise BadArgument(
                 "periodic_defaults", f"there is no {name!r}; there are max_delay and catch_up"
             )
-    return Policy().changed(**given)
+    return MisfirePolicy().change(**given)
 
 
 def _check_delay(span: Span) -> timedelta:

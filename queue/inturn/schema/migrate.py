@@ -153,7 +153,7 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
 def _plain_errors() -> Iterator[None]:
     """The driver's errors as ours, whether SQLAlchemy wrapped them or not."""
     try:
-        with drive.translated():
+        with drive.translate_errors():
             try:
                 yield
             except DBAPIError as error:

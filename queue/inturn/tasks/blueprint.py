@@ -59,28 +59,28 @@ class Blueprint(Periodics):
             raise TaskNotFound(
                 f"{task} is not in this collection. Give it the alias where it is declared, or in its app."
             )
-        self._take({alias: task})
+        self._add({alias: task})
 
     def add_tasks_from(self, blueprint: Blueprint, *, namespace: str) -> None:
         """Take over its tasks, those declared on it later too: each as `namespace:name`, its aliases likewise.
 
         They are deferred through the app that they were added to last. Blueprints may be added to blueprints.
         """
-        if blueprint in self._above():
+        if blueprint in self._list_homes_above():
             raise TaskDefinitionError(
                 "A blueprint cannot be added to itself, nor to one that it holds."
             )
-        self._take(blueprint.tasks, namespace)
+        self._add(blueprint.tasks, namespace)
         blueprint._homes.append((self, namespace))
 
-    def _above(self) -> Iterator[Blueprint]:
+    def _list_homes_above(self) -> Iterator[Blueprint]:
         yield self
         for home, _ in self._homes:
-            yield from home._above()
+            yield from home._list_homes_above()
 
-    def _take(self, tasks: Mapping[str, Task[..., Any]], namespace: str = "") -> None:
+    def _add(self, tasks: Mapping[str, Task[..., Any]], namespace: str = "") -> None:
         """All or none, here and wherever these tasks were added."""
-        places = list(self._placed(tasks, namespace))
+        places = list(self._list_places(tasks, namespace))
         for blueprint, named in places:
             blueprint._check_free(named)
         for blueprint, named in places:
@@ -89,16 +89,16 @@ class Blueprint(Periodics):
                 names = [name for name, known in blueprint.tasks.items() if known is task]
                 task.name, task.aliases = names[0], tuple(names[1:])
 
-    def _placed(
+    def _list_places(
         self, tasks: Mapping[str, Task[..., Any]], namespace: str
     ) -> Iterator[tuple[Blueprint, dict[str, Task[..., Any]]]]:
         named = {
-            arguments.check_task_name(_within(namespace, name)): task
+            arguments.check_task_name(_qualify(namespace, name)): task
             for name, task in tasks.items()
         }
         yield self, named
         for home, their_namespace in self._homes:
-            yield from home._placed(named, their_namespace)
+            yield from home._list_places(named, their_namespace)
 
     def _check_free(self, names: Iterable[str]) -> None:
         taken = [name for name in names if name in self.tasks]
@@ -183,7 +183,7 @@ class Blueprint(Periodics):
                 f"Two tasks are named {own_name!r}: it is its own alias. Leave the alias out."
             )
         task: Task[..., Any] = Task(self, func, name=own_name, aliases=aliases, **task_options)
-        self._take(dict.fromkeys((own_name, *aliases), task))
+        self._add(dict.fromkeys((own_name, *aliases), task))
         return task
 
     def find_task(self, name: str) -> Task[..., Any]:
@@ -211,5 +211,5 @@ class Blueprint(Periodics):
         return self._homes[-1][0]
 
 
-def _within(namespace: str, name: str) -> str:
+def _qualify(namespace: str, name: str) -> str:
     return f"{namespace}:{name}" if namespace else name

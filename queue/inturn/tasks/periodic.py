@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from inturn.errors import BadArgument, TaskDefinitionError
-from inturn.schedules.misfires import CatchUp, CatchUpName, Policy, Span
+from inturn.schedules.misfires import CatchUp, CatchUpName, MisfirePolicy, Span
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -37,7 +37,7 @@ class Schedule:
     periodic_id: str
     cron: Cron
     options: Mapping[str, Any]
-    said: Mapping[str, Any]  # of the policy, what this schedule says itself
+    overrides: Mapping[str, Any]  # of the policy, what this schedule says itself
 
     def __str__(self) -> str:
         return f"{self.task.name} {self.periodic_id!r}" if self.periodic_id else self.task.name
@@ -45,7 +45,7 @@ class Schedule:
     def job(self, instant: datetime) -> NewJob:
         return self.task.configure(**self.options)._job((), {"timestamp": int(instant.timestamp())})
 
-    def due(self, after: datetime, now: datetime, policy: Policy) -> list[datetime]:
+    def due(self, after: datetime, now: datetime, policy: MisfirePolicy) -> list[datetime]:
         """The instants to defer now, in order; at most AT_ONCE. Those before are done with."""
         start = max(after, now - policy.max_delay - timedelta(microseconds=1))
         if policy.catch_up is CatchUp.ALL:
@@ -58,7 +58,7 @@ class Periodics:
     """What a collection of tasks has for those that run again and again."""
 
     tasks: dict[str, Task[..., Any]]
-    missed = Policy()  # unless a schedule says otherwise
+    misfires = MisfirePolicy()  # unless a schedule says otherwise
 
     def periodic(
         self,
@@ -91,15 +91,15 @@ class Periodics:
                 f"cron: {cron!r} never fires, there is no such day; the task will not run",
                 stacklevel=2,
             )
-        said: dict[str, Any] = {"max_delay": max_delay, "catch_up": catch_up}
-        Policy().changed(**said)
+        overrides: dict[str, Any] = {"max_delay": max_delay, "catch_up": catch_up}
+        MisfirePolicy().change(**overrides)
         for option in options.keys() & {"connection", "schedule_at"}:
             raise BadArgument(
                 option, "a worker defers these jobs, at instants of their own; leave it out"
             )
 
         def declare(task: AnyTask) -> AnyTask:
-            _add(Schedule(_checked(task), _check_id(periodic_id), clock, {**options}, said))
+            _add(Schedule(_check_task(task), _check_id(periodic_id), clock, {**options}, overrides))
             return task
 
         return declare
@@ -109,9 +109,9 @@ class Periodics:
         for task in dict.fromkeys(self.tasks.values()):  # once each, whatever its aliases
             yield from task.schedules.values()
 
-    def policy(self, schedule: Schedule) -> Policy:
+    def policy(self, schedule: Schedule) -> MisfirePolicy:
         """What becomes of missed instants of this schedule: what it says itself, else the defaults of the app."""
-        return self.missed.changed(**schedule.said)
+        return self.misfires.change(**schedule.overrides)
 
 
 def _add(schedule: Schedule) -> None:
@@ -126,7 +126,7 @@ def _add(schedule: Schedule) -> None:
     known[schedule.periodic_id] = schedule
 
 
-def _checked(task: AnyTask) -> AnyTask:
+def _check_task(task: AnyTask) -> AnyTask:
     if not hasattr(task, "schedules"):
         raise TaskDefinitionError(
             f"{getattr(task, '__qualname__', task)!r} is not a task yet. Write @app.periodic(…) above @app.task"

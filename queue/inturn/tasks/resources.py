@@ -44,13 +44,13 @@ class Resources:
     seconds: float  # the pause of a snooze, or the longest wait
     defaults: Mapping[str, Any]  # of the task's arguments
 
-    def filled(self, task_kwargs: Mapping[str, Any]) -> list[str | Any]:
+    def fill(self, task_kwargs: Mapping[str, Any]) -> list[str | Any]:
         """For the arguments of one job: addresses, and what the factories made."""
         given = {**self.defaults, **task_kwargs}
         return [_fill(one, given) if isinstance(one, str) else one(**given) for one in self.wanted]
 
 
-def declared(
+def declare_resources(
     task: str,
     signature: Signature,
     wanted: Sequence[Resource],

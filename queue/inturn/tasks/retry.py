@@ -140,7 +140,7 @@ class RetryStrategy(BaseRetryStrategy):
         return timedelta(seconds=seconds * (1 - self.jitter * self._random.random()))
 
 
-def strategy(retry: bool | int | BaseRetryStrategy) -> BaseRetryStrategy | None:
+def find_strategy(retry: bool | int | BaseRetryStrategy) -> BaseRetryStrategy | None:
     """What a task's `retry=` means: False never, True for ever and at once, a number that many retries."""
     if isinstance(retry, BaseRetryStrategy):
         return retry

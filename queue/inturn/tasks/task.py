@@ -15,8 +15,8 @@ from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.middleware import TaskMiddleware, check_task_middleware
 from inturn.tasks.options import JobOptions, OnConflictName, OnFailureName, OnRetryName, Retry
 from inturn.tasks.periodic import Schedule
-from inturn.tasks.resources import Resource, declared
-from inturn.tasks.retry import strategy
+from inturn.tasks.resources import Resource, declare_resources
+from inturn.tasks.retry import find_strategy
 
 if TYPE_CHECKING:
     from inturn.tasks.blueprint import Blueprint
@@ -199,7 +199,7 @@ class Task(Deferrer[P], Generic[P, R]):
         self.func = func
         self.name = name
         self.aliases = tuple(aliases)
-        self.retry_strategy = strategy(retry)
+        self.retry_strategy = find_strategy(retry)
         self.pass_context = pass_context
         self.is_async = inspect.iscoroutinefunction(func)
         self.signature = inspect.Signature(parameters[1:] if pass_context else parameters)
@@ -209,7 +209,7 @@ class Task(Deferrer[P], Generic[P, R]):
             name, task_middleware, is_async_task=self.is_async
         )
         self.schedules: dict[str, Schedule] = {}
-        self.resources = declared(name, self.signature, resources, on_busy, busy_seconds)
+        self.resources = declare_resources(name, self.signature, resources, on_busy, busy_seconds)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.func(*args, **kwargs)

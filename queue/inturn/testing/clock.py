@@ -48,7 +48,7 @@ class Clock:
     def _replace(self, function: Composed | bytes) -> None:
         schema = Identifier(self._connector.schema)
         with (
-            drive.translated(),
+            drive.translate_errors(),
             closing(self._connector.connect("clock")) as connection,
             connection.transaction(),
         ):

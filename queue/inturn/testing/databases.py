@@ -99,7 +99,10 @@ class Databases:
 
     def _command(self, statement: psycopg.sql.Composed) -> None:
         # A connection each: one that is held would wait idle for the length of the session.
-        with drive.translated(), psycopg.connect(self.server_dsn, autocommit=True) as connection:
+        with (
+            drive.translate_errors(),
+            psycopg.connect(self.server_dsn, autocommit=True) as connection,
+        ):
             try:
                 connection.execute(statement)
             except ObjectInUse as error:

@@ -142,7 +142,7 @@ class Holding:
         assert spec is not None
         wanted = [
             self._keeper.lock(one, self._attempt)
-            for one in spec.filled(self._attempt.job.task_kwargs)
+            for one in spec.fill(self._attempt.job.task_kwargs)
         ]
         locks = lock_all(wanted, spec.seconds if spec.on_busy is OnBusy.WAIT else A_MOMENT)
         await self._keeper.settled()

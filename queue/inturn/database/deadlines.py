@@ -21,7 +21,7 @@ Verdict = Literal["works", "unknown", "idle"]
 NOTHING = Ready.NONE
 LONGEST_PAUSE = 30.0  # seconds between two questions
 GRACE = 0.5  # for an answer that was on its way when the server was asked, and for each step of a cancellation
-ASKED: LiteralString = "SELECT state FROM pg_stat_activity WHERE pid = %s"
+ASK_STATE: LiteralString = "SELECT state FROM pg_stat_activity WHERE pid = %s"
 AT_WORK = ("active", "fastpath function call")
 FATAL = (
     "FATAL",
@@ -68,11 +68,11 @@ class Terms:
     failure: BaseException | None = None
     is_question: bool = False
 
-    def on_loan(self) -> "Terms":
+    def for_caller(self) -> "Terms":
         """While the statements are somebody else's: they may take as long as they like."""
         return replace(self, give_up_after=None)
 
-    def wanted(self, pid: int) -> tuple[Any, ...]:
+    def settle_parameters(self, pid: int) -> tuple[Any, ...]:
         """For SETTLE."""
         return pid, list(self.settings), list(self.settings.values())
 
@@ -98,7 +98,7 @@ def with_deadlines(dsn: str, timeout: float, environment: Mapping[str, str] = os
     return make_conninfo(dsn, **{name: value for name, value in limits.items() if name not in said})
 
 
-def read(rows: list[Any], *, is_direct: bool) -> Verdict:
+def judge_state(rows: list[Any], *, is_direct: bool) -> Verdict:
     """What the server says about a session."""
     if not is_direct:
         return "unknown"
@@ -108,7 +108,7 @@ def read(rows: list[Any], *, is_direct: bool) -> Verdict:
     return "works" if state in AT_WORK else "idle"
 
 
-def refused(error: psycopg.Error) -> Verdict:
+def judge_refusal(error: psycopg.Error) -> Verdict:
     """The question could not be asked. A server that refuses it lives, and may well be at work."""
     if any(word in str(error) for word in FATAL):
         return "unknown"
@@ -117,11 +117,11 @@ def refused(error: psycopg.Error) -> Verdict:
     ) from error
 
 
-class Silent(Exception):
+class PeerSilent(Exception):
     """It is time to do something about the silence."""
 
 
-class Call:
+class WatchedCall:
     """A generator of psycopg's on its way, which can be left and taken up again."""
 
     def __init__(self, steps: Generator[Any, Any, Any], terms: Terms) -> None:
@@ -132,8 +132,8 @@ class Call:
             True  # the peer, since we last looked at the clock: most calls are over before that
         )
 
-    def go_on(self) -> Generator[Any, Any, Any]:
-        """The steps, until they end; or until Silent is raised."""
+    def resume(self) -> Generator[Any, Any, Any]:
+        """The steps, until they end; or until PeerSilent is raised."""
         steps = self._steps
         try:
             wanted = self._wanted or next(steps)
@@ -152,7 +152,7 @@ class Call:
         if self._is_heard:
             self.wait(self._terms.ask_after or self._terms.give_up_after or LONGEST_PAUSE)
         elif monotonic() >= self._alarm:
-            raise Silent
+            raise PeerSilent
 
     def wait(self, seconds: float) -> None:
         """From now on."""
