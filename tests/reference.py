@@ -18,9 +18,10 @@ from inturn.control.job_lists import JobLists
 from inturn.control.jobs import Jobs
 from inturn.control.lanes import Lanes
 from inturn.control.schema import SchemaManager
-from inturn.model import Lane, NewJob, Reason
+from inturn.model import Lane, Reason
 from inturn.tasks import middleware
 from inturn.tasks.middleware import RunningWorker
+from inturn.tasks.options import NewJob
 from inturn.tasks.periodic import Periodics
 from inturn.worker import Options
 

@@ -18,15 +18,14 @@ from inturn.control.schema import SchemaManager
 from inturn.database.connectors import PsycopgConnector
 from inturn.database.opening import Opening
 from inturn.database.pools import AsyncPool, Pool
-from inturn.errors import BadArgument, ConfigurationError, LoadFromPathError
-from inturn.model import NewJob
+from inturn.errors import ConfigurationError, LoadFromPathError
 from inturn.operations import enqueue
 from inturn.operations.upkeep import check_connection
 from inturn.schedules import misfires
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.deferred import DeferredJob
-from inturn.tasks.options import JobOptions
-from inturn.tasks.task import Deferrer, Options
+from inturn.tasks.options import CheckedOptions, JobOptions, NewJob
+from inturn.tasks.task import Deferrer
 
 
 class App(Blueprint):
@@ -134,12 +133,8 @@ class App(Blueprint):
         """
         if name in self.tasks or not allow_unknown:
             return self.find_task(name).configure(task_kwargs=task_kwargs, **options)
-        known = JobOptions.__annotations__
-        for option in options.keys() - known.keys():
-            raise BadArgument(option, f"no such option of a job; there are {', '.join(known)}")
-        changes: dict[str, Any] = {**options}
-        connection = changes.pop("connection", None)
-        task_options = Options().changed(**changes)
+        connection = options.pop("connection", None)
+        task_options = CheckedOptions().change(options)
         return Deferrer(
             self, arguments.check_task_name(name), None, task_options, task_kwargs, connection
         )

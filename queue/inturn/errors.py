@@ -1,5 +1,6 @@
 """Every exception that inturn raises on its own account. Each message says what, why, and what to do."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 
@@ -37,6 +38,13 @@ class BadArgument(InturnError, ValueError):
     def __init__(self, argument: str, problem: str) -> None:
         super().__init__(f"{argument}: {problem}")
         self.argument = argument
+
+
+class UnknownOption(BadArgument, TypeError):
+    """A task or a job was given an option that does not exist."""
+
+    def __init__(self, option: str, of: str, known: Iterable[str]) -> None:
+        super().__init__(option, f"is not an option of a {of}. The options are {', '.join(known)}")
 
 
 class ConfigurationError(InturnError):

@@ -49,27 +49,6 @@ class OnConflict(StrEnum):
     REPLACE = "replace"  # the job that waits takes on its work
 
 
-class NewJob(NamedTuple):
-    """A job about to be deferred; its arguments are JSON text already, checked.
-
-    job = write.configure(lock="alphabet").make_new_job("a")
-    assert job.lock == "alphabet" and job.args == '{"letter":"a"}'
-    """
-
-    task_name: str
-    args: str
-    queue: str
-    priority: int
-    lock: str | None
-    schedule_at: datetime | None
-    schedule_in: timedelta | None
-    on_retry: OnRetry
-    on_failure: OnFailure
-    queueing_lock: str | None = None
-    on_conflict: OnConflict = OnConflict.RAISE
-    timeout: timedelta | None = None  # of a single run
-
-
 class Job(
     NamedTuple
 ):  # and not a dataclass: a worker makes one for each row, and this is several times cheaper

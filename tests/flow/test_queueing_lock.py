@@ -9,7 +9,8 @@ import pytest
 
 from inturn import App, DeferredJob
 from inturn.errors import AlreadyEnqueued, BadArgument
-from inturn.model import NewJob, OnConflict, OnFailure, OnRetry
+from inturn.model import OnConflict
+from inturn.tasks.options import CheckedOptions, NewJob
 from tests.flow.conftest import Query
 
 pytestmark = pytest.mark.anyio
@@ -105,18 +106,11 @@ def test_a_batch_is_all_or_none_and_the_jobs_of_one_call_may_stand_in_each_other
 
 
 def test_a_batch_with_keys_and_a_lock_runs_in_order(app: App, query: Query) -> None:
-    fixed: dict[str, Any] = {"queue": "default", "priority": 0, "schedule_at": None, "schedule_in": None,
-                             "on_retry": OnRetry.HOLD, "on_failure": OnFailure.CONTINUE}  # fmt: skip
     app.task(name="note")(lambda: None)
     keys = ["b", None, "a", "b", None]
     jobs = [
         NewJob(
-            task_name="note",
-            args="{}",
-            lock="l",
-            queueing_lock=key,
-            on_conflict=OnConflict.SKIP,
-            **fixed,
+            "note", "{}", CheckedOptions(lock="l", queueing_lock=key, on_conflict=OnConflict.SKIP)
         )
         for key in keys
     ]
@@ -129,10 +123,15 @@ def test_a_batch_with_keys_and_a_lock_runs_in_order(app: App, query: Query) -> N
     with pytest.raises(
         BadArgument, match="on_conflict: the jobs of one call with a queueing lock have one policy"
     ):
-        app.enqueue([jobs[0], jobs[2]._replace(on_conflict=OnConflict.RAISE)])
-    assert app.enqueue([jobs[1]._replace(on_conflict=OnConflict.RAISE), jobs[0]])[0].is_new, (
-        "it has no say"
-    )
+        app.enqueue(
+            [
+                jobs[0],
+                jobs[2]._replace(options=jobs[2].options._replace(on_conflict=OnConflict.RAISE)),
+            ]
+        )
+    assert app.enqueue(
+        [jobs[1]._replace(options=jobs[1].options._replace(on_conflict=OnConflict.RAISE)), jobs[0]]
+    )[0].is_new, "it has no say"
 
 
 def test_a_running_job_is_no_obstacle_and_nothing_is_lost_when_it_then_fails(

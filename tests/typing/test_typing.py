@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from inturn import Blueprint, JobOptions, Task, TaskOptions
-from inturn.tasks.task import Options
+from inturn.tasks.options import CheckedOptions
 
 ROOT = Path(__file__).parents[2]
 CASES = sorted(Path(__file__).with_name("cases").glob("*.py"))
@@ -124,14 +124,12 @@ def test_basedpyright_knows_the_types(basedpyright: Verdict) -> None:
     assert basedpyright.revealed == expected("basedpyright").revealed
 
 
-def test_the_checkers_know_every_option_that_there_is() -> None:
-    taken = inspect.signature(Task.configure).parameters.keys() - {"self", "task_kwargs"}
-    assert set(JobOptions.__annotations__) == taken
-    assert set(TaskOptions.__annotations__) == inspect.signature(
-        Blueprint.task
-    ).parameters.keys() - {
-        "self",
-        "_func",
-        "pass_context",
-    }
-    assert taken == inspect.signature(Options.changed).parameters.keys() - {"self"} | {"connection"}
+def test_help_shows_the_options_that_the_checkers_know() -> None:
+    shown = inspect.signature(Task.configure).parameters.keys() - {"self", "task_kwargs"}
+    assert shown == set(JobOptions.__annotations__)
+    of_task = inspect.signature(Blueprint.task).parameters.keys()
+    assert of_task - {"self", "_func", "pass_context"} == set(TaskOptions.__annotations__)
+
+
+def test_every_option_of_a_job_is_stored_with_it_except_its_connection() -> None:
+    assert set(CheckedOptions._fields) == JobOptions.__annotations__.keys() - {"connection"}

@@ -32,7 +32,9 @@ def declare(collection: Blueprint, **options: Any) -> Schedule:
 
 def test_its_job_gets_the_instant_as_seconds_and_the_options_of_the_schedule(app: App) -> None:
     job = declare(app, lock="one", priority=7, task_kwargs={"colour": "blue"}).job(NOON)
-    assert (job.task_name, job.queue, job.lock, job.priority) == ("report", "reports", "one", 7)
+    options = job.options
+    assert (job.task_name, options.queue) == ("report", "reports")
+    assert (options.lock, options.priority) == ("one", 7)
     assert job.args == '{"colour":"blue","timestamp":1769860800}'
 
 

@@ -8,9 +8,10 @@ from inturn import arguments
 from inturn.control.job_lists import JobLists
 from inturn.control.results import ResultDeadline, ResultListener, wait, wait_async
 from inturn.database.connectors import PsycopgConnector
-from inturn.model import NewJob, Reason, Status
+from inturn.model import Reason, Status
 from inturn.operations import Operation, enqueue, jobs
 from inturn.tasks.deferred import DeferredJob, deferred_through
+from inturn.tasks.options import NewJob
 
 
 class Jobs(JobLists):

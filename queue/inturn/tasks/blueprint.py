@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, Literal, Unpack, overload
 
 from inturn import arguments
-from inturn.errors import TaskAlreadyRegistered, TaskDefinitionError, TaskNotFound, UnboundTaskError
-from inturn.model import NewJob
+from inturn.errors import (
+    TaskAlreadyRegistered,
+    TaskDefinitionError,
+    TaskNotFound,
+    UnboundTaskError,
+    UnknownOption,
+)
 from inturn.tasks.context import JobContext
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.middleware import TaskMiddleware
-from inturn.tasks.options import OnConflictName, OnFailureName, OnRetryName, Retry, TaskOptions
+from inturn.tasks.options import (
+    CheckedOptions,
+    DefaultOptions,
+    NewJob,
+    Retry,
+    TaskOptions,
+    show_options,
+)
 from inturn.tasks.periodic import Periodics
 from inturn.tasks.resources import OnBusyName, Resource
-from inturn.tasks.task import Options, P, R, Task
+from inturn.tasks.task import P, R, Task
 
 NO_APP = (
     "These tasks belong to no App, which alone has a database to enqueue them in. Add their blueprint to one: "
@@ -118,6 +129,7 @@ class Blueprint(Periodics):
     def task(
         self, *, pass_context: Literal[False] = False, **options: Unpack[TaskOptions]
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    @show_options(DefaultOptions, CheckedOptions()._asdict())
     def task(
         self,
         _func: Callable[..., Any] | None = None,
@@ -126,18 +138,11 @@ class Blueprint(Periodics):
         aliases: Sequence[str] | None = None,
         retry: Retry = False,
         pass_context: bool = False,
-        queue: str = "default",
-        priority: int = 0,
-        lock: str | None = None,
-        queueing_lock: str | None = None,
-        on_conflict: OnConflictName = "raise",
-        on_retry: OnRetryName = "hold",
-        on_failure: OnFailureName = "continue",
-        timeout: float | timedelta | None = None,
         task_middleware: Sequence[TaskMiddleware] | None = None,
         resources: Sequence[Resource] = (),
         on_busy: OnBusyName = "snooze",
         busy_seconds: float | None = None,
+        **options: Unpack[DefaultOptions],
     ) -> Any:
         """Make a function a task. Its name is `module.function` unless given; workers find it by that name.
 
@@ -158,15 +163,20 @@ class Blueprint(Periodics):
         back uncharged for `busy_seconds` and keeps its place ("snooze"), waits so long in its slot ("wait"), ends as cancelled
         ("skip"), fails ("fail"), or runs without ("proceed"); see docs/locks.md.
         """
-        options = Options().changed(
-            queue=queue, priority=priority, lock=lock, queueing_lock=queueing_lock, on_conflict=on_conflict,
-            on_retry=on_retry, on_failure=on_failure, timeout=timeout,
-        )  # fmt: skip
+        if unknown := options.keys() - DefaultOptions.__annotations__.keys():
+            raise UnknownOption(min(unknown), "task", TaskOptions.__annotations__)
         declare = partial(
             self._declare,
-            name=name, aliases=arguments.check_aliases(aliases), retry=retry, pass_context=pass_context, options=options,
-            task_middleware=task_middleware, resources=resources, on_busy=on_busy, busy_seconds=busy_seconds,
-        )  # fmt: skip
+            name=name,
+            aliases=arguments.check_aliases(aliases),
+            retry=retry,
+            pass_context=pass_context,
+            options=CheckedOptions().change(options),
+            task_middleware=task_middleware,
+            resources=resources,
+            on_busy=on_busy,
+            busy_seconds=busy_seconds,
+        )
         return declare if _func is None else declare(_func)
 
     def _declare(

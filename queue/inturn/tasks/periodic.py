@@ -19,9 +19,8 @@ from inturn.schedules.misfires import CatchUp, CatchUpName, MisfirePolicy, Span
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from inturn.model import NewJob
     from inturn.schedules.cron import Cron
-    from inturn.tasks.options import ScheduleOptions
+    from inturn.tasks.options import NewJob, ScheduleOptions
     from inturn.tasks.task import Task
 
 AnyTask = TypeVar("AnyTask", bound="Task[..., Any]")

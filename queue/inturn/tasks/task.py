@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from inturn import arguments
 from inturn.errors import BadArgument, TaskDefinitionError
-from inturn.model import NewJob, OnConflict, OnFailure, OnRetry
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.middleware import TaskMiddleware, check_task_middleware
-from inturn.tasks.options import JobOptions, OnConflictName, OnFailureName, OnRetryName, Retry
+from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, Retry, show_options
 from inturn.tasks.periodic import Schedule
 from inturn.tasks.resources import Resource, declare_resources
 from inturn.tasks.retry import find_strategy
@@ -23,59 +20,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a job is to run; a task's are the defaults of its jobs'."""
-
-    queue: str = "default"
-    priority: int = 0
-    lock: str | None = None
-    schedule_at: datetime | None = None
-    schedule_in: timedelta | None = None
-    on_retry: OnRetry = OnRetry.HOLD
-    on_failure: OnFailure = OnFailure.CONTINUE
-    queueing_lock: str | None = None
-    on_conflict: OnConflict = OnConflict.RAISE
-    timeout: timedelta | None = None
-
-    def changed(
-        self,
-        *,
-        queue: str | None = None,
-        priority: int | None = None,
-        lock: str | None = None,
-        schedule_at: datetime | None = None,
-        schedule_in: timedelta | Mapping[str, float] | None = None,
-        on_retry: str | None = None,
-        on_failure: str | None = None,
-        queueing_lock: str | None = None,
-        on_conflict: str | None = None,
-        timeout: float | timedelta | None = None,
-    ) -> Options:
-        at, delay = arguments.check_times(schedule_at, schedule_in)
-        return replace(
-            self,
-            queue=self.queue if queue is None else arguments.check_queue(queue),
-            priority=self.priority if priority is None else arguments.check_priority(priority),
-            lock=self.lock if lock is None else arguments.check_lock(lock),
-            schedule_at=at,
-            schedule_in=delay,
-            on_retry=self.on_retry
-            if on_retry is None
-            else arguments.check_choice("on_retry", OnRetry, on_retry),
-            on_failure=self.on_failure
-            if on_failure is None
-            else arguments.check_choice("on_failure", OnFailure, on_failure),
-            queueing_lock=self.queueing_lock
-            if queueing_lock is None
-            else arguments.check_lock(queueing_lock, "queueing_lock"),
-            on_conflict=self.on_conflict
-            if on_conflict is None
-            else arguments.check_choice("on_conflict", OnConflict, on_conflict),
-            timeout=self.timeout if timeout is None else arguments.check_timeout(timeout),
-        )
 
 
 class Deferrer(Generic[P]):
@@ -91,7 +35,7 @@ class Deferrer(Generic[P]):
         owner: Blueprint,
         name: str,
         task: Task[P, Any] | None,
-        options: Options,
+        options: CheckedOptions,
         task_kwargs: Mapping[str, Any] | None = None,
         connection: object = None,
     ) -> None:
@@ -148,21 +92,9 @@ class Deferrer(Generic[P]):
             raise BadArgument(
                 f"task {self._name}", "is not known here, so its arguments must be given by name"
             )
-        o = self._options
-        return NewJob(  # by place: by name it takes longer than all the checks
-            self._name if self._task is None else self._task.name,  # a blueprint may be added later
-            arguments.encode(given),
-            o.queue,
-            o.priority,
-            o.lock,
-            o.schedule_at,
-            o.schedule_in,
-            o.on_retry,
-            o.on_failure,
-            o.queueing_lock,
-            o.on_conflict,
-            o.timeout,
-        )
+        # A blueprint may be added to an app later, so the task's name is read now.
+        name = self._name if self._task is None else self._task.name
+        return NewJob(name, arguments.encode(given), self._options)
 
 
 class Task(Deferrer[P], Generic[P, R]):
@@ -184,7 +116,7 @@ class Task(Deferrer[P], Generic[P, R]):
         aliases: Sequence[str],
         retry: Retry,
         pass_context: bool,
-        options: Options,
+        options: CheckedOptions,
         task_middleware: Sequence[TaskMiddleware] | None = None,
         resources: Sequence[Resource] = (),
         on_busy: str = "snooze",
@@ -225,21 +157,9 @@ class Task(Deferrer[P], Generic[P, R]):
     def configure(
         self, *, task_kwargs: Mapping[str, Any], **options: Unpack[JobOptions]
     ) -> Deferrer[...]: ...
+    @show_options(JobOptions, {})
     def configure(
-        self,
-        *,
-        lock: str | None = None,
-        queueing_lock: str | None = None,
-        on_conflict: OnConflictName | None = None,
-        task_kwargs: Mapping[str, Any] | None = None,
-        schedule_at: datetime | None = None,
-        schedule_in: timedelta | Mapping[str, float] | None = None,
-        queue: str | None = None,
-        priority: int | None = None,
-        on_retry: OnRetryName | None = None,
-        on_failure: OnFailureName | None = None,
-        timeout: float | timedelta | None = None,
-        connection: object = None,
+        self, *, task_kwargs: Mapping[str, Any] | None = None, **options: Unpack[JobOptions]
     ) -> Deferrer[Any]:
         """Options for the jobs deferred through what it returns; what is not given stays the task's own.
 
@@ -262,16 +182,6 @@ class Task(Deferrer[P], Generic[P, R]):
 
         `schedule_at` (with a zone) or `schedule_in`: not before then. `timeout`, `on_retry`, `on_failure`: as for the task.
         """
-        options = self._options.changed(
-            queue=queue,
-            priority=priority,
-            lock=lock,
-            schedule_at=schedule_at,
-            schedule_in=schedule_in,
-            on_retry=on_retry,
-            on_failure=on_failure,
-            queueing_lock=queueing_lock,
-            on_conflict=on_conflict,
-            timeout=timeout,
-        )
-        return Deferrer(self._owner, self.name, self, options, task_kwargs, connection)
+        connection = options.pop("connection", None)
+        changed = self._options.change(options)
+        return Deferrer(self._owner, self.name, self, changed, task_kwargs, connection)
