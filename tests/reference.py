@@ -72,6 +72,7 @@ CHAPTERS: dict[str, dict[str, object]] = {
     "The database": {
         "PsycopgConnector": inturn.PsycopgConnector,
         "SyncPsycopgConnector": inturn.SyncPsycopgConnector,
+        "BaseConnector": inturn.BaseConnector,
         "app.schema_manager": SchemaManager,
     },
     "In other frameworks": {
@@ -83,14 +84,19 @@ CHAPTERS: dict[str, dict[str, object]] = {
 }
 # Bases whose methods are told with a class of users'.
 WITHOUT_ENTRY = {"Blueprint": (Periodics,), "app.job_manager": (JobLists,)}
-OTHER_NAMES = {
-    inturn.BaseConnector: "`BaseConnector` is the same class, under a name for annotations."
-}
 LOOKED_AT = (inturn.JobContext, inturn.StoredJob, Lane, Reason, testing.Seen)
 ABOUT = r"^([a-z_]+(?:, [a-z_]+)*):(?= )"
 LINE = 90  # of a heading
 # Nobody makes one.
-MADE_BY_US = (Jobs, Lanes, SchemaManager, RunningWorker, inturn.Task, inturn.Deferrer)
+MADE_BY_US = (
+    Jobs,
+    Lanes,
+    SchemaManager,
+    RunningWorker,
+    inturn.BaseConnector,
+    inturn.Deferrer,
+    inturn.Task,
+)
 
 
 class Named(NamedTuple):
@@ -242,8 +248,6 @@ def told(entry: Named) -> Iterator[str]:
     ):
         yield broken(text)
     yield from written(entry.doc)
-    if inspect.isclass(entry.value) and entry.value in OTHER_NAMES:
-        yield OTHER_NAMES[entry.value]
     found = members(entry)
     known = {member.name for member in found}
     for member in found:

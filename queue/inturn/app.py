@@ -15,6 +15,7 @@ from inturn.control.builtin_tasks import builtin_tasks
 from inturn.control.jobs import Jobs
 from inturn.control.lanes import Lanes
 from inturn.control.schema import SchemaManager
+from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
 from inturn.database.opening import Opening
 from inturn.database.pools import AsyncPool, Pool
@@ -52,7 +53,7 @@ class App(Blueprint):
         self,
         dsn: str | None = None,
         *,
-        connector: PsycopgConnector | None = None,
+        connector: Connector | None = None,
         import_paths: Iterable[str] | None = None,
         worker_defaults: Mapping[str, Any] | None = None,
         periodic_defaults: Mapping[str, Any] | None = None,
@@ -67,19 +68,19 @@ class App(Blueprint):
         self.add_tasks_from(builtin_tasks(), namespace="builtin")
 
     @property
-    def connector(self) -> PsycopgConnector:
+    def connector(self) -> Connector:
         """Where the queue lives. Set it to go elsewhere for good; for a while there is `replace_connector`."""
         return self._connector
 
     @connector.setter
-    def connector(self, connector: PsycopgConnector) -> None:
+    def connector(self, connector: Connector) -> None:
         self._connector = connector
         self.lanes = Lanes(connector)
         self.job_manager = Jobs(connector)
         self.schema_manager = SchemaManager(connector)
 
     @contextmanager
-    def replace_connector(self, connector: PsycopgConnector) -> Iterator[Self]:
+    def replace_connector(self, connector: Connector) -> Iterator[Self]:
         """Within it everything goes through another connector: to another database in a test, say.
 
         with app.replace_connector(PsycopgConnector(test_dsn)), app.open():
@@ -141,14 +142,14 @@ class App(Blueprint):
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
         """What `defer` does with the jobs that it has made; `job_manager.batch_defer_jobs` is the name for users."""
-        return self._connector.run(enqueue.defer_jobs(jobs, self.job_manager.deferred), connection)
+        return self._connector.run(enqueue.defer_jobs(jobs, self.job_manager), connection)
 
     async def enqueue_async(
         self, jobs: Sequence[NewJob], connection: object = None
     ) -> list[DeferredJob]:
         """Like `enqueue`, in an event loop."""
         return await self._connector.run_async(
-            enqueue.defer_jobs(jobs, self.job_manager.deferred), connection
+            enqueue.defer_jobs(jobs, self.job_manager), connection
         )
 
     def open(self, pool: Pool | None = None) -> Self:

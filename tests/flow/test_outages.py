@@ -132,6 +132,7 @@ def test_in_an_outage_nobody_knocks_while_nobody_waits(way: tuple[Faulty, str]) 
         fall_silent(proxy)
         with pytest.raises(DatabaseUnavailable):
             app.configure_task("t").defer()
+        assert isinstance(app.connector, PsycopgConnector)
         pool = app.connector._pool
         assert pool is not None
         _until(

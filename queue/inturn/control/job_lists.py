@@ -5,7 +5,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from inturn.arguments import check_choice
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.model import Status, StoredJob
 from inturn.operations import Operation
 from inturn.operations.listing import LISTED, Asked, By, Counts, counted, listed, stalled
@@ -15,7 +15,7 @@ class JobLists:
     """Looking at jobs, bounded: `list_jobs` shows the newest 1,000 unless told otherwise; what is counted are the newest
     10,000 live and 10,000 finished jobs that fit."""
 
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
     def list_jobs(

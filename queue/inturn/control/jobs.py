@@ -7,10 +7,10 @@ from typing import Any
 from inturn import arguments
 from inturn.control.job_lists import JobLists
 from inturn.control.results import ResultDeadline, ResultListener, wait, wait_async
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.model import Reason, Status
 from inturn.operations import Operation, enqueue, jobs
-from inturn.tasks.deferred import DeferredJob, deferred_through
+from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.options import NewJob
 
 
@@ -22,10 +22,9 @@ class Jobs(JobLists):
     assert app.job_manager.cancel_job_by_id(job_id)
     """
 
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: Connector) -> None:
         super().__init__(connector)
         self._listener = ResultListener(connector)
-        self.deferred = deferred_through(self)
 
     def defer_job(self, job: NewJob, connection: object = None) -> int:
         """Enqueue a job that a deferrer has made.
@@ -47,13 +46,13 @@ class Jobs(JobLists):
         jobs = [ship.configure(lock=lock).make_new_job(order=1) for lock in locks]
         assert len(app.job_manager.batch_defer_jobs(jobs)) == 100
         """
-        return self._connector.run(enqueue.defer_jobs(jobs, self.deferred), connection)
+        return self._connector.run(enqueue.defer_jobs(jobs, self), connection)
 
     async def batch_defer_jobs_async(
         self, jobs: Sequence[NewJob], connection: object = None
     ) -> list[DeferredJob]:
         """Like `batch_defer_jobs`, in an event loop."""
-        return await self._connector.run_async(enqueue.defer_jobs(jobs, self.deferred), connection)
+        return await self._connector.run_async(enqueue.defer_jobs(jobs, self), connection)
 
     def get_job_status(self, job_id: int, connection: object = None) -> Status | None:
         """Where it is. None: there is no such job."""

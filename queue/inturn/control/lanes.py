@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from inturn.arguments import check_lock, check_moment
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.model import Lane
 from inturn.operations import Operation, lanes
 
@@ -20,7 +20,7 @@ class Lanes:
     app.lanes.resume("customer:ann")
     """
 
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
     def list(self, limit: int = 50) -> Listed:

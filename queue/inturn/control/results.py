@@ -16,7 +16,7 @@ from threading import Event, Lock, Thread
 import anyio
 import psycopg
 
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import ConnectorException, ResultTimeout
 from inturn.operations import jobs
 from inturn.operations.jobs import End
@@ -31,7 +31,7 @@ Callback = Callable[[], object]
 class ResultListener:
     """Rings those who wait."""
 
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._lock = Lock()
         self._callbacks: dict[str, list[Callback]] = {}  # by job id, as notifications spell it
@@ -113,7 +113,7 @@ class ResultDeadline:
 
 
 def wait(
-    connector: PsycopgConnector, listener: ResultListener, job_id: int, deadline: ResultDeadline
+    connector: Connector, listener: ResultListener, job_id: int, deadline: ResultDeadline
 ) -> End:
     ended = Event()
     end = connector.run(jobs.await_end(job_id))
@@ -127,7 +127,7 @@ def wait(
 
 
 async def wait_async(
-    connector: PsycopgConnector, listener: ResultListener, job_id: int, deadline: ResultDeadline
+    connector: Connector, listener: ResultListener, job_id: int, deadline: ResultDeadline
 ) -> End:
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio.to_thread
 
 from inturn import sql
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 
 
 class SchemaManager:
@@ -14,7 +14,7 @@ class SchemaManager:
     app.schema_manager.apply_schema()
     """
 
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
     def apply_schema(self) -> None:

@@ -1,6 +1,6 @@
 """Jobs come into being."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, LiteralString
@@ -33,9 +33,7 @@ DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_job
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
 
 
-def defer_jobs(
-    jobs: Sequence[NewJob], kind: type[DeferredJob] = DeferredJob
-) -> Operation[list[DeferredJob]]:
+def defer_jobs(jobs: Sequence[NewJob], manager: object = None) -> Operation[list[DeferredJob]]:
     """The jobs that stand, in the order given. No statement for no jobs.
 
     A conflict is told by the server as a row, and raised here: the caller's transaction is not aborted.
@@ -44,14 +42,16 @@ def defer_jobs(
         return []
     if len(jobs) == 1 and jobs[0].options.queueing_lock is None:
         ((id,),) = yield Statement(DEFER_ONE, _one(jobs[0]))
-        return [kind(id)]
+        job = DeferredJob(id)
+        job._manager = manager
+        return [job]
     if all(job.options.queueing_lock is None for job in jobs):
         rows = yield Statement(DEFER, _columns(jobs))
-        return [kind(id) for (id,) in rows]
+        return _make_deferred([id for (id,) in rows], manager)
     rows = yield Statement(DEFER_UNLESS_WAITING, _columns(jobs))
     if _policy(jobs) is OnConflict.RAISE:
         _refuse_conflict(jobs, rows)
-    stand = [kind(id) for id, _ in rows]
+    stand = _make_deferred([id for id, _ in rows], manager)
     for job, (_, is_new) in zip(stand, rows, strict=True):
         job.is_new = is_new
     return stand
@@ -61,6 +61,13 @@ def defer_periodic(periodic_id: str, instant: datetime, job: NewJob) -> Operatio
     """The id of the job of that instant; None: somebody has deferred it already, or a later one."""
     ((id,),) = yield Statement(DEFER_PERIODIC, [periodic_id, instant, *_columns([job])])
     return id  # type: ignore[no-any-return]
+
+
+def _make_deferred(ids: Iterable[int], manager: object) -> list[DeferredJob]:
+    jobs = [DeferredJob(id) for id in ids]
+    for job in jobs:
+        job._manager = manager
+    return jobs
 
 
 def _one(job: NewJob) -> list[Any]:

@@ -162,7 +162,7 @@ class CheckedOptions(_Values):  # type: ignore[misc]
                 raise UnknownOption(name, "job", JobOptions.__annotations__)
             if value is not None:
                 changes[name] = _STORED[name].check(value)
-        return self._replace(**changes) if changes else self  # type: ignore[no-any-return]
+        return self._replace(**changes) if changes else self
 
 
 class NewJob(NamedTuple):

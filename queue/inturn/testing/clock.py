@@ -12,7 +12,7 @@ from psycopg.sql import SQL, Composed, Identifier
 
 from inturn.arguments import check_moment
 from inturn.database import drive
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.operations.views import now
 from inturn.sql import shipped
 
@@ -25,7 +25,7 @@ NOBODY_BEATS = "LOCK TABLE {schema}.workers IN EXCLUSIVE MODE"
 
 
 class Clock:
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self.frozen = False
 

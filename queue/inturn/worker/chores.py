@@ -9,7 +9,7 @@ from typing import TypeVar
 import psycopg
 
 from inturn.database import drive
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.operations import Operation, upkeep
 from inturn.worker.backoff import Backoff
@@ -54,7 +54,7 @@ class Chore:
 
 
 class Chores:
-    def __init__(self, connector: PsycopgConnector, options: Options) -> None:
+    def __init__(self, connector: Connector, options: Options) -> None:
         # A chore may break the connection each time; then it leaves the time in between for judging.
         rest = 2 * options.stalled_worker_timeout
         self._connector = connector

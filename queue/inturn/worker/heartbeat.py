@@ -17,7 +17,7 @@ from uuid import UUID
 import psycopg
 
 from inturn.database import drive
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import InturnError
 from inturn.operations import upkeep
 from inturn.worker.loop_watch import LoopWatch
@@ -49,7 +49,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        connector: PsycopgConnector,
+        connector: Connector,
         interval: float,
         worker_id: Callable[[], UUID],
         watch: LoopWatch,

@@ -9,7 +9,7 @@ import anyio
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import ConnectorException, DatabaseUnavailable
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ ABORT = "!"  # the payload of cancel_job.sql: somebody's running job is to end
 
 
 async def listen(
-    connector: PsycopgConnector,
+    connector: Connector,
     queues: Sequence[str] | None,
     ring: Callable[[], None],
     abort: Callable[[], None],

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 from psycopg.conninfo import conninfo_to_dict
 
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import JobSkipped, Snoozed
 from inturn.locks.errors import LockBackendError, LockError, LockTimeout
 from inturn.locks.lock_async import AsyncLock
@@ -45,7 +45,7 @@ Key = tuple[int, str]
 class Keeper:
     """What the jobs of one worker hold."""
 
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: Connector) -> None:
         self._place = database(connector)
         self._clients: dict[
             str, Any
@@ -227,7 +227,7 @@ def key(attempt: "Attempt") -> Key:
     return attempt.job.id, attempt.job.claim_id
 
 
-def database(connector: PsycopgConnector) -> str:
+def database(connector: Connector) -> str:
     """A name of the database that every worker of it knows it by, as far as can be told; job ids are unique within."""
     given = conninfo_to_dict(connector.dsn)
     host = str(given.get("host") or given.get("hostaddr") or "")

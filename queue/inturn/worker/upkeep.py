@@ -16,7 +16,7 @@ from uuid import UUID
 import psycopg
 
 from inturn.database import drive
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import InturnError
 from inturn.operations import upkeep
 from inturn.worker.chores import Chores
@@ -33,7 +33,7 @@ class Upkeep:
 
     def __init__(
         self,
-        connector: PsycopgConnector,
+        connector: Connector,
         options: Options,
         worker_id: Callable[[], UUID],
         noticed: Callable[[], object],

@@ -17,7 +17,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from inturn.database import drive
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch
 from inturn.operations import upkeep
 from inturn.tasks.blueprint import Blueprint
@@ -43,7 +43,7 @@ LEAVE_SECONDS = 10.0
 ABORT_SECONDS = 2.0  # that aborted jobs have to end before they are given up
 
 
-async def run(app: Blueprint, connector: PsycopgConnector, given: Mapping[str, Any]) -> str | None:
+async def run(app: Blueprint, connector: Connector, given: Mapping[str, Any]) -> str | None:
     """Until it has stopped; what made it abort jobs, if anything did. The connector is open meanwhile."""
     settings = options(given)
     opens = not connector.is_open_async
@@ -72,7 +72,7 @@ class Worker:
     def __init__(
         self,
         app: Blueprint,
-        connector: PsycopgConnector,
+        connector: Connector,
         options: Options,
         pace: Pace | None = None,
     ) -> None:
