@@ -1,7 +1,8 @@
-"""Waits for the end of jobs.
+"""Wait for the end of jobs.
 
-A waiter marks the job and looks at it (`await_end.sql`); the end of a marked job is notified. All waiters of an app share one
-thread with one connection that listens, and only while there are any. What it misses, a look every few seconds finds.
+A waiter marks the job and looks at it (`await_end.sql`). The end of a marked job is notified. All
+waiters of an app share one thread with one connection that listens, as long as there are any. If a
+notification is lost, the waiter finds the end when it looks again, after a few seconds.
 """
 
 import asyncio
@@ -24,12 +25,12 @@ from inturn.operations.jobs import End
 logger = logging.getLogger(__name__)
 LISTEN = 'LISTEN "inturn ended"'  # the channel of tell_ended.sql
 POLL = 5.0  # seconds
-LINGER = 0.2  # how long the thread outlives the last waiter, in seconds
+LINGER = 0.2  # how many seconds the thread outlives the last waiter
 Callback = Callable[[], object]
 
 
 class ResultListener:
-    """Rings those who wait."""
+    """Calls back those who wait for a job, when the job ends."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
@@ -39,7 +40,7 @@ class ResultListener:
 
     @contextmanager
     def call_back(self, job_id: int, callback: Callback) -> Iterator[None]:
-        """Meanwhile `callback` is called, in another thread, when the job has perhaps ended."""
+        """Inside the block, call `callback` from another thread whenever the job may have ended."""
         with self._lock:
             self._callbacks.setdefault(str(job_id), []).append(callback)
             starts, self._listens = not self._listens, True
@@ -60,15 +61,13 @@ class ResultListener:
                     self._connector.connect("results", to_listen=True)
                 ) as connection:
                     connection.execute(LISTEN)
-                    self._notify(None)  # for what was told before we listened
+                    self._notify(None)  # jobs may have ended before it listened
                     looked_at = time.monotonic()
                     while self._has_callers():
                         for notification in connection.notifies(timeout=LINGER):
                             self._notify(notification.payload)
                         if time.monotonic() - looked_at > POLL:
-                            connection.execute(
-                                ""
-                            )  # or we would not notice that the connection leads nowhere
+                            connection.execute("")  # raises if the connection is lost
                             looked_at = time.monotonic()
             except (ConnectorException, psycopg.Error) as error:
                 if self._callbacks:
@@ -93,7 +92,7 @@ class ResultListener:
 
 
 class ResultDeadline:
-    """How long one may wait between two looks."""
+    """How long a waiter may wait for one job."""
 
     def __init__(self, job_id: int, timeout: float | timedelta | None) -> None:
         self._job_id = job_id
@@ -101,13 +100,14 @@ class ResultDeadline:
         self._end = None if self._timeout is None else time.monotonic() + self._timeout
 
     def next_wait(self) -> float:
+        """Return the seconds until the next look, or raise ResultTimeout."""
         if self._end is None:
             return POLL
         left = self._end - time.monotonic()
         if left <= 0:
             raise ResultTimeout(
-                f"Job {self._job_id} has not ended within {self._timeout:g} s; it goes on. "
-                f"Why it is not done says: queue jobs explain {self._job_id}"
+                f"Job {self._job_id} has not ended within {self._timeout:g} s. It goes on. "
+                f"To see why it is not done, run: queue jobs explain {self._job_id}"
             )
         return min(POLL, left)
 
@@ -132,7 +132,7 @@ async def wait_async(
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def callback() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop was closed in this moment
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
             loop.call_soon_threadsafe(ended.set)
 
     end = await connector.run_async(jobs.await_end(job_id))

@@ -1,4 +1,4 @@
-"""Tasks: a name for a function, and how a call of it becomes a job."""
+"""Tasks, and how a call of one becomes a job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 class Deferrer(Generic[P]):
-    """Defers jobs of one task with fixed options: what `task.configure` returns, and a task itself is one.
+    """Defers jobs of one task with fixed options. `task.configure` returns one, and a task is one.
 
     later = write.configure(lock="alphabet", schedule_in={"minutes": 5})
     later.defer("a")
@@ -47,26 +47,32 @@ class Deferrer(Generic[P]):
         self._connection = connection
 
     def defer(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob:
-        """Enqueue one job and return its id (`.is_new`: whether it is a new one, see `queueing_lock`)."""
+        """Enqueue one job and return its id.
+
+        The id's `is_new` is False if a waiting job stands for this one; see `queueing_lock`.
+        """
         return self._owner.enqueue([self._job(args, kwargs)], self._connection)[0]
 
     async def defer_async(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob:
-        """Enqueue one job and return its id (`.is_new`: whether it is a new one, see `queueing_lock`)."""
+        """Like `defer`, in an event loop."""
         return (await self._owner.enqueue_async([self._job(args, kwargs)], self._connection))[0]
 
     def batch_defer(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
-        """Enqueue a job for each mapping of arguments, in this order, all or none.
+        """Enqueue a job for each mapping of arguments, in this order. Either all are enqueued or none.
 
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
         """
         return self._owner.enqueue(self._jobs(task_kwargs), self._connection)
 
     async def batch_defer_async(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
-        """Enqueue a job for each mapping of arguments, in this order, all or none."""
+        """Like `batch_defer`, in an event loop."""
         return await self._owner.enqueue_async(self._jobs(task_kwargs), self._connection)
 
     def make_new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """A job that is not enqueued yet: `app.job_manager.batch_defer_jobs` takes several, of any tasks and locks."""
+        """Make a job without enqueueing it.
+
+        `app.job_manager.batch_defer_jobs` enqueues several such jobs, of any tasks and locks.
+        """
         return self._job(args, kwargs)
 
     def _jobs(self, task_kwargs: Sequence[Mapping[str, Any]]) -> list[NewJob]:
@@ -90,7 +96,8 @@ class Deferrer(Generic[P]):
             given = arguments.bind(self._name, self._task.signature, args, given)
         elif args:
             raise BadArgument(
-                f"task {self._name}", "is not known here, so its arguments must be given by name"
+                f"task {self._name}",
+                "is not declared in this program, so its arguments have no order. Give them by name",
             )
         # A blueprint may be added to an app later, so the task's name is read now.
         name = self._name if self._task is None else self._task.name
@@ -100,11 +107,11 @@ class Deferrer(Generic[P]):
 class Task(Deferrer[P], Generic[P, R]):
     """A function that can be deferred. Calling it runs it here and now.
 
-        write.defer(letter="a")  # a job, for a worker
-        await write.configure(priority=5).defer_async("b")  # from async code
-        write("c")  # no job
+        write.defer(letter="a")  # makes a job, which a worker runs
+        await write.configure(priority=5).defer_async("b")  # the same from async code
+        write("c")  # calls the function
 
-    What a Deferrer has it has too, with the options of the task.
+    A Task supports everything that a Deferrer does, with the options of the task.
     """
 
     def __init__(
@@ -126,7 +133,8 @@ class Task(Deferrer[P], Generic[P, R]):
         parameters = list(inspect.signature(func).parameters.values())
         if pass_context and not parameters:
             raise TaskDefinitionError(
-                f"Task {name} has pass_context=True but takes no argument to receive the context."
+                f"Task {name} has pass_context=True but takes no argument. "
+                "Declare a first argument for the context."
             )
         self.func = func
         self.name = name
@@ -161,26 +169,34 @@ class Task(Deferrer[P], Generic[P, R]):
     def configure(
         self, *, task_kwargs: Mapping[str, Any] | None = None, **options: Unpack[JobOptions]
     ) -> Deferrer[Any]:
-        """Options for the jobs deferred through what it returns; what is not given stays the task's own.
+        """Return a deferrer with other options. What you leave out stays as the task declares it.
 
-        `queueing_lock`: at most one job waits under it (one that runs does not count). `on_conflict` says what becomes of a
-        new job while another one waits: "raise" AlreadyEnqueued, which leaves your transaction intact; "skip": the id
-        returned is the other's, and its `is_new` False; "replace": so too, and the other takes on the task, arguments
-        and timeout of this one, and as long as it is scheduled (not between two attempts at it, with its lane waiting) also
-        its time, queue, priority, on_retry and on_failure. Its id, lock, and place in its lane stay.
+        schedule_at, schedule_in: do not start the job before this time, which needs a time zone, or
+        before this much later.
+        task_kwargs: arguments for the task, to which `defer` adds its own.
+        timeout, on_retry, on_failure, queue, priority, lock: the same as for the task.
 
-        The other starts after you have committed, after "skip" too, so it sees what your transaction has written. Keep such
-        transactions short: while one is open the job waits, and if there is always one, for ever.
+        With a `queueing_lock`, at most one job waits under it. A running job does not count.
+        `on_conflict` says what happens to a new job while another one is waiting:
+
+        raise: raise AlreadyEnqueued. Your transaction stays intact.
+        skip: enqueue nothing. You get the id of the waiting job, with `is_new` set to False.
+        replace: like "skip", but the waiting job takes over the task, arguments and timeout of the
+        new one. If it is scheduled, it also takes over the time, queue, priority, on_retry and
+        on_failure, unless it waits for a retry with its lane. It keeps its id, its lock and its place
+        in the lane.
 
             report.configure(queueing_lock="report:1", on_conflict="skip").defer(day=1)
 
-        `connection` is a psycopg or SQLAlchemy connection or session of yours: the job then exists if and only if you commit.
+        In each case the waiting job starts after you commit, so it sees what your transaction wrote.
+        Keep such transactions short: the job waits as long as one of them is open.
+
+        Give a psycopg or SQLAlchemy connection or session of yours as `connection`, and the job
+        exists if and only if you commit.
 
             with psycopg.connect(dsn) as connection:
                 connection.execute("INSERT INTO orders (id) VALUES (7)")
                 ship.configure(connection=connection, lock="customer:ann").defer(order=7)
-
-        `schedule_at` (with a zone) or `schedule_in`: not before then. `timeout`, `on_retry`, `on_failure`: as for the task.
         """
         connection = options.pop("connection", None)
         changed = self._options.change(options)
