@@ -25,7 +25,7 @@ from inturn.operations.upkeep import check_connection
 from inturn.schedules import misfires
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.deferred import DeferredJob
-from inturn.tasks.options import CheckedOptions, JobOptions, NewJob
+from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, show_options
 from inturn.tasks.task import Deferrer
 
 
@@ -46,7 +46,8 @@ class App(Blueprint):
     libpq's PG variables.
     import_paths: modules that declare tasks. A worker imports them before it starts.
     worker_defaults: options for the app's workers.
-    periodic_defaults: `max_delay` and `catch_up` for schedules that do not set them; see `periodic`.
+    periodic_defaults: `max_delay` and `catch_up` for schedules that do not set them; see
+    `periodic`.
 
     An App supports everything that a Blueprint does.
     """
@@ -127,6 +128,7 @@ class App(Blueprint):
             )
         return app
 
+    @show_options(JobOptions, {})
     def configure_task(
         self,
         name: str,
@@ -193,7 +195,7 @@ class App(Blueprint):
         return Opening(self, self.connector, pool)
 
     async def close_async(self) -> None:
-        """Close the connections of `open_async`, and sync connections that were opened meanwhile."""
+        """Close the connections of `open_async`, and sync ones that were opened meanwhile."""
         await self.connector.close_async()
 
     def check_connection(self) -> bool:

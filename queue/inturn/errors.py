@@ -1,4 +1,7 @@
-"""The exceptions that inturn raises. Each message says what is wrong and what you can do about it."""
+"""The exceptions that inturn raises.
+
+Each message says what is wrong and what you can do about it.
+"""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -11,8 +14,8 @@ class InturnError(Exception):
 class AlreadyEnqueued(InturnError):
     """Another job is already waiting under this queueing lock. Nothing was written.
 
-    Your transaction goes on. `job_id` is the id of the other job, or None if that job is in the same
-    batch.
+    Your transaction goes on. `job_id` is the id of the other job, or None if that job is in the
+    same batch.
     """
 
     def __init__(self, queueing_lock: str, job_id: int | None) -> None:
@@ -53,7 +56,10 @@ class ConfigurationError(InturnError):
 
 
 class ConnectorException(InturnError):
-    """The database refused a statement or could not be reached. `__cause__` is the driver's error."""
+    """The database refused a statement or could not be reached.
+
+    `__cause__` is the driver's error.
+    """
 
 
 class DatabaseUnavailable(ConnectorException):

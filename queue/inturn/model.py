@@ -52,7 +52,8 @@ class OnConflict(StrEnum):
     REPLACE = "replace"  # the waiting job takes over the work of the new one
 
 
-# A NamedTuple, because a worker makes one for each row, and a dataclass costs several times as much.
+# A NamedTuple, because a worker makes one for each row, and a dataclass costs several times as
+# much.
 class Job(NamedTuple):
     """A job that a worker has claimed. `attempts` counts the earlier attempts, so the first sees 0.
 
@@ -117,7 +118,10 @@ class Ended(NamedTuple):
 
 
 class Again(NamedTuple):
-    """A job whose code has ended and that waits for its next attempt. None keeps a value as it is."""
+    """A job whose code has ended and that waits for its next attempt.
+
+    None keeps a value as it is.
+    """
 
     job: Job
     delay: timedelta

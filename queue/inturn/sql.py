@@ -1,6 +1,6 @@
-"""Finds the SQL that ships with inturn, and names the schema and its roles in it.
+"""Find the SQL that ships with inturn, and fill in the names of the schema and its roles.
 
-In a wheel `sql/` and `migrations/` lie beside this file, in a checkout two folders up.
+In a wheel, `sql/` and `migrations/` are beside this file. In a checkout they are two folders up.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,11 +22,14 @@ def shipped(folder: str) -> Path:
     for root in (here, here.parent.parent):
         if (root / folder).is_dir():
             return root / folder
-    raise FileNotFoundError(f"inturn was installed without its folder {folder!r}; install it again")
+    raise FileNotFoundError(f"inturn was installed without its folder {folder!r}. Install it again")
 
 
 def code() -> Iterator[str]:
-    """The text of every function, of every view (which may call functions), and of what says who may use them."""
+    """Yield the SQL of all functions, then of all views, then of the privileges.
+
+    Views come after functions because they may call them.
+    """
     for folder in ("functions", "views"):
         for file in sorted((shipped("sql") / folder).glob("*.sql")):
             yield file.read_text(encoding="utf-8")
@@ -41,14 +44,16 @@ def checksum() -> str:
 
 @cache
 def revision() -> str:
-    """The newest revision of the tables: revisions are numbered, the highest number is the head."""
+    """Return the newest revision of the tables, which is the highest number."""
     return max(file.name[:4] for file in (shipped("migrations") / "versions").glob("[0-9]*.up.sql"))
 
 
 @cache
 def fill_schema(text: LiteralString, schema: str) -> bytes:
-    """The statement with its `{schema}` filled in, quoted as an identifier. As bytes, and once: a driver composes anew in
-    each call what it is given as a composition."""
+    """Return a statement with its `{schema}` filled in and quoted.
+
+    The result is bytes and is cached: a driver would compose a `Composed` anew in each call.
+    """
     return SQL(text).format(schema=Identifier(schema)).as_bytes(None)
 
 
@@ -57,7 +62,11 @@ def grants(
     prefix: str | None = None,
     members: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """What gives each role its rights: `prefix` (the schema's name) + `_owner` and so on. `members` of OWNER and KINDS."""
+    """Return the SQL that creates the roles and gives them their rights.
+
+    A role's name is `prefix`, by default the schema's name, with `_owner`, `_worker` and so on.
+    `members` maps OWNER and the KINDS to logins that become members of the role.
+    """
     names = {kind: f"{prefix or schema}_{kind}" for kind in (OWNER, *KINDS)}
     pairs = [(names[kind], member) for kind, each in (members or {}).items() for member in each]
     text = (shipped("sql") / "grants.sql").read_text(encoding="utf-8")
@@ -73,7 +82,7 @@ def grants(
 
 
 def script(schema: str = SCHEMA) -> str:
-    """What creates everything in a database that has none of it."""
+    """Return the SQL that creates everything in a database that has no queue yet."""
     revisions = sorted((shipped("migrations") / "versions").glob("[0-9]*.up.sql"))
     applied = SQL(
         "INSERT INTO schema_version VALUES ({});\nINSERT INTO applied_code VALUES ({}, now());"
@@ -83,9 +92,10 @@ def script(schema: str = SCHEMA) -> str:
         [
             f"CREATE SCHEMA IF NOT EXISTS {name};",
             f"SET search_path = {name}, pg_temp;",
-            "SET check_function_bodies = off;  -- they call each other, and stand in no order",
+            "SET check_function_bodies = off;  -- functions call each other and have no order",
             *(file.read_text(encoding="utf-8") for file in revisions),
-            "CREATE TABLE schema_version (version_num varchar(32) CONSTRAINT schema_version_pkc PRIMARY KEY);",
+            "CREATE TABLE schema_version "
+            "(version_num varchar(32) CONSTRAINT schema_version_pkc PRIMARY KEY);",
             *code(),
             applied.format(revision(), checksum()).as_string(),
             "RESET search_path;",

@@ -148,7 +148,7 @@ def test_only_the_newest_jobs_are_counted(app: App, query: Query) -> None:
 
 
 def test_a_wrong_status_is_refused(jobs: Jobs) -> None:
-    with pytest.raises(BadArgument, match="status: 'done' is none of 'todo'"):
+    with pytest.raises(BadArgument, match="status: 'done' is not one of 'todo'"):
         jobs.list_jobs(status="done")
     with pytest.raises(BadArgument, match="status: 'done'"):
         jobs.list_queues(status="done")

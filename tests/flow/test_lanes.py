@@ -244,6 +244,6 @@ async def test_a_policy_that_does_not_exist_is_refused(
     app: App, seen: list[str], option: str
 ) -> None:
     with pytest.raises(
-        BadArgument, match=f"{option}: 'stop' is none of '(hold|continue)', '(release|halt)'"
+        BadArgument, match=f"{option}: 'stop' is not one of '(hold|continue)', '(release|halt)'"
     ):
         app.configure_task("note", **{option: "stop"})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Users' calls under two type checkers: what is right passes, what is wrong fails under both, and what is shown is exact.
+"""Users' calls under two type checkers: both accept what is right and refuse what is wrong.
 
 In `cases`, a line with a mistake ends in `# error`. `# reveals: X` follows a reveal_type, or stands
 above it. Where the two checkers differ, `# mypy reveals: X` and `# basedpyright reveals: Y` stand

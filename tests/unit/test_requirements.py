@@ -1,4 +1,4 @@
-"""What CI and docker compose install is named to the last file, by requirements/*.txt (`make lock`)."""
+"""requirements/*.txt (`make lock`) pins all that CI and docker compose install."""
 
 import re
 import tomllib

@@ -54,7 +54,7 @@ def test_only_the_named_exceptions_are_retried() -> None:
 
 
 def test_a_negative_wait_is_refused() -> None:
-    with pytest.raises(BadArgument, match="linear_wait: -1 is negative"):
+    with pytest.raises(BadArgument, match="linear_wait: -1 is not a number of seconds"):
         RetryStrategy(linear_wait=-1)
 
 

@@ -43,7 +43,8 @@ async def remove_old_jobs(
 
         app.configure_task("builtin:inturn.builtin_tasks.remove_old_jobs").defer(max_hours=72)
 
-    The worker's option `keep_history` needs no job and is much cheaper, because it drops whole days.
+    The worker's option `keep_history` needs no job and is much cheaper, because it drops whole
+    days.
     """
     app = cast(HasJobs, context.app)
     await app.job_manager.delete_old_jobs_async(

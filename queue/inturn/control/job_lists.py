@@ -32,7 +32,7 @@ class JobLists:
         worker_id: UUID | str | None = None,
         limit: int = LISTED,
     ) -> list[StoredJob]:
-        """Return the newest jobs that match, live and finished, in the order of their deferral.
+        """Return the newest jobs that match, at most `limit`, in the order of their deferral.
 
         [job.id for job in app.job_manager.list_jobs(lock="alphabet", status="failed")]
         """
@@ -64,6 +64,8 @@ class JobLists:
         lock: str | None = None,
     ) -> list[Counts]:
         """Return each queue with the number of its jobs in each status.
+
+        The counts cover the newest 10,000 live and the newest 10,000 finished jobs that match.
 
         write.defer(letter="a")
         [counts] = app.job_manager.list_queues(task=write.name)
@@ -139,8 +141,9 @@ class JobLists:
     ) -> Sequence[StoredJob]:
         """Return the jobs whose worker has been silent for `seconds_since_heartbeat`.
 
-        With `nb_seconds`, return the jobs that have been running for longer than that, on any worker.
-        You need not do anything about the jobs of silent workers: live workers take them over.
+        With `nb_seconds`, return the jobs that have been running for longer than that, on any
+        worker. You need not do anything about the jobs of silent workers: live workers take them
+        over.
         """
         return self._connector.run(
             _list_stalled(nb_seconds, queue, task_name, seconds_since_heartbeat)

@@ -63,7 +63,9 @@ class Jobs(JobLists):
         return await self._connector.run_async(jobs.status(job_id), connection)
 
     def explain(self, job_id: int) -> list[Reason]:
-        """Return the reasons why a job is not running, in order. `ready` alone means that it can run.
+        """Return the reasons why a job is not running, in order.
+
+        A single reason `ready` means that it can run.
 
         app.lanes.pause("alphabet", reason="no paper")
         job_id = write.configure(lock="alphabet").defer(letter="a")
@@ -105,8 +107,8 @@ class Jobs(JobLists):
             job_id = write.configure(schedule_in={"hours": 1}).defer(letter="a")
             assert app.job_manager.retry_job_by_id(job_id, queue="urgent")
 
-        With `retry_at` it does not start before then. You can also give it another `priority`, `queue`
-        or `lock`. Return False if the job is waiting already or is running.
+        With `retry_at` it does not start before then. You can also give it another `priority`,
+        `queue` or `lock`. Return False if the job is waiting already or is running.
         """
         return self._connector.run(_retry(job_id, retry_at, priority, queue, lock), connection)
 
@@ -130,9 +132,9 @@ class Jobs(JobLists):
             job_id = report.defer(day=1)
             total = app.job_manager.result(job_id, timeout=60)
 
-        Raise JobFailed, JobCancelled (if it was cancelled or aborted), JobNotFound or ResultTimeout,
-        which is a TimeoutError. The result is None if the task returned None, or something that cannot
-        be stored, which the worker logs.
+        Raise JobFailed, JobCancelled (if it was cancelled or aborted), JobNotFound or
+        ResultTimeout, which is a TimeoutError. The result is None if the task returned None, or
+        something that cannot be stored, which the worker logs.
         """
         return wait(
             self._connector, self._listener, job_id, ResultDeadline(job_id, timeout)
@@ -158,8 +160,8 @@ class Jobs(JobLists):
 
             app.job_manager.delete_old_jobs(nb_hours=72, include_failed=True)
 
-        Return the number of deleted jobs. A failed job that halts its lane stays. The worker's option
-        `keep_history` is much cheaper, because it drops whole days.
+        Return the number of deleted jobs. A failed job that halts its lane stays. The worker's
+        option `keep_history` is much cheaper, because it drops whole days.
         """
         return self._connector.run(
             _delete_old(nb_hours, queue, include_failed, include_cancelled, include_aborted)

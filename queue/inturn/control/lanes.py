@@ -29,7 +29,7 @@ class Lanes:
         self._connector = connector
 
     def list(self, limit: int = 50) -> LaneList:
-        """Return the lanes that are held, stopped or waiting: stopped ones first, then the oldest."""
+        """Return the lanes that are held, stopped or waiting: stopped ones first, then by age."""
         return self._connector.run(lanes.listed(limit))
 
     async def list_async(self, limit: int = 50) -> LaneList:
@@ -52,7 +52,9 @@ class Lanes:
         until: datetime | None = None,
         by: str | None = None,
     ) -> bool:
-        """Start no more jobs of a lane until `until`, or until it is resumed. A running job goes on.
+        """Start no more jobs of a lane until `until`, or until it is resumed.
+
+        A running job goes on.
 
             soon = datetime.now(UTC) + timedelta(hours=2)
             app.lanes.pause("customer:ann", until=soon, reason="supplier is down")

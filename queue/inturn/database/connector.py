@@ -1,5 +1,7 @@
 """What the rest of the package asks of a connector."""
 
+from __future__ import annotations
+
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
@@ -27,7 +29,7 @@ class Connector(Protocol):
     def dsn(self) -> str:
         """The address in libpq's form. It is read anew each time: the environment may change."""
 
-    def at(self, dsn: str | None = None, *, schema: str | None = None) -> "Connector":
+    def at(self, dsn: str | None = None, *, schema: str | None = None) -> Connector:
         """Return a connector to another database or schema, with the settings of this one."""
 
     def run(self, operation: Operation[T], connection: object = None) -> T:

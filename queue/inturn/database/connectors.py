@@ -223,7 +223,7 @@ class PsycopgConnector(DirectConnector):
         return True
 
     def _sync_pool(self) -> Pool:
-        """Return the pool, and open it first if need be: sync tasks of an async worker defer too."""
+        """Return the pool. Open it first if need be: sync tasks of an async worker defer too."""
         with self._opening:
             if not self._opens:
                 raise AppNotOpen(NOT_OPEN)

@@ -1,9 +1,10 @@
-"""How long a call may stay unanswered: what the two classes in `session` have in common.
+"""How long a call may stay unanswered. The two classes in `session` share this.
 
-A statement that takes long and a connection that leads nowhere look the same from here: silence. A limit in seconds
-would punish the one for the other. So after a while of silence the server is asked, over a second connection, whether
-it still works on the call. It knows by the process id of our session. Behind a pooler that id is invented, the answer is
-"unknown", and then there is a limit in seconds.
+A long statement and a dead connection look the same to a client: the server is silent. A limit in
+seconds would end the long statement too. So after a while of silence the client asks the server,
+over a second connection, whether it still works on the call. The server knows by the process id of
+the session. Behind a pooler that id is invented and the answer is "unknown". Then there is a limit
+in seconds.
 """
 
 import os
@@ -20,44 +21,46 @@ Verdict = Literal["works", "unknown", "idle"]
 
 NOTHING = Ready.NONE
 LONGEST_PAUSE = 30.0  # seconds between two questions
-GRACE = 0.5  # for an answer that was on its way when the server was asked, and for each step of a cancellation
+# Seconds for an answer that was on its way when the server was asked, and for each step of a
+# cancellation.
+GRACE = 0.5
 ASK_STATE: LiteralString = "SELECT state FROM pg_stat_activity WHERE pid = %s"
 AT_WORK = ("active", "fastpath function call")
-FATAL = (
-    "FATAL",
-    "ВАЖНО",
-    "致命错误",
-)  # how a server begins its refusal, in the languages that translate the word
-SECRET = ("disabled", None)  # track_activities is off, or the session is somebody else's
+# How a server begins a refusal, in the languages that translate the word.
+FATAL = ("FATAL", "ВАЖНО", "致命错误")
+SECRET = ("disabled", None)  # track_activities is off, or the session belongs to another user
 SETTLE: LiteralString = """
 WITH session AS (SELECT pg_backend_pid() = %s AS is_direct)
 SELECT is_direct, (
-    SELECT count(set_config(name, value, false)) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)
+    SELECT count(set_config(name, value, false))
+    FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)
     WHERE is_direct AND current_setting(name, true) IS NOT NULL
       AND (name <> 'client_connection_check_interval' OR version() LIKE '%%linux%%')
 )
 FROM session
 """
 
-# A peer that vanishes without a word is noticed after about ten seconds, also by a connection that only listens.
+# With these a vanished peer is noticed after about ten seconds, even on a connection that only
+# listens.
 KEEPALIVE = {
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-SHORTEST_CONNECT = 2  # seconds; psycopg knows no shorter limit
+SHORTEST_CONNECT = 2  # seconds; psycopg has no shorter limit
 
 
 @dataclass(slots=True)
 class Terms:
-    """Of the connections that a connector makes for one purpose.
+    """The address, deadlines and settings of the connections for one purpose.
 
-    `ask_after`: seconds of silence until the server is asked, over another connection to `address`.
-    `give_up_after`: seconds of silence that are the end, where the server cannot know.
-    `settle_within`: seconds for the first statement.
-    `settings`: of each new session; left alone behind a pooler, where the next client of the session would inherit them.
-    `failure`: why there is no connection, as far as the last attempt to make or use one has told.
+    ask_after: the seconds of silence after which the server is asked, over another connection.
+    give_up_after: the limit for silence in seconds, where the server cannot know.
+    settle_within: the limit in seconds for the first statement.
+    settings: the settings of each new session. They are not set behind a pooler, where the next
+    client of the session would inherit them.
+    failure: why the last attempt to make or use a connection failed.
     """
 
     address: str = field(repr=False)  # with its password
@@ -69,15 +72,18 @@ class Terms:
     is_question: bool = False
 
     def for_caller(self) -> "Terms":
-        """While the statements are somebody else's: they may take as long as they like."""
+        """Return terms without a limit for silence, for statements of the caller."""
         return replace(self, give_up_after=None)
 
     def settle_parameters(self, pid: int) -> tuple[Any, ...]:
-        """For SETTLE."""
+        """Return the parameters of SETTLE."""
         return pid, list(self.settings), list(self.settings.values())
 
     def question(self, info: psycopg.ConnectionInfo) -> tuple[str, "Terms"]:
-        """Where to ask about the session of `info`, and on which terms: the same server of those that the address names."""
+        """Return the address at which to ask about a session, and the terms for asking.
+
+        The address may name several servers. This one names the server that has the session.
+        """
         told: dict[str, Any] = {**conninfo_to_dict(self.address), "target_session_attrs": "any"}
         told |= {"host": info.host or None, "hostaddr": info.hostaddr or None, "port": info.port}
         patience = self.ask_after or LONGEST_PAUSE
@@ -88,10 +94,13 @@ class Terms:
 
 
 def with_deadlines(dsn: str, timeout: float, environment: Mapping[str, str] = os.environ) -> str:
-    """The address with limits for connecting and for silence below TCP. What the address says itself wins."""
+    """Return the address with limits for connecting and for TCP.
+
+    What the address sets itself stays.
+    """
     said = conninfo_to_dict(dsn)
     if "service" in said or environment.get("PGSERVICE"):
-        return dsn  # its file may say these, and what stands in the address would win over it
+        return dsn  # the service file may set the limits, and the address would override it
     limits = {"connect_timeout": max(SHORTEST_CONNECT, round(timeout)), **KEEPALIVE}
     if environment.get("PGCONNECT_TIMEOUT"):
         del limits["connect_timeout"]
@@ -99,7 +108,7 @@ def with_deadlines(dsn: str, timeout: float, environment: Mapping[str, str] = os
 
 
 def judge_state(rows: list[Any], *, is_direct: bool) -> Verdict:
-    """What the server says about a session."""
+    """Return what the server says about a session."""
     if not is_direct:
         return "unknown"
     state = rows[0][0] if rows else "gone"
@@ -109,31 +118,34 @@ def judge_state(rows: list[Any], *, is_direct: bool) -> Verdict:
 
 
 def judge_refusal(error: psycopg.Error) -> Verdict:
-    """The question could not be asked. A server that refuses it lives, and may well be at work."""
+    """Return "unknown" if the server refused the question, and raise if it did not answer.
+
+    A server that refuses is alive and may be working on the call.
+    """
     if any(word in str(error) for word in FATAL):
         return "unknown"
     raise psycopg.OperationalError(
-        f"no answer, and the server cannot be asked either: {str(error).partition(chr(10))[0]}"
+        f"no answer, and the server cannot be asked: {str(error).partition(chr(10))[0]}"
     ) from error
 
 
 class PeerSilent(Exception):
-    """It is time to do something about the silence."""
+    """The peer has been silent for long enough to do something about it."""
 
 
 class WatchedCall:
-    """A generator of psycopg's on its way, which can be left and taken up again."""
+    """A running generator of psycopg, which can be left and resumed."""
 
     def __init__(self, steps: Generator[Any, Any, Any], terms: Terms) -> None:
         self._steps = steps
         self._terms = terms
-        self._wanted: Any = None  # what it waits for, once it has begun
-        self._is_heard = (
-            True  # the peer, since we last looked at the clock: most calls are over before that
-        )
+        self._wanted: Any = None  # what it waits for, once it has started
+        # True if the peer answered since the last look at the clock. Most calls end before the
+        # first.
+        self._is_heard = True
 
     def resume(self) -> Generator[Any, Any, Any]:
-        """The steps, until they end; or until PeerSilent is raised."""
+        """Run until the call ends, or raise PeerSilent."""
         steps = self._steps
         try:
             wanted = self._wanted or next(steps)
@@ -155,19 +167,20 @@ class WatchedCall:
             raise PeerSilent
 
     def wait(self, seconds: float) -> None:
-        """From now on."""
+        """Wait this many seconds from now until the next PeerSilent."""
         self._is_heard = self._is_doubted = False
         self._pause = seconds
         self._since = monotonic()
         self._alarm = self._since + seconds
 
     def judge(self, verdict: Verdict) -> None:
-        """Raise if there is nothing to wait for any more; else set the time of the next look."""
+        """Raise if there is nothing left to wait for. Otherwise set the time of the next look."""
         silence = monotonic() - self._since
         if verdict == "idle":
             if self._is_doubted:
                 raise psycopg.OperationalError(
-                    f"no answer for {silence:.1f} s, and the server is not at work on the call: it or its answer was lost"
+                    f"no answer for {silence:.1f} s, and the server is not at work on the call: "
+                    "it or its answer was lost"
                 )
             self._is_doubted = True
             self._alarm = monotonic() + GRACE

@@ -1,8 +1,8 @@
-"""The two drivers: the only code that executes SQL of the queue.
+"""Run operations on a connection, sync or async. Only this module executes the queue's SQL.
 
-An operation yields statements and is sent their rows; a driver runs it on a connection that is already there. Every
-operation is a single statement, atomic by itself, so a driver opens no transaction: on a caller's connection it becomes
-part of the caller's, and never commits it.
+An operation yields statements and is sent their rows. Each operation is a single statement and so
+is atomic by itself. No transaction is opened here: on a caller's connection the statement becomes
+part of the caller's transaction, which is never committed here.
 """
 
 from collections.abc import Generator, Iterator
@@ -66,14 +66,20 @@ class Repeatable(Generator[Statement, Rows, T]):
         return self._operation.throw(*error)
 
     def may_repeat(self, error: DatabaseUnavailable) -> bool:
-        """Once, if the server has certainly undone it, and only the connection was to blame: it became read-only, say."""
+        """Return True once, if the server has certainly undone it and the connection was at fault.
+
+        For example, the server may have become read-only.
+        """
         may, self._may_repeat = self._may_repeat, False
         return may and error.connection_lost and not error.outcome_unknown
 
 
 @contextmanager
 def translate_errors(*, connecting: bool = False) -> Iterator[None]:
-    """The driver's errors as ours (see `conditions`). `connecting`: no statement is sent meanwhile."""
+    """Raise the driver's errors as inturn's, see `conditions`.
+
+    `connecting` means that no statement is sent inside the block.
+    """
     try:
         yield
     except psycopg.Error as error:

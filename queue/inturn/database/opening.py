@@ -1,4 +1,4 @@
-"""`app.open_async()`: awaited, or entered."""
+"""What `app.open_async()` returns."""
 
 from collections.abc import Generator
 from types import TracebackType
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Opening(Generic[T]):
-    """An app about to be opened: awaited, or entered."""
+    """Opens an app when it is awaited or entered with `async with`."""
 
     def __init__(self, app: T, connector: Connector, pool: AsyncPool | None) -> None:
         self._app = app

@@ -1,8 +1,9 @@
-"""psycopg's pools, so that an outage is neither hidden nor outlived.
+"""psycopg's pools, made to report an outage and to recover from it quickly.
 
-A pool by itself waits half a minute without saying what for, and after an outage it waits longer and longer between its
-attempts to connect. Here an outage is reported with its reason, nothing connects in the background while nobody waits,
-and while somebody does, there is an attempt each second.
+By itself a pool waits half a minute without giving a reason, and after an outage it waits longer
+and longer between its attempts to connect. Here an outage is reported with its reason. While
+somebody waits for a connection there is an attempt each second, and while nobody waits there are
+none.
 """
 
 from collections.abc import Iterator
@@ -19,11 +20,14 @@ from inturn.errors import DatabaseUnavailable, InturnError
 
 Pool = ConnectionPool[psycopg.Connection[Any]]
 AsyncPool = AsyncConnectionPool[psycopg.AsyncConnection[Any]]
-RECONNECT = 1.0  # seconds after which the pool gives an attempt up
+RECONNECT = 1.0  # seconds after which the pool gives up an attempt
 
 
 def open_sync(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> Pool:
-    """Raise DatabaseUnavailable at once if the database cannot be reached: a pool would only say that time is over."""
+    """Open a pool, or raise DatabaseUnavailable at once if the database cannot be reached.
+
+    The pool itself would only report a timeout, without the reason.
+    """
     with drive.translate_errors(connecting=True):
         Session.connect(terms.address, terms=terms, **session).close()
         pool: Pool = ConnectionPool(
@@ -41,7 +45,7 @@ def open_sync(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> 
 
 
 async def open_async(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> AsyncPool:
-    """Like `open_sync`."""
+    """Like `open_sync`, in an event loop."""
     with drive.translate_errors(connecting=True):
         await (await AsyncSession.connect(terms.address, terms=terms, **session)).close()
         pool: AsyncPool = AsyncConnectionPool(
@@ -59,7 +63,7 @@ async def open_async(terms: Terms, session: dict[str, Any], sizes: tuple[int, in
 
 
 def take(pool: Pool, seconds: float) -> psycopg.Connection[Any]:
-    """A connection that was not ended while it lay in the pool."""
+    """Take a connection from the pool, but not one that was closed while it was idle."""
     try:
         own = pool.getconn(seconds)
         while _has_ended(own):
@@ -72,7 +76,7 @@ def take(pool: Pool, seconds: float) -> psycopg.Connection[Any]:
 
 
 async def take_async(pool: AsyncPool, seconds: float) -> psycopg.AsyncConnection[Any]:
-    """Like `take`."""
+    """Like `take`, in an event loop."""
     try:
         own = await pool.getconn(seconds)
         while _has_ended(own):
@@ -85,7 +89,10 @@ async def take_async(pool: AsyncPool, seconds: float) -> psycopg.AsyncConnection
 
 
 def distrust(pool: Pool, own: psycopg.Connection[Any], reason: BaseException | None = None) -> None:
-    """One connection is lost or has become read-only, so the others probably are: the pool makes new ones."""
+    """Close a connection that is lost or read-only, and make the pool replace all others.
+
+    The others probably have the same problem.
+    """
     _note(pool, reason)
     own.close()
     pool.drain()
@@ -101,7 +108,10 @@ async def distrust_async(
 
 @contextmanager
 def lend(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iterator[None]:
-    """Meanwhile the statements on it are the caller's. His errors are his, but a lost connection is ours to report."""
+    """Let the caller use a connection inside the block.
+
+    The caller's own errors pass unchanged. A lost connection is reported as DatabaseUnavailable.
+    """
     terms = None
     if isinstance(own, Session | AsyncSession):
         terms, own.terms = own.terms, own.terms.for_caller()
@@ -118,9 +128,12 @@ def lend(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iterato
 
 
 def _has_ended(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
-    """Whether the server has closed it meanwhile. Looks at the socket only, and asks nobody."""
+    """Return True if the server has closed the connection.
+
+    It reads the socket and sends nothing.
+    """
     try:
-        own.pgconn.consume_input()  # its last words, perhaps ...
+        own.pgconn.consume_input()  # perhaps a last message ...
         own.pgconn.consume_input()  # ... and then the end
     except psycopg.Error:
         return True
@@ -142,26 +155,26 @@ def _explain(pool: Pool | AsyncPool, seconds: float, error: psycopg.Error) -> In
 
 
 def _cause(pool: Pool | AsyncPool, error: psycopg.Error) -> BaseException:
-    """Of a PoolTimeout, which says nothing: why the last attempt to connect failed, if it did."""
+    """Return why the last attempt to connect failed, which a PoolTimeout does not say."""
     terms = _terms(pool)
     return terms.failure if isinstance(error, PoolTimeout) and terms and terms.failure else error
 
 
 def _note(pool: Pool | AsyncPool, reason: BaseException | None) -> None:
-    """Known until the next attempt to connect has its result."""
+    """Keep the reason until the next attempt to connect has a result."""
     terms = _terms(pool)
     if terms is not None and reason is not None:
         terms.failure = reason
 
 
 def _terms(pool: Pool | AsyncPool) -> Terms | None:
-    """None: the pool is the caller's."""
+    """Return the terms of a pool, or None if the pool belongs to the caller."""
     terms = pool.kwargs.get("terms") if isinstance(pool.kwargs, dict) else None
     return terms if isinstance(terms, Terms) else None
 
 
 def _try_again(pool: Pool) -> None:
-    """It has given up: again, if somebody waits."""
+    """Try again to connect if somebody waits. The pool calls this when it has given up."""
     if pool.get_stats().get("requests_waiting"):
         pool.check()
 

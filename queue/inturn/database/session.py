@@ -1,4 +1,7 @@
-"""The engine's connections: settled when they are made, and not deceived by silence (see `deadlines`)."""
+"""The connections of inturn. They are set up when they are made, and notice a dead peer.
+
+See `deadlines` for how they tell a dead peer from a long statement.
+"""
 
 import asyncio
 import contextlib
@@ -29,10 +32,10 @@ Steps = Generator[Any, Any, Any]
 
 
 class Session(psycopg.Connection[TupleRow]):
-    """A connection that ends in time when its peer is silent."""
+    """A connection that notices when its peer is gone."""
 
     terms: Terms = Terms("")
-    is_direct = False  # no pooler between us and the server
+    is_direct = False  # True if there is no pooler in between
 
     @classmethod
     def connect(cls, conninfo: str = "", *, terms: Terms, **options: Any) -> Self:  # type: ignore[override]
@@ -66,7 +69,7 @@ class Session(psycopg.Connection[TupleRow]):
 
     def _look(self, call: WatchedCall) -> None:
         if self.pgconn.transaction_status != TransactionStatus.ACTIVE:
-            call.wait(INTERVAL)  # for notifications, which may never come
+            call.wait(INTERVAL)  # it waits for notifications, which may never come
             return
         try:
             call.judge(self._ask())
@@ -92,7 +95,10 @@ class Session(psycopg.Connection[TupleRow]):
             ).fetchall()[0][0]
 
     def _cancel_call(self, call: WatchedCall) -> None:
-        """Cancel it on the server too, if that answers soon; else the connection is of no further use."""
+        """Cancel the call on the server.
+
+        Close the connection if the server does not answer soon.
+        """
         if self.pgconn.transaction_status != TransactionStatus.ACTIVE:
             return
         try:
@@ -106,7 +112,7 @@ class Session(psycopg.Connection[TupleRow]):
 
 
 class AsyncSession(psycopg.AsyncConnection[TupleRow]):
-    """The same for an event loop."""
+    """The same as `Session`, for an event loop."""
 
     terms: Terms = Terms("")
     is_direct = False

@@ -14,7 +14,6 @@ from inturn.errors import (
     TaskDefinitionError,
     TaskNotFound,
     UnboundTaskError,
-    UnknownOption,
 )
 from inturn.tasks.context import JobContext
 from inturn.tasks.deferred import DeferredJob
@@ -25,6 +24,7 @@ from inturn.tasks.options import (
     NewJob,
     Retry,
     TaskOptions,
+    check_task_options,
     show_options,
 )
 from inturn.tasks.periodic import Periodics
@@ -83,7 +83,7 @@ class Blueprint(Periodics):
         """
         if blueprint in self._list_homes_above():
             raise TaskDefinitionError(
-                "A blueprint cannot be added to itself or to a blueprint inside it. Add it to another one."
+                "A blueprint cannot be added to itself or to one inside it. Add it to another one."
             )
         self._add(blueprint.tasks, namespace)
         blueprint._homes.append((self, namespace))
@@ -166,31 +166,23 @@ class Blueprint(Periodics):
         on_failure: when a job has failed for good, its lane goes on ("continue") or stops until you
         resume it ("halt").
         queueing_lock, on_conflict: at most one job waits under a queueing lock; see `configure`.
-        timeout: an attempt that takes more seconds than this fails with JobTimeout. An async task is
-        cancelled. A sync task has to check `context.should_abort()`; until it ends it keeps its slot.
+        timeout: an attempt that takes longer, in seconds or as a timedelta, fails with JobTimeout. An async task
+        is cancelled. A sync task has to check `context.should_abort()`; until it ends it keeps its
+        slot.
         task_middleware: functions that run around the task; see `inturn.tasks.middleware`.
-        resources: locks that the worker holds while the task runs. Give addresses, with arguments of
-        the task in the lock's name ("redis://cache/0#printer:{printer}"), or functions that take the
-        arguments and return an async lock.
-        on_busy, busy_seconds: what to do while somebody else holds a resource. The job goes back for
-        `busy_seconds`, keeps its place and is not charged an attempt ("snooze"), waits that long in
-        its slot ("wait"), ends as cancelled ("skip"), fails ("fail"), or runs without the resource
-        ("proceed"). See docs/locks.md.
+        resources: locks that the worker holds while the task runs. Give addresses, with arguments
+        of the task in the lock's name ("redis://cache/0#printer:{printer}"), or functions that take
+        the arguments and return an async lock.
+        on_busy, busy_seconds: what to do while somebody else holds a resource. The job goes back
+        for `busy_seconds`, keeps its place and is not charged an attempt ("snooze"), waits that
+        long in its slot ("wait"), ends as cancelled ("skip"), fails ("fail"), or runs without the
+        resource ("proceed"). See docs/locks.md.
         """
-        if unknown := options.keys() - DefaultOptions.__annotations__.keys():
-            raise UnknownOption(min(unknown), "task", TaskOptions.__annotations__)
         declare = partial(
-            self._declare,
-            name=name,
-            aliases=arguments.check_aliases(aliases),
-            retry=retry,
-            pass_context=pass_context,
-            options=CheckedOptions().change(options),
-            task_middleware=task_middleware,
-            resources=resources,
-            on_busy=on_busy,
-            busy_seconds=busy_seconds,
-        )
+            self._declare, name=name, aliases=arguments.check_aliases(aliases), retry=retry,
+            pass_context=pass_context, options=check_task_options(options), resources=resources,
+            task_middleware=task_middleware, on_busy=on_busy, busy_seconds=busy_seconds,
+        )  # fmt: skip
         return declare if _func is None else declare(_func)
 
     def _declare(

@@ -105,14 +105,14 @@ class JobContext:
                 async with context.transaction() as connection:  # in a sync task: with
                     await connection.execute("UPDATE orders SET paid = true WHERE id = %s", [order])
 
-        So effects in this database happen exactly once. If another worker has taken the job over, all
-        is rolled back and JobLost is raised. If the block raises, all is rolled back and the attempt
-        fails. After the block the job has ended and its lane goes on. From then on an error is only
-        logged, and what the task returns is not stored.
+        So effects in this database happen exactly once. If another worker has taken the job over,
+        all is rolled back and JobLost is raised. If the block raises, all is rolled back and the
+        attempt fails. After the block the job has ended and its lane goes on. From then on an error
+        is only logged, and what the task returns is not stored.
         """
         if self.begin is None:
             raise ConfigurationError(
-                "No worker runs this job, so there is no transaction to end it in. Run it with a worker"
+                "No worker runs this job, so there is no transaction to end it in. Use a worker"
             )
         return self.begin()
 

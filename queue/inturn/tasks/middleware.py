@@ -1,4 +1,4 @@
-"""Middleware: what runs around tasks, to measure, to log, to open a session.
+"""Middleware: functions that run around tasks, for example to measure, to log or to open a session.
 
     async def timed(call_next, context, worker):
         begin = time.monotonic()
@@ -9,9 +9,11 @@
 
     app.run_worker(worker_middleware=[timed], wait=False)
 
-Each calls `call_next()` once and returns what it gave; what it raises fails the attempt. A *task* middleware is of its task's
-kind: `def` around `def`, in the task's thread, and `async def` around `async def`. A *worker* middleware is always `async def` and
-stands around every job. The first of a list is the outermost; a worker's own stand around a task's.
+Each one calls `call_next()` once and returns its result. If it raises, the attempt fails.
+
+A *task* middleware runs around tasks of its own kind: `def` around `def`, in the task's thread, and
+`async def` around `async def`. A *worker* middleware is always `async def` and runs around every
+job. The first in a list is the outermost. A worker's middleware runs around a task's.
 """
 
 from __future__ import annotations
@@ -29,7 +31,14 @@ if TYPE_CHECKING:
 
 
 class RunningWorker(Protocol):
-    """The worker that runs the job, as middleware sees it."""
+    """The worker that runs the job, as middleware sees it.
+
+    async def stop_after_one(call_next, context, worker):
+        worker.stop("one job is enough")
+        return await call_next()
+
+    app.run_worker(worker_middleware=[stop_after_one], wait=False)
+    """
 
     def stop(self, reason: str = "stop") -> None:
         """Claim no more jobs, and end when the running ones have ended."""
@@ -84,7 +93,7 @@ class Around:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Also of an object with an `async def __call__`."""
+    """Return True for an `async def` function or an object with an `async def __call__`."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         type(function).__call__
     )
@@ -113,15 +122,16 @@ def check_worker_middleware(
         _check_callable("worker_middleware", worker_layer)
         if not is_async(worker_layer):
             raise MiddlewareKindMismatch(
-                f"worker_middleware: {_name(worker_layer)} runs in the event loop, around tasks of both kinds. "
-                "Make it `async def`, or give it as task_middleware."
+                f"worker_middleware: {_name(worker_layer)} is not `async def`, but it runs in the "
+                "event loop. Make it `async def`, or give it as task_middleware."
             )
 
 
 def _check_callable(where: str, layer: object) -> None:
     if not callable(layer):
         raise TaskDefinitionError(
-            f"{where}: {layer!r} cannot be called. Give a list of functions (call_next, context, worker)."
+            f"{where}: {layer!r} cannot be called. "
+            "Give a list of functions (call_next, context, worker)."
         )
 
 

@@ -11,6 +11,7 @@ import inspect
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import partial
 from typing import (
     Annotated,
@@ -46,7 +47,10 @@ OnConflictName = Literal["raise", "skip", "replace"]
 
 
 class Stored(NamedTuple):
-    """Marks an option that is stored with the job. `check` returns the value to store, or raises."""
+    """Marks an option that is stored with the job.
+
+    `check` returns the value to store, or raises.
+    """
 
     check: Callable[[Any], object]
     default: object = None
@@ -149,7 +153,10 @@ _Values: Any = _make_tuple_class(_STORED)
 
 
 class CheckedOptions(_Values):  # type: ignore[misc]
-    """The options of one job, checked and ready to store. It cannot be changed, so jobs share it."""
+    """The options of one job, checked and ready to store.
+
+    It cannot be changed, so jobs share it.
+    """
 
     __slots__ = ()
 
@@ -163,6 +170,13 @@ class CheckedOptions(_Values):  # type: ignore[misc]
             if value is not None:
                 changes[name] = _STORED[name].check(value)
         return self._replace(**changes) if changes else self
+
+
+def check_task_options(given: DefaultOptions) -> CheckedOptions:
+    """Return the options that a task sets for its jobs, or raise BadArgument."""
+    if unknown := given.keys() - DefaultOptions.__annotations__.keys():
+        raise UnknownOption(min(unknown), "task", TaskOptions.__annotations__)
+    return CheckedOptions().change(given)
 
 
 class NewJob(NamedTuple):
@@ -185,11 +199,12 @@ def show_options(
     def decorate(function: AnyFunction) -> AnyFunction:
         bare = inspect.signature(function)
         own = [each for each in bare.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        shown = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name))
-            for name in options.__annotations__
-        ]
-        function.__signature__ = bare.replace(parameters=[*own, *shown])  # type: ignore[attr-defined]
+        shown = []
+        for name in options.__annotations__:
+            default = defaults.get(name)
+            text = default.value if isinstance(default, StrEnum) else default
+            shown.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=text))
+        setattr(function, "__signature__", bare.replace(parameters=[*own, *shown]))  # noqa: B010
         return function
 
     return decorate

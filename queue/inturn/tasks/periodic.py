@@ -1,8 +1,8 @@
 """Periodic tasks: what `@app.periodic` declares, and which jobs are due at a given time.
 
 A schedule is a task with a cron expression. A task can have several, each with another
-`periodic_id`. Every worker knows the schedules of its app. When an instant comes, each of them tries
-to defer its job, and the database lets the first one do so.
+`periodic_id`. Every worker knows the schedules of its app. When an instant comes, each of them
+tries to defer its job, and the database lets the first one do so.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Periodics:
         cron: `minute hour day month weekday`. A sixth field is the second.
         tz: the time zone of the expression.
         periodic_id: tells several schedules of one task apart.
-        max_delay: how much later an instant may be deferred if no worker ran at the time. The default
-        is ten minutes, or what the app's `periodic_defaults` say.
+        max_delay: how much later an instant may be deferred if no worker ran at the time. The
+        default is ten minutes, or what the app's `periodic_defaults` say.
         catch_up: if several instants were missed, defer the "last" one or "all" of them.
 
         The other options are those of `task.configure`.
@@ -102,7 +102,7 @@ class Periodics:
         for option in options.keys() & {"connection", "schedule_at"}:
             raise BadArgument(
                 option,
-                "cannot be set for a periodic task: workers defer its jobs when it fires. Leave it out",
+                "cannot be set for a periodic task, which workers defer when it fires. Leave it out",
             )
 
         def declare(task: AnyTask) -> AnyTask:
@@ -125,8 +125,8 @@ def _add(schedule: Schedule) -> None:
     known = schedule.task.schedules
     if schedule.periodic_id in known:
         raise TaskDefinitionError(
-            f"{schedule.task.name} has two schedules with the periodic_id {schedule.periodic_id!r}. "
-            "Give one of them another periodic_id."
+            f"{schedule.task.name} has two schedules with the periodic_id "
+            f"{schedule.periodic_id!r}. Give one of them another periodic_id."
         )
     # Make a job on trial: bad options and arguments should be found now, not at night.
     schedule.job(datetime.fromtimestamp(0).astimezone())
@@ -136,7 +136,8 @@ def _add(schedule: Schedule) -> None:
 def _check_task(task: AnyTask) -> AnyTask:
     if not hasattr(task, "schedules"):
         raise TaskDefinitionError(
-            f"{getattr(task, '__qualname__', task)!r} is not a task yet. Write @app.periodic(…) above @app.task"
+            f"{getattr(task, '__qualname__', task)!r} is not a task yet. "
+            "Write @app.periodic(…) above @app.task"
         )
     if task.names is not None and "timestamp" not in task.names:
         raise TaskDefinitionError(

@@ -61,7 +61,8 @@ def declare_resources(
     if busy_seconds is not None and (choice not in SECONDS or not busy_seconds > 0):
         raise BadArgument(
             "busy_seconds",
-            f"{busy_seconds} cannot be used. Give more than 0, and only with on_busy='snooze' or 'wait'",
+            f"{busy_seconds} cannot be used. "
+            "Give more than 0, and only with on_busy='snooze' or 'wait'",
         )
     if isinstance(wanted, str) or callable(wanted):
         raise BadArgument(
@@ -97,7 +98,8 @@ def _check(task: str, signature: Signature, one: Resource) -> None:
     if "{" in address or (not hash_ and not address.startswith("file:")):
         raise BadArgument(
             "resources",
-            f"{one!r} does not name a lock. Write the name, with arguments in it, after the address: …#name",
+            f"{one!r} does not name a lock. "
+            "Write the name, with arguments in it, after the address: …#name",
         )
     try:
         fields = [field for _, field, _, _ in Formatter().parse(name) if field is not None]

@@ -19,8 +19,9 @@ class RetryDecision:
 
         RetryDecision(retry_in={"minutes": 5}, queue="patient", priority=-1)
 
-    You can also change the job's priority, queue and lock. With another lock it leaves its lane, which
-    goes on without it. It joins the other lane as if it were deferred there now, and keeps its id.
+    You can also change the job's priority, queue and lock. With another lock it leaves its lane,
+    which goes on without it. It joins the other lane as if it were deferred there now, and keeps
+    its id.
     """
 
     retry_at: datetime | None
@@ -50,7 +51,7 @@ class RetryDecision:
 
 
 class BaseRetryStrategy(ABC):
-    """Subclass it to decide by the exception and the job. Return None if the job has failed for good.
+    """Subclass it to decide by the exception and the job. None means failed for good.
 
     class Patient(BaseRetryStrategy):
         def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
@@ -73,7 +74,8 @@ class RetryStrategy(BaseRetryStrategy):
         @app.task(retry=RetryStrategy(max_attempts=8, exponential_wait=2, max_wait=60, jitter=0.5))
         def fetch(url: str) -> None: ...
 
-    After n earlier attempts it waits `wait + linear_wait × n + exponential_wait ** (n + 1)` seconds.
+    After n earlier attempts it waits `wait + linear_wait × n + exponential_wait ** (n + 1)`
+    seconds.
 
     max_attempts: the number of retries. None means without end.
     max_wait: the longest wait in seconds.
@@ -115,7 +117,7 @@ class RetryStrategy(BaseRetryStrategy):
         self._random = random or Random()  # noqa: S311 (no secret depends on it)
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        """Return None after `max_attempts` earlier attempts, or if this exception is not retried."""
+        """Return None after `max_attempts` earlier attempts, or for other exceptions."""
         if self.max_attempts is not None and job.attempts >= self.max_attempts:
             return None
         if self.retry_exceptions is not None and not isinstance(exception, self.retry_exceptions):

@@ -58,7 +58,7 @@ class Deferrer(Generic[P]):
         return (await self._owner.enqueue_async([self._job(args, kwargs)], self._connection))[0]
 
     def batch_defer(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
-        """Enqueue a job for each mapping of arguments, in this order. Either all are enqueued or none.
+        """Enqueue a job for each mapping of arguments, in this order, all or none.
 
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
         """
@@ -97,7 +97,7 @@ class Deferrer(Generic[P]):
         elif args:
             raise BadArgument(
                 f"task {self._name}",
-                "is not declared in this program, so its arguments have no order. Give them by name",
+                "is not declared here, so its arguments have no order. Give them by name",
             )
         # A blueprint may be added to an app later, so the task's name is read now.
         name = self._name if self._task is None else self._task.name
@@ -183,13 +183,14 @@ class Task(Deferrer[P], Generic[P, R]):
         skip: enqueue nothing. You get the id of the waiting job, with `is_new` set to False.
         replace: like "skip", but the waiting job takes over the task, arguments and timeout of the
         new one. If it is scheduled, it also takes over the time, queue, priority, on_retry and
-        on_failure, unless it waits for a retry with its lane. It keeps its id, its lock and its place
-        in the lane.
+        on_failure, unless it waits for a retry with its lane. It keeps its id, its lock and its
+        place in the lane.
 
             report.configure(queueing_lock="report:1", on_conflict="skip").defer(day=1)
 
-        In each case the waiting job starts after you commit, so it sees what your transaction wrote.
-        Keep such transactions short: the job waits as long as one of them is open.
+        After "skip" and "replace", the waiting job starts after you commit, so it sees what your
+        transaction wrote. Keep such transactions short. The job waits as long as one of them is open,
+        and without end if there always is one.
 
         Give a psycopg or SQLAlchemy connection or session of yours as `connection`, and the job
         exists if and only if you commit.
