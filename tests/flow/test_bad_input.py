@@ -1,4 +1,4 @@
-"""What a caller can get wrong is refused at defer, naming the argument; nothing is written, and the queue still moves."""
+"""Bad input is refused when it is deferred. The error names the argument and nothing is written."""
 
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta, timezone

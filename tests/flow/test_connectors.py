@@ -1,4 +1,4 @@
-"""What an app is given to reach its database, and what may be exchanged."""
+"""The ways to give an app its database, and to replace it."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What people do to lanes and jobs, from Python, with a worker at work."""
+"""Lanes and jobs are changed from Python while a worker runs."""
 
 import threading
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ Until = Callable[[Callable[[], object]], Awaitable[None]]
 
 @pytest.fixture
 def seen(app: App) -> list[str]:
-    """What the task `note` was called with; names that begin with `bad` fail."""
+    """The arguments of the calls of `note`. A name that begins with `bad` fails."""
     notes: list[str] = []
 
     @app.task(name="note")

@@ -1,4 +1,4 @@
-"""What a task returned is stored with the job, and whoever waits for it is told; nothing here is found by polling."""
+"""A task's result is stored with its job and reaches those who wait for it, without polling."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ def nothing_is_polled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Breaks(dict[str, Any]):
-    """Cannot even be looked at."""
+    """A mapping whose items raise."""
 
     def items(self) -> Any:
         raise RuntimeError("do not touch")

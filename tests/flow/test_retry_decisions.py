@@ -1,4 +1,4 @@
-"""What a retry strategy may decide, and a task that asks for a later time itself."""
+"""The decisions of a retry strategy, and tasks that snooze."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

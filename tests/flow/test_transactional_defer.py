@@ -1,4 +1,4 @@
-"""The job exists if and only if whoever owns the transaction commits: every owner, commit and rollback."""
+"""A job exists if and only if the owner of the transaction commits, whoever that is."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any

@@ -30,7 +30,7 @@ def declare(blueprint: Blueprint, name: str = "send", *aliases: str) -> Task[[st
 
 
 def declared(app: App) -> dict[str, object]:
-    """Without the tasks that every app has."""
+    """Return the names of the tasks, without those that every app has."""
     return {name: task for name, task in app.tasks.items() if not name.startswith("builtin:")}
 
 

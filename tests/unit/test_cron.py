@@ -1,4 +1,4 @@
-"""When an expression fires: what cannot be read, and what the clocks of the world do to it."""
+"""When an expression fires, also where clocks jump, and which expressions are refused."""
 
 import doctest
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ FOLD = datetime(2026, 10, 25, 1, tzinfo=UTC)  # in Berlin 03:00 becomes 02:00
 
 
 def around(expression: str, jump: datetime, tz: str = "Europe/Berlin") -> list[str]:
-    """The instants of the day of a jump, as a clock in London in winter shows them."""
+    """Return the instants on the day of a jump, as a London clock in winter shows them."""
     return [
         f"{at:%H:%M}"
         for at in Cron(expression, tz).between(jump - 2 * HOUR - MINUTE, jump + 20 * HOUR)
@@ -208,7 +208,7 @@ ZONES = [
 
 
 def jumps(zone: ZoneInfo) -> list[datetime]:
-    """When its clocks were set in the years since 2010, to the hour."""
+    """Return when the clocks of a zone were changed since 2010, to the hour."""
     hours = [datetime(2010, 1, 1, tzinfo=UTC) + n * HOUR for n in range(17 * 8766)]
     offsets = [at.astimezone(zone).utcoffset() for at in hours]
     return [

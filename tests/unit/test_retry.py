@@ -1,4 +1,4 @@
-"""When a failed job is tried again."""
+"""When a failed job is retried."""
 
 from datetime import timedelta
 from random import Random
