@@ -27,7 +27,8 @@ def report(app: App) -> Any:
 def test_a_second_job_is_refused_and_the_first_is_named(report: Any, query: Query) -> None:
     first = report.defer(day=1)
     with pytest.raises(
-        AlreadyEnqueued, match=f"Job {first}, which is already waiting, has the queueing_lock 'report'"
+        AlreadyEnqueued,
+        match=f"Job {first}, which is already waiting, has the queueing_lock 'report'",
     ) as caught:
         report.defer(day=2)
     assert (caught.value.job_id, caught.value.queueing_lock) == (first, "report")
