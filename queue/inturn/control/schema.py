@@ -29,7 +29,7 @@ class SchemaManager:
         await anyio.to_thread.run_sync(self.apply_schema)
 
     def get_schema(self) -> str:
-        """Return the whole schema as one SQL script for an empty database. Run it with `psql -1 -f`.
+        """Return the schema as one SQL script for an empty database. Run it with `psql -1 -f`.
 
         The script creates the same as `apply_schema`.
         """

@@ -89,8 +89,9 @@ def _check_async(driver: object) -> psycopg.AsyncConnection[Any]:
 
 def _refuse_driver(driver: object) -> ConfigurationError:
     return ConfigurationError(
-        f"connection runs on {_class_name(driver)}, but a job can only join a transaction of "
-        "psycopg 3. Create the engine with postgresql+psycopg://, or give Django a backend on psycopg 3"
+        f"connection runs on {_class_name(driver)}, but a job can only join a "
+        "transaction of psycopg 3. Create the engine with postgresql+psycopg://, "
+        "or give Django a backend on psycopg 3"
     )
 
 

@@ -84,12 +84,12 @@ class Terms:
 
         The address may name several servers. This one names the server that has the session.
         """
-        told: dict[str, Any] = {**conninfo_to_dict(self.address), "target_session_attrs": "any"}
-        told |= {"host": info.host or None, "hostaddr": info.hostaddr or None, "port": info.port}
+        parts: dict[str, Any] = {**conninfo_to_dict(self.address), "target_session_attrs": "any"}
+        parts |= {"host": info.host or None, "hostaddr": info.hostaddr or None, "port": info.port}
         patience = self.ask_after or LONGEST_PAUSE
-        told["connect_timeout"] = max(SHORTEST_CONNECT, round(patience))
+        parts["connect_timeout"] = max(SHORTEST_CONNECT, round(patience))
         return make_conninfo(
-            "", **{name: value for name, value in told.items() if value is not None}
+            "", **{name: value for name, value in parts.items() if value is not None}
         ), Terms("", give_up_after=patience, is_question=True)
 
 
@@ -98,13 +98,15 @@ def with_deadlines(dsn: str, timeout: float, environment: Mapping[str, str] = os
 
     What the address sets itself stays.
     """
-    said = conninfo_to_dict(dsn)
-    if "service" in said or environment.get("PGSERVICE"):
+    parts = conninfo_to_dict(dsn)
+    if "service" in parts or environment.get("PGSERVICE"):
         return dsn  # the service file may set the limits, and the address would override it
     limits = {"connect_timeout": max(SHORTEST_CONNECT, round(timeout)), **KEEPALIVE}
     if environment.get("PGCONNECT_TIMEOUT"):
         del limits["connect_timeout"]
-    return make_conninfo(dsn, **{name: value for name, value in limits.items() if name not in said})
+    return make_conninfo(
+        dsn, **{name: value for name, value in limits.items() if name not in parts}
+    )
 
 
 def judge_state(rows: list[Any], *, is_direct: bool) -> Verdict:

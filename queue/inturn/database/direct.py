@@ -44,7 +44,7 @@ class DirectConnector:
     ) -> None:
         if dsn and conninfo:
             raise ConfigurationError(
-                "The connector was given both dsn and conninfo, which are the same. Give one of them."
+                "The connector was given both dsn and conninfo, which are the same. Give only one."
             )
         if timeout <= 0:
             raise ConfigurationError(
@@ -84,7 +84,9 @@ class DirectConnector:
     def connect(
         self, role: str = "command", *, to_listen: bool = False, lock_timeout: float | None = None
     ) -> Session:
-        """Open a separate connection, which commits each statement. The server calls it `inturn role`.
+        """Open a separate connection that commits each statement.
+
+        The server shows it under the name `inturn role`.
 
         `lock_timeout` is how many seconds a statement may wait for a lock. 0 means as long as it
         takes, None what the role needs.

@@ -102,7 +102,7 @@ class Periodics:
         for option in options.keys() & {"connection", "schedule_at"}:
             raise BadArgument(
                 option,
-                "cannot be set for a periodic task, which workers defer when it fires. Leave it out",
+                "cannot be set for a periodic task, which is deferred when it fires. Leave it out",
             )
 
         def declare(task: AnyTask) -> AnyTask:

@@ -189,8 +189,8 @@ class Task(Deferrer[P], Generic[P, R]):
             report.configure(queueing_lock="report:1", on_conflict="skip").defer(day=1)
 
         After "skip" and "replace", the waiting job starts after you commit, so it sees what your
-        transaction wrote. Keep such transactions short. The job waits as long as one of them is open,
-        and without end if there always is one.
+        transaction wrote. Keep such transactions short. The job waits as long as one of them is
+        open, and without end if there always is one.
 
         Give a psycopg or SQLAlchemy connection or session of yours as `connection`, and the job
         exists if and only if you commit.
