@@ -65,14 +65,9 @@ class Producer:
 
 def _new_jobs(name: str, batch: list[Job]) -> list[Any]:
     """Jobs of many locks for one call."""
-    from inturn.model import NewJob, OnFailure, OnRetry
+    from inturn.tasks.options import CheckedOptions, NewJob
 
-    fixed = {"queue": "default", "priority": 0, "schedule_at": None, "schedule_in": None}
-    policies = {"on_retry": OnRetry.HOLD, "on_failure": OnFailure.CONTINUE}
-    return [
-        NewJob(task_name=name, args=json.dumps(job.args), lock=job.lane, **fixed, **policies)  # type: ignore[arg-type]
-        for job in batch
-    ]
+    return [NewJob(name, json.dumps(job.args), CheckedOptions(lock=job.lane)) for job in batch]
 
 
 class Adapter:

@@ -1,9 +1,10 @@
-"""Jobs that share a lock run in turn, everything else runs in parallel: an ordered job queue on PostgreSQL.
+"""An ordered job queue on PostgreSQL. Jobs that share a lock run in turn; the rest run in parallel.
 
-An **App** knows the database and collects **tasks**: functions that can run later, elsewhere. To **defer** a task is to
-insert a **job** in a transaction, yours if you like. **Workers** claim jobs and run them. The jobs that carry the same
-`lock` string form a **lane**, whatever their queue or task: a lane runs one job at a time, by priority and then in
-the order in which they were deferred.
+An **App** knows the database and collects **tasks**, which are functions that can run later and
+elsewhere. When you **defer** a task, you insert a **job** in a transaction, which can be your own.
+**Workers** claim jobs and run them. The jobs with the same `lock` string form a **lane**, whatever
+their queue or task. A lane runs one job at a time, by priority and then in the order in which the
+jobs were deferred.
 
     from inturn import App
 
@@ -15,8 +16,8 @@ the order in which they were deferred.
     with app.open():
         write.configure(lock="alphabet").defer(letter="a")
 
-and then `queue -a module:app worker`. Every state change of a job is one SQL function; the folder `sql/functions` reads
-as the list of them, and opens with what each promises.
+Then start a worker: `queue -a module:app worker`. Each state change of a job is one SQL function.
+The folder `sql/functions` holds them, and each file begins with what its function promises.
 """
 
 from importlib import import_module
@@ -80,7 +81,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    # Imported when first used, so that `queue --help` and a typo on a command line do not wait for the database driver.
+    # A name is imported when it is first used. So `queue --help`, or a typo on the command line,
+    # does not wait for the database driver.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(import_module(f"inturn.{_HOMES[name]}"), name)

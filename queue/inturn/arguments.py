@@ -1,6 +1,6 @@
-"""Everything that a caller can get wrong when deferring, found out before anything is written.
+"""Check what a caller passes when deferring, before anything is written.
 
-Arguments are bound by the task's signature, stored by name, as JSON that reads back as what was given.
+A task's arguments are bound to its signature and stored by name, as JSON that reads back unchanged.
 """
 
 import json
@@ -22,17 +22,18 @@ MAX_LOCK_BYTES = 1024
 QUEUE = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
 LONGEST_TIMEOUT = timedelta(days=365)
 MAX_HOURS = 24 * 366 * 1000
-EARLIEST_YEAR, LATEST_YEAR = 3, 9997  # in any zone: drivers read no time outside 1 to 9999
-MAX_INTEGER_BITS = 14_000  # Python reads no more than 4,300 digits
-_json = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":")
-).encode  # once: dumps makes one a call
+# Drivers cannot read years outside 1 to 9999. This leaves room for every time zone.
+EARLIEST_YEAR, LATEST_YEAR = 3, 9997
+MAX_INTEGER_BITS = 14_000  # Python reads at most 4,300 digits
+# Made once, because json.dumps would make an encoder for each call.
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 class Unreadable(dict[str, Any]):
-    """What stands for stored arguments that Python cannot read: empty, with the reason.
+    """Stands for stored arguments that Python cannot read. It is empty and knows the reason.
 
-    PostgreSQL takes integers of any length and nests as deep as its stack goes, and SQL may defer both.
+    PostgreSQL stores integers of any length and nests as deep as its stack allows, so a job that
+    was deferred in SQL can hold such arguments.
     """
 
     def __init__(self, reason: str) -> None:
@@ -41,7 +42,7 @@ class Unreadable(dict[str, Any]):
 
 
 def decode(text: str) -> dict[str, Any]:
-    """Return the arguments that this JSON text holds. It never raises: see `Unreadable`."""
+    """Return the arguments in a JSON text. Return an `Unreadable` if Python cannot read them."""
     try:
         kwargs = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -56,16 +57,17 @@ def decode(text: str) -> dict[str, Any]:
 
 
 def check_signature(name: str, signature: Signature) -> None:
-    """A task's arguments are stored by name, so each must have one."""
+    """Raise TaskDefinitionError if a parameter has no name to store it by."""
     for parameter in signature.parameters.values():
         if parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL):
             raise TaskDefinitionError(
-                f"Task {name} takes {parameter}, which has no name to store it by. Declare ordinary or keyword arguments."
+                f"Task {name} takes {parameter}, which has no name to store it by. "
+                "Declare ordinary or keyword arguments."
             )
 
 
 def names(signature: Signature) -> frozenset[str] | None:
-    """Those of all arguments; None if it takes any."""
+    """Return the names of all arguments, or None if the function takes any name."""
     if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
         return None
     return frozenset(signature.parameters)
@@ -74,11 +76,11 @@ def names(signature: Signature) -> frozenset[str] | None:
 def bind(
     name: str, signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The call as names and values; defaults are left to the run."""
+    """Return the arguments of a call by name. Defaults are filled in when the task runs."""
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise BadArgument(f"task {name}", f"{error}; it is {name}{signature}") from None
+        raise BadArgument(f"task {name}", f"{error}. Call it as {name}{signature}") from None
     given: dict[str, Any] = {}
     for key, value in bound.arguments.items():
         if signature.parameters[key].kind is Parameter.VAR_KEYWORD:
@@ -92,22 +94,22 @@ def check_mapping(kwargs: object) -> Mapping[str, Any]:
     if isinstance(kwargs, Mapping):
         return kwargs
     raise BadArgument(
-        "arguments", f"are a {type(kwargs).__name__}; give a mapping of names to values"
+        "arguments", f"are a {type(kwargs).__name__}. Give a mapping of names to values"
     )
 
 
 def encode(kwargs: Mapping[str, Any]) -> str:
-    """JSON text of the arguments, a snapshot of now."""
+    """Return the arguments as JSON text, or raise BadArgument."""
     for key, value in kwargs.items():
         if not isinstance(key, str):
-            raise BadArgument("argument name", f"{key!r} is a {type(key).__name__}, not text")
+            raise BadArgument("argument name", f"{key!r} is a {type(key).__name__}. Use text")
         _check_text("argument name", key)
         _check_value(key, value, 1)
     return _encode("arguments", kwargs, MAX_BYTES)
 
 
 def encode_value(name: str, value: object, max_bytes: int) -> str:
-    """JSON text of a single value that reads back as what was given."""
+    """Return a single value as JSON text that reads back unchanged, or raise BadArgument."""
     _check_value(name, value, 1)
     return _encode(name, value, max_bytes)
 
@@ -117,7 +119,8 @@ def _encode(name: str, value: object, max_bytes: int) -> str:
     size = len(text.encode())
     if size > max_bytes:
         raise BadArgument(
-            name, f"{size:,} bytes of JSON, at most {max_bytes:,}; store the data, pass a reference"
+            name,
+            f"has {size:,} bytes of JSON, at most {max_bytes:,}. Store the data, pass a reference",
         )
     return text
 
@@ -127,18 +130,21 @@ def _check_value(path: str, value: object, depth: int) -> None:
         _check_text(path, value)
     elif isinstance(value, float):
         if not math.isfinite(value):
-            raise BadArgument(path, f"JSON has no {value}; pass None or text")
+            raise BadArgument(path, f"JSON has no {value}. Pass None or text")
     elif isinstance(value, dict | list | tuple):
         if depth >= MAX_DEPTH:
-            raise BadArgument(path[:80] + " …", f"nested deeper than {MAX_DEPTH} levels")
+            raise BadArgument(
+                path[:80] + " …",
+                f"is nested deeper than {MAX_DEPTH} levels. Store the data, pass a reference",
+            )
         for step, item in _items(path, value):
             _check_value(step, item, depth + 1)
     elif isinstance(value, int):
         if value.bit_length() > MAX_INTEGER_BITS:
-            raise BadArgument(path, "an integer of more than 4,200 digits; pass text")
+            raise BadArgument(path, "is an integer of more than 4,200 digits. Pass text")
     elif value is not None:
         raise BadArgument(
-            path, f"JSON cannot carry a {type(value).__name__}; pass text, numbers, lists or dicts"
+            path, f"JSON cannot carry a {type(value).__name__}. Pass text, numbers, lists or dicts"
         )
 
 
@@ -152,7 +158,7 @@ def _items(
     for key, item in value.items():
         if not isinstance(key, str):
             raise BadArgument(
-                path, f"the key {key!r} is no text and would come back as {str(key)!r}"
+                path, f"the key {key!r} would come back as {str(key)!r}. Use text as keys"
             )
         _check_text(f"{path}.{key}", key)
         yield f"{path}.{key}", item
@@ -162,29 +168,29 @@ def _check_text(path: str, text: str) -> None:
     if "\0" in text:
         raise BadArgument(
             path.replace("\0", "\\0"),
-            "contains the character NUL (\\u0000), which PostgreSQL cannot store",
+            "contains the character NUL (\\u0000), which PostgreSQL cannot store. Remove it",
         )
     try:
         text.encode()
     except UnicodeEncodeError:
         raise BadArgument(
-            ascii(path), "contains half a surrogate pair, which is no character"
+            ascii(path), "contains half of a surrogate pair, which is not a character. Remove it"
         ) from None
 
 
 def check_lock(lock: object, name: str = "lock") -> str | None:
-    """Also for queueing locks."""
+    """Return a lock or queueing lock unchanged, or raise BadArgument."""
     if lock is None:
         return None
     if not isinstance(lock, str):
-        raise BadArgument(name, f"is a {type(lock).__name__}, not text; write {name}=str(…)")
+        raise BadArgument(name, f"is a {type(lock).__name__}, not text. Write {name}=str(…)")
     _check_text(name, lock)
     size = len(lock.encode())
     if not size:
-        raise BadArgument(name, f"is empty; leave it out for a job without a {name}")
+        raise BadArgument(name, f"is empty. Leave it out for a job without a {name}")
     if size > MAX_LOCK_BYTES:
         raise BadArgument(
-            name, f"{size:,} bytes, at most {MAX_LOCK_BYTES:,}; hash what makes it long"
+            name, f"has {size:,} bytes, at most {MAX_LOCK_BYTES:,}. Hash what makes it long"
         )
     return lock
 
@@ -192,21 +198,23 @@ def check_lock(lock: object, name: str = "lock") -> str | None:
 def check_queue(queue: object) -> str:
     if not isinstance(queue, str) or not QUEUE.fullmatch(queue):
         raise BadArgument(
-            "queue", f"{queue!r} is no queue name: 1 to 63 letters, digits, and _ . : -"
+            "queue", f"{queue!r} is not a valid queue name. Use 1 to 63 letters, digits and _ . : -"
         )
     return queue
 
 
 def check_task_name(name: object) -> str:
     if not isinstance(name, str) or not 1 <= len(name.encode(errors="replace")) <= 512:
-        raise BadArgument("task name", f"{str(name)[:80]!r}: give 1 to 512 bytes of text")
+        raise BadArgument(
+            "task name", f"{str(name)[:80]!r} is not a valid name. Give 1 to 512 bytes of text"
+        )
     _check_text("task name", name)
     return name
 
 
 def check_aliases(aliases: Sequence[str] | None) -> tuple[str, ...]:
     if isinstance(aliases, str):
-        raise BadArgument("aliases", f"is the text {aliases!r}; give a list of names")
+        raise BadArgument("aliases", f"is the text {aliases!r}. Give a list of names")
     return tuple(check_task_name(alias) for alias in aliases or ())
 
 
@@ -217,30 +225,28 @@ def check_priority(priority: object) -> int:
         or not -(2**31) <= priority < 2**31
     ):
         raise BadArgument(
-            "priority", f"{priority!r} is no whole number from -2147483648 to 2147483647"
+            "priority", f"{priority!r} is not a whole number from -2147483648 to 2147483647"
         )
     return priority
 
 
 def check_timeout(timeout: object) -> timedelta:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float | timedelta):
-        raise BadArgument("timeout", f"is a {type(timeout).__name__}; give seconds or a timedelta")
+        raise BadArgument("timeout", f"is a {type(timeout).__name__}. Give seconds or a timedelta")
     try:
         span = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
     except (ValueError, OverflowError) as error:  # NaN, infinity
-        raise BadArgument(
-            "timeout", f"{timeout}: {error}; leave it out for a run without a limit"
-        ) from None
+        raise BadArgument("timeout", f"{timeout}: {error}. Leave it out for no limit") from None
     if not timedelta(milliseconds=1) <= span <= LONGEST_TIMEOUT:
         raise BadArgument(
-            "timeout", f"{span} is not between a millisecond and a year; leave it out for no limit"
+            "timeout", f"{span} is not between a millisecond and a year. Leave it out for no limit"
         )
     return span
 
 
 def check_hours(hours: object) -> timedelta:
     if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 <= hours <= MAX_HOURS:
-        raise BadArgument("nb_hours", f"{hours!r} is no number of hours from 0 to {MAX_HOURS:,}")
+        raise BadArgument("nb_hours", f"{hours!r} is not a number of hours from 0 to {MAX_HOURS:,}")
     return timedelta(hours=hours)
 
 
@@ -249,7 +255,7 @@ def check_choice(name: str, choices: type[Choice], value: str) -> Choice:
         return choices(value)
     except ValueError:
         raise BadArgument(
-            name, f"{value!r} is none of {', '.join(repr(choice.value) for choice in choices)}"
+            name, f"{value!r} is not one of {', '.join(repr(choice.value) for choice in choices)}"
         ) from None
 
 
@@ -257,7 +263,7 @@ def check_times(
     schedule_at: object, schedule_in: timedelta | Mapping[str, float] | None
 ) -> tuple[datetime | None, timedelta | None]:
     if schedule_at is not None and schedule_in is not None:
-        raise BadArgument("schedule_at", "give either schedule_at or schedule_in, not both")
+        raise BadArgument("schedule_at", "was given together with schedule_in. Give one of them")
     return check_moment("schedule_at", schedule_at), check_span("schedule_in", schedule_in)
 
 
@@ -265,13 +271,15 @@ def check_moment(name: str, at: object) -> datetime | None:
     if at is None:
         return None
     if not isinstance(at, datetime):
-        raise BadArgument(name, f"is a {type(at).__name__}; give a datetime with a zone")
+        raise BadArgument(name, f"is a {type(at).__name__}. Give a datetime with a zone")
     if at.utcoffset() is None:
-        raise BadArgument(name, f"{at} has no zone; write e.g. datetime.now(timezone.utc) + …")
+        raise BadArgument(
+            name, f"{at} has no zone. Write, for example, datetime.now(timezone.utc) + …"
+        )
     if at.year > LATEST_YEAR:
-        raise BadArgument(name, f"{at} is past the year {LATEST_YEAR}")
+        raise BadArgument(name, f"{at} is after the year {LATEST_YEAR}. Give an earlier time")
     if at.year < EARLIEST_YEAR:
-        raise BadArgument(name, f"{at} is before the year {EARLIEST_YEAR}")
+        raise BadArgument(name, f"{at} is before the year {EARLIEST_YEAR}. Give a later time")
     return at
 
 
@@ -280,22 +288,29 @@ def check_span(name: str, delay: timedelta | Mapping[str, float] | None) -> time
         return None
     span = check_wait(name, delay)
     if span < timedelta(0):
-        raise BadArgument(name, f"{span} is not between now and a thousand years from now")
+        raise BadArgument(
+            name, f"{span} is not between now and a thousand years from now. Give another time"
+        )
     return span
 
 
 def check_wait(name: str, delay: timedelta | Mapping[str, float]) -> timedelta:
-    """One that may be over already: it is often the rest until some time."""
+    """Return the wait, which may be negative, or raise BadArgument.
+
+    It may be negative because it is often computed as the time left until some moment.
+    """
     try:
         span = timedelta(**delay) if isinstance(delay, Mapping) else delay
     except (TypeError, ValueError, OverflowError) as error:
         raise BadArgument(
-            name, f"{delay!r}: {error}; give a timedelta or e.g. {{'hours': 1}}"
+            name, f"{delay!r}: {error}. Give a timedelta or, for example, {{'hours': 1}}"
         ) from None
     if not isinstance(span, timedelta):
         raise BadArgument(
-            name, f"is a {type(span).__name__}; give a timedelta or e.g. {{'hours': 1}}"
+            name, f"is a {type(span).__name__}. Give a timedelta or, for example, {{'hours': 1}}"
         )
     if span > timedelta(days=365 * 1000):
-        raise BadArgument(name, f"{span} is not between now and a thousand years from now")
+        raise BadArgument(
+            name, f"{span} is not between now and a thousand years from now. Give another time"
+        )
     return span

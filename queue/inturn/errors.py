@@ -1,23 +1,28 @@
-"""Every exception that inturn raises on its own account. Each message says what, why, and what to do."""
+"""The exceptions that inturn raises.
 
+Each message says what is wrong and what you can do about it.
+"""
+
+from collections.abc import Iterable
 from datetime import timedelta
 
 
 class InturnError(Exception):
-    """The base of them all."""
+    """The base class of inturn's exceptions."""
 
 
 class AlreadyEnqueued(InturnError):
-    """A job waits already under this queueing lock; `job_id` is its id. Nothing was written, your transaction goes on.
+    """Another job is already waiting under this queueing lock. Nothing was written.
 
-    `job_id` is None if the other job is one of the same batch.
+    Your transaction goes on. `job_id` is the id of the other job, or None if that job is in the
+    same batch.
     """
 
     def __init__(self, queueing_lock: str, job_id: int | None) -> None:
         other = (
             "Another job of the same batch"
             if job_id is None
-            else f"Job {job_id}, which waits already,"
+            else f"Job {job_id}, which is already waiting,"
         )
         super().__init__(
             f"{other} has the queueing_lock {queueing_lock!r}. "
@@ -28,29 +33,40 @@ class AlreadyEnqueued(InturnError):
 
 
 class AppNotOpen(InturnError):
-    """A job was deferred through an app that holds no connections yet."""
+    """A job was deferred through an app that is not open."""
 
 
 class BadArgument(InturnError, ValueError):
-    """Refused before anything was written. `argument` names the culprit."""
+    """An argument was refused before anything was written. `argument` is its name."""
 
     def __init__(self, argument: str, problem: str) -> None:
         super().__init__(f"{argument}: {problem}")
         self.argument = argument
 
 
+class UnknownOption(BadArgument, TypeError):
+    """A task or a job was given an option that does not exist."""
+
+    def __init__(self, option: str, of: str, known: Iterable[str]) -> None:
+        super().__init__(option, f"is not an option of a {of}. The options are {', '.join(known)}")
+
+
 class ConfigurationError(InturnError):
-    """A setting, a path or a connection was given that cannot be used."""
+    """A setting, a path or a connection cannot be used."""
 
 
 class ConnectorException(InturnError):
-    """The database refused a statement or could not be reached. The driver's error is the cause."""
+    """The database refused a statement or could not be reached.
+
+    `__cause__` is the driver's error.
+    """
 
 
 class DatabaseUnavailable(ConnectorException):
     """The database cannot be reached, or cannot do this now. The same call may succeed later.
 
-    `connection_lost`: the connection is of no further use. `outcome_unknown`: the statement may have taken effect.
+    If `connection_lost` is True, the connection cannot be used any more. If `outcome_unknown` is
+    True, the statement may have taken effect.
     """
 
     def __init__(
@@ -62,7 +78,10 @@ class DatabaseUnavailable(ConnectorException):
 
 
 class DatabaseBusy(DatabaseUnavailable):
-    """A lock, a deadlock or a time limit of the server stood in the way. Nothing took effect; try again soon."""
+    """A lock, a deadlock or a time limit of the server ended the statement. It had no effect.
+
+    Try again soon.
+    """
 
 
 class EmbeddedServerError(InturnError):
@@ -70,11 +89,11 @@ class EmbeddedServerError(InturnError):
 
 
 class JobAborted(InturnError):
-    """Raise it in a task to end as aborted: not succeeded, not failed, and not tried again."""
+    """Raise it in a task to end the job as aborted. The job is not retried."""
 
 
 class JobCancelled(InturnError):
-    """The job whose result is wanted has ended as `status`: cancelled or aborted."""
+    """The job has no result because it was cancelled or aborted. `status` says which."""
 
     def __init__(self, job_id: int, status: str, error: str | None) -> None:
         super().__init__(
@@ -86,46 +105,61 @@ class JobCancelled(InturnError):
 
 
 class JobFailed(InturnError):
-    """The job whose result is wanted has failed for good. `error`: the traceback of its last attempt, as text."""
+    """The job has no result because it failed for good.
+
+    `error` is the traceback of its last attempt, as text.
+    """
 
     def __init__(self, job_id: int, error: str | None) -> None:
         super().__init__(
-            f"Job {job_id} has failed, so it has no result:\n{error or 'no error was stored'}"
+            f"Job {job_id} failed, so it has no result:\n{error or 'no error was stored'}"
         )
         self.job_id = job_id
         self.error = error
 
 
 class JobLost(InturnError):
-    """The job was taken over while its code ran here: what the code wrote in `context.transaction()` is rolled back."""
+    """Another worker took the job over while its code ran here.
+
+    What the code wrote in `context.transaction()` is rolled back.
+    """
 
 
 class JobNotFound(InturnError, LookupError):
-    """There is no such job; perhaps its history was deleted."""
+    """The job does not exist. Perhaps its history was deleted."""
 
 
 class JobSkipped(InturnError):
-    """A resource of the job is busy, and its task says on_busy="skip": it ends as cancelled without having run."""
+    """A resource of the job is busy, and its task has `on_busy="skip"`.
+
+    The job ends as cancelled without having run.
+    """
 
 
 class JobTimeout(InturnError, TimeoutError):
-    """A run of a job took longer than its `timeout`. It is a failure like any other: the retry strategy decides."""
+    """An attempt took longer than the job's `timeout`.
+
+    It counts as a failure like any other, so the retry strategy decides what follows.
+    """
 
 
 class LaneBusy(InturnError):
-    """The head of a lane cannot be skipped, because it is being done."""
+    """The head of a lane cannot be skipped because it is running."""
 
 
 class ResultTimeout(InturnError, TimeoutError):
-    """The job whose result is wanted has not ended in the time given. It goes on."""
+    """The job did not end in the time that you were ready to wait. It goes on."""
 
 
 class SchemaMismatch(InturnError):
-    """The database's schema is not the one this version works on."""
+    """The schema in the database is not the one that this version of inturn needs."""
 
 
 class Snoozed(BaseException):
-    """Raised by `context.snooze` to end a run. No Exception, so that a task's `except Exception` lets it through."""
+    """Raised by `context.snooze` to end an attempt.
+
+    It is not an `Exception`, so that a task's `except Exception` lets it through.
+    """
 
     def __init__(self, delay: timedelta) -> None:
         super().__init__(f"again in {delay}")
@@ -133,30 +167,33 @@ class Snoozed(BaseException):
 
 
 class StaleFence(InturnError):
-    """The resource has seen a higher fence: whoever holds this one was taken over. The transaction cannot commit any more."""
+    """The resource has seen a higher fence, so the job with this one was taken over.
+
+    The transaction can only be rolled back.
+    """
 
 
 class TaskNotFound(InturnError, KeyError):
-    """No task of this name is known here."""
+    """The app has no task of this name."""
 
     def __str__(self) -> str:  # KeyError would show the message in quotes
         return str(self.args[0])
 
 
 class TaskDefinitionError(InturnError, TypeError):
-    """A function that cannot be a task as it was declared."""
+    """A function was declared as a task in a way that cannot work."""
 
 
 class TaskAlreadyRegistered(TaskDefinitionError):
-    """Another task has this name or alias already."""
+    """Another task already has this name or alias."""
 
 
 class MiddlewareKindMismatch(TaskDefinitionError):
-    """A middleware that cannot wrap this task: `def` wraps `def`, `async def` wraps `async def`."""
+    """A `def` middleware was given for an `async def` task, or the reverse."""
 
 
 class UnboundTaskError(AppNotOpen):
-    """A task was deferred whose blueprint belongs to no App."""
+    """A task was deferred whose blueprint was not added to an App."""
 
 
 class LoadFromPathError(ConfigurationError, ImportError):
@@ -164,16 +201,22 @@ class LoadFromPathError(ConfigurationError, ImportError):
 
 
 class MissingApp(ConfigurationError):
-    """A command needs your App, and none was named."""
+    """A command needs your App, but you did not name one."""
 
 
 class SyncConnectorConfigurationError(ConfigurationError):
-    """Something async was asked of a connector that is sync only."""
+    """A sync connector was used from async code."""
 
 
 class WorkerCancelled(InturnError):
-    """Something has cancelled the worker's own tasks: code that cancels every task of the event loop, say."""
+    """Something cancelled the worker's own asyncio tasks.
+
+    For example, your code may cancel every task of the event loop.
+    """
 
 
 class WorkerLost(InturnError):
-    """The worker was taken for dead and its jobs taken over: it has to register again."""
+    """The worker was declared dead and its jobs were taken over.
+
+    It has to register again.
+    """

@@ -1,3 +1,3 @@
-"""`inturn.errors` under the name that some other queues give it: `from inturn import exceptions` keeps working."""
+"""Another name for `inturn.errors`, which some other queues use."""
 
 from inturn.errors import *  # noqa: F403

@@ -1,4 +1,7 @@
-"""The values that travel: what is deferred, what is claimed, how it ended. Standard library only."""
+"""The values that the package passes around: jobs, their states and endings, and lanes.
+
+This module imports only the standard library.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,7 +11,7 @@ from uuid import UUID
 
 
 class Status(StrEnum):
-    """Where a job is: a text as well. The first four are live, the others history.
+    """The status of a job. It is a string as well. The first four are live, the others history.
 
     job_id = write.defer(letter="a")
     assert app.job_manager.get_job_status(job_id) is Status.TODO == "todo"
@@ -28,52 +31,31 @@ LIVE = frozenset({Status.TODO, Status.BLOCKED, Status.SCHEDULED, Status.DOING})
 
 
 class OnRetry(StrEnum):
-    """What becomes of a lane while a job of it waits for its next attempt."""
+    """What happens to a lane while one of its jobs waits for its next attempt."""
 
-    HOLD = "hold"  # it waits too
-    RELEASE = "release"  # it goes on, the job comes back when it is due
+    HOLD = "hold"  # the lane waits too
+    RELEASE = "release"  # the lane goes on, and the job comes back when it is due
 
 
 class OnFailure(StrEnum):
-    """What becomes of a lane when a job of it has failed for good."""
+    """What happens to a lane when one of its jobs has failed for good."""
 
     CONTINUE = "continue"
-    HALT = "halt"  # it stops until a person acts
+    HALT = "halt"  # the lane stops until somebody resumes it
 
 
 class OnConflict(StrEnum):
-    """What becomes of a new job while another one waits under its queueing lock."""
+    """What happens to a new job while another one waits under its queueing lock."""
 
     RAISE = "raise"  # AlreadyEnqueued
-    SKIP = "skip"  # the job that waits stands for it
-    REPLACE = "replace"  # the job that waits takes on its work
+    SKIP = "skip"  # the waiting job stands for the new one
+    REPLACE = "replace"  # the waiting job takes over the work of the new one
 
 
-class NewJob(NamedTuple):
-    """A job about to be deferred; its arguments are JSON text already, checked.
-
-    job = write.configure(lock="alphabet").make_new_job("a")
-    assert job.lock == "alphabet" and job.args == '{"letter":"a"}'
-    """
-
-    task_name: str
-    args: str
-    queue: str
-    priority: int
-    lock: str | None
-    schedule_at: datetime | None
-    schedule_in: timedelta | None
-    on_retry: OnRetry
-    on_failure: OnFailure
-    queueing_lock: str | None = None
-    on_conflict: OnConflict = OnConflict.RAISE
-    timeout: timedelta | None = None  # of a single run
-
-
-class Job(
-    NamedTuple
-):  # and not a dataclass: a worker makes one for each row, and this is several times cheaper
-    """A job that a worker has claimed. `attempts` counts the earlier ones: the first run sees 0.
+# A NamedTuple, because a worker makes one for each row, and a dataclass costs several times as
+# much.
+class Job(NamedTuple):
+    """A job that a worker has claimed. `attempts` counts the earlier attempts, so the first sees 0.
 
     @app.task(retry=3, pass_context=True)
     def ping(context: JobContext, host: str) -> None:
@@ -94,18 +76,18 @@ class Job(
 
     @property
     def status(self) -> Status:
-        """As it was claimed."""
+        """The status when it was claimed."""
         return Status.DOING
 
     @property
     def abort_requested(self) -> bool:
-        """As it was claimed; what came later `context.should_abort()` says."""
+        """False, as when it was claimed. For later requests see `context.should_abort()`."""
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job as it stands in the database. `attempts` as in `Job`: a running one is not counted.
+    """A job as it is stored in the database. `attempts` does not count a running attempt.
 
     write.defer(letter="a")
     [job] = app.job_manager.list_jobs(task=write.name)
@@ -136,7 +118,10 @@ class Ended(NamedTuple):
 
 
 class Again(NamedTuple):
-    """A job whose code has ended and that waits for its next attempt. What is None stays as it was."""
+    """A job whose code has ended and that waits for its next attempt.
+
+    None keeps a value as it is.
+    """
 
     job: Job
     delay: timedelta
@@ -149,10 +134,10 @@ class Again(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A job that its own code has finished, in a transaction of `context.transaction()`."""
+    """A job that its own code has finished, in `context.transaction()`."""
 
     job: Job
-    error: str | None = None  # what the code raised afterwards
+    error: str | None = None  # what the code raised after that
 
 
 Outcome = Ended | Again | Committed
@@ -160,7 +145,7 @@ Outcome = Ended | Again | Committed
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane that is held, waits for a retry, or is stopped; `job_id` runs in it or goes next.
+    """A lane that is held, waits for a retry, or is stopped. `job_id` is its running or next job.
 
     app.lanes.pause("alphabet", reason="no paper")
     lane = app.lanes.show("alphabet")
@@ -178,7 +163,7 @@ class Lane:
     heartbeat_at: datetime | None
     waiting: int  # 1000 if there are more
     last_error: str | None
-    stopped: str | None  # of a held lane: what becomes of it when the job ends
+    stopped: str | None  # for a held lane: its state when the job ends
     stopped_at: datetime | None
     stopped_until: datetime | None
     stopped_by: str | None
@@ -187,7 +172,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a job is not running, and what would unblock it.
+    """A reason why a job is not running, and what would unblock it.
 
     job_id = write.configure(schedule_in={"hours": 1}).defer(letter="a")
     assert app.job_manager.explain(job_id)[0].reason == "scheduled"

@@ -1,6 +1,6 @@
-"""Finds the SQL that ships with inturn, and fills in the names of the schema and its roles.
+"""Find the SQL that ships with inturn, and fill in the names of the schema and its roles.
 
-In a wheel, `sql/` and `migrations/` are beside this file. In a checkout, they are two folders up.
+In a wheel, `sql/` and `migrations/` are beside this file. In a checkout they are two folders up.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ def shipped(folder: str) -> Path:
     for root in (here, here.parent.parent):
         if (root / folder).is_dir():
             return root / folder
-    raise FileNotFoundError(f"inturn was installed without its folder {folder!r}; install it again")
+    raise FileNotFoundError(f"inturn was installed without its folder {folder!r}. Install it again")
 
 
 def function_file(name: str) -> Path:
@@ -56,15 +56,15 @@ def checksum() -> str:
 
 @cache
 def revision() -> str:
-    """Return the newest revision of the tables, which has the highest number."""
+    """Return the newest revision of the tables, which is the highest number."""
     return max(file.name[:4] for file in (shipped("migrations") / "versions").glob("[0-9]*.up.sql"))
 
 
 @cache
-def named(text: LiteralString, schema: str) -> bytes:
-    """Return the statement with `{schema}` replaced by the quoted name.
+def fill_schema(text: LiteralString, schema: str) -> bytes:
+    """Return a statement with its `{schema}` filled in and quoted.
 
-    The result is bytes and cached: the driver would compose a composition anew in each call.
+    The result is bytes and is cached: a driver would compose a `Composed` anew in each call.
     """
     return SQL(text).format(schema=Identifier(schema)).as_bytes(None)
 
@@ -74,10 +74,10 @@ def grants(
     prefix: str | None = None,
     members: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """Return the script that creates the roles and gives them their rights.
+    """Return the SQL that creates the roles and gives them their rights.
 
-    Their names are `prefix` (by default the schema's name) + `_owner` and so on. `members` names
-    the roles that become members of OWNER or one of KINDS.
+    A role's name is `prefix`, by default the schema's name, with `_owner`, `_worker` and so on.
+    `members` maps OWNER and the KINDS to logins that become members of the role.
     """
     names = {kind: f"{prefix or schema}_{kind}" for kind in (OWNER, *KINDS)}
     pairs = [(names[kind], member) for kind, each in (members or {}).items() for member in each]
@@ -94,7 +94,7 @@ def grants(
 
 
 def script(schema: str = SCHEMA) -> str:
-    """Return the script that creates everything in an empty database."""
+    """Return the SQL that creates everything in a database that has no queue yet."""
     revisions = sorted((shipped("migrations") / "versions").glob("[0-9]*.up.sql"))
     applied = SQL(
         "INSERT INTO schema_version VALUES ({});\nINSERT INTO applied_code VALUES ({}, now());"
@@ -104,10 +104,10 @@ def script(schema: str = SCHEMA) -> str:
         [
             f"CREATE SCHEMA IF NOT EXISTS {name};",
             f"SET search_path = {name}, pg_temp;",
-            "SET check_function_bodies = off;  -- they call each other, in no order",
+            "SET check_function_bodies = off;  -- functions call each other and have no order",
             *(file.read_text(encoding="utf-8") for file in revisions),
-            "CREATE TABLE schema_version (\n"
-            "    version_num varchar(32) CONSTRAINT schema_version_pkc PRIMARY KEY\n);",
+            "CREATE TABLE schema_version "
+            "(version_num varchar(32) CONSTRAINT schema_version_pkc PRIMARY KEY);",
             *code(),
             applied.format(revision(), checksum()).as_string(),
             "RESET search_path;",

@@ -1,4 +1,7 @@
-"""The app of the kill test: a task that kills its own process, once, at the point named by the job."""
+"""The app of the kill test.
+
+Its task kills its own process once, at the point that the job names.
+"""
 
 import os
 import signal

@@ -13,7 +13,7 @@ NO_POLL = 600.0  # seconds: whatever happens in a test was not found by polling
 
 @pytest.fixture
 def app(app_dsn: str) -> Iterator[App]:
-    """An app that sync code may defer through; its workers stop when idle, poll never, and leave signals alone."""
+    """An open app. Its workers stop when idle, never poll, and leave signals alone."""
     defaults = {
         "wait": False,
         "fetch_job_polling_interval": NO_POLL,
@@ -26,7 +26,7 @@ def app(app_dsn: str) -> Iterator[App]:
 
 @pytest.fixture
 def query(dsn: str) -> Iterator[Query]:
-    """SQL in the schema, each statement committed."""
+    """Run SQL in the schema and commit each statement."""
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
         yield lambda statement, *parameters: connection.execute(
             statement, parameters or None
@@ -35,7 +35,7 @@ def query(dsn: str) -> Iterator[Query]:
 
 @pytest.fixture
 def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
-    """Waits for a condition; the limit only keeps a failing test from hanging."""
+    """Wait for a condition. The limit only keeps a failing test from hanging."""
 
     async def wait(condition: Callable[[], object]) -> None:
         with anyio.fail_after(30):

@@ -21,7 +21,7 @@ def step(lane: str, number: int) -> None:
 
 
 def produce(lanes: list[str], jobs: int, free: str, free_jobs: int, seed: int) -> None:
-    """The jobs of each lane in order, the lanes mixed at random; alone or a few in one call."""
+    """Defer the jobs of each lane in order, one or a few in a call, with the lanes mixed at random."""
     dice = random.Random(seed)
     left = {lane: list(range(jobs)) for lane in lanes} | {free: list(range(free_jobs))}
     with app.open():

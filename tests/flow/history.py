@@ -1,6 +1,7 @@
 """What really ran, from a log that the tasks wrote, and whether it was as promised. Knows nothing of the queue's tables.
 
-Each line: event, lane, number, process, time. Time is the machine's monotonic clock, one for all its processes.
+Each line: event, lane, number, process, time. Time is the machine's monotonic clock, one for all
+its processes.
 """
 
 import itertools
@@ -66,7 +67,7 @@ def _lost(lane: str, runs: list[Run], count: int) -> list[str]:
 
 
 def _repeated(lane: str, runs: list[Run], killed: Mapping[int, int]) -> list[str]:
-    """A job runs again only after a run whose process was killed before it could report."""
+    """Return the jobs that ran again although no process was killed before it could report."""
     survived = Counter(run.number for run in runs if run.pid not in killed)
     return [
         f"{lane}: {number} ran {times} times" for number, times in survived.items() if times > 1

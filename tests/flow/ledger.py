@@ -1,9 +1,10 @@
 """What a stress run wrote down, and whether it was as promised. Standard library only; knows nothing of the queue's tables.
 
-Each process appends lines of JSON to one file, each line in one write. Times are the machine's monotonic clock, one for all
-its processes, taken before a call for what it may do and after its reply for what it has done. Where two calls overlap
-nothing is known of their order and nothing is demanded. `fence` rises with every claim: it tells in which order the runs
-of a lane were claimed, also those of a process that was stopped and woke up much later.
+Each process appends lines of JSON to one file, each line in one write. Times are the machine's
+monotonic clock, one for all its processes, taken before a call for what it may do and after its
+reply for what it has done. Where two calls overlap nothing is known of their order and nothing is
+demanded. `fence` rises with every claim: it tells in which order the runs of a lane were claimed,
+also those of a process that was stopped and woke up much later.
 """
 
 import json
@@ -27,15 +28,15 @@ def write(log: Path, event: str, **facts: object) -> None:
     )
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
-        # One write: appended whole, whatever other processes do. Only the death of this one may cut it short, which the
-        # first newline keeps from spoiling the next line.
+        # One write: appended whole, whatever other processes do. Only the death of this one may cut
+        # it short, which the first newline keeps from spoiling the next line.
         os.write(file, line.encode())
     finally:
         os.close(file)
 
 
 def facts(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """What was written, without what death cut short: it is as if it had come a moment earlier."""
+    """Return the complete lines. A line that a kill cut short counts as not written."""
     for line in lines:
         if line.strip():
             try:
@@ -157,7 +158,7 @@ def read(lines: Iterable[str]) -> Ledger:
 
 
 def violations(ledger: Ledger) -> list[str]:
-    """Empty: all is as promised."""
+    """Return what was not as promised."""
     found = (
         [f"{torn} torn lines and fewer deaths"]
         if (torn := ledger.seen["torn"]) > ledger.seen["kill"]
@@ -197,7 +198,7 @@ def explained(ledger: Ledger, run: Run, other: float) -> bool:
 
 
 def zombies(ledger: Ledger) -> int:
-    """Runs that went on, or began, after a later attempt at the same job had been started."""
+    """Return runs that went on or began after a later attempt at the same job had started."""
     last: dict[int, Run] = {}
     for run in sorted(ledger.runs, key=lambda run: run.fence):
         last[run.job] = run
@@ -254,7 +255,7 @@ def _ran_on(ledger: Ledger) -> Iterator[str]:
 
 
 def _overlaps(ledger: Ledger, runs: list[Run]) -> Iterator[str]:
-    """One at a time: who is claimed later starts after the end of all before, but for processes that were stopped."""
+    """Check that a lane runs one job at a time, except where a process was stopped."""
     under_way: list[tuple[Run, float]] = []
     for run in runs:
         for before, end in under_way:
@@ -265,7 +266,7 @@ def _overlaps(ledger: Ledger, runs: list[Run]) -> Iterator[str]:
 
 
 def _overtaken(ledger: Ledger, lane: str, runs: list[Run]) -> Iterator[str]:
-    """First starts are in order; and what has begun goes before everything else, unless its lane's policy is `release`."""
+    """Check that first starts are in order, and that a started job goes first unless its lane's policy is `release`."""
     order: dict[int, None] = {}
     before = None
     for run in runs:
@@ -277,7 +278,7 @@ def _overtaken(ledger: Ledger, lane: str, runs: list[Run]) -> Iterator[str]:
 
 
 def _disorder(in_order_of_start: list[Job]) -> Iterator[str]:
-    """Who was committed before another one's INSERT was called goes first, unless it is of lower priority."""
+    """Check that a job committed before another's INSERT goes first, unless its priority is lower."""
     later: dict[
         int, tuple[float, int]
     ] = {}  # of those that started later, by priority: who was committed first

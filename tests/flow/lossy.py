@@ -1,4 +1,4 @@
-"""A way to the real server on which a COMMIT can get lost: on its way there, or its answer on the way back."""
+"""A proxy to the real server that can lose a COMMIT or its answer."""
 
 import socket
 import threading
@@ -15,7 +15,7 @@ COMMIT = b"COMMIT\0"
 
 
 def reach(target: dict[str, Any]) -> socket.socket:
-    """The server that an address names, over TCP or a socket in the file system."""
+    """Connect to the server that an address names, over TCP or a Unix socket."""
     host, port = str(target["host"]), int(target.get("port") or 5432)
     if not host.startswith("/"):
         return socket.create_connection((host, port))
@@ -26,13 +26,13 @@ def reach(target: dict[str, Any]) -> socket.socket:
 
 @contextmanager
 def faulty(dsn: str) -> Iterator[tuple[Faulty, str]]:
-    """A proxy before the server, and the address that leads through it."""
+    """A proxy in front of the server, and the address that leads through it."""
     with Faulty(partial(reach, conninfo_to_dict(dsn))) as proxy:
         yield proxy, make_conninfo(dsn, host="127.0.0.1", port=proxy.port, sslmode="disable")
 
 
 class Lossy(Proxy):
-    """`lose`: "request" or "reply" of the next COMMIT; the connection ends with it."""
+    """Lose the "request" or the "reply" of the next COMMIT, and end the connection."""
 
     def __init__(self, dsn: str) -> None:
         listener = socket.create_server(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""The processes of the stress run: workers and producers. All write down what really happened, in one log (ledger.py)."""
+"""The workers and producers of the stress run. They log what really happened (ledger.py)."""
 
 import logging
 import os
@@ -29,7 +29,7 @@ log = Path(os.environ.get("STRESS_LOG", "stress.log"))
 
 @app.task(name="step", pass_context=True, retry=RetryStrategy(max_attempts=3, wait=0.02))
 def step(context: JobContext, fails: int, seconds: float) -> None:
-    """Fails in its first attempts, as many as told."""
+    """Fail in the first attempts, as many as the job says."""
     ledger.write(log, "start", job=context.job.id, fence=context.job.fence)
     try:
         time.sleep(seconds)
@@ -52,7 +52,7 @@ class Producer:
                         time.sleep(0.05)
 
     def defer(self, connection: psycopg.Connection) -> None:
-        """One call in a transaction of its own, which often commits late, and sometimes not at all."""
+        """Make a call in its own transaction, which often commits late and sometimes never."""
         dice = self.dice
         self.calls += 1
         lane = dice.choice([None, *LANES])
@@ -103,7 +103,7 @@ def waiting(connection: psycopg.Connection) -> int:
 
 
 class Outcomes(logging.Handler):
-    """What the worker was told about the ends that it reported."""
+    """What the worker learned about the ends that it reported."""
 
     def emit(self, record: logging.LogRecord) -> None:
         match record.getMessage().split(":")[0]:

@@ -17,7 +17,7 @@ Until = Callable[[Callable[[], object]], Awaitable[None]]
 async def test_a_look_at_what_is_to_be_aborted_is_made_again_when_a_lock_stood_in_its_way(
     app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The table is locked from the moment on at which the request commits: whoever waited for it gets it then."""
+    """Lock the table as soon as the request commits: the waiting session gets the lock then."""
     started = anyio.Event()
 
     @app.task

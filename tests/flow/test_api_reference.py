@@ -1,4 +1,4 @@
-"""docs/api.md says what the code says, leaves nothing public out, and its examples run; as do those of the README."""
+"""docs/api.md is up to date and complete. Its examples run, and so do those of the README."""
 
 import ast
 import inspect
@@ -80,7 +80,7 @@ def test_everything_that_people_use_has_an_example(entry: Named) -> None:
 
 
 class Supplier:
-    """Closed when it is first asked."""
+    """A supplier that is closed when it is first asked."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -92,7 +92,7 @@ class Supplier:
 
 @contextmanager
 def worker(app: App) -> Iterator[None]:
-    """One that runs beside the example, which waits for results."""
+    """Run a worker beside an example that waits for results."""
     with start_blocking_portal() as portal:
         running = portal.start_task_soon(partial(app.run_worker_async, wait=True))
         try:
@@ -105,7 +105,7 @@ def worker(app: App) -> Iterator[None]:
 def scope(
     dsn: str, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, Any]]:
-    """What the examples have at hand."""
+    """The names that the examples can use."""
     with psycopg.connect(dsn) as connection:
         connection.execute(TABLES)
     monkeypatch.setenv("INTURN_TEST_DSN", databases.server_dsn)
@@ -130,11 +130,12 @@ def scope(
     environment = EnvironmentContext(Config(), ScriptDirectory(str(sql.shipped("migrations"))))
     with Queue(app, dsn) as queue, engine.connect() as of_alembic, Session(engine) as session:
         yield NAMES | {
-            "app": app, "queue": queue, "write": write, "ship": ship, "report": report, "dsn": dsn, "test_dsn": dsn,
-            "supplier": Supplier(), "create_my_tables": lambda dsn: None, "metadata": MetaData(), "connection": of_alembic,
-            "context": environment, "session": session,
-            "psycopg": psycopg, "time": time, "datetime": datetime, "timedelta": timedelta, "UTC": UTC, "FastAPI": FastAPI,
-            "Any": Any, "Callable": Callable, "Unpack": Unpack, "P": P, "R": R, "Status": Status, "JobAborted": JobAborted,
+            "app": app, "queue": queue, "write": write, "ship": ship, "report": report,
+            "dsn": dsn, "test_dsn": dsn, "supplier": Supplier(), "context": environment,
+            "create_my_tables": lambda dsn: None, "metadata": MetaData(), "connection": of_alembic,
+            "session": session, "psycopg": psycopg, "time": time, "datetime": datetime,
+            "timedelta": timedelta, "UTC": UTC, "FastAPI": FastAPI, "Any": Any, "P": P, "R": R,
+            "Callable": Callable, "Unpack": Unpack, "Status": Status, "JobAborted": JobAborted,
             "lifespan": lifespan.lifespan, "ignoring": ignoring,
         }  # fmt: skip
 
@@ -155,7 +156,7 @@ def test_an_example_runs(code: str, scope: dict[str, Any]) -> None:
 
 
 def run_what_it_left(app: App, queue: Queue) -> None:
-    """The tasks that it has declared, and the jobs that it has deferred."""
+    """Run the tasks that an example declared and the jobs that it deferred."""
     for task in app.tasks.values():
         if task.names and task.names <= ARGUMENTS.keys():
             task.defer(**{name: ARGUMENTS[name] for name in task.names})

@@ -1,4 +1,4 @@
-"""What an error of the server means for the caller: a condition that passes, or an answer to the statement."""
+"""Errors of the server are either conditions that pass or answers to the statement."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,7 +20,7 @@ Connection = psycopg.Connection[Any]
 
 @pytest.fixture
 def connection(dsn: str) -> Iterator[Connection]:
-    """One that prepares each statement at once, as a worker's does after a while."""
+    """A connection that prepares each statement at once, as a worker's does after a while."""
     with closing(psycopg.connect(dsn, autocommit=True, prepare_threshold=0)) as connection:
         yield connection
 

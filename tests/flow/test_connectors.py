@@ -1,4 +1,4 @@
-"""What an app is given to reach its database, and what may be exchanged."""
+"""The ways to give an app its database, and to replace it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +36,7 @@ def test_a_database_can_be_named_in_several_ways(
 
 
 def test_what_names_no_database_or_names_it_twice_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="either a DSN or conninfo"):
+    with pytest.raises(ConfigurationError, match="both dsn and conninfo"):
         PsycopgConnector("dbname=a", conninfo="dbname=b")
     with pytest.raises(ConfigurationError, match="timeout=0 is not"):
         PsycopgConnector("dbname=a", timeout=0)
@@ -106,3 +106,25 @@ def test_a_connector_is_put_back_when_something_goes_wrong(dsn: str, empty_dsn: 
     with pytest.raises(ZeroDivisionError), app.replace_connector(PsycopgConnector(dsn)):
         raise ZeroDivisionError
     assert app.connector is before
+
+
+def test_an_open_that_fails_does_not_count(dsn: str) -> None:
+    app = App(connector=PsycopgConnector(dsn, colour="red"))
+    with pytest.raises(ConfigurationError, match="libpq does not know"):
+        app.open()
+    with pytest.raises(AppNotOpen, match="The app is not open"):
+        app.check_connection()
+
+
+def test_an_open_that_fails_in_an_event_loop_does_not_count(dsn: str) -> None:
+    app = App(connector=PsycopgConnector(dsn, colour="red"))
+
+    async def fail() -> None:
+        with pytest.raises(ConfigurationError, match="libpq does not know"):
+            await app.open_async()
+        with pytest.raises(AppNotOpen, match="The app is not open"):
+            await app.check_connection_async()
+
+    anyio.run(fail)
+    with pytest.raises(AppNotOpen, match="The app is not open"):
+        app.check_connection()

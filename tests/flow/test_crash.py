@@ -1,4 +1,4 @@
-"""Processes that are killed on the way: nothing is lost, nothing of a lane overlaps or overtakes."""
+"""Processes are killed. No job is lost, and the jobs of a lane neither overlap nor overtake."""
 
 import os
 import signal
@@ -86,7 +86,7 @@ def has_ended(log: Path, jobs: int) -> bool:
 
 
 def is_stopped_in_a_lane_job(log: Path, process: subprocess.Popen[bytes]) -> bool:
-    """Stop it, look, and let it go on if it is between two jobs."""
+    """Stop the process, look, and let it go on if it is between two jobs."""
     process.send_signal(signal.SIGSTOP)
     os.waitpid(process.pid, os.WUNTRACED)
     if any(

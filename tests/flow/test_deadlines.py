@@ -16,7 +16,7 @@ from psycopg.sql import SQL, Identifier
 from inturn import PsycopgConnector
 from inturn.control import results
 from inturn.database import drive
-from inturn.database.patience import Terms
+from inturn.database.deadlines import Terms
 from inturn.database.session import Session
 from inturn.errors import DatabaseUnavailable
 from inturn.operations import Operation, Statement
@@ -285,8 +285,8 @@ def test_whoever_waits_for_a_result_is_told_although_a_connection_leads_nowhere(
     proxy, proxied = way
     monkeypatch.setattr(results, "POLL", PATIENCE / 2)
     told = Event()
-    endings = results.Endings(connector(dsn, listen_dsn=proxied))
-    with endings.told(1, told.set), psycopg.connect(dsn, autocommit=True) as connection:
+    listener = results.ResultListener(connector(dsn, listen_dsn=proxied))
+    with listener.call_back(1, told.set), psycopg.connect(dsn, autocommit=True) as connection:
         assert told.wait(GENEROUS)  # it listens
         told.clear()
         proxy.vanish()

@@ -1,4 +1,4 @@
-"""Fences for user code: a late write of a paused worker is refused."""
+"""Fences in user code refuse the late write of a paused worker."""
 
 import threading
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""`app.job_manager`: jobs listed, counted, changed by their ids; sync and async alike."""
+"""`app.job_manager` lists, counts and changes jobs, sync and async alike."""
 
 import inspect
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def jobs(app: App) -> Jobs:
 
 
 def both(app: App, name: str, *args: Any, **kwargs: Any) -> Any:
-    """What a reading method says, and its twin for an event loop."""
+    """Return what a method and its async twin return, which must be equal."""
 
     async def in_loop() -> Any:
         async with app.open_async():
@@ -50,7 +50,7 @@ def test_every_method_has_a_twin_for_the_event_loop_that_takes_the_same() -> Non
 
 @pytest.fixture
 def known(app: App) -> dict[str, int]:
-    """Jobs by what is special about them."""
+    """Jobs, named for what is special about them."""
 
     @app.task(name="ok")
     def ok(n: int = 0) -> None: ...
@@ -148,7 +148,7 @@ def test_only_the_newest_jobs_are_counted(app: App, query: Query) -> None:
 
 
 def test_a_wrong_status_is_refused(jobs: Jobs) -> None:
-    with pytest.raises(BadArgument, match="status: 'done' is none of 'todo'"):
+    with pytest.raises(BadArgument, match="status: 'done' is not one of 'todo'"):
         jobs.list_jobs(status="done")
     with pytest.raises(BadArgument, match="status: 'done'"):
         jobs.list_queues(status="done")

@@ -1,4 +1,4 @@
-"""What people do to lanes and jobs, from Python, with a worker at work."""
+"""Lanes and jobs are changed from Python while a worker runs."""
 
 import threading
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ Until = Callable[[Callable[[], object]], Awaitable[None]]
 
 @pytest.fixture
 def seen(app: App) -> list[str]:
-    """What the task `note` was called with; names that begin with `bad` fail."""
+    """The arguments of the calls of `note`. A name that begins with `bad` fails."""
     notes: list[str] = []
 
     @app.task(name="note")
@@ -244,6 +244,6 @@ async def test_a_policy_that_does_not_exist_is_refused(
     app: App, seen: list[str], option: str
 ) -> None:
     with pytest.raises(
-        BadArgument, match=f"{option}: 'stop' is none of '(hold|continue)', '(release|halt)'"
+        BadArgument, match=f"{option}: 'stop' is not one of '(hold|continue)', '(release|halt)'"
     ):
         app.configure_task("note", **{option: "stop"})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What stands around tasks: in which order, around which, and what becomes of what it gives and raises."""
+"""The order of middleware, the tasks it runs around, and its results and errors."""
 
 import threading
 from collections.abc import Awaitable, Callable

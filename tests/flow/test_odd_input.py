@@ -1,4 +1,7 @@
-"""What is odd but right arrives as it was given, and what is drawn at random is refused or arrives: the queue moves on."""
+"""Odd but valid input arrives unchanged.
+
+Random input arrives or is refused, and the queue moves on.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
@@ -36,7 +39,7 @@ def connection(dsn: str) -> Iterator[Connection]:
 
 
 def claimed(connection: Connection) -> list[Any]:
-    """What a worker gets, in order."""
+    """The jobs that a worker gets, in order."""
     return connection.execute("""
         SELECT lock, queueing_lock, queue, priority, task, args
         FROM workers, claim(workers.id, NULL, 50) AS job ORDER BY job.id

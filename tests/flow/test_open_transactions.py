@@ -1,4 +1,4 @@
-"""A real worker beside a user's open transaction: it goes on with everything else, and with the rest when that is over."""
+"""A worker goes on beside a user's open transaction, and does the rest when that ends."""
 
 from collections.abc import Awaitable, Callable
 

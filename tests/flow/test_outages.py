@@ -1,4 +1,4 @@
-"""The database goes away and comes back, under producers: errors say why and come soon, and afterwards nothing is left of it."""
+"""The database goes away and comes back. Producers soon get an error that says why, and recover."""
 
 import threading
 import time
@@ -93,7 +93,7 @@ async def test_in_an_outage_an_async_defer_says_why_and_after_it_the_next_one_wo
 
 
 def test_a_restart_between_two_defers_is_not_noticed(dsn: str, query: Query) -> None:
-    """Each connection of the pool is at its end, and each is found to be before it is used."""
+    """Each connection of the pool was closed, and is found to be closed before it is used."""
     app = producer(dsn, min_size=5)
     with app.open():
         pids = [row[0] for row in _until(lambda: _sessions(query), lambda rows: len(rows) == 5)]
@@ -132,6 +132,7 @@ def test_in_an_outage_nobody_knocks_while_nobody_waits(way: tuple[Faulty, str]) 
         fall_silent(proxy)
         with pytest.raises(DatabaseUnavailable):
             app.configure_task("t").defer()
+        assert isinstance(app.connector, PsycopgConnector)
         pool = app.connector._pool
         assert pool is not None
         _until(
@@ -213,7 +214,7 @@ def test_an_app_without_an_address_is_not_open(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_wrong_password_is_said_at_once_and_never_repeated(databases: Any, dsn: str) -> None:
-    """The reason names the role; the password is nobody's business."""
+    """The reason names the role and keeps the password secret."""
     app = producer(make_conninfo(dsn, password="open sesame", dbname="nowhere"))
     with pytest.raises(DatabaseUnavailable) as raised:
         app.open()
@@ -259,7 +260,7 @@ async def test_an_async_transaction_whose_peer_is_silent_says_so(way: tuple[Faul
 
 
 def test_statements_of_the_caller_s_may_take_long_behind_a_pooler_too(dsn: str) -> None:
-    """The first look at the silence comes after half of the timeout, and there the limit would be over."""
+    """The first look comes after half of the timeout, when the limit has passed already."""
     app = App(connector=PsycopgConnector(dsn, timeout=TIMEOUT / 2, call_timeout=0.2))
 
     def work() -> object:

@@ -1,4 +1,4 @@
-"""Workers and the schedules of their app, by a clock that the test sets; nothing here is found by polling."""
+"""Workers and the schedules of their app, with a clock that the test sets and without polling."""
 
 import logging
 import threading
@@ -35,7 +35,7 @@ SCHEDULERS = "FROM pg_stat_activity WHERE application_name = 'inturn schedule' A
 
 @pytest.fixture
 def set_clock(dsn: str, query: Query) -> Callable[[datetime], object]:
-    """Sets the server's clock, which goes on from there."""
+    """Set the server's clock, which goes on from there."""
     with psycopg.connect(dsn, options="-c search_path=inturn") as connection:
         connection.execute(CLOCK)
     return lambda at: query(SET_CLOCK, at)

@@ -1,4 +1,4 @@
-"""A job over which one worker after the other died. The races are told in tests/race/test_poison.py."""
+"""A job that kills one worker after the other. For the races see tests/race/test_poison.py."""
 
 from collections.abc import Awaitable, Callable
 

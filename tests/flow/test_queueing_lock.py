@@ -9,7 +9,8 @@ import pytest
 
 from inturn import App, DeferredJob
 from inturn.errors import AlreadyEnqueued, BadArgument
-from inturn.model import NewJob, OnConflict, OnFailure, OnRetry
+from inturn.model import OnConflict
+from inturn.tasks.options import CheckedOptions, NewJob
 from tests.flow.conftest import Query
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +27,8 @@ def report(app: App) -> Any:
 def test_a_second_job_is_refused_and_the_first_is_named(report: Any, query: Query) -> None:
     first = report.defer(day=1)
     with pytest.raises(
-        AlreadyEnqueued, match=f"Job {first}, which waits already, has the queueing_lock 'report'"
+        AlreadyEnqueued,
+        match=f"Job {first}, which is already waiting, has the queueing_lock 'report'",
     ) as caught:
         report.defer(day=2)
     assert (caught.value.job_id, caught.value.queueing_lock) == (first, "report")
@@ -105,18 +107,11 @@ def test_a_batch_is_all_or_none_and_the_jobs_of_one_call_may_stand_in_each_other
 
 
 def test_a_batch_with_keys_and_a_lock_runs_in_order(app: App, query: Query) -> None:
-    fixed: dict[str, Any] = {"queue": "default", "priority": 0, "schedule_at": None, "schedule_in": None,
-                             "on_retry": OnRetry.HOLD, "on_failure": OnFailure.CONTINUE}  # fmt: skip
     app.task(name="note")(lambda: None)
     keys = ["b", None, "a", "b", None]
     jobs = [
         NewJob(
-            task_name="note",
-            args="{}",
-            lock="l",
-            queueing_lock=key,
-            on_conflict=OnConflict.SKIP,
-            **fixed,
+            "note", "{}", CheckedOptions(lock="l", queueing_lock=key, on_conflict=OnConflict.SKIP)
         )
         for key in keys
     ]
@@ -129,10 +124,15 @@ def test_a_batch_with_keys_and_a_lock_runs_in_order(app: App, query: Query) -> N
     with pytest.raises(
         BadArgument, match="on_conflict: the jobs of one call with a queueing lock have one policy"
     ):
-        app.enqueue([jobs[0], jobs[2]._replace(on_conflict=OnConflict.RAISE)])
-    assert app.enqueue([jobs[1]._replace(on_conflict=OnConflict.RAISE), jobs[0]])[0].is_new, (
-        "it has no say"
-    )
+        app.enqueue(
+            [
+                jobs[0],
+                jobs[2]._replace(options=jobs[2].options._replace(on_conflict=OnConflict.RAISE)),
+            ]
+        )
+    assert app.enqueue(
+        [jobs[1]._replace(options=jobs[1].options._replace(on_conflict=OnConflict.RAISE)), jobs[0]]
+    )[0].is_new, "it has no say"
 
 
 def test_a_running_job_is_no_obstacle_and_nothing_is_lost_when_it_then_fails(

@@ -1,4 +1,4 @@
-"""What a task returned is stored with the job, and whoever waits for it is told; nothing here is found by polling."""
+"""A task's result is stored with its job and reaches those who wait for it, without polling."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ def nothing_is_polled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Breaks(dict[str, Any]):
-    """Cannot even be looked at."""
+    """A mapping whose items raise."""
 
     def items(self) -> Any:
         raise RuntimeError("do not touch")
@@ -82,9 +82,9 @@ async def test_none_is_not_stored(app: App, query: Query) -> None:
         (b"bytes", "JSON cannot carry a bytes"),
         ("a\0b", "the character NUL"),
         ({"\0": 1}, "the character NUL"),
-        ("\ud800", "half a surrogate pair"),
+        ("\ud800", "half of a surrogate pair"),
         (math.nan, "JSON has no nan"),
-        ({1: 2}, "the key 1 is no text"),
+        ({1: 2}, "the key 1 would come back as '1'"),
         ("x" * 65535, "65,537 bytes of JSON, at most 65,536"),
         ("ü" * 33000, "66,002 bytes"),
         (10**5000, "4,200 digits"),
@@ -261,7 +261,7 @@ async def test_a_wait_ends_when_its_time_is_up_and_the_job_goes_on(app: App, que
     id = give.defer()
     with pytest.raises(
         ResultTimeout,
-        match=f"Job {id} has not ended within 0.05 s; it goes on.*queue jobs explain {id}",
+        match=f"Job {id} has not ended within 0.05 s. It goes on.*queue jobs explain {id}",
     ):
         app.job_manager.result(id, timeout=0.05)
     async with app.open_async():
@@ -284,7 +284,7 @@ async def test_a_job_without_a_result_says_why(app: App, query: Query, until: Un
     cancelled = fine.configure(schedule_in={"hours": 1}).defer()
     await app.run_worker_async()
     with pytest.raises(
-        JobFailed, match=f"(?s)^Job {failed} has failed.*ValueError: on purpose"
+        JobFailed, match=f"(?s)^Job {failed} failed.*ValueError: on purpose"
     ) as caught:
         app.job_manager.result(failed)
     assert caught.value.job_id == failed

@@ -1,4 +1,4 @@
-"""What is kept of jobs that have ended, and for how long."""
+"""How long ended jobs are kept."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ NOW = datetime(2025, 3, 15, 12, tzinfo=UTC)
 
 @pytest.fixture
 def past(dsn: str) -> Iterator[Then]:
-    """A connection on which it is so many days before noon of the 15th."""
+    """A connection whose clock shows this many days before noon of the 15th."""
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
 
         def at(days: float) -> psycopg.Connection[Any]:
@@ -39,7 +39,7 @@ def end(
     queue: str = "default",
     on_failure: str = "continue",
 ) -> None:
-    """Jobs that end now, so."""
+    """Make jobs that end now with this status."""
     for status in statuses:
         connection.execute(
             "SELECT defer_jobs('{t}', '{\"{}\"}', %s, %s, '{0}', NULL, NULL, NULL, %s)",

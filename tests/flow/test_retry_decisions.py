@@ -1,4 +1,4 @@
-"""What a retry strategy may decide, and a task that asks for a later time itself."""
+"""The decisions of a retry strategy, and tasks that snooze."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -71,7 +71,7 @@ def test_a_time_that_is_over_is_at_once(app: App, query: Query, past: dict[str, 
 
 def test_a_decision_that_makes_no_sense_is_refused() -> None:
     for options, message in [
-        ({"retry_at": datetime.now(UTC), "retry_in": {"hours": 1}}, "retry_at: give either"),
+        ({"retry_at": datetime.now(UTC), "retry_in": {"hours": 1}}, "retry_at: was given together"),
         ({"retry_at": datetime(2030, 1, 1)}, "retry_at: .* has no zone"),
         ({"retry_in": {"hour": 1}}, "retry_in: .*'hour'"),
         ({"retry_in": timedelta.max}, "retry_in: .* thousand years"),

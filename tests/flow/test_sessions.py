@@ -1,4 +1,4 @@
-"""The engine's sessions are settled when they are made: what a database or a role sets for all of them disturbs nothing."""
+"""A session is set up when it is made, so the settings of a database or role do no harm."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -12,7 +12,7 @@ from psycopg.sql import SQL, Identifier
 
 from inturn import App, JobContext, PsycopgConnector
 from inturn.database import drive
-from inturn.database.patience import SETTLE
+from inturn.database.deadlines import SETTLE
 from inturn.embedded import Server
 from inturn.errors import DatabaseBusy, DatabaseUnavailable
 from inturn.operations import Operation, Statement
@@ -26,7 +26,7 @@ WORKER = {"wait": False, "install_signal_handlers": False}
 
 @pytest.fixture
 def default(dsn: str) -> Iterator[Default]:
-    """Change what new sessions of the test's database begin with."""
+    """Change the settings of new sessions in the test's database."""
     with psycopg.connect(dsn, autocommit=True) as connection:
 
         def change(setting: LiteralString) -> None:
@@ -157,7 +157,7 @@ def setting_of_a_locked_table() -> Operation[None]:
 
 
 def test_a_pooler_s_session_is_left_as_it_is(dsn: str) -> None:
-    """It invents the id by which we know our session, and the next client would inherit what we set."""
+    """A pooler invents the session's id, and the next client would inherit the settings."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         told = [["lock_timeout"], ["100ms"]]
         assert connection.execute(SETTLE, (connection.info.backend_pid + 1, *told)).fetchall() == [

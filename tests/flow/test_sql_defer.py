@@ -1,4 +1,4 @@
-"""`inturn.defer(…)`: a job from SQL, as its documentation says, and what is wrong with its arguments in plain words."""
+"""`inturn.defer(…)` defers a job from SQL as documented, and explains bad arguments."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ EXAMPLES = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)
 
 @pytest.fixture
 def connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
-    """As of a user who has never heard of our schema."""
+    """A connection of a user who does not know the schema."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         yield connection
 
@@ -161,7 +161,7 @@ def test_no_function_that_defers_takes_arguments_without_a_limit(
 def test_a_few_numbers_of_many_digits_are_too_large_too(
     connection: psycopg.Connection[Any],
 ) -> None:
-    """Stored they take 16 bytes each, but every reader gets them written out."""
+    """Stored, each takes 16 bytes, but every reader gets all of its digits."""
     digits = "jsonb_build_object('n', array_fill(1e131071, ARRAY[%s]))"
     call = f"SELECT inturn.defer_job('t', {digits}, 'default', NULL, 0, NULL, NULL, 'hold', 'continue', NULL)"
     for count in range(1, 17):
@@ -181,7 +181,7 @@ def test_a_few_numbers_of_many_digits_are_too_large_too(
 def test_what_python_takes_the_database_takes_too(
     dsn: str, connection: psycopg.Connection[Any]
 ) -> None:
-    """Here a list of digits is half as long again."""
+    """PostgreSQL writes a list of digits half as long again."""
     most, refusals = 524_200, []
     digits, text = {"digits": [1] * most}, {"text": "é" * most}
     with App(dsn).open() as app:

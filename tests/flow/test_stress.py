@@ -1,8 +1,9 @@
-"""Everything at once, with real processes, and a checker that judges what they wrote down (ledger.py).
+"""Everything at once, with real processes. A checker judges what they logged (ledger.py).
 
-Workers are killed, and stopped for so long that others take their jobs over, and then they wake up; producers commit
-late, roll back and are killed; jobs fail, and are tried again; people cancel jobs, pause lanes, and look after halted ones.
-In `make test` some seconds of it, in `make stress` ten minutes: SECONDS and SEED say otherwise.
+Workers are killed, or stopped for so long that others take their jobs over, and then wake up.
+Producers commit late, roll back and are killed. Jobs fail and are retried. People cancel jobs, pause
+lanes and look after halted ones. `make test` runs this for some seconds and `make stress` for ten
+minutes. SECONDS and SEED change that.
 """
 
 import os
@@ -46,7 +47,7 @@ Process = subprocess.Popen[bytes]
 
 
 class Tail:
-    """What was written since one last looked."""
+    """What was written since the last look."""
 
     def __init__(self, log: Path) -> None:
         log.touch()
@@ -70,7 +71,7 @@ class Tail:
 
 
 class Play:
-    """The processes, and who does what to them."""
+    """The processes, and what is done to them."""
 
     def __init__(self, dsn: str, app_dsn: str, log: Path) -> None:
         self.app_dsn, self.log = app_dsn, log
@@ -118,7 +119,7 @@ class Play:
             time.sleep(0.05)
 
     def end(self) -> None:
-        """All producers come to their end, all that is left is worked off, and the workers leave."""
+        """Wait until the producers end, the remaining jobs are done, and the workers leave."""
         assert [producer.wait(LIMIT) for producer in self.producers] == [0] * PRODUCERS
         deadline = time.monotonic() + LIMIT
         while self.query("SELECT FROM jobs LIMIT 1") or self.query("SELECT FROM lanes LIMIT 1"):
@@ -167,7 +168,10 @@ class Play:
         write(self.log, "kill", victim=process.pid)
 
     def caught_in_a_job(self) -> Process | None:
-        """A worker that is stopped while it runs something; who runs nothing goes on at once. Two stay awake."""
+        """Stop a worker that runs something.
+
+        One that runs nothing goes on at once. Two stay awake.
+        """
         awake = [worker for worker in self.workers if worker not in self.asleep]
         worker = self.dice.choice(awake)
         since = time.monotonic()
@@ -183,7 +187,7 @@ class Play:
         return worker
 
     def wake_those_who_slept_enough(self) -> None:
-        """Long enough to be taken for dead, and for others to have their jobs."""
+        """Wait until the stopped workers are declared dead and others have their jobs."""
         for worker, since in list(self.asleep.items()):
             if time.monotonic() > since + STALLED + 1.5:
                 write(self.log, "stop", victim=worker.pid, start=since, end=time.monotonic())
@@ -298,7 +302,7 @@ A, B = 1, 2  # processes
 
 
 def ledger(*runs: Run, **changes: Any) -> Ledger:
-    """Two jobs of a lane, deferred one after the other, and what is made of them."""
+    """Two jobs of a lane, deferred one after the other, and how they end."""
     jobs = {n: Job(n, "equal", 0, False, f"call {n}", 0, n, n + 0.5) for n in (1, 2)}
     ends: dict[int, list[tuple[int | None, str]]] = {n: [] for n in jobs}
     for run in sorted(runs, key=lambda run: run.fence):

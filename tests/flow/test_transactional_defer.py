@@ -1,4 +1,4 @@
-"""The job exists if and only if whoever owns the transaction commits: every owner, commit and rollback."""
+"""A job exists if and only if the owner of the transaction commits, whoever that is."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -148,14 +148,14 @@ async def test_a_job_on_an_autocommit_connection_is_there_when_defer_returns(
 
 
 async def test_a_connection_of_another_kind_is_refused_by_name(app: App, dsn: str) -> None:
-    with pytest.raises(ConfigurationError, match="connection is a str; pass a psycopg connection"):
+    with pytest.raises(ConfigurationError, match=r"connection is a str. Pass a psycopg connection"):
         app.tasks["note"].configure(connection="postgresql://…").defer(text="x")
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
-        with pytest.raises(ConfigurationError, match=r"is async.*use defer_async"):
+        with pytest.raises(ConfigurationError, match=r"is async.*Use defer_async"):
             app.tasks["note"].configure(connection=connection).defer(text="x")
     with (
         psycopg.connect(dsn) as sync_connection,
-        pytest.raises(ConfigurationError, match=r"is sync.*use defer with it"),
+        pytest.raises(ConfigurationError, match=r"is sync.*Use defer with it"),
     ):
         await app.tasks["note"].configure(connection=sync_connection).defer_async(text="x")
     assert deferred(dsn) == 0

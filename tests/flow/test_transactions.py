@@ -1,4 +1,4 @@
-"""A task's own transaction, with the end of its job in it: effects in the same database happen exactly once."""
+"""A job ends in its task's own transaction, so effects in the same database happen exactly once."""
 
 import os
 import signal
@@ -125,7 +125,7 @@ async def test_a_block_that_failed_may_be_tried_again_and_one_that_committed_may
 async def test_who_was_taken_for_dead_meanwhile_commits_nothing(
     app: App, query: Query, written: Written, until: Until, kind: str
 ) -> None:
-    """It is only slow: another attempt begins before its block ends."""
+    """The worker is only slow: another attempt begins before its block ends."""
     fences: list[int] = []
     refusals: list[str] = []
     declare_slow_tasks(app, fences, refusals)
@@ -406,11 +406,11 @@ async def test_killed_anywhere_a_task_has_its_effect_exactly_once(
     }
 
 
-# ---------------------------------------------------------------- SQLAlchemy, as docs/exactly-once.md says
+# ---------------------------------------------------------------- SQLAlchemy (docs/exactly-once.md)
 
 
 def documented(name: str) -> Any:
-    """What the code block of the page defines under that name."""
+    """Return what a code block of the page defines under a name."""
     page = Path(__file__).parents[2] / "docs" / "exactly-once.md"
     (block,) = [
         part for part in page.read_text("utf-8").split("```python\n") if f"def {name}" in part

@@ -579,7 +579,7 @@ async def test_an_idle_worker_without_jobs_ends_at_once_when_it_need_not_wait(
         ({"concurrency": 0}, "concurrency: 0: a worker runs at least 1"),
         ({"queues": "letters"}, "queues: 'letters': give a list of names"),
         ({"queues": []}, r"queues: \[\]: give a list"),
-        ({"queues": ["a,b"]}, "queue: 'a,b' is no queue name"),
+        ({"queues": ["a,b"]}, "queue: 'a,b' is not a valid queue name"),
         (
             {"stalled_worker_timeout": 5},
             "stalled_worker_timeout: 5 seconds: must be at least three heartbeats",

@@ -149,7 +149,7 @@ async def test_an_app_without_django_takes_a_connection_of_djangos(
 ) -> None:
     other = App("postgresql://nowhere.invalid/")
     note = other.task(name="note")(lambda: None)
-    with pytest.raises(ConfigurationError, match=r"connection is sync \(django.*use defer with it"):
+    with pytest.raises(ConfigurationError, match=r"connection is sync \(django.*Use defer with it"):
         await note.configure(connection=django.connection).defer_async()
 
 
@@ -167,7 +167,7 @@ def test_and_the_job_belongs_to_its_transaction(app: App, django: Any, store_dsn
 
 def test_another_kind_of_database_is_refused_by_name(ship: Any, store_dsn: str) -> None:
     with pytest.raises(
-        ConfigurationError, match=r"database 'elsewhere' is SQLite; the queue's is PostgreSQL"
+        ConfigurationError, match=r"database 'elsewhere' is SQLite, but the queue needs PostgreSQL"
     ):
         ship.configure(connection="elsewhere").defer(order=1)
     assert deferred(store_dsn) == 0

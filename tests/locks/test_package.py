@@ -51,7 +51,7 @@ def test_nothing_of_the_queue_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     # What a connection needs knows nothing of the queue either.
-    shared = {"inturn", "inturn.database", "inturn.database.session", "inturn.database.patience"}
+    shared = {"inturn", "inturn.database", "inturn.database.session", "inturn.database.deadlines"}
     assert all(name in shared or name.startswith("inturn.locks") for name in done.stdout.split())
 
 

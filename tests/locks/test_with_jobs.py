@@ -503,10 +503,10 @@ async def test_names_are_made_of_arguments(
 @pytest.mark.parametrize(
     ("wrong", "error", "match"),
     [
-        ({"resources": "redis://h/0#n"}, BadArgument, "give a list"),
-        ({"resources": [3]}, BadArgument, "3: give addresses"),
-        ({"resources": ["redis://h/0"]}, BadArgument, "comes after the address"),
-        ({"resources": ["redis://{printer}/0#n"]}, BadArgument, "comes after the address"),
+        ({"resources": "redis://h/0#n"}, BadArgument, "Give a list"),
+        ({"resources": [3]}, BadArgument, "3 is not a resource. Give an address"),
+        ({"resources": ["redis://h/0"]}, BadArgument, "after the address"),
+        ({"resources": ["redis://{printer}/0#n"]}, BadArgument, "after the address"),
         ({"resources": ["redis://h/0#{"]}, BadArgument, "resources: "),
         ({"resources": ["redis://h/0#{}"]}, TaskDefinitionError, "no argument ''"),
         ({"resources": ["redis://h/0#{printr}"]}, TaskDefinitionError, "no argument 'printr'"),

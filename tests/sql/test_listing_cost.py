@@ -8,7 +8,7 @@ import pytest
 
 from inturn.operations import Operation, Statement
 from inturn.operations.jobs import COUNTED, JobFilter, count_jobs_by, list_jobs
-from inturn.sql import named
+from inturn.sql import fill_schema
 
 FILL = """
 INSERT INTO finished_jobs (id, created_at, finished_at, status, on_retry, on_failure, priority, attempts, queue, task, lock,
@@ -27,7 +27,7 @@ def connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
 
 def pages(connection: psycopg.Connection[Any], operation: Operation[Any]) -> int:
     statement: Statement = next(operation)
-    explain = named("EXPLAIN (ANALYZE, BUFFERS, FORMAT json) " + statement.text, "inturn")
+    explain = fill_schema("EXPLAIN (ANALYZE, BUFFERS, FORMAT json) " + statement.text, "inturn")
     row = connection.execute(explain, statement.parameters).fetchone()
     assert row is not None
     plan = row[0][0]["Plan"]

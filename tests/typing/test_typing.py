@@ -1,7 +1,8 @@
-"""Users' calls under two type checkers: what is right passes, what is wrong fails under both, and what is shown is exact.
+"""Users' calls under two type checkers: both accept what is right and refuse what is wrong.
 
-In `cases`, a line with a mistake ends in `# error`, and `# reveals: X` follows a reveal_type; `X || Y` if mypy says X where
-basedpyright says Y. Every other line has neither.
+In `cases`, a line with a mistake ends in `# error`. `# reveals: X` follows a reveal_type, or stands
+above it. Where the two checkers differ, `# mypy reveals: X` and `# basedpyright reveals: Y` stand
+above it.
 """
 
 import inspect
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from inturn import Blueprint, JobOptions, Task, TaskOptions
-from inturn.tasks.task import Options
+from inturn.tasks.options import CheckedOptions
 
 ROOT = Path(__file__).parents[2]
 CASES = sorted(Path(__file__).with_name("cases").glob("*.py"))
@@ -30,15 +31,18 @@ class Verdict:
     revealed: dict[Line, str] = field(default_factory=dict)
 
 
-def expected(which: int) -> Verdict:
+def expected(checker: str) -> Verdict:
     verdict = Verdict()
     for path in CASES:
+        above = ""
         for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if text.endswith("  # error"):
                 verdict.errors.add((path.name, number))
-            _, marker, shown = text.partition("  # reveals: ")
-            if marker:
-                verdict.revealed[path.name, number] = shown.split(" || ")[-which:][0]
+            if marker := re.search(rf"# (?:{checker} )?reveals: (.*)", text):
+                above = marker[1]
+            if above and "reveal_type(" in text:
+                verdict.revealed[path.name, number] = above
+                above = ""
     return verdict
 
 
@@ -105,29 +109,27 @@ def basedpyright(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
 
 
 def test_mypy_finds_the_mistakes_and_nothing_else(mypy: Verdict) -> None:
-    assert mypy.errors == expected(2).errors
+    assert mypy.errors == expected("mypy").errors
 
 
 def test_basedpyright_finds_the_mistakes_and_nothing_else(basedpyright: Verdict) -> None:
-    assert basedpyright.errors == expected(1).errors
+    assert basedpyright.errors == expected("basedpyright").errors
 
 
 def test_mypy_knows_the_types(mypy: Verdict) -> None:
-    assert mypy.revealed == expected(2).revealed
+    assert mypy.revealed == expected("mypy").revealed
 
 
 def test_basedpyright_knows_the_types(basedpyright: Verdict) -> None:
-    assert basedpyright.revealed == expected(1).revealed
+    assert basedpyright.revealed == expected("basedpyright").revealed
 
 
-def test_the_checkers_know_every_option_that_there_is() -> None:
-    taken = inspect.signature(Task.configure).parameters.keys() - {"self", "task_kwargs"}
-    assert set(JobOptions.__annotations__) == taken
-    assert set(TaskOptions.__annotations__) == inspect.signature(
-        Blueprint.task
-    ).parameters.keys() - {
-        "self",
-        "_func",
-        "pass_context",
-    }
-    assert taken == inspect.signature(Options.changed).parameters.keys() - {"self"} | {"connection"}
+def test_help_shows_the_options_that_the_checkers_know() -> None:
+    shown = inspect.signature(Task.configure).parameters.keys() - {"self", "task_kwargs"}
+    assert shown == set(JobOptions.__annotations__)
+    of_task = inspect.signature(Blueprint.task).parameters.keys()
+    assert of_task - {"self", "_func", "pass_context"} == set(TaskOptions.__annotations__)
+
+
+def test_every_option_of_a_job_is_stored_with_it_except_its_connection() -> None:
+    assert set(CheckedOptions._fields) == JobOptions.__annotations__.keys() - {"connection"}

@@ -1,4 +1,4 @@
-"""Collections of tasks: under which names they are found, and through which app they are deferred."""
+"""Collections of tasks: the names of tasks, and the app through which they are deferred."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def declare(blueprint: Blueprint, name: str = "send", *aliases: str) -> Task[[st
 
 
 def declared(app: App) -> dict[str, object]:
-    """Without the tasks that every app has."""
+    """Return the names of the tasks, without those that every app has."""
     return {name: task for name, task in app.tasks.items() if not name.startswith("builtin:")}
 
 
@@ -125,12 +125,12 @@ def test_an_alias_can_be_given_later(app: App, mail: Blueprint) -> None:
 
 
 def test_aliases_are_a_list(mail: Blueprint) -> None:
-    with pytest.raises(BadArgument, match="aliases: is the text 'abc'; give a list"):
+    with pytest.raises(BadArgument, match=r"aliases: is the text 'abc'. Give a list"):
         mail.task(aliases="abc")
     mail.task(aliases=None)
 
 
 def test_a_task_without_an_app_cannot_be_deferred(mail: Blueprint) -> None:
     send = declare(mail)
-    with pytest.raises(UnboundTaskError, match=r"belong to no App.*app\.add_tasks_from"):
+    with pytest.raises(UnboundTaskError, match=r"was not added to an App.*app\.add_tasks_from"):
         send.defer("ann")

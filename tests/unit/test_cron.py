@@ -1,4 +1,4 @@
-"""When an expression fires: what cannot be read, and what the clocks of the world do to it."""
+"""When an expression fires, also where clocks jump, and which expressions are refused."""
 
 import doctest
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ FOLD = datetime(2026, 10, 25, 1, tzinfo=UTC)  # in Berlin 03:00 becomes 02:00
 
 
 def around(expression: str, jump: datetime, tz: str = "Europe/Berlin") -> list[str]:
-    """The instants of the day of a jump, as a clock in London in winter shows them."""
+    """Return the instants on the day of a jump, as a London clock in winter shows them."""
     return [
         f"{at:%H:%M}"
         for at in Cron(expression, tz).between(jump - 2 * HOUR - MINUTE, jump + 20 * HOUR)
@@ -31,22 +31,22 @@ def around(expression: str, jump: datetime, tz: str = "Europe/Berlin") -> list[s
 # ---------------------------------------------------------------- what cannot be read
 
 BAD = {
-    "": "has 0 fields; write five, `minute hour day month weekday`",
-    "* * * *": "has 4 fields; write five",
+    "": "has 0 fields. Write five, `minute hour day month weekday`",
+    "* * * *": "has 4 fields. Write five",
     "* * * * * * *": "has 7 fields",
-    "@every 0s": "has 2 fields; .*@daily",
-    "@dialy": "has 1 field;",
-    "60 * * * *": "field 1, the minute, cannot be '60': 0 to 59",
+    "@every 0s": "has 2 fields. .*@daily",
+    "@dialy": "has 1 field.",
+    "60 * * * *": "field 1, the minute, cannot be '60'. Write 0 to 59",
     "*/0 * * * *": "field 1, the minute, cannot be '\\*/0'",
     "5-1 * * * *": "field 1, the minute, cannot be '5-1'",
-    "* 24 * * *": "field 2, the hour, cannot be '24': 0 to 23",
+    "* 24 * * *": "field 2, the hour, cannot be '24'. Write 0 to 23",
     "* * 0 * *": "field 3, the day of the month, cannot be '0'",
     "* * * 13 *": "field 4, the month, cannot be '13'",
-    "* * * JANUARY *": "field 4, the month, cannot be 'JANUARY': .*JAN to DEC",
+    "* * * JANUARY *": "field 4, the month, cannot be 'JANUARY'. .*JAN to DEC",
     "* * * * 8": "field 5, the day of the week, cannot be '8'",
-    "* * * * L": "field 5, the day of the week, cannot be 'L': .*5L",
+    "* * * * L": "field 5, the day of the week, cannot be 'L'. .*5L",
     "* * * * 5#6": "field 5, the day of the week, cannot be '5#6'",
-    "* * * * * 60": "field 6, the second, cannot be '60': 0 to 59",
+    "* * * * * 60": "field 6, the second, cannot be '60'. Write 0 to 59",
     "1,,2 * * * *": "field 1, the minute, cannot be '1,,2'",
     "-1 * * * *": "field 1, the minute",
     "1.5 * * * *": "field 1, the minute",
@@ -64,7 +64,7 @@ def test_what_cannot_be_read_is_refused_with_its_place(expression: str, message:
 
 @pytest.mark.parametrize("expression", [None, 5, b"* * * * *", ["*"] * 5])
 def test_what_is_no_text_is_refused(expression: str) -> None:
-    with pytest.raises(BadArgument, match=r"cron: is a .*; give text"):
+    with pytest.raises(BadArgument, match=r"cron: is a .*. Give text"):
         Cron(expression)
 
 
@@ -72,12 +72,12 @@ def test_what_is_no_text_is_refused(expression: str) -> None:
     "tz", ["Europe/Berln", "", "../../etc/passwd", "Europe", "a\0b", "x" * 5000, "+02:00"]
 )
 def test_an_unknown_zone_is_refused(tz: str) -> None:
-    with pytest.raises(BadArgument, match="is no time zone known here"):
+    with pytest.raises(BadArgument, match="is not a known time zone"):
         Cron("* * * * *", tz)
 
 
 def test_an_offset_is_no_zone() -> None:
-    with pytest.raises(BadArgument, match="tz: is a timezone; give the name of a zone"):
+    with pytest.raises(BadArgument, match=r"tz: is a timezone. Give the name of a zone"):
         Cron("* * * * *", UTC)  # type: ignore[arg-type]
 
 
@@ -156,7 +156,8 @@ def test_there_are_as_many_fields_as_are_explained() -> None:
         ("0,30 2,3 * * *", ["01:00", "01:30"]),
         ("30 2 * * * 15", ["01:00"]),
         ("*/30 2 * * *", []),  # follows the hands
-        ("0 */2 * * *", ["23:00", "02:00", "04:00", "06:00", "08:00", "10:00", "12:00", "14:00", "16:00", "18:00", "20:00"]),
+        ("0 */2 * * *", ["23:00", "02:00", "04:00", "06:00", "08:00", "10:00", "12:00", "14:00",
+        "16:00", "18:00", "20:00"]),
     ],
 )  # fmt: skip
 def test_in_a_gap_fixed_hours_fire_once(expression: str, instants: list[str]) -> None:
@@ -192,7 +193,8 @@ def test_midnight_may_be_in_a_gap() -> None:
     assert around("*/30 1 * * *", jump, "America/Santiago") == ["04:00", "04:30"]
 
 
-# ---------------------------------------------------------------- against a clock that is watched minute by minute
+# ---------------------------------------------------------------- against a clock that is watched
+# minute by minute
 
 ZONES = [
     "UTC",
@@ -206,7 +208,7 @@ ZONES = [
 
 
 def jumps(zone: ZoneInfo) -> list[datetime]:
-    """When its clocks were set in the years since 2010, to the hour."""
+    """Return when the clocks of a zone were changed since 2010, to the hour."""
     hours = [datetime(2010, 1, 1, tzinfo=UTC) + n * HOUR for n in range(17 * 8766)]
     offsets = [at.astimezone(zone).utcoffset() for at in hours]
     return [

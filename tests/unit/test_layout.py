@@ -1,4 +1,4 @@
-"""The shape of the tree: what would break imports elsewhere, and the ceilings that keep modules readable."""
+"""The shape of the tree: imports that must work, and ceilings that keep modules readable."""
 
 import ast
 import subprocess

@@ -9,7 +9,7 @@ import pytest
 
 from inturn import App, Blueprint
 from inturn.errors import BadArgument, TaskDefinitionError
-from inturn.schedules.misfires import CatchUp, Policy
+from inturn.schedules.misfires import CatchUp, MisfirePolicy
 from inturn.tasks.periodic import AT_ONCE, Schedule
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -32,7 +32,9 @@ def declare(collection: Blueprint, **options: Any) -> Schedule:
 
 def test_its_job_gets_the_instant_as_seconds_and_the_options_of_the_schedule(app: App) -> None:
     job = declare(app, lock="one", priority=7, task_kwargs={"colour": "blue"}).job(NOON)
-    assert (job.task_name, job.queue, job.lock, job.priority) == ("report", "reports", "one", 7)
+    options = job.options
+    assert (job.task_name, options.queue) == ("report", "reports")
+    assert (options.lock, options.priority) == ("one", 7)
     assert job.args == '{"colour":"blue","timestamp":1769860800}'
 
 
@@ -79,7 +81,7 @@ def test_a_task_that_takes_no_timestamp_is_refused(app: App) -> None:
 
     with pytest.raises(
         TaskDefinitionError,
-        match=r"report is periodic but takes no `timestamp`.*Declare `timestamp: int`",
+        match=r"report is periodic but does not take the instant.*`timestamp: int`",
     ):
         app.periodic(cron="@daily")(report)
 
@@ -104,7 +106,7 @@ def test_a_function_that_is_no_task_yet_is_refused(app: App) -> None:
 
 BAD: dict[str, dict[str, Any]] = {
     "cron: '61 \\* \\* \\* \\*': field 1, the minute": {"cron": "61 * * * *"},
-    "tz: 'Mars/Olympus' is no time zone": {"tz": "Mars/Olympus"},
+    "tz: 'Mars/Olympus' is not a known time zone": {"tz": "Mars/Olympus"},
     "periodic_id: 7: give text": {"periodic_id": 7},
     "periodic_id: 'xxx.*at most 512 bytes": {"periodic_id": "x" * 513},
     "periodic_id: 'a.x00b'": {"periodic_id": "a\0b"},
@@ -114,11 +116,11 @@ BAD: dict[str, dict[str, Any]] = {
     "max_delay: inf": {"max_delay": float("inf")},
     "max_delay: nan": {"max_delay": float("nan")},
     "max_delay: True": {"max_delay": True},
-    "max_delay: '10m': .*give seconds, a timedelta": {"max_delay": "10m"},
+    "max_delay: '10m': .*Give seconds, a timedelta": {"max_delay": "10m"},
     "max_delay: .*'hour'": {"max_delay": {"hour": 1}},
     "max_delay: datetime.timedelta.days=400": {"max_delay": timedelta(days=400)},
-    "catch_up: 'some' is none of 'last', 'all'": {"catch_up": "some"},
-    "queue: 'a,b' is no queue name": {"queue": "a,b"},
+    "catch_up: 'some' is not one of 'last', 'all'": {"catch_up": "some"},
+    "queue: 'a,b' is not a valid queue name": {"queue": "a,b"},
     "lock: is empty": {"lock": ""},
     "task report: .*unexpected keyword argument 'size'": {"task_kwargs": {"size": 1}},
     "colour: JSON cannot carry a set": {"task_kwargs": {"colour": {1}}},
@@ -142,7 +144,7 @@ def test_bad_defaults_of_an_app_are_refused(given: dict[str, Any]) -> None:
 
 def test_a_schedule_that_never_fires_is_warned_of(app: App) -> None:
     with pytest.warns(
-        UserWarning, match="'0 0 30 2 \\*' never fires, there is no such day"
+        UserWarning, match="'0 0 30 2 \\*' never fires, because there is no such day"
     ) as told:
         declare(app, cron="0 0 30 2 *")
     assert told[0].filename == __file__
@@ -155,45 +157,45 @@ def test_a_schedule_that_never_fires_is_warned_of(app: App) -> None:
 
 
 def test_a_schedule_says_what_becomes_of_missed_instants_or_its_app_does(app: App) -> None:
-    assert app.policy(declare(app)) == Policy(timedelta(minutes=10), CatchUp.LAST)
+    assert app.policy(declare(app)) == MisfirePolicy(timedelta(minutes=10), CatchUp.LAST)
     other = App("postgresql://", periodic_defaults={"max_delay": 60, "catch_up": "all"})
-    assert other.policy(declare(other, max_delay={"hours": 1})) == Policy(HOUR, CatchUp.ALL)
+    assert other.policy(declare(other, max_delay={"hours": 1})) == MisfirePolicy(HOUR, CatchUp.ALL)
 
 
-def due(policy: Policy, after: datetime, now: datetime) -> list[str]:
+def due(policy: MisfirePolicy, after: datetime, now: datetime) -> list[str]:
     return [f"{at:%H:%M}" for at in declare(App("postgresql://")).due(after, now, policy)]
 
 
 @pytest.fixture
-def last() -> Policy:
-    return Policy()
+def last() -> MisfirePolicy:
+    return MisfirePolicy()
 
 
-def test_of_the_missed_only_the_newest_is_due(last: Policy) -> None:
+def test_of_the_missed_only_the_newest_is_due(last: MisfirePolicy) -> None:
     assert due(last, NOON - HOUR, NOON + 2 * MINUTE) == ["12:00"]
 
 
-def test_or_all_of_them_the_oldest_first(last: Policy) -> None:
-    policy = last.changed(catch_up="all", max_delay=1000)
+def test_or_all_of_them_the_oldest_first(last: MisfirePolicy) -> None:
+    policy = last.change(catch_up="all", max_delay=1000)
     assert due(policy, NOON - HOUR, NOON + 2 * MINUTE) == ["11:50", "11:55", "12:00"]
 
 
-def test_what_was_deferred_is_not_due_again(last: Policy) -> None:
+def test_what_was_deferred_is_not_due_again(last: MisfirePolicy) -> None:
     assert due(last, NOON, NOON + 2 * MINUTE) == []
     assert due(last, NOON + 2 * HOUR, NOON) == []  # the clock was set back
 
 
 @pytest.mark.parametrize(("delay", "instants"), [(120, ["12:00"]), (119, [])])
 def test_what_is_later_than_the_delay_is_not_due(
-    last: Policy, delay: int, instants: list[str]
+    last: MisfirePolicy, delay: int, instants: list[str]
 ) -> None:
-    assert due(last.changed(max_delay=delay), NOON - HOUR, NOON + 2 * MINUTE) == instants
+    assert due(last.change(max_delay=delay), NOON - HOUR, NOON + 2 * MINUTE) == instants
     assert (
-        due(last.changed(max_delay=delay, catch_up="all"), NOON - HOUR, NOON + 2 * MINUTE)
+        due(last.change(max_delay=delay, catch_up="all"), NOON - HOUR, NOON + 2 * MINUTE)
         == instants
     )
 
 
-def test_a_long_time_is_caught_up_little_by_little(last: Policy) -> None:
-    instants = due(last.changed(catch_up="all", max_delay={"days": 30}), NOON - 48 * HOUR, NOON)
+def test_a_long_time_is_caught_up_little_by_little(last: MisfirePolicy) -> None:
+    instants = due(last.change(catch_up="all", max_delay={"days": 30}), NOON - 48 * HOUR, NOON)
     assert (len(instants), instants[0]) == (AT_ONCE, "12:05")

@@ -1,4 +1,4 @@
-"""What CI and docker compose install is named to the last file, by requirements/*.txt (`make lock`)."""
+"""requirements/*.txt (`make lock`) pins all that CI and docker compose install."""
 
 import re
 import tomllib
@@ -19,7 +19,7 @@ def named(line: str) -> str:
 
 
 def locked(lock: str) -> dict[str, list[str]]:
-    """Each requirement by its name, with the lines that belong to it."""
+    """Return each requirement by its name, with its lines."""
     lines = [
         line
         for line in (ROOT / f"requirements/{lock}.txt").read_text().splitlines()
@@ -46,7 +46,7 @@ def test_every_requirement_is_one_version_with_hashes(lock: str) -> None:
 
 @pytest.mark.parametrize("lock", EXTRAS)
 def test_everything_that_the_project_asks_for_is_there(lock: str) -> None:
-    """Whoever adds a dependency runs `make lock`."""
+    """If this fails after you added a dependency, run `make lock`."""
     asked = [*PROJECT["dependencies"]]
     for extra in EXTRAS[lock]:
         asked += PROJECT["optional-dependencies"][extra]

@@ -1,4 +1,4 @@
-"""When a failed job is tried again."""
+"""When a failed job is retried."""
 
 from datetime import timedelta
 from random import Random
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from inturn import Job, RetryStrategy
 from inturn.errors import BadArgument
-from inturn.tasks.retry import LONGEST, strategy
+from inturn.tasks.retry import LONGEST, find_strategy
 
 
 def job(attempts: int) -> Job:
@@ -21,7 +21,7 @@ def job(attempts: int) -> Job:
 def waits(
     retry: Any, attempts: int = 0, exception: BaseException | None = None
 ) -> timedelta | None:
-    chosen = strategy(retry)
+    chosen = find_strategy(retry)
     decision = (
         chosen.get_retry_decision(exception=exception or ValueError(), job=job(attempts))
         if chosen
@@ -54,7 +54,7 @@ def test_only_the_named_exceptions_are_retried() -> None:
 
 
 def test_a_negative_wait_is_refused() -> None:
-    with pytest.raises(BadArgument, match="linear_wait: -1 is negative"):
+    with pytest.raises(BadArgument, match="linear_wait: -1 is not a number of seconds"):
         RetryStrategy(linear_wait=-1)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from inturn import App, PsycopgConnector
-from inturn.database.address import find_dsn
+from inturn.database.dsn import find_dsn
 from inturn.errors import ConfigurationError
 from inturn.worker.listener import concerns
 
@@ -63,10 +63,10 @@ def test_a_notification_concerns_workers_that_serve_its_queues(
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("nonsense", "is no path of an app. Write package.module:app"),
-        ("no_such_module:app", "There is no module 'no_such_module'"),
-        ("sys:path", "names a list, not an inturn.App"),
-        ("sys:nothing", "names nothing, not an inturn.App"),
+        ("nonsense", "is not the path of an app. Write package.module:app"),
+        ("no_such_module:app", "The module 'no_such_module'"),
+        ("sys:path", "is a list, not an inturn.App"),
+        ("sys:nothing", "is nothing, not an inturn.App"),
     ],
 )
 def test_a_wrong_path_of_an_app_is_explained(path: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""What people know from elsewhere is here, under its names and with its defaults: whoever moves changes the import."""
+"""Names and defaults that people know from procrastinate, so that moving means changing imports."""
 
 import inspect
 from collections.abc import Callable

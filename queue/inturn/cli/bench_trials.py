@@ -18,7 +18,7 @@ from inturn.app import App
 from inturn.schema.migrate import migrate
 
 if TYPE_CHECKING:
-    from inturn.database.connectors import PsycopgConnector
+    from inturn.database.connector import Connector
     from inturn.tasks.task import Task
 
 LANES = 1_000
@@ -33,7 +33,7 @@ class Measured:
 
 
 @contextmanager
-def scratch(connector: PsycopgConnector) -> Iterator[App]:
+def scratch(connector: Connector) -> Iterator[App]:
     """Yield an app in a new schema, and drop the schema at the end."""
     own = connector.at(schema=f"inturn_bench_{token_hex(4)}")
     with connector.connect("bench") as connection:

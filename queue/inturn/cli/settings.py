@@ -15,7 +15,7 @@ from inturn.errors import ConfigurationError, InturnError
 
 if TYPE_CHECKING:
     from inturn.app import App
-    from inturn.database.connectors import PsycopgConnector
+    from inturn.database.connector import Connector
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -110,7 +110,7 @@ def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> Ap
     return app
 
 
-def find_connector(settings: Settings, dsn: str | None, schema: str | None) -> PsycopgConnector:
+def find_connector(settings: Settings, dsn: str | None, schema: str | None) -> Connector:
     """Return a connector for a command that needs a database, but not your code.
 
     The app is imported only if -a names it.

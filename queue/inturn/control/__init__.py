@@ -1,1 +1,1 @@
-"""What an app offers to look at the queue and to change it: `app.job_manager`, `app.lanes`, `app.schema_manager`."""
+"""Look at the queue and change it: `app.job_manager`, `app.lanes`, `app.schema_manager`."""

@@ -1,4 +1,4 @@
-"""Tasks that every app has, under the namespace `builtin`: one that deletes old jobs.
+"""Tasks that every app has, in the namespace `builtin`. There is one, which deletes old jobs.
 
 app.configure_task("builtin:inturn.builtin_tasks.remove_old_jobs").defer(max_hours=72)
 """
@@ -21,7 +21,10 @@ class HasJobs(Protocol):
 
 
 def builtin_tasks() -> Blueprint:
-    """A new one for each app: a task is deferred through the app that it was added to last."""
+    """Return a new blueprint for each app.
+
+    Apps cannot share one, because a task is deferred through the app that it was added to last.
+    """
     builtin = Blueprint()
     builtin.task(name=REMOVE_OLD_JOBS, pass_context=True, queue="builtin")(remove_old_jobs)
     return builtin
@@ -36,11 +39,12 @@ async def remove_old_jobs(
     remove_cancelled: bool = False,
     remove_aborted: bool = False,
 ) -> None:
-    """Delete jobs that ended more than `max_hours` ago: succeeded ones, others if asked.
+    """Delete succeeded jobs that ended more than `max_hours` ago, and others if you say so.
 
         app.configure_task("builtin:inturn.builtin_tasks.remove_old_jobs").defer(max_hours=72)
 
-    A worker's option `keep_history` needs no job, and drops whole days, which is much cheaper.
+    The worker's option `keep_history` needs no job and is much cheaper, because it drops whole
+    days.
     """
     app = cast(HasJobs, context.app)
     await app.job_manager.delete_old_jobs_async(

@@ -1,11 +1,11 @@
-"""The part of `app.job_manager` that only looks."""
+"""The part of `app.job_manager` that lists and counts jobs."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
 from inturn.arguments import check_choice
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.model import Status, StoredJob
 from inturn.operations import Operation
 from inturn.operations.jobs import (
@@ -19,10 +19,13 @@ from inturn.operations.jobs import (
 
 
 class JobLists:
-    """Looking at jobs, bounded: `list_jobs` shows the newest 1,000 unless told otherwise; what is counted are the newest
-    10,000 live and 10,000 finished jobs that fit."""
+    """Lists and counts jobs, within limits.
 
-    def __init__(self, connector: PsycopgConnector) -> None:
+    `list_jobs` returns the newest 1,000 unless you set a limit. The counts cover the newest 10,000
+    live and the newest 10,000 finished jobs that match.
+    """
+
+    def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
     def list_jobs(
@@ -36,7 +39,7 @@ class JobLists:
         worker_id: UUID | str | None = None,
         limit: int = LISTED,
     ) -> list[StoredJob]:
-        """The newest jobs that fit, live and finished, in the order in which they were deferred.
+        """Return the newest jobs that match, at most `limit`, in the order of their deferral.
 
         [job.id for job in app.job_manager.list_jobs(lock="alphabet", status="failed")]
         """
@@ -67,7 +70,9 @@ class JobLists:
         status: str | None = None,
         lock: str | None = None,
     ) -> list[Counts]:
-        """For each queue its name and how many jobs are in which status.
+        """Return each queue with the number of its jobs in each status.
+
+        The counts cover the newest 10,000 live and the newest 10,000 finished jobs that match.
 
         write.defer(letter="a")
         [counts] = app.job_manager.list_queues(task=write.name)
@@ -94,7 +99,7 @@ class JobLists:
         status: str | None = None,
         lock: str | None = None,
     ) -> list[Counts]:
-        """For each task its name and how many jobs are in which status."""
+        """Return each task with the number of its jobs in each status."""
         return self._connector.run(count_jobs_by("task", _filter(queue, task, status, lock)))
 
     async def list_tasks_async(
@@ -116,7 +121,10 @@ class JobLists:
         status: str | None = None,
         lock: str | None = None,
     ) -> list[Counts]:
-        """For each lock (1,000 at most) its name and how many jobs are in which status. What holds lanes up: `app.lanes`."""
+        """Return each lock, at most 1,000 of them, with the number of its jobs in each status.
+
+        `app.lanes` shows what holds a lane up.
+        """
         return self._connector.run(count_jobs_by("lock", _filter(queue, task, status, lock)))
 
     async def list_locks_async(
@@ -138,11 +146,15 @@ class JobLists:
         task_name: str | None = None,
         seconds_since_heartbeat: float = 30,
     ) -> Sequence[StoredJob]:
-        """Jobs whose worker was not heard of for so long; with `nb_seconds`, jobs that run for longer, whoever runs them.
+        """Return the jobs whose worker has been silent for `seconds_since_heartbeat`.
 
-        Only to look at: live workers take over what the first kind lists.
+        With `nb_seconds`, return the jobs that have been running for longer than that, on any
+        worker. You need not do anything about the jobs of silent workers: live workers take them
+        over.
         """
-        return self._connector.run(_stalled(nb_seconds, queue, task_name, seconds_since_heartbeat))
+        return self._connector.run(
+            _list_stalled(nb_seconds, queue, task_name, seconds_since_heartbeat)
+        )
 
     async def get_stalled_jobs_async(
         self,
@@ -153,11 +165,11 @@ class JobLists:
     ) -> Sequence[StoredJob]:
         """Like `get_stalled_jobs`, in an event loop."""
         return await self._connector.run_async(
-            _stalled(nb_seconds, queue, task_name, seconds_since_heartbeat)
+            _list_stalled(nb_seconds, queue, task_name, seconds_since_heartbeat)
         )
 
 
-def _stalled(
+def _list_stalled(
     nb_seconds: float | None, queue: str | None, task: str | None, silent: float
 ) -> Operation[list[StoredJob]]:
     running = None if nb_seconds is None else timedelta(seconds=nb_seconds)

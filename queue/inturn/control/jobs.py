@@ -1,4 +1,4 @@
-"""`app.job_manager`: what a person does with a single job."""
+"""`app.job_manager`: defer, look at and change single jobs."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -6,28 +6,28 @@ from typing import Any
 
 from inturn import arguments
 from inturn.control.job_lists import JobLists
-from inturn.control.results import Endings, Patience, wait, wait_async
-from inturn.database.connectors import PsycopgConnector
-from inturn.model import NewJob, Reason, Status
+from inturn.control.results import ResultDeadline, ResultListener, wait, wait_async
+from inturn.database.connector import Connector
+from inturn.model import Reason, Status
 from inturn.operations import Operation, enqueue, jobs
-from inturn.tasks.deferred import DeferredJob, deferred_through
+from inturn.tasks.deferred import DeferredJob
+from inturn.tasks.options import NewJob
 
 
 class Jobs(JobLists):
-    """Jobs by their ids. With `connection=` a change is part of the caller's transaction, as in `task.configure`.
+    """Looks at jobs and changes them. With `connection=`, a change is part of your transaction.
 
     job_id = write.configure(schedule_in={"hours": 1}).defer(letter="a")
     assert app.job_manager.get_job_status(job_id) == "scheduled"
     assert app.job_manager.cancel_job_by_id(job_id)
     """
 
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: Connector) -> None:
         super().__init__(connector)
-        self._endings = Endings(connector)
-        self.deferred = deferred_through(self)
+        self._listener = ResultListener(connector)
 
     def defer_job(self, job: NewJob, connection: object = None) -> int:
-        """Enqueue a job that a deferrer has made.
+        """Enqueue a job that `make_new_job` made.
 
         app.job_manager.defer_job(write.configure(lock="alphabet").make_new_job("a"))
         """
@@ -40,22 +40,22 @@ class Jobs(JobLists):
     def batch_defer_jobs(
         self, jobs: Sequence[NewJob], connection: object = None
     ) -> list[DeferredJob]:
-        """Enqueue jobs of any tasks and locks in one statement, in this order, all or none.
+        """Enqueue jobs of any tasks and locks in one statement and in this order, all or none.
 
         locks = [f"customer:{number}" for number in range(100)]
         jobs = [ship.configure(lock=lock).make_new_job(order=1) for lock in locks]
         assert len(app.job_manager.batch_defer_jobs(jobs)) == 100
         """
-        return self._connector.run(enqueue.defer_jobs(jobs, self.deferred), connection)
+        return self._connector.run(enqueue.defer_jobs(jobs, self), connection)
 
     async def batch_defer_jobs_async(
         self, jobs: Sequence[NewJob], connection: object = None
     ) -> list[DeferredJob]:
         """Like `batch_defer_jobs`, in an event loop."""
-        return await self._connector.run_async(enqueue.defer_jobs(jobs, self.deferred), connection)
+        return await self._connector.run_async(enqueue.defer_jobs(jobs, self), connection)
 
     def get_job_status(self, job_id: int, connection: object = None) -> Status | None:
-        """Where it is. None: there is no such job."""
+        """Return the status of a job, or None if the job does not exist."""
         return self._connector.run(jobs.get_status(job_id), connection)
 
     async def get_job_status_async(self, job_id: int, connection: object = None) -> Status | None:
@@ -63,7 +63,9 @@ class Jobs(JobLists):
         return await self._connector.run_async(jobs.get_status(job_id), connection)
 
     def explain(self, job_id: int) -> list[Reason]:
-        """Why it is not running, in order; `ready` alone: nothing is in its way.
+        """Return the reasons why a job is not running, in order.
+
+        A single reason `ready` means that it can run.
 
         app.lanes.pause("alphabet", reason="no paper")
         job_id = write.configure(lock="alphabet").defer(letter="a")
@@ -73,19 +75,22 @@ class Jobs(JobLists):
         return self._connector.run(jobs.explain(job_id))
 
     async def explain_async(self, job_id: int) -> list[Reason]:
-        """Why it is not running, in order; `ready` alone: nothing is in its way."""
+        """Like `explain`, in an event loop."""
         return await self._connector.run_async(jobs.explain(job_id))
 
     def cancel_job_by_id(
         self, job_id: int, abort: bool = False, delete_job: bool = False, connection: object = None
     ) -> bool:
-        """Cancel a job that is not being done; with `abort` ask its worker to end one that is. False: nothing was to do."""
+        """Cancel a job that is not running. With `abort`, also ask a worker to end a running one.
+
+        With `delete_job`, delete the job instead. Return False if there was nothing to do.
+        """
         return self._connector.run(_cancel(job_id, abort, delete_job), connection)
 
     async def cancel_job_by_id_async(
         self, job_id: int, abort: bool = False, delete_job: bool = False, connection: object = None
     ) -> bool:
-        """Cancel a job that is not being done; with `abort` ask its worker to end one that is. False: nothing was to do."""
+        """Like `cancel_job_by_id`, in an event loop."""
         return await self._connector.run_async(_cancel(job_id, abort, delete_job), connection)
 
     def retry_job_by_id(
@@ -97,12 +102,13 @@ class Jobs(JobLists):
         lock: str | None = None,
         connection: object = None,
     ) -> bool:
-        """Run a finished job again at its old place, or a scheduled one now. False: it waits already, or is being done.
+        """Run a finished job again, at its old place, or a scheduled job now.
 
             job_id = write.configure(schedule_in={"hours": 1}).defer(letter="a")
             assert app.job_manager.retry_job_by_id(job_id, queue="urgent")
 
-        With `retry_at` not before then; with `priority`, `queue` or `lock`, in another place.
+        With `retry_at` it does not start before then. You can also give it another `priority`,
+        `queue` or `lock`. Return False if the job is waiting already or is running.
         """
         return self._connector.run(_retry(job_id, retry_at, priority, queue, lock), connection)
 
@@ -121,20 +127,25 @@ class Jobs(JobLists):
         )
 
     def result(self, job_id: int, timeout: float | timedelta | None = None) -> Any:
-        """Wait until the job has ended, at most so many seconds, and return what its task returned.
+        """Wait until a job has ended, for at most `timeout` seconds, and return its result.
 
             job_id = report.defer(day=1)
             total = app.job_manager.result(job_id, timeout=60)
 
-        Raises JobFailed, JobCancelled (cancelled or aborted), JobNotFound, and ResultTimeout, which is a TimeoutError.
-        None: the task returned None, or something that cannot be stored (the worker's log says so).
+        Raise JobFailed, JobCancelled (if it was cancelled or aborted), JobNotFound or
+        ResultTimeout, which is a TimeoutError. The result is None if the task returned None, or
+        something that cannot be stored, which the worker logs.
         """
-        return wait(self._connector, self._endings, job_id, Patience(job_id, timeout)).value()
+        return wait(
+            self._connector, self._listener, job_id, ResultDeadline(job_id, timeout)
+        ).value()
 
     async def result_async(self, job_id: int, timeout: float | timedelta | None = None) -> Any:  # noqa: ASYNC109 (as in result)
         """Like `result`, in an event loop."""
         return (
-            await wait_async(self._connector, self._endings, job_id, Patience(job_id, timeout))
+            await wait_async(
+                self._connector, self._listener, job_id, ResultDeadline(job_id, timeout)
+            )
         ).value()
 
     def delete_old_jobs(
@@ -145,11 +156,12 @@ class Jobs(JobLists):
         include_cancelled: bool = False,
         include_aborted: bool = False,
     ) -> int:
-        """Delete jobs that ended longer ago than that: succeeded ones, others if asked. Returns how many.
+        """Delete succeeded jobs that ended more than `nb_hours` ago, and others if you say so.
 
             app.job_manager.delete_old_jobs(nb_hours=72, include_failed=True)
 
-        A failed job that halts its lane stays. To drop whole days, which is much cheaper, see the worker's `keep_history`.
+        Return the number of deleted jobs. A failed job that halts its lane stays. The worker's
+        option `keep_history` is much cheaper, because it drops whole days.
         """
         return self._connector.run(
             _delete_old(nb_hours, queue, include_failed, include_cancelled, include_aborted)

@@ -1,42 +1,47 @@
-"""`app.lanes`: what a person does with a lane. Every change leaves a row in `lane_audit`, under `by` or the database user."""
+"""`app.lanes`: look at lanes and change them.
+
+Each change adds a row to `lane_audit`, under the name given as `by` or the database user's.
+"""
 
 from datetime import datetime
 
 from inturn.arguments import check_lock, check_moment
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.model import Lane
 from inturn.operations import Operation, lanes
 
-# `list` is also the name of a method below.
-Listed = list[Lane]
+# In the class, `list` is the method.
+LaneList = list[Lane]
 
 
 class Lanes:
-    """Lanes by their locks. `by` is who it was, for `lane_audit`; unless given, the database user.
+    """Looks at lanes and changes them. A lane is named by its lock.
 
     app.lanes.pause("customer:ann", reason="supplier is down", by="eve")
     for lane in app.lanes.list():
         print(lane.lock, lane.state, lane.waiting, lane.stop_reason)
-    app.lanes.resume("customer:ann")
+    app.lanes.resume_lane("customer:ann")
+
+    `by` is the name that `lane_audit` records for a change. It defaults to the database user.
     """
 
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
-    def list(self, limit: int = 50) -> Listed:
-        """Lanes that something keeps others out of: stopped ones first, then the oldest."""
+    def list(self, limit: int = 50) -> LaneList:
+        """Return the lanes that are held, stopped or waiting: stopped ones first, then by age."""
         return self._connector.run(lanes.list_lanes(limit))
 
-    async def list_async(self, limit: int = 50) -> Listed:
-        """Lanes that something keeps others out of: stopped ones first, then the oldest."""
+    async def list_async(self, limit: int = 50) -> LaneList:
+        """Like `list`, in an event loop."""
         return await self._connector.run_async(lanes.list_lanes(limit))
 
     def show(self, lock: str) -> Lane | None:
-        """None: nobody holds it, and nothing keeps it from going on."""
+        """Return a lane, or None if no job holds it and nothing stops it."""
         return self._connector.run(lanes.get_lane(lock))
 
     async def show_async(self, lock: str) -> Lane | None:
-        """None: nobody holds it, and nothing keeps it from going on."""
+        """Like `show`, in an event loop."""
         return await self._connector.run_async(lanes.get_lane(lock))
 
     def pause(
@@ -47,9 +52,14 @@ class Lanes:
         until: datetime | None = None,
         by: str | None = None,
     ) -> bool:
-        """No job of it starts until then, or until it is resumed; one that runs may end. False: it was stopped already.
+        """Start no more jobs of a lane until `until`, or until it is resumed.
 
-        app.lanes.pause("customer:ann", until=datetime.now(UTC) + timedelta(hours=2), reason="supplier is down")
+        A running job goes on.
+
+            soon = datetime.now(UTC) + timedelta(hours=2)
+            app.lanes.pause("customer:ann", until=soon, reason="supplier is down")
+
+        Return False if the lane was already stopped.
         """
         return self._connector.run(_pause(lock, reason, until, by))
 
@@ -61,35 +71,41 @@ class Lanes:
         until: datetime | None = None,
         by: str | None = None,
     ) -> bool:
-        """No job of it starts until then, or until it is resumed; one that runs may end. False: it was stopped already."""
+        """Like `pause`, in an event loop."""
         return await self._connector.run_async(_pause(lock, reason, until, by))
 
     def resume(self, lock: str, *, by: str | None = None) -> bool:
-        """A paused or halted lane goes on. False: it was not stopped."""
+        """Let a paused or halted lane go on. Return False if it was not stopped."""
         return self._connector.run(lanes.resume_lane(lock, by))
 
     async def resume_async(self, lock: str, *, by: str | None = None) -> bool:
-        """A paused or halted lane goes on. False: it was not stopped."""
+        """Like `resume`, in an event loop."""
         return await self._connector.run_async(lanes.resume_lane(lock, by))
 
     def skip_head(self, lock: str, *, by: str | None = None) -> int | None:
-        """Cancel the job that goes next, or leave the one behind that halted the lane. Its id; None: nothing waits."""
+        """Cancel the next job of a lane, or leave the job behind that halted it.
+
+        Return the id of the job, or None if nothing is waiting.
+        """
         return self._connector.run(lanes.skip_head(lock, by))
 
     async def skip_head_async(self, lock: str, *, by: str | None = None) -> int | None:
-        """Cancel the job that goes next, or leave the one behind that halted the lane. Its id; None: nothing waits."""
+        """Like `skip_head`, in an event loop."""
         return await self._connector.run_async(lanes.skip_head(lock, by))
 
     def retry_head(self, lock: str, *, by: str | None = None) -> int | None:
-        """Try the job that the lane waits for, or that halted it, at once. Its id; None: the lane waits for no job."""
+        """Retry at once the job that a lane is waiting for, or that halted it.
+
+        Return the id of the job, or None if the lane is not waiting for one.
+        """
         return self._connector.run(lanes.retry_head(lock, by))
 
     async def retry_head_async(self, lock: str, *, by: str | None = None) -> int | None:
-        """Try the job that the lane waits for, or that halted it, at once. Its id; None: the lane waits for no job."""
+        """Like `retry_head`, in an event loop."""
         return await self._connector.run_async(lanes.retry_head(lock, by))
 
     def cancel_waiting(self, lock: str, *, by: str | None = None) -> int:
-        """Cancel all that waits in the lane; the job that runs goes on. How many.
+        """Cancel all waiting jobs of a lane and return their number. A running job goes on.
 
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
         assert app.lanes.cancel_waiting("alphabet") == 2
@@ -97,7 +113,7 @@ class Lanes:
         return self._connector.run(lanes.cancel_waiting(lock, by))
 
     async def cancel_waiting_async(self, lock: str, *, by: str | None = None) -> int:
-        """Cancel all that waits in the lane; the job that runs goes on. How many."""
+        """Like `cancel_waiting`, in an event loop."""
         return await self._connector.run_async(lanes.cancel_waiting(lock, by))
 
 

@@ -1,7 +1,8 @@
-"""Waits for the end of jobs.
+"""Wait for the end of jobs.
 
-A waiter marks the job and looks at it (`await_end.sql`); the end of a marked job is notified. All waiters of an app share one
-thread with one connection that listens, and only while there are any. What it misses, a look every few seconds finds.
+A waiter marks the job and looks at it (`await_end.sql`). The end of a marked job is notified. All
+waiters of an app share one thread with one connection that listens, as long as there are any. If a
+notification is lost, the waiter finds the end when it looks again, after a few seconds.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from threading import Event, Lock, Thread
 import anyio
 import psycopg
 
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import ConnectorException, ResultTimeout
 from inturn.operations import jobs
 from inturn.operations.jobs import End
@@ -24,24 +25,24 @@ from inturn.operations.jobs import End
 logger = logging.getLogger(__name__)
 LISTEN = 'LISTEN "inturn ended"'  # the channel of notify_ended.sql
 POLL = 5.0  # seconds
-GLANCE = 0.2  # how long the thread outlives the last waiter, in seconds
-Ring = Callable[[], object]
+LINGER = 0.2  # how many seconds the thread outlives the last waiter
+Callback = Callable[[], object]
 
 
-class Endings:
-    """Rings those who wait."""
+class ResultListener:
+    """Calls back those who wait for a job, when the job ends."""
 
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._lock = Lock()
-        self._bells: dict[str, list[Ring]] = {}  # by job id, as notifications spell it
+        self._callbacks: dict[str, list[Callback]] = {}  # by job id, as notifications spell it
         self._listens = False
 
     @contextmanager
-    def told(self, job_id: int, ring: Ring) -> Iterator[None]:
-        """Meanwhile `ring` is called, in another thread, when the job has perhaps ended."""
+    def call_back(self, job_id: int, callback: Callback) -> Iterator[None]:
+        """Inside the block, call `callback` from another thread whenever the job may have ended."""
         with self._lock:
-            self._bells.setdefault(str(job_id), []).append(ring)
+            self._callbacks.setdefault(str(job_id), []).append(callback)
             starts, self._listens = not self._listens, True
         if starts:
             Thread(target=self._listen, name="inturn results", daemon=True).start()
@@ -49,93 +50,97 @@ class Endings:
             yield
         finally:
             with self._lock:
-                self._bells[str(job_id)].remove(ring)
-                if not self._bells[str(job_id)]:
-                    del self._bells[str(job_id)]
+                self._callbacks[str(job_id)].remove(callback)
+                if not self._callbacks[str(job_id)]:
+                    del self._callbacks[str(job_id)]
 
     def _listen(self) -> None:
-        while self._has_waiters():
+        while self._has_callers():
             try:
                 with contextlib.closing(
                     self._connector.connect("results", to_listen=True)
                 ) as connection:
                     connection.execute(LISTEN)
-                    self._ring(None)  # for what was told before we listened
+                    self._notify(None)  # jobs may have ended before it listened
                     looked_at = time.monotonic()
-                    while self._has_waiters():
-                        for notification in connection.notifies(timeout=GLANCE):
-                            self._ring(notification.payload)
+                    while self._has_callers():
+                        for notification in connection.notifies(timeout=LINGER):
+                            self._notify(notification.payload)
                         if time.monotonic() - looked_at > POLL:
-                            connection.execute(
-                                ""
-                            )  # or we would not notice that the connection leads nowhere
+                            connection.execute("")  # raises if the connection is lost
                             looked_at = time.monotonic()
             except (ConnectorException, psycopg.Error) as error:
-                if self._bells:
+                if self._callbacks:
                     logger.warning("results.lost: %s; looking every %g s meanwhile", error, POLL)
                     time.sleep(1)
 
-    def _has_waiters(self) -> bool:
+    def _has_callers(self) -> bool:
         with self._lock:
-            self._listens = bool(self._bells)
+            self._listens = bool(self._callbacks)
             return self._listens
 
-    def _ring(self, job_id: str | None) -> None:
+    def _notify(self, job_id: str | None) -> None:
         with self._lock:
-            bells = [
-                ring for id, rings in self._bells.items() if job_id in (None, id) for ring in rings
+            callbacks = [
+                callback
+                for id, waiting in self._callbacks.items()
+                if job_id in (None, id)
+                for callback in waiting
             ]
-        for ring in bells:
-            ring()
+        for callback in callbacks:
+            callback()
 
 
-class Patience:
-    """How long one may wait between two looks."""
+class ResultDeadline:
+    """How long a waiter may wait for one job."""
 
     def __init__(self, job_id: int, timeout: float | timedelta | None) -> None:
         self._job_id = job_id
         self._timeout = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         self._end = None if self._timeout is None else time.monotonic() + self._timeout
 
-    def nap(self) -> float:
+    def next_wait(self) -> float:
+        """Return the seconds until the next look, or raise ResultTimeout."""
         if self._end is None:
             return POLL
         left = self._end - time.monotonic()
         if left <= 0:
             raise ResultTimeout(
-                f"Job {self._job_id} has not ended within {self._timeout:g} s; it goes on. "
-                f"Why it is not done says: queue jobs explain {self._job_id}"
+                f"Job {self._job_id} has not ended within {self._timeout:g} s. It goes on. "
+                f"To see why it is not done, run: queue jobs explain {self._job_id}"
             )
         return min(POLL, left)
 
 
-def wait(connector: PsycopgConnector, endings: Endings, job_id: int, patience: Patience) -> End:
-    bell = Event()
+def wait(
+    connector: Connector, listener: ResultListener, job_id: int, deadline: ResultDeadline
+) -> End:
+    ended = Event()
     end = connector.run(jobs.await_end(job_id))
     if end is None:
-        with endings.told(job_id, bell.set):
+        with listener.call_back(job_id, ended.set):
             while end is None:
-                bell.wait(patience.nap())
-                bell.clear()
+                ended.wait(deadline.next_wait())
+                ended.clear()
                 end = connector.run(jobs.await_end(job_id))
     return end
 
 
 async def wait_async(
-    connector: PsycopgConnector, endings: Endings, job_id: int, patience: Patience
+    connector: Connector, listener: ResultListener, job_id: int, deadline: ResultDeadline
 ) -> End:
-    bell, loop = asyncio.Event(), asyncio.get_running_loop()
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
 
-    def ring() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop was closed in this moment
-            loop.call_soon_threadsafe(bell.set)
+    def callback() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(ended.set)
 
     end = await connector.run_async(jobs.await_end(job_id))
     if end is None:
-        with endings.told(job_id, ring):
+        with listener.call_back(job_id, callback):
             while end is None:
-                with anyio.move_on_after(patience.nap()):
-                    await bell.wait()
-                bell.clear()
+                with anyio.move_on_after(deadline.next_wait()):
+                    await ended.wait()
+                ended.clear()
                 end = await connector.run_async(jobs.await_end(job_id))
     return end

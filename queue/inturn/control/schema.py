@@ -5,35 +5,37 @@ from __future__ import annotations
 import anyio.to_thread
 
 from inturn import sql
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 
 
 class SchemaManager:
-    """What `queue migrate` does, from Python.
+    """Creates and updates the queue's tables and functions, as `queue migrate` does.
 
     app.schema_manager.apply_schema()
     """
 
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
     def apply_schema(self) -> None:
-        """Create or update the tables and functions; where nothing is missing nothing changes."""
-        from inturn.schema.migrate import (
-            migrate,
-        )  # here, so that an app that only defers does not load Alembic
+        """Create or update the tables and functions. If they are up to date, nothing changes."""
+        # Imported here, so that an app that only defers does not load Alembic.
+        from inturn.schema.migrate import migrate
 
         migrate(self._connector.dsn, self._connector.schema)
 
     async def apply_schema_async(self) -> None:
-        """Create or update the tables and functions; where nothing is missing nothing changes."""
+        """Like `apply_schema`, in an event loop."""
         await anyio.to_thread.run_sync(self.apply_schema)
 
     def get_schema(self) -> str:
-        """All of it as one script of SQL, for an empty schema: `psql -1 -f`. It leaves what `apply_schema` would leave."""
+        """Return the schema as one SQL script for an empty database. Run it with `psql -1 -f`.
+
+        The script creates the same as `apply_schema`.
+        """
         return sql.script(self._connector.schema)
 
     @staticmethod
     def get_migrations_path() -> str:
-        """The folder of the Alembic revisions and their SQL."""
+        """Return the folder of the Alembic revisions and their SQL."""
         return str(sql.shipped("migrations") / "versions")

@@ -1,1 +1,1 @@
-"""Connections to PostgreSQL: addresses, pools, deadlines, and the drivers that run operations on them."""
+"""Connections to PostgreSQL: addresses, pools, deadlines, and the code that runs operations."""

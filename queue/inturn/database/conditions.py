@@ -1,8 +1,8 @@
-"""What an error of the driver means: the driver's errors as inturn's, judged by their SQLSTATE.
+"""Translate the driver's errors into inturn's, by their SQLSTATE.
 
-An outage, a failover, a migration under running workers and a lock that somebody holds are conditions: they pass, and
-the same call succeeds later. They become DatabaseUnavailable or DatabaseBusy. Everything else is an answer to the
-statement itself, and stays one.
+An outage, a failover, a migration under running workers, or a lock that somebody holds is a
+condition that passes: the same call succeeds later. It becomes DatabaseUnavailable or DatabaseBusy.
+Every other error is about the statement itself.
 """
 
 import psycopg
@@ -19,27 +19,29 @@ from inturn.errors import (
     WorkerLost,
 )
 
-# The server has undone the statement, and the session is fine: a lock was not to be had, a deadlock or a conflict of
-# transactions was resolved against us, a time limit of the server's or somebody's cancel request ended the statement.
+# The server has undone the statement, and the session is fine. A lock was not available, a deadlock
+# or a conflict of transactions was resolved against us, or a time limit of the server or a cancel
+# request ended the statement.
 BUSY = ("55P03", "57014", "40001", "40P01", "40002", "40000")
 
-# The session is over, or will never be right again, and nobody can say what became of the statement: connection
-# lost (08), the server shuts down or ended the session (57), completion unknown (40003).
+# The session is lost, and nobody knows what happened to the statement: connection lost (08), the
+# server shuts down or ended the session (57), completion unknown (40003).
 LOST = ("08", "57", "40003")
 
-# The server has undone the statement, and a new session may do better: a primary that became a standby (25006),
-# a transaction that was idle or open for too long (25P03, 25P04), an I/O error (58), an internal error, as seen while
-# a migration changes what a plan has read (XX), prepared statements that a pooler has mixed up (26000, 42P05), and
-# the type of a result that a migration has changed (42804, 42P13).
+# The server has undone the statement, and a new session may do better: a primary became a standby
+# (25006), a transaction was idle or open for too long (25P03, 25P04), an I/O error (58), an
+# internal error such as while a migration changes what a plan has read (XX), a pooler mixed up
+# prepared statements (26000, 42P05), or a migration changed the type of a result (42804, 42P13).
 READ_ONLY = "25006"
 WORN_OUT = (READ_ONLY, "25P03", "25P04", "58", "XX", "26000", "42P05", "42804", "42P13")
 
-# The server has undone the statement for want of something that comes back: memory, disk space or connections (53), a
-# right that was revoked (42501).
+# The server has undone the statement because it lacks something that comes back: memory, disk space
+# or connections (53), or a right that was revoked (42501).
 FORBIDDEN = "42501"
 WANTING = ("53", FORBIDDEN)
 
-# Where the server says that a plan, or a row, is of a table as it was before a migration; its words have many languages.
+# The functions of the server that find a plan or a row to be older than a migration. The message
+# does not help, because it comes in many languages.
 PLAN_CHANGED = (
     "RevalidateCachedQuery",  # cached plan must not change result type
     "CheckVarSlotCompatibility",  # attribute … of type record has been dropped
@@ -49,7 +51,10 @@ MISSING = (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction, pg.Und
 
 
 def translate(error: psycopg.Error, *, connecting: bool = False) -> InturnError:
-    """Return inturn's error for the driver's. `connecting`: no statement was sent, so nothing can have taken effect."""
+    """Return inturn's error for the driver's.
+
+    `connecting` means that no statement was sent, so nothing can have taken effect.
+    """
     return _condition(error, connecting) or _about_the_schema(error) or _answer(error)
 
 
@@ -84,7 +89,8 @@ def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | 
 def _about_the_schema(error: psycopg.Error) -> SchemaMismatch | None:
     if isinstance(error, MISSING):
         return SchemaMismatch(
-            f"The database lacks a part of inturn's schema ({first_line(error)}). Create or update it: queue migrate"
+            f"The database lacks a part of inturn's schema ({first_line(error)}). "
+            "Create or update it: queue migrate"
         )
     return None
 

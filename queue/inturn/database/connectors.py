@@ -1,71 +1,56 @@
-"""Connections: two pools for what is deferred, opened when first needed, and single ones for a worker.
+"""Connectors that keep pools of connections, which they open when they are first needed.
 
-A job deferred here without `connection=` is committed when the call returns.
+A job deferred through them without `connection=` is committed when the call returns.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from threading import Lock
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.conninfo import make_conninfo
 
 from inturn.database import caller_connection, drive, pools
-from inturn.database.address import find_dsn
-from inturn.database.patience import Terms, with_deadlines
+from inturn.database.connector import Connector
+from inturn.database.direct import DirectConnector
 from inturn.database.pools import AsyncPool, Pool
-from inturn.database.session import AsyncSession, Session
-from inturn.errors import (
-    AppNotOpen,
-    ConfigurationError,
-    DatabaseUnavailable,
-    SyncConnectorConfigurationError,
-)
+from inturn.database.session import AsyncSession
+from inturn.errors import AppNotOpen, DatabaseUnavailable, SyncConnectorConfigurationError
 from inturn.operations import Operation
 from inturn.sql import SCHEMA
 
 T = TypeVar("T")
 SYNC_ONLY = (
-    "SyncPsycopgConnector does nothing async: no defer_async, no open_async, no worker. "
-    "Give the App a PsycopgConnector, which is sync as well."
+    "SyncPsycopgConnector cannot be used from async code or by a worker. "
+    "Give the App a PsycopgConnector, which can be used from sync code as well."
 )
 NOT_OPEN = "The app is not open. Defer inside `with app.open():` or `async with app.open_async():`."
-WORKING = (
-    "worker",
-    "heartbeat",
-    "upkeep",
-    "task",
-    "schedule",
-    "listener",
-    "results",
-)  # roles whose statements are ours, and short
-WORKING_SILENCE = 10.0  # seconds
-CAUTIOUS = ("worker", "upkeep")  # roles that must not wait for a lock that somebody holds
-LOCK_TIMEOUT = 0.1  # seconds
+BaseConnector = Connector  # the name that procrastinate has for annotations
 
 
-class PsycopgConnector:
-    """Where the queue lives: a DSN (default: INTURN_DSN, DATABASE_URL, or libpq's PG variables) and a schema.
+class PsycopgConnector(DirectConnector):
+    """Says where the queue lives: a DSN and a schema.
 
     PsycopgConnector("postgresql://user@host/database", schema="jobs", max_size=20)
 
-    `min_size` and `max_size` are of the pool that defers; further options, or `kwargs`, are libpq's: `sslmode="require"`.
+    Without a DSN it uses INTURN_DSN, DATABASE_URL, or libpq's PG variables.
 
-    `timeout`: a call that gets no connection within so many seconds, or to which the server stops answering, raises
-    DatabaseUnavailable. A statement may take longer than that: after half of the time the server is asked, over a second
-    connection, whether it is still at work. `call_timeout` is the limit where it cannot know, behind a pooler; None: no
-    limit. In `context.transaction()` your statements have no limit.
+    min_size, max_size: the size of the pool that your calls use.
+    kwargs: libpq's options, which you can also pass by name, as in `sslmode="require"`.
+    timeout: the number of seconds to wait for a connection, or for a server that has stopped
+    answering. Then the call raises DatabaseUnavailable. A statement may take longer: after half of
+    this time the connector asks the server, over a second connection, whether it still works on it.
+    call_timeout: the limit for a call behind a pooler, where the server cannot be asked. None means
+    no limit. Your own statements in `context.transaction()` have no limit.
+    listen_dsn: an address that leads past a pooler in transaction mode, which forgets who listens.
+    It defaults to INTURN_LISTEN_DSN. Without one, workers behind such a pooler poll.
+    prepare_threshold: set it to None for a pooler that does not support prepared statements, such
+    as PgBouncer before 1.21.
 
-    Unless the address says otherwise, `connect_timeout` is `timeout`, and TCP notices a vanished peer after ten seconds
-    (`keepalives…`, `tcp_user_timeout`).
-
-    Behind a pooler in transaction mode `listen_dsn` (default: INTURN_LISTEN_DSN) leads past it, since it forgets who
-    listens; without one, workers poll. A pooler that knows no prepared statements, like PgBouncer before 1.21, needs
-    `prepare_threshold=None`.
+    Unless the address says otherwise, `connect_timeout` is `timeout`, and TCP notices after ten
+    seconds that its peer has vanished (`keepalives…`, `tcp_user_timeout`).
     """
 
     def __init__(
@@ -83,69 +68,46 @@ class PsycopgConnector:
         kwargs: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        if dsn and conninfo:
-            raise ConfigurationError(
-                "Give the connector either a DSN or conninfo: they are two names for one thing."
-            )
-        if timeout <= 0:
-            raise ConfigurationError(
-                f"timeout={timeout!r} is not a number of seconds to wait for the database."
-            )
-        self._dsn = dsn or conninfo
-        self.schema = schema
-        self._options = {**(kwargs or {}), **options}
-        self._listen_dsn = listen_dsn or os.environ.get("INTURN_LISTEN_DSN")
-        self._prepare_threshold = prepare_threshold
-        self._session: dict[str, Any] = {"autocommit": True, "prepare_threshold": prepare_threshold}
-        self._timeout = timeout
-        self._call_timeout = call_timeout
+        super().__init__(
+            dsn,
+            conninfo=conninfo,
+            schema=schema,
+            prepare_threshold=prepare_threshold,
+            listen_dsn=listen_dsn,
+            timeout=timeout,
+            call_timeout=call_timeout,
+            kwargs=kwargs,
+            **options,
+        )
         self._sizes = (min_size, max_size)
+        self._opening = Lock()  # guards what follows
         self._opens = 0  # how often it was opened and not closed
-        self._opening = Lock()
         self._pool: Pool | None = None
         self._async_pool: AsyncPool | None = None
-        self._lent: list[Pool | AsyncPool] = []  # pools of the caller's, who closes them
-
-    @property
-    def dsn(self) -> str:
-        """What libpq is told, found anew each time: the environment may change."""
-        try:
-            return make_conninfo(find_dsn(self._dsn, options=self._options), **self._options)
-        except psycopg.ProgrammingError as error:
-            raise ConfigurationError(
-                f"The connector has an option that libpq does not know: {error}".strip()
-            ) from None
+        self._lent: list[Pool | AsyncPool] = []  # pools of the caller, who closes them
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
-        """Another one that differs in these."""
-        return PsycopgConnector(
-            dsn or self.dsn,
-            schema=schema or self.schema,
-            min_size=self._sizes[0],
-            max_size=self._sizes[1],
-            prepare_threshold=self._prepare_threshold,
-            listen_dsn=None if dsn else self._listen_dsn,
-            timeout=self._timeout,
-            call_timeout=self._call_timeout,
-        )
+        """Return a connector to another database or schema, with the settings of this one."""
+        settings = self._settings_at(dsn, schema)
+        return PsycopgConnector(min_size=self._sizes[0], max_size=self._sizes[1], **settings)
 
     @property
     def is_open_async(self) -> bool:
-        """Whether `run_async` can be called."""
+        """True if `run_async` can be called."""
         return self._async_pool is not None
 
     def run(self, operation: Operation[T], connection: object = None) -> T:
-        """Run one of `inturn.operations` on the caller's connection, or on one of the pool."""
+        """Run one of `inturn.operations` on your connection, or on one of the pool."""
         if connection is not None:
-            return drive.run(operation, caller_connection.guest(connection), self.schema)
+            return drive.run(operation, caller_connection.find_connection(connection), self.schema)
         pool, again = self._sync_pool(), drive.Repeatable(operation)
         while True:
             own = pools.take(pool, self._timeout)
             try:
-                # Not in a `with own`: that commits, and on our own connections nothing is left to commit.
+                # Not `with own`: that commits, and an autocommit connection has nothing to commit.
                 done = drive.run(again, own, self.schema)
                 if not own.autocommit:
-                    with drive.translated():
+                    with drive.translate_errors():
                         own.commit()
                 return done
             except DatabaseUnavailable as error:
@@ -159,16 +121,15 @@ class PsycopgConnector:
     async def run_async(self, operation: Operation[T], connection: object = None) -> T:
         """Like `run`, in an event loop."""
         if connection is not None:
-            return await drive.run_async(
-                operation, await caller_connection.guest_async(connection), self.schema
-            )
+            given = await caller_connection.find_connection_async(connection)
+            return await drive.run_async(operation, given, self.schema)
         pool, again = self._open_async_pool(), drive.Repeatable(operation)
         while True:
             own = await pools.take_async(pool, self._timeout)
             try:
                 done = await drive.run_async(again, own, self.schema)
                 if not own.autocommit:
-                    with drive.translated():
+                    with drive.translate_errors():
                         await own.commit()
                 return done
             except DatabaseUnavailable as error:
@@ -179,62 +140,16 @@ class PsycopgConnector:
             finally:
                 await pool.putconn(own)
 
-    def connect(
-        self, role: str = "command", *, to_listen: bool = False, lock_timeout: float | None = None
-    ) -> Session:
-        """A connection of its own, outside the pools: committing each statement, called `inturn role` on the server.
-
-        `lock_timeout`: seconds that a statement may wait for a lock; 0: as long as it takes. None: what the role needs.
-        """
-        terms = self._terms(role, self._address(to_listen), lock_timeout)
-        with drive.translated(connecting=True):
-            return Session.connect(
-                terms.address, terms=terms, application_name=f"inturn {role}", **self._session
-            )
-
-    async def connect_async(
-        self, role: str, *, to_listen: bool = False, lock_timeout: float | None = None
-    ) -> AsyncSession:
-        """Like `connect`, in an event loop."""
-        terms = self._terms(role, self._address(to_listen), lock_timeout)
-        name = f"inturn {role}"
-        with drive.translated(connecting=True):
-            return await AsyncSession.connect(
-                terms.address, terms=terms, application_name=name, **self._session
-            )
-
-    def _address(self, to_listen: bool = False) -> str:
-        address = find_dsn(self._listen_dsn) if to_listen and self._listen_dsn else self.dsn
-        return with_deadlines(address, self._timeout)
-
-    def _terms(self, role: str, address: str, lock_timeout: float | None = None) -> Terms:
-        settings = {
-            "default_transaction_isolation": "read committed"
-        }  # what the engine is made for
-        if lock_timeout is None and role in CAUTIOUS:
-            lock_timeout = LOCK_TIMEOUT
-        if lock_timeout is not None:
-            settings["lock_timeout"] = f"{round(1000 * lock_timeout)}ms"
-        if role in CAUTIOUS:
-            settings["client_connection_check_interval"] = (
-                "1s"  # so that what we gave up does not commit much later
-            )
-        limits = {**dict.fromkeys(WORKING, WORKING_SILENCE), "pool": self._call_timeout}
-        return Terms(
-            address,
-            ask_after=self._timeout / 2,
-            give_up_after=limits.get(role),
-            settle_within=self._timeout,
-            settings=settings,
-        )
-
     @contextmanager
     def lend(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection of the pool, for a transaction of the caller's; DatabaseUnavailable if it gets lost meanwhile."""
+        """Lend a connection of the pool for a transaction of yours.
+
+        If the connection is lost meanwhile, raise DatabaseUnavailable.
+        """
         pool = self._sync_pool()
         own = pools.take(pool, self._timeout)
         try:
-            with pools.on_loan(own), own:
+            with pools.lend(own), own:
                 yield own
         finally:
             if own.closed:
@@ -243,11 +158,11 @@ class PsycopgConnector:
 
     @asynccontextmanager
     async def lend_async(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        """A connection of the pool, for a transaction of the caller's; DatabaseUnavailable if it gets lost meanwhile."""
+        """Like `lend`, in an event loop."""
         pool = self._open_async_pool()
         own = await pools.take_async(pool, self._timeout)
         try:
-            with pools.on_loan(own):
+            with pools.lend(own):
                 async with own:
                     yield own
         finally:
@@ -256,49 +171,48 @@ class PsycopgConnector:
             await pool.putconn(own)
 
     def open(self, pool: Pool | None = None) -> None:
-        """Called by `App.open`; a `pool` of the caller's is left open at the end."""
+        """Open the pool. A `pool` of yours is used instead, and `close` leaves it open."""
         with self._opening:
             if pool is not None:
                 self._pool = pool
                 self._lent.append(pool)
             elif self._pool is None:
                 self._pool = self._new_pool()
-            self._opens += 1
+            self._opens += 1  # last, so that an opening that fails does not count
 
     def close(self) -> None:
-        """Closes the pool when all have closed that have opened."""
+        """Close the pool, once it was closed as often as it was opened."""
         with self._opening:
             self._opens = max(0, self._opens - 1)
             if self._opens:
                 return
             pool, self._pool = self._pool, None
-        if pool is not None and not self._was_lent(pool):
-            pool.close()
+            if pool is None or self._was_lent(pool):
+                return
+        pool.close()
 
     async def open_async(self, pool: AsyncPool | None = None) -> None:
-        """Called by `App.open_async`."""
-        if pool is not None:
-            self._async_pool = pool
-            self._lent.append(pool)
-        elif self._async_pool is None:
-            await self._keep(
-                await pools.open_async(
-                    self._terms("pool", self._address()), self._session, self._sizes
-                )
-            )
+        """Like `open`, in an event loop."""
+        new = None
+        if pool is None and self._async_pool is None:
+            terms = self._terms("pool", self._address())
+            new = await pools.open_async(terms, self._session, self._sizes)
         with self._opening:
+            if pool is not None:
+                self._async_pool = pool
+                self._lent.append(pool)
+            elif self._async_pool is None:
+                self._async_pool, new = new, None
             self._opens += 1
-
-    async def _keep(self, pool: AsyncPool) -> None:
-        if self._async_pool is None:
-            self._async_pool = pool
-        else:  # somebody else was faster
-            await pool.close()
+        if new is not None:  # somebody else was faster
+            await new.close()
 
     async def close_async(self) -> None:
-        """Closes both pools."""
-        pool, self._async_pool = self._async_pool, None
-        if pool is not None and not self._was_lent(pool):
+        """Close the pool of `open_async`, and do what `close` does."""
+        with self._opening:
+            pool, self._async_pool = self._async_pool, None
+            is_ours = pool is not None and not self._was_lent(pool)
+        if pool is not None and is_ours:
             await pool.close()
         self.close()
 
@@ -309,7 +223,7 @@ class PsycopgConnector:
         return True
 
     def _sync_pool(self) -> Pool:
-        """Opened on the first sync call: sync tasks of an async worker may defer too."""
+        """Return the pool. Open it first if need be: sync tasks of an async worker defer too."""
         with self._opening:
             if not self._opens:
                 raise AppNotOpen(NOT_OPEN)
@@ -326,17 +240,14 @@ class PsycopgConnector:
         return self._async_pool
 
 
-BaseConnector = PsycopgConnector  # there is one driver; the name is for annotations
-
-
 class SyncPsycopgConnector(PsycopgConnector):
-    """The same for a program that only defers, and never from async code: a script, a Django site.
+    """A connector for a program that never defers from async code, such as a script or Django site.
 
         app = App(connector=SyncPsycopgConnector(dsn))
         with app.open():
             app.configure_task("billing.charge").defer(order=1)
 
-    What is async raises SyncConnectorConfigurationError, a worker too.
+    Everything async raises SyncConnectorConfigurationError, and so does a worker.
     """
 
     async def connect_async(

@@ -1,8 +1,8 @@
-"""The two drivers: the only code that executes SQL of the queue.
+"""Run operations on a connection, sync or async. Only this module executes the queue's SQL.
 
-An operation yields statements and is sent their rows; a driver runs it on a connection that is already there. Every
-operation is a single statement, atomic by itself, so a driver opens no transaction: on a caller's connection it becomes
-part of the caller's, and never commits it.
+An operation yields statements and is sent their rows. Each operation is a single statement and so
+is atomic by itself. No transaction is opened here: on a caller's connection the statement becomes
+part of the caller's transaction, which is never committed here.
 """
 
 from collections.abc import Generator, Iterator
@@ -15,17 +15,17 @@ from psycopg.rows import tuple_row
 from inturn.database import conditions
 from inturn.errors import DatabaseUnavailable
 from inturn.operations import Operation, Rows, Statement
-from inturn.sql import named
+from inturn.sql import fill_schema
 
 T = TypeVar("T")
 
 
 def run(operation: Operation[T], connection: psycopg.Connection[Any], schema: str) -> T:
-    with translated(), connection.cursor(row_factory=tuple_row) as cursor:
+    with translate_errors(), connection.cursor(row_factory=tuple_row) as cursor:
         try:
             statement = next(operation)
             while True:
-                cursor.execute(named(statement.text, schema), statement.parameters)
+                cursor.execute(fill_schema(statement.text, schema), statement.parameters)
                 statement = operation.send(cursor.fetchall())
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
@@ -34,12 +34,12 @@ def run(operation: Operation[T], connection: psycopg.Connection[Any], schema: st
 async def run_async(
     operation: Operation[T], connection: psycopg.AsyncConnection[Any], schema: str
 ) -> T:
-    with translated():
+    with translate_errors():
         async with connection.cursor(row_factory=tuple_row) as cursor:
             try:
                 statement = next(operation)
                 while True:
-                    await cursor.execute(named(statement.text, schema), statement.parameters)
+                    await cursor.execute(fill_schema(statement.text, schema), statement.parameters)
                     statement = operation.send(await cursor.fetchall())
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
@@ -66,14 +66,20 @@ class Repeatable(Generator[Statement, Rows, T]):
         return self._operation.throw(*error)
 
     def may_repeat(self, error: DatabaseUnavailable) -> bool:
-        """Once, if the server has certainly undone it, and only the connection was to blame: it became read-only, say."""
+        """Return True once, if the server has certainly undone it and the connection was at fault.
+
+        For example, the server may have become read-only.
+        """
         may, self._may_repeat = self._may_repeat, False
         return may and error.connection_lost and not error.outcome_unknown
 
 
 @contextmanager
-def translated(*, connecting: bool = False) -> Iterator[None]:
-    """The driver's errors as ours (see `conditions`). `connecting`: no statement is sent meanwhile."""
+def translate_errors(*, connecting: bool = False) -> Iterator[None]:
+    """Raise the driver's errors as inturn's, see `conditions`.
+
+    `connecting` means that no statement is sent inside the block.
+    """
     try:
         yield
     except psycopg.Error as error:

@@ -1,4 +1,4 @@
-"""Fences for user code: what a paused worker writes late is refused."""
+"""Check fences in your own code, so that a paused worker cannot write late."""
 
 from inturn.database import caller_connection, drive
 from inturn.errors import BadArgument
@@ -7,18 +7,22 @@ from inturn.sql import SCHEMA
 
 
 def check_fence(connection: object, resource: str, token: int, *, schema: str = SCHEMA) -> None:
-    """Raise StaleFence if the resource has seen a higher token. Call it first, in the transaction that writes.
+    """Raise StaleFence if the resource has seen a higher token.
+
+    Call it first in the transaction that writes.
 
         @app.task(lock="account:7", pass_context=True)
         def withdraw(context: JobContext, amount: int) -> None:
             with psycopg.connect(dsn) as connection:
                 check_fence(connection, "account:7", context.fence)
-                connection.execute("UPDATE accounts SET balance = balance - %s WHERE id = 7", [amount])
+                update = "UPDATE accounts SET balance = balance - %s WHERE id = 7"
+                connection.execute(update, [amount])
 
-    Whoever comes with a higher token meanwhile waits for your commit. `connection`: as for `defer`; with one that commits each
-    statement by itself the check protects nothing. After StaleFence the transaction can only be rolled back.
+    A call with a higher token waits until your transaction has ended. `connection` can be the same
+    as for `defer`. On a connection that commits each statement the check protects nothing. After
+    StaleFence you can only roll the transaction back.
     """
-    drive.run(_checked(resource, token), caller_connection.guest(connection), schema)
+    drive.run(_check(resource, token), caller_connection.find_connection(connection), schema)
 
 
 async def check_fence_async(
@@ -31,19 +35,21 @@ async def check_fence_async(
         await connection.execute("UPDATE accounts SET balance = 0 WHERE id = 7")
     """
     await drive.run_async(
-        _checked(resource, token), await caller_connection.guest_async(connection), schema
+        _check(resource, token), await caller_connection.find_connection_async(connection), schema
     )
 
 
-def _checked(resource: object, token: object) -> Operation[None]:
+def _check(resource: object, token: object) -> Operation[None]:
     if (
         not isinstance(resource, str)
         or "\0" in resource
         or not 1 <= len(resource.encode(errors="replace")) <= 1024
     ):
         raise BadArgument(
-            "resource", f"{resource!r:.80}: give 1 to 1,024 bytes of text that name it"
+            "resource", f"{resource!r:.80} is not a name. Give 1 to 1,024 bytes of text"
         )
     if isinstance(token, bool) or not isinstance(token, int) or not -(2**63) <= token < 2**63:
-        raise BadArgument("token", f"{token!r:.80}: give the fence of the run, context.fence")
+        raise BadArgument(
+            "token", f"{token!r:.80} is not a fence. Give the attempt's context.fence"
+        )
     return fences.check_fence(resource, token)

@@ -1,19 +1,19 @@
-"""`app.open_async()`: awaited, or entered."""
+"""What `app.open_async()` returns."""
 
 from collections.abc import Generator
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.database.pools import AsyncPool
 
 T = TypeVar("T")
 
 
 class Opening(Generic[T]):
-    """An app about to be opened: awaited, or entered."""
+    """Opens an app when it is awaited or entered with `async with`."""
 
-    def __init__(self, app: T, connector: PsycopgConnector, pool: AsyncPool | None) -> None:
+    def __init__(self, app: T, connector: Connector, pool: AsyncPool | None) -> None:
         self._app = app
         self._connector = connector
         self._pool = pool

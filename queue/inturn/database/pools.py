@@ -1,8 +1,9 @@
-"""psycopg's pools, so that an outage is neither hidden nor outlived.
+"""psycopg's pools, made to report an outage and to recover from it quickly.
 
-A pool by itself waits half a minute without saying what for, and after an outage it waits longer and longer between its
-attempts to connect. Here an outage is reported with its reason, nothing connects in the background while nobody waits,
-and while somebody does, there is an attempt each second.
+By itself a pool waits half a minute without giving a reason, and after an outage it waits longer
+and longer between its attempts to connect. Here an outage is reported with its reason. While
+somebody waits for a connection there is an attempt each second, and while nobody waits there are
+none.
 """
 
 from collections.abc import Iterator
@@ -13,18 +14,21 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from inturn.database import conditions, drive
-from inturn.database.patience import Terms
+from inturn.database.deadlines import Terms
 from inturn.database.session import AsyncSession, Session
 from inturn.errors import DatabaseUnavailable, InturnError
 
 Pool = ConnectionPool[psycopg.Connection[Any]]
 AsyncPool = AsyncConnectionPool[psycopg.AsyncConnection[Any]]
-RECONNECT = 1.0  # seconds after which the pool gives an attempt up
+RECONNECT = 1.0  # seconds after which the pool gives up an attempt
 
 
 def open_sync(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> Pool:
-    """Raise DatabaseUnavailable at once if the database cannot be reached: a pool would only say that time is over."""
-    with drive.translated(connecting=True):
+    """Open a pool, or raise DatabaseUnavailable at once if the database cannot be reached.
+
+    The pool itself would only report a timeout, without the reason.
+    """
+    with drive.translate_errors(connecting=True):
         Session.connect(terms.address, terms=terms, **session).close()
         pool: Pool = ConnectionPool(
             terms.address,
@@ -34,15 +38,15 @@ def open_sync(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> 
             min_size=sizes[0],
             max_size=sizes[1],
             reconnect_timeout=RECONNECT,
-            reconnect_failed=_persist,
+            reconnect_failed=_try_again,
         )
         pool.open()
     return pool
 
 
 async def open_async(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> AsyncPool:
-    """Like `open_sync`."""
-    with drive.translated(connecting=True):
+    """Like `open_sync`, in an event loop."""
+    with drive.translate_errors(connecting=True):
         await (await AsyncSession.connect(terms.address, terms=terms, **session)).close()
         pool: AsyncPool = AsyncConnectionPool(
             terms.address,
@@ -52,14 +56,14 @@ async def open_async(terms: Terms, session: dict[str, Any], sizes: tuple[int, in
             min_size=sizes[0],
             max_size=sizes[1],
             reconnect_timeout=RECONNECT,
-            reconnect_failed=_persist_async,
+            reconnect_failed=_try_again_async,
         )
         await pool.open()
     return pool
 
 
 def take(pool: Pool, seconds: float) -> psycopg.Connection[Any]:
-    """A connection that was not ended while it lay in the pool."""
+    """Take a connection from the pool, but not one that was closed while it was idle."""
     try:
         own = pool.getconn(seconds)
         while _has_ended(own):
@@ -67,12 +71,12 @@ def take(pool: Pool, seconds: float) -> psycopg.Connection[Any]:
             pool.putconn(own)
             own = pool.getconn(seconds)
     except psycopg.Error as error:
-        raise _explained(pool, seconds, error) from _cause(pool, error)
+        raise _explain(pool, seconds, error) from _cause(pool, error)
     return own
 
 
 async def take_async(pool: AsyncPool, seconds: float) -> psycopg.AsyncConnection[Any]:
-    """Like `take`."""
+    """Like `take`, in an event loop."""
     try:
         own = await pool.getconn(seconds)
         while _has_ended(own):
@@ -80,12 +84,15 @@ async def take_async(pool: AsyncPool, seconds: float) -> psycopg.AsyncConnection
             await pool.putconn(own)
             own = await pool.getconn(seconds)
     except psycopg.Error as error:
-        raise _explained(pool, seconds, error) from _cause(pool, error)
+        raise _explain(pool, seconds, error) from _cause(pool, error)
     return own
 
 
 def distrust(pool: Pool, own: psycopg.Connection[Any], reason: BaseException | None = None) -> None:
-    """One connection is lost or has become read-only, so the others probably are: the pool makes new ones."""
+    """Close a connection that is lost or read-only, and make the pool replace all others.
+
+    The others probably have the same problem.
+    """
     _note(pool, reason)
     own.close()
     pool.drain()
@@ -100,11 +107,14 @@ async def distrust_async(
 
 
 @contextmanager
-def on_loan(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iterator[None]:
-    """Meanwhile the statements on it are the caller's. His errors are his, but a lost connection is ours to report."""
+def lend(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iterator[None]:
+    """Let the caller use a connection inside the block.
+
+    The caller's own errors pass unchanged. A lost connection is reported as DatabaseUnavailable.
+    """
     terms = None
     if isinstance(own, Session | AsyncSession):
-        terms, own.terms = own.terms, own.terms.on_loan()
+        terms, own.terms = own.terms, own.terms.for_caller()
     try:
         yield
     except psycopg.Error as error:
@@ -118,16 +128,19 @@ def on_loan(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iter
 
 
 def _has_ended(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
-    """Whether the server has closed it meanwhile. Looks at the socket only, and asks nobody."""
+    """Return True if the server has closed the connection.
+
+    It reads the socket and sends nothing.
+    """
     try:
-        own.pgconn.consume_input()  # its last words, perhaps ...
+        own.pgconn.consume_input()  # perhaps a last message ...
         own.pgconn.consume_input()  # ... and then the end
     except psycopg.Error:
         return True
     return own.closed
 
 
-def _explained(pool: Pool | AsyncPool, seconds: float, error: psycopg.Error) -> InturnError:
+def _explain(pool: Pool | AsyncPool, seconds: float, error: psycopg.Error) -> InturnError:
     cause = _cause(pool, error)
     if not isinstance(error, PoolTimeout):
         return conditions.translate(error, connecting=True)
@@ -142,30 +155,30 @@ def _explained(pool: Pool | AsyncPool, seconds: float, error: psycopg.Error) -> 
 
 
 def _cause(pool: Pool | AsyncPool, error: psycopg.Error) -> BaseException:
-    """Of a PoolTimeout, which says nothing: why the last attempt to connect failed, if it did."""
+    """Return why the last attempt to connect failed, which a PoolTimeout does not say."""
     terms = _terms(pool)
     return terms.failure if isinstance(error, PoolTimeout) and terms and terms.failure else error
 
 
 def _note(pool: Pool | AsyncPool, reason: BaseException | None) -> None:
-    """Known until the next attempt to connect has its result."""
+    """Keep the reason until the next attempt to connect has a result."""
     terms = _terms(pool)
     if terms is not None and reason is not None:
         terms.failure = reason
 
 
 def _terms(pool: Pool | AsyncPool) -> Terms | None:
-    """None: the pool is the caller's."""
+    """Return the terms of a pool, or None if the pool belongs to the caller."""
     terms = pool.kwargs.get("terms") if isinstance(pool.kwargs, dict) else None
     return terms if isinstance(terms, Terms) else None
 
 
-def _persist(pool: Pool) -> None:
-    """It has given up: again, if somebody waits."""
+def _try_again(pool: Pool) -> None:
+    """Try again to connect if somebody waits. The pool calls this when it has given up."""
     if pool.get_stats().get("requests_waiting"):
         pool.check()
 
 
-async def _persist_async(pool: AsyncPool) -> None:
+async def _try_again_async(pool: AsyncPool) -> None:
     if pool.get_stats().get("requests_waiting"):
         await pool.check()

@@ -1,4 +1,7 @@
-"""The engine's connections: settled when they are made, and not deceived by silence (see `patience`)."""
+"""The connections of inturn. They are set up when they are made, and notice a dead peer.
+
+See `deadlines` for how they tell a dead peer from a long statement.
+"""
 
 import asyncio
 import contextlib
@@ -11,16 +14,16 @@ from psycopg import waiting
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from inturn.database.patience import (
-    ASKED,
+from inturn.database.deadlines import (
+    ASK_STATE,
     GRACE,
     SETTLE,
-    Call,
-    Silent,
+    PeerSilent,
     Terms,
     Verdict,
-    read,
-    refused,
+    WatchedCall,
+    judge_refusal,
+    judge_state,
 )
 
 INTERVAL = 0.1  # seconds between two looks at the clock
@@ -29,10 +32,10 @@ Steps = Generator[Any, Any, Any]
 
 
 class Session(psycopg.Connection[TupleRow]):
-    """A connection that ends in time when its peer is silent."""
+    """A connection that notices when its peer is gone."""
 
     terms: Terms = Terms("")
-    is_direct = False  # no pooler between us and the server
+    is_direct = False  # True if there is no pooler in between
 
     @classmethod
     def connect(cls, conninfo: str = "", *, terms: Terms, **options: Any) -> Self:  # type: ignore[override]
@@ -51,20 +54,22 @@ class Session(psycopg.Connection[TupleRow]):
         return own
 
     def wait(self, gen: Steps, interval: float = INTERVAL, **more: Any) -> Any:  # type: ignore[override]
-        call = Call(gen, self.terms)
+        call = WatchedCall(gen, self.terms)
         try:
             while True:
                 try:
-                    return waiting.wait(call.go_on(), self.pgconn.socket, interval=interval, **more)
-                except Silent:
+                    return waiting.wait(
+                        call.resume(), self.pgconn.socket, interval=interval, **more
+                    )
+                except PeerSilent:
                     self._look(call)
         except INTERRUPTIONS:
             self._cancel_call(call)
             raise
 
-    def _look(self, call: Call) -> None:
+    def _look(self, call: WatchedCall) -> None:
         if self.pgconn.transaction_status != TransactionStatus.ACTIVE:
-            call.wait(INTERVAL)  # for notifications, which may never come
+            call.wait(INTERVAL)  # it waits for notifications, which may never come
             return
         try:
             call.judge(self._ask())
@@ -78,33 +83,36 @@ class Session(psycopg.Connection[TupleRow]):
         address, terms = self.terms.question(self.info)
         try:
             with Session.connect(address, terms=terms, autocommit=True) as other:
-                rows = other.execute(ASKED, (self.info.backend_pid,)).fetchall()
+                rows = other.execute(ASK_STATE, (self.info.backend_pid,)).fetchall()
         except psycopg.Error as error:
-            return refused(error)
-        return read(rows, is_direct=self.is_direct)
+            return judge_refusal(error)
+        return judge_state(rows, is_direct=self.is_direct)
 
     def _settle(self, terms: Terms) -> None:
         if not terms.is_question:
-            self.is_direct = self.execute(SETTLE, terms.wanted(self.info.backend_pid)).fetchall()[
-                0
-            ][0]
+            self.is_direct = self.execute(
+                SETTLE, terms.settle_parameters(self.info.backend_pid)
+            ).fetchall()[0][0]
 
-    def _cancel_call(self, call: Call) -> None:
-        """Cancel it on the server too, if that answers soon; else the connection is of no further use."""
+    def _cancel_call(self, call: WatchedCall) -> None:
+        """Cancel the call on the server.
+
+        Close the connection if the server does not answer soon.
+        """
         if self.pgconn.transaction_status != TransactionStatus.ACTIVE:
             return
         try:
-            with contextlib.suppress(psycopg.Error, Silent):
+            with contextlib.suppress(psycopg.Error, PeerSilent):
                 self.cancel_safe(timeout=GRACE)
                 call.wait(GRACE)
-                waiting.wait(call.go_on(), self.pgconn.socket, interval=INTERVAL)
+                waiting.wait(call.resume(), self.pgconn.socket, interval=INTERVAL)
         finally:
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 self.pgconn.finish()
 
 
 class AsyncSession(psycopg.AsyncConnection[TupleRow]):
-    """The same for an event loop."""
+    """The same as `Session`, for an event loop."""
 
     terms: Terms = Terms("")
     is_direct = False
@@ -126,21 +134,21 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
         return own
 
     async def wait(self, gen: Steps, interval: float = INTERVAL, **more: Any) -> Any:  # type: ignore[override]
-        call = Call(gen, self.terms)
+        call = WatchedCall(gen, self.terms)
         try:
             while True:
                 try:
                     return await waiting.wait_async(
-                        call.go_on(), self.pgconn.socket, interval=interval, **more
+                        call.resume(), self.pgconn.socket, interval=interval, **more
                     )
-                except Silent:
+                except PeerSilent:
                     await self._look(call)
         except INTERRUPTIONS:
             with anyio.CancelScope(shield=True):
                 await self._cancel_call(call)
             raise
 
-    async def _look(self, call: Call) -> None:
+    async def _look(self, call: WatchedCall) -> None:
         if self.pgconn.transaction_status != TransactionStatus.ACTIVE:
             call.wait(INTERVAL)
             return
@@ -156,24 +164,24 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
         address, terms = self.terms.question(self.info)
         try:
             async with await AsyncSession.connect(address, terms=terms, autocommit=True) as other:
-                rows = await (await other.execute(ASKED, (self.info.backend_pid,))).fetchall()
+                rows = await (await other.execute(ASK_STATE, (self.info.backend_pid,))).fetchall()
         except psycopg.Error as error:
-            return refused(error)
-        return read(rows, is_direct=self.is_direct)
+            return judge_refusal(error)
+        return judge_state(rows, is_direct=self.is_direct)
 
     async def _settle(self, terms: Terms) -> None:
         if not terms.is_question:
-            cursor = await self.execute(SETTLE, terms.wanted(self.info.backend_pid))
+            cursor = await self.execute(SETTLE, terms.settle_parameters(self.info.backend_pid))
             self.is_direct = (await cursor.fetchall())[0][0]
 
-    async def _cancel_call(self, call: Call) -> None:
+    async def _cancel_call(self, call: WatchedCall) -> None:
         if self.pgconn.transaction_status != TransactionStatus.ACTIVE:
             return
         try:
-            with contextlib.suppress(psycopg.Error, Silent):
+            with contextlib.suppress(psycopg.Error, PeerSilent):
                 await self.cancel_safe(timeout=GRACE)
                 call.wait(GRACE)
-                await waiting.wait_async(call.go_on(), self.pgconn.socket, interval=INTERVAL)
+                await waiting.wait_async(call.resume(), self.pgconn.socket, interval=INTERVAL)
         finally:
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 self.pgconn.finish()

@@ -1,30 +1,41 @@
-"""A connector without pools: somebody else provides the connection of each call."""
+"""Connectors that need no opening, because each call has its own connection."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from contextlib import asynccontextmanager, closing, contextmanager
+from typing import Any, TypeVar
 
 import psycopg
 
+from inturn.database import caller_connection, drive
 from inturn.database.connectors import PsycopgConnector
+from inturn.database.direct import DirectConnector
+from inturn.database.pools import AsyncPool, Pool
+from inturn.operations import Operation
+
+T = TypeVar("T")
 
 
-class UnpooledConnector(PsycopgConnector):
-    """Always open. The app may be opened and closed all the same, which does nothing."""
+class UnpooledConnector(DirectConnector):
+    """A connector that is always open. To open or close the app does nothing."""
 
-    @property
-    def is_open_async(self) -> bool:
-        return True
+    is_open_async = True
 
-    def open(self, *_: Any, **__: Any) -> None: ...
+    def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
+        return PsycopgConnector(**self._settings_at(dsn, schema))
 
-    def close(self) -> None: ...
+    def run(self, operation: Operation[T], connection: object = None) -> T:
+        if connection is not None:
+            own = caller_connection.find_connection(connection)
+            return drive.run(operation, own, self.schema)
+        with closing(self.connect()) as own:
+            return drive.run(operation, own, self.schema)
 
-    async def open_async(self, *_: Any, **__: Any) -> None: ...
-
-    async def close_async(self) -> None: ...
-
-    # For `context.transaction()`, one of its own.
+    async def run_async(self, operation: Operation[T], connection: object = None) -> T:
+        if connection is not None:
+            own = await caller_connection.find_connection_async(connection)
+            return await drive.run_async(operation, own, self.schema)
+        async with await self.connect_async("command") as own:
+            return await drive.run_async(operation, own, self.schema)
 
     @contextmanager
     def lend(self) -> Iterator[psycopg.Connection[Any]]:
@@ -35,3 +46,11 @@ class UnpooledConnector(PsycopgConnector):
     async def lend_async(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
         async with await self.connect_async("task") as own:
             yield own
+
+    def open(self, pool: Pool | None = None) -> None: ...
+
+    def close(self) -> None: ...
+
+    async def open_async(self, pool: AsyncPool | None = None) -> None: ...
+
+    async def close_async(self) -> None: ...

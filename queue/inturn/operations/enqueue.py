@@ -1,13 +1,15 @@
 """Deferring jobs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, LiteralString
 
 from inturn.errors import AlreadyEnqueued, BadArgument
-from inturn.model import NewJob, OnConflict, OnFailure, OnRetry
+from inturn.model import OnConflict
 from inturn.operations import Operation, Rows, Statement, unless_all
 from inturn.tasks.deferred import DeferredJob
+from inturn.tasks.options import CheckedOptions, NewJob
 
 DEFER_ONE = """
 SELECT {schema}.defer_job(
@@ -22,31 +24,35 @@ _COLUMNS = """
     %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[],
     %b::text[], %s::text::{schema}.conflict_policy, %s::interval[]
 """
-_FUNCTION: LiteralString = "{schema}.defer_jobs(" + _COLUMNS + ")"
-DEFER: LiteralString = "SELECT id FROM " + _FUNCTION  # noqa: S608 (of constants)
-DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM " + _FUNCTION  # noqa: S608
+REQUIRED = ("queue", "priority")  # `defer_jobs` has no default for these
+# `defer_job` is for jobs without a queueing lock.
+_SCALARS = attrgetter(
+    *(name for name in CheckedOptions._fields if name not in ("queueing_lock", "on_conflict"))
+)
+DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
+DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
 
 
-def defer_jobs(
-    jobs: Sequence[NewJob], kind: type[DeferredJob] = DeferredJob
-) -> Operation[list[DeferredJob]]:
+def defer_jobs(jobs: Sequence[NewJob], manager: object = None) -> Operation[list[DeferredJob]]:
     """Return the jobs that stand, in the given order. No jobs need no statement.
 
     The server reports a conflict as a row and it is raised here, so your transaction goes on.
     """
     if not jobs:
         return []
-    if len(jobs) == 1 and jobs[0].queueing_lock is None:
+    if len(jobs) == 1 and jobs[0].options.queueing_lock is None:
         ((id,),) = yield Statement(DEFER_ONE, _one(jobs[0]))
-        return [kind(id)]
-    if all(job.queueing_lock is None for job in jobs):
+        job = DeferredJob(id)
+        job._manager = manager
+        return [job]
+    if all(job.options.queueing_lock is None for job in jobs):
         rows = yield Statement(DEFER, _columns(jobs))
-        return [kind(id) for (id,) in rows]
+        return _make_deferred([id for (id,) in rows], manager)
     rows = yield Statement(DEFER_UNLESS_WAITING, _columns(jobs))
     if _policy(jobs) is OnConflict.RAISE:
         _refuse_conflict(jobs, rows)
-    stand = [kind(id) for id, _ in rows]
+    stand = _make_deferred([id for id, _ in rows], manager)
     for job, (_, is_new) in zip(stand, rows, strict=True):
         job.is_new = is_new
     return stand
@@ -58,33 +64,32 @@ def defer_periodic(periodic_id: str, instant: datetime, job: NewJob) -> Operatio
     return id  # type: ignore[no-any-return]
 
 
-def _one(j: NewJob) -> list[Any]:
-    return [
-        j.task_name, j.args, j.queue, j.lock, j.priority, j.schedule_at, j.schedule_in,
-        j.on_retry, j.on_failure, j.timeout,
-    ]  # fmt: skip
+def _make_deferred(ids: Iterable[int], manager: object) -> list[DeferredJob]:
+    jobs = [DeferredJob(id) for id in ids]
+    for job in jobs:
+        job._manager = manager
+    return jobs
+
+
+def _one(job: NewJob) -> list[Any]:
+    return [job.task_name, job.args, *_SCALARS(job.options)]
 
 
 def _columns(jobs: Sequence[NewJob]) -> list[Any]:
-    queueing_locks = unless_all(None, (job.queueing_lock for job in jobs))
-    return [
-        [job.task_name for job in jobs],
-        [job.args for job in jobs],
-        [job.queue for job in jobs],
-        unless_all(None, (job.lock for job in jobs)),
-        [job.priority for job in jobs],
-        unless_all(None, (job.schedule_at for job in jobs)),
-        unless_all(None, (job.schedule_in for job in jobs)),
-        unless_all(OnRetry.HOLD, (job.on_retry for job in jobs)),
-        unless_all(OnFailure.CONTINUE, (job.on_failure for job in jobs)),
-        queueing_locks,
-        _policy(jobs) if queueing_locks else OnConflict.RAISE,
-        unless_all(None, (job.timeout for job in jobs)),
-    ]
+    """Return the columns of `defer_jobs`: names, arguments, and one for each option."""
+    values = zip(*(job.options for job in jobs), strict=True)
+    columns = dict(zip(CheckedOptions._fields, map(list, values), strict=True))
+    for name, default in CheckedOptions()._asdict().items():
+        if name not in REQUIRED:
+            columns[name] = unless_all(default, columns[name])
+    columns["on_conflict"] = _policy(jobs) if columns["queueing_lock"] else OnConflict.RAISE
+    return [[job.task_name for job in jobs], [job.args for job in jobs], *columns.values()]
 
 
 def _policy(jobs: Sequence[NewJob]) -> OnConflict:
-    policies = {job.on_conflict for job in jobs if job.queueing_lock is not None}
+    policies: set[OnConflict] = {
+        job.options.on_conflict for job in jobs if job.options.queueing_lock is not None
+    }
     if len(policies) > 1:
         raise BadArgument(
             "on_conflict",
@@ -96,5 +101,5 @@ def _policy(jobs: Sequence[NewJob]) -> OnConflict:
 def _refuse_conflict(jobs: Sequence[NewJob], rows: Rows) -> None:
     for job, (id, is_new) in zip(jobs, rows, strict=True):
         if is_new is False:
-            assert job.queueing_lock is not None
-            raise AlreadyEnqueued(job.queueing_lock, id)
+            assert job.options.queueing_lock is not None
+            raise AlreadyEnqueued(job.options.queueing_lock, id)

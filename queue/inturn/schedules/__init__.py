@@ -1,1 +1,4 @@
-"""Instants of cron expressions, without a database: when a schedule is due, and what it missed."""
+"""When a cron expression fires, and what happens to instants that were missed.
+
+Needs no database.
+"""

@@ -1,9 +1,9 @@
-"""When a cron expression fires, in a time zone. Pure: the moments come from the caller, nothing here knows what time it is.
+"""When a cron expression fires, in a time zone. The caller says what time it is.
 
-cronsim finds the times that a clock on the wall shows; here they become instants. Where the hands of the clock jump, an
-expression with fixed hours and minutes fires once: in a gap at its end, in an hour that comes twice the first time. An
-expression whose minute or hour begins with `*` follows the hands: not in a gap, and both times in an hour that comes twice.
-The optional sixth field, the last, is the second.
+cronsim finds the times that a clock on the wall shows, and this module makes instants of them.
+Where the clock jumps, an expression with fixed hours and minutes fires once: at the end of a gap,
+or the first time in an hour that comes twice. An expression whose minute or hour begins with `*`
+follows the clock: it does not fire in a gap, and it fires both times in an hour that comes twice.
 """
 
 from collections import deque
@@ -21,7 +21,8 @@ FIELDS = {
     "hour": "0 to 23",
     "day of the month": "1 to 31, L for the last, LW for the last from Monday to Friday",
     "month": "1 to 12, or JAN to DEC",
-    "day of the week": "0 to 7 (0 and 7 are Sunday), or SUN to SAT, 5#3 for the third Friday, 5L for the last",
+    "day of the week": "0 to 7 (0 and 7 are Sunday), or SUN to SAT, "
+    "5#3 for the third Friday, 5L for the last",
     "second": "0 to 59",
 }
 NAMES = {
@@ -38,17 +39,17 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
 
 class Cron:
-    """`minute hour day month weekday`, and if there are six fields `second`; or `@daily` and the like.
+    """`minute hour day month weekday`, a sixth field for the second, or a name such as `@daily`.
 
     >>> Cron("30 8 * * MON-FRI", "Europe/Berlin").next(datetime(2026, 1, 3, tzinfo=UTC))
     datetime.datetime(2026, 1, 5, 7, 30, tzinfo=datetime.timezone.utc)
     """
 
     def __init__(self, expression: str, tz: str | ZoneInfo = "UTC") -> None:
-        self.expression = _checked(expression)
-        self.zone = _zone(tz)
+        self.expression = _check_expression(expression)
+        self.zone = _find_zone(tz)
         fields = NAMES.get(self.expression.lower(), self.expression).split()
-        self.fires = _fires(self.expression, fields)
+        self.fires = _can_fire(self.expression, fields)
         self._follows_hands = fields[0].startswith("*") or fields[1].startswith("*")
         self._spec = " ".join(fields[5:] + fields[:5])  # cronsim has the second first
 
@@ -60,13 +61,15 @@ class Cron:
         return f"Cron({self.expression!r}, {self.tz!r})"
 
     def after(self, moment: datetime) -> Iterator[datetime]:
-        """All instants later than that, in UTC, without end. None at all if it never fires."""
+        """Yield all later instants, in UTC and without end.
+
+        Yield none if the expression never fires.
+        """
         if not self.fires:
             return
         last = moment
-        repeated: deque[datetime] = (
-            deque()
-        )  # the second time of what comes twice, until the first times are through
+        # In an hour that comes twice, second times are kept here until the first times are over.
+        repeated: deque[datetime] = deque()
         for wall in CronSim(self._spec, self._start(moment)):
             first, second = self._instants(wall)
             while repeated and first is not None and repeated[0] < first:
@@ -78,18 +81,21 @@ class Cron:
                 yield (last := first)
 
     def next(self, moment: datetime) -> datetime | None:
-        """The first instant later than that; None: it never fires."""
+        """Return the first later instant, or None if the expression never fires."""
         return next(self.after(moment), None)
 
     def between(self, after: datetime, until: datetime) -> Iterator[datetime]:
-        """The instants later than `after`, to `until` with it."""
+        """Yield the instants after `after`, up to and including `until`."""
         for instant in self.after(after):
             if instant > until:
                 return
             yield instant
 
     def newest(self, after: datetime, until: datetime) -> datetime | None:
-        """The last of those. It looks back further and further, so that what it costs does not grow with the time between."""
+        """Return the last instant that `between` would yield, or None.
+
+        It looks back further and further, so its cost does not grow with the time between.
+        """
         width = MINUTE
         while True:
             start = max(after, until - width)
@@ -99,21 +105,26 @@ class Cron:
             width *= 4
 
     def _start(self, moment: datetime) -> datetime:
-        """What a clock on the wall shows then; less if it will soon be turned back and show the same times again."""
+        """Return what a clock on the wall shows at a moment.
+
+        If the clock will soon be turned back, return that much less: it shows these times again.
+        """
         local = moment.astimezone(self.zone)
         turned_back = _offset(local) - _offset((moment + DAY).astimezone(self.zone))
         return local.replace(tzinfo=None) - max(turned_back, timedelta(0))
 
     def _instants(self, wall: datetime) -> tuple[datetime | None, datetime | None]:
-        """When a clock on the wall shows that: once, or twice if it is turned back, or never if it jumps over it."""
+        """Return when a clock on the wall shows a time.
+
+        That is once, twice if the clock is turned back, or never if it jumps over that time.
+        """
         first, second = (wall.replace(tzinfo=self.zone, fold=fold) for fold in (0, 1))
         if _offset(first) == _offset(second):
             return first.astimezone(UTC), None
         if _offset(first) > _offset(second):
             return first.astimezone(UTC), second.astimezone(UTC) if self._follows_hands else None
-        whole_day = (
-            _offset(second) - _offset(first) >= DAY
-        )  # it was left out of the calendar, and so are its hours
+        # A day that was left out of the calendar has no hours either.
+        whole_day = _offset(second) - _offset(first) >= DAY
         return None if self._follows_hands or whole_day else self._end_of_gap(wall), None
 
     def _end_of_gap(self, wall: datetime) -> datetime:
@@ -127,31 +138,38 @@ def _offset(moment: datetime) -> timedelta:
     return moment.utcoffset() or timedelta(0)
 
 
-def _checked(expression: object) -> str:
+def _check_expression(expression: object) -> str:
     if not isinstance(expression, str):
-        raise BadArgument("cron", f"is a {type(expression).__name__}; give text like '*/5 * * * *'")
+        raise BadArgument("cron", f"is a {type(expression).__name__}. Give text like '*/5 * * * *'")
     if len(expression) > MAX_LENGTH:
-        raise BadArgument("cron", f"{len(expression):,} characters, at most {MAX_LENGTH}")
+        raise BadArgument(
+            "cron", f"has {len(expression):,} characters, at most {MAX_LENGTH}. Shorten it"
+        )
     spelled = " ".join(expression.split())
     count = len(spelled.split())
     if spelled.lower() not in NAMES and count not in (5, 6):
         raise BadArgument(
             "cron",
-            f"{expression!r} has {count} field{'' if count == 1 else 's'}; write five, `minute hour day month weekday`, a "
-            f"sixth for the second, or one of {', '.join(NAMES)}",
+            f"{expression!r} has {count} field{'' if count == 1 else 's'}. Write five, "
+            "`minute hour day month weekday`, a sixth for the second, "
+            f"or one of {', '.join(NAMES)}",
         )
     return spelled
 
 
-def _fires(expression: str, fields: list[str]) -> bool:
-    """Whether it ever does: the 30th of February does not come. Raises if a field cannot be read."""
+def _can_fire(expression: str, fields: list[str]) -> bool:
+    """Return True if the expression ever fires. The 30th of February, for example, never comes.
+
+    Raise BadArgument if a field cannot be read.
+    """
     for place, (field, (name, values)) in enumerate(zip(fields, FIELDS.items(), strict=False)):
         alone = ["*"] * 5
         alone[0 if name == "second" else place] = field  # seconds are written as minutes are
         if not _parses(" ".join(alone)):
             raise BadArgument(
                 "cron",
-                f"{expression!r}: field {place + 1}, the {name}, cannot be {field!r}: {values}",
+                f"{expression!r}: field {place + 1}, the {name}, cannot be {field!r}. "
+                f"Write {values}",
             )
     if not _parses(" ".join(fields[:5])):
         return False
@@ -166,20 +184,20 @@ def _parses(expression: str) -> bool:
     return True
 
 
-def _zone(tz: object) -> ZoneInfo | tzinfo:
+def _find_zone(tz: object) -> ZoneInfo | tzinfo:
     if isinstance(tz, ZoneInfo) and tz.key is not None:
         return tz
     if not isinstance(tz, str):
         raise BadArgument(
-            "tz", f"is a {type(tz).__name__}; give the name of a zone like 'Europe/Berlin'"
+            "tz", f"is a {type(tz).__name__}. Give the name of a zone like 'Europe/Berlin'"
         )
     if tz == "UTC":
-        return UTC  # also where no zones are installed
+        return UTC  # works where no time zones are installed
     try:
         return ZoneInfo(tz)
     except (KeyError, ValueError, OSError):
         raise BadArgument(
             "tz",
-            f"{tz[:80]!r} is no time zone known here; write e.g. 'Europe/Berlin' (if the system has no zones at all: "
-            "pip install tzdata)",
+            f"{tz[:80]!r} is not a known time zone. Write, for example, 'Europe/Berlin'. "
+            "If the system has no time zones at all: pip install tzdata",
         ) from None

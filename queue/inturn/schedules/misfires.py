@@ -1,4 +1,7 @@
-"""What becomes of instants of a schedule that were missed, because no worker ran or the database was away."""
+"""What happens to the instants of a schedule that were missed.
+
+An instant is missed if no worker ran at the time, or if the database could not be reached.
+"""
 
 from __future__ import annotations
 
@@ -17,40 +20,40 @@ CatchUpName = Literal["last", "all"]
 
 
 class CatchUp(StrEnum):
-    """Which of them are deferred later."""
+    """Which missed instants are deferred later."""
 
-    LAST = "last"  # only the newest
-    ALL = "all"  # each, the oldest first
+    LAST = "last"  # the newest one only
+    ALL = "all"  # each of them, the oldest first
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """An instant may be deferred so much later; of several such the last, or all."""
+class MisfirePolicy:
+    """How much later an instant may be deferred, and which of several are."""
 
     max_delay: timedelta = timedelta(minutes=10)
     catch_up: CatchUp = CatchUp.LAST
 
-    def changed(
+    def change(
         self, *, max_delay: Span | None = None, catch_up: CatchUpName | None = None
-    ) -> Policy:
-        return Policy(
+    ) -> MisfirePolicy:
+        return MisfirePolicy(
             self.max_delay if max_delay is None else _check_delay(max_delay),
             self.catch_up if catch_up is None else check_choice("catch_up", CatchUp, catch_up),
         )
 
 
-def defaults(given: Mapping[str, Any]) -> Policy:
-    """The policy of an app."""
+def make_default_policy(given: Mapping[str, Any]) -> MisfirePolicy:
+    """Return the policy of an app, or raise BadArgument."""
     for name in given:
         if name not in ("max_delay", "catch_up"):
             raise BadArgument(
-                "periodic_defaults", f"there is no {name!r}; there are max_delay and catch_up"
+                "periodic_defaults", f"{name!r} is not one of them. They are max_delay and catch_up"
             )
-    return Policy().changed(**given)
+    return MisfirePolicy().change(**given)
 
 
 def _check_delay(span: Span) -> timedelta:
-    """Seconds, a timedelta, or e.g. {"hours": 1}."""
+    """Return the delay, given as seconds, a timedelta or, for example, {"hours": 1}."""
     try:
         if isinstance(span, Mapping):
             delay = timedelta(**span)
@@ -64,8 +67,11 @@ def _check_delay(span: Span) -> timedelta:
             )
     except (TypeError, OverflowError) as error:
         raise BadArgument(
-            "max_delay", f"{span!r}: {error}; give seconds, a timedelta or e.g. {{'hours': 1}}"
+            "max_delay",
+            f"{span!r}: {error}. Give seconds, a timedelta or, for example, {{'hours': 1}}",
         ) from None
     if not timedelta(seconds=1) <= delay <= timedelta(days=366):
-        raise BadArgument("max_delay", f"{span!r} is not between a second and a year")
+        raise BadArgument(
+            "max_delay", f"{span!r} is not between a second and a year. Give another time"
+        )
     return delay

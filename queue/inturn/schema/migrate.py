@@ -166,7 +166,7 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
 def _plain_errors() -> Iterator[None]:
     """Translate the driver's errors into ours, even if SQLAlchemy wrapped them."""
     try:
-        with drive.translated():
+        with drive.translate_errors():
             try:
                 yield
             except DBAPIError as error:

@@ -1,33 +1,44 @@
-"""A collection of tasks, by name."""
+"""Collections of tasks."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, Literal, Unpack, overload
 
 from inturn import arguments
-from inturn.errors import TaskAlreadyRegistered, TaskDefinitionError, TaskNotFound, UnboundTaskError
-from inturn.model import NewJob
+from inturn.errors import (
+    TaskAlreadyRegistered,
+    TaskDefinitionError,
+    TaskNotFound,
+    UnboundTaskError,
+)
 from inturn.tasks.context import JobContext
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.middleware import TaskMiddleware
-from inturn.tasks.options import OnConflictName, OnFailureName, OnRetryName, Retry, TaskOptions
+from inturn.tasks.options import (
+    CheckedOptions,
+    DefaultOptions,
+    NewJob,
+    Retry,
+    TaskOptions,
+    check_task_options,
+    show_options,
+)
 from inturn.tasks.periodic import Periodics
 from inturn.tasks.resources import OnBusyName, Resource
-from inturn.tasks.task import Options, P, R, Task
+from inturn.tasks.task import P, R, Task
 
 NO_APP = (
-    "These tasks belong to no App, which alone has a database to enqueue them in. Add their blueprint to one: "
-    "app.add_tasks_from(blueprint, namespace=…), or declare them with @app.task."
+    "This task's blueprint was not added to an App, so there is no database to enqueue the job in. "
+    "Add it with app.add_tasks_from(blueprint, namespace=…), or declare the task with @app.task."
 )
 
 
 def default_name(func: Callable[..., Any]) -> str:
-    """`module.function`; of a program run as a script, the name under which a worker will import it."""
+    """Return `module.function`. A script gets the name under which a worker will import it."""
     module = func.__module__
     if module == "__main__":
         main = sys.modules["__main__"]
@@ -37,7 +48,7 @@ def default_name(func: Callable[..., Any]) -> str:
 
 
 class Blueprint(Periodics):
-    """A collection of tasks, for an app to take over. An `App` is one that can also enqueue them.
+    """A collection of tasks that you can add to an app.
 
     mail = Blueprint()
 
@@ -49,38 +60,42 @@ class Blueprint(Periodics):
 
     def __init__(self) -> None:
         self.tasks: dict[str, Task[..., Any]] = {}
-        self._homes: list[
-            tuple[Blueprint, str]
-        ] = []  # where these tasks were added, and under which namespace
+        # The collections to which this one was added, with the namespaces.
+        self._homes: list[tuple[Blueprint, str]] = []
 
     def add_task_alias(self, task: Task[..., Any], alias: str) -> None:
-        """Find the task by this name too, so that jobs deferred under it still run: `add_task_alias(send, "old.send")`."""
+        """Give a task another name, so that jobs deferred under that name still run.
+
+        app.add_task_alias(write, "old_name.write")
+        """
         if task not in self.tasks.values():
             raise TaskNotFound(
-                f"{task} is not in this collection. Give it the alias where it is declared, or in its app."
+                f"{task} is not in this collection. "
+                "Add the alias to the blueprint or app that declares the task."
             )
-        self._take({alias: task})
+        self._add({alias: task})
 
     def add_tasks_from(self, blueprint: Blueprint, *, namespace: str) -> None:
-        """Take over its tasks, those declared on it later too: each as `namespace:name`, its aliases likewise.
+        """Add a blueprint's tasks, each under `namespace:name`. Aliases get the namespace too.
 
-        They are deferred through the app that they were added to last. Blueprints may be added to blueprints.
+        Tasks that you declare on the blueprint later are added as well. A task is deferred through
+        the app that it was added to last. You can add blueprints to blueprints.
         """
-        if blueprint in self._above():
+        if blueprint in self._list_homes_above():
             raise TaskDefinitionError(
-                "A blueprint cannot be added to itself, nor to one that it holds."
+                "A blueprint cannot be added to itself or to one inside it. Add it to another one."
             )
-        self._take(blueprint.tasks, namespace)
+        self._add(blueprint.tasks, namespace)
         blueprint._homes.append((self, namespace))
 
-    def _above(self) -> Iterator[Blueprint]:
+    def _list_homes_above(self) -> Iterator[Blueprint]:
         yield self
         for home, _ in self._homes:
-            yield from home._above()
+            yield from home._list_homes_above()
 
-    def _take(self, tasks: Mapping[str, Task[..., Any]], namespace: str = "") -> None:
-        """All or none, here and wherever these tasks were added."""
-        places = list(self._placed(tasks, namespace))
+    def _add(self, tasks: Mapping[str, Task[..., Any]], namespace: str = "") -> None:
+        """Add all of the tasks or none, here and wherever this blueprint was added."""
+        places = list(self._list_places(tasks, namespace))
         for blueprint, named in places:
             blueprint._check_free(named)
         for blueprint, named in places:
@@ -89,22 +104,23 @@ class Blueprint(Periodics):
                 names = [name for name, known in blueprint.tasks.items() if known is task]
                 task.name, task.aliases = names[0], tuple(names[1:])
 
-    def _placed(
+    def _list_places(
         self, tasks: Mapping[str, Task[..., Any]], namespace: str
     ) -> Iterator[tuple[Blueprint, dict[str, Task[..., Any]]]]:
         named = {
-            arguments.check_task_name(_within(namespace, name)): task
+            arguments.check_task_name(_qualify(namespace, name)): task
             for name, task in tasks.items()
         }
         yield self, named
         for home, their_namespace in self._homes:
-            yield from home._placed(named, their_namespace)
+            yield from home._list_places(named, their_namespace)
 
     def _check_free(self, names: Iterable[str]) -> None:
         taken = [name for name in names if name in self.tasks]
         if taken:
             raise TaskAlreadyRegistered(
-                f"Two tasks are named {', '.join(map(repr, taken[:3]))}{' …' if len(taken) > 3 else ''}. "
+                f"Two tasks are named {', '.join(map(repr, taken[:3]))}"
+                f"{' …' if len(taken) > 3 else ''}. "
                 "Give one of them another name=, or add its blueprint under another namespace."
             )
 
@@ -118,6 +134,7 @@ class Blueprint(Periodics):
     def task(
         self, *, pass_context: Literal[False] = False, **options: Unpack[TaskOptions]
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    @show_options(DefaultOptions, CheckedOptions()._asdict())
     def task(
         self,
         _func: Callable[..., Any] | None = None,
@@ -126,46 +143,45 @@ class Blueprint(Periodics):
         aliases: Sequence[str] | None = None,
         retry: Retry = False,
         pass_context: bool = False,
-        queue: str = "default",
-        priority: int = 0,
-        lock: str | None = None,
-        queueing_lock: str | None = None,
-        on_conflict: OnConflictName = "raise",
-        on_retry: OnRetryName = "hold",
-        on_failure: OnFailureName = "continue",
-        timeout: float | timedelta | None = None,
         task_middleware: Sequence[TaskMiddleware] | None = None,
         resources: Sequence[Resource] = (),
         on_busy: OnBusyName = "snooze",
         busy_seconds: float | None = None,
+        **options: Unpack[DefaultOptions],
     ) -> Any:
-        """Make a function a task. Its name is `module.function` unless given; workers find it by that name.
+        """Make a function a task. Workers find it by its name, by default `module.function`.
 
             @app.task(queue="letters", lock="alphabet", retry=3, timeout=30)
             def spell(letter: str) -> None: ...
 
-        retry: False never, True for ever and at once, a number that many retries, or a strategy.
-        pass_context: the first argument is the JobContext of the run.
-        on_retry: while a job waits for its next attempt its lane waits too ("hold"), or goes on ("release").
-        on_failure: when it has failed for good its lane goes on ("continue"), or stops until a person acts ("halt").
-        queueing_lock, on_conflict: at most one job waits under it, see `configure`.
-        timeout: a run that takes longer, in seconds, fails with JobTimeout: an async task is cancelled; a sync task is asked
-        (`context.should_abort()`), and keeps its slot for as long as it goes on regardless.
-        task_middleware: what runs around it, see `inturn.tasks.middleware`.
-        resources: locks to hold while it runs, as addresses ("redis://cache/0#printer:{printer}", with arguments of the task in
-        the name) or as functions that make an async lock of the arguments.
-        on_busy, busy_seconds: while somebody else has one, the job goes
-        back uncharged for `busy_seconds` and keeps its place ("snooze"), waits so long in its slot ("wait"), ends as cancelled
-        ("skip"), fails ("fail"), or runs without ("proceed"); see docs/locks.md.
+        name, aliases: the names under which workers find the task.
+        retry: False means never. True means at once and without end. A number is the number of
+        retries. You can also give a strategy.
+        pass_context: pass the JobContext of the attempt as the first argument.
+        queue: workers can be limited to some queues.
+        priority: a job with a higher number starts earlier.
+        lock: jobs with the same lock form a lane, which runs one job at a time.
+        on_retry: while a job waits for its next attempt, its lane waits too ("hold") or goes on
+        ("release").
+        on_failure: when a job has failed for good, its lane goes on ("continue") or stops until you
+        resume it ("halt").
+        queueing_lock, on_conflict: at most one job waits under a queueing lock; see `configure`.
+        timeout: an attempt that takes longer, in seconds or as a timedelta, fails with JobTimeout.
+        An async task is cancelled. A sync task has to check `context.should_abort()`, and keeps its
+        slot until it ends.
+        task_middleware: functions that run around the task; see `inturn.tasks.middleware`.
+        resources: locks that the worker holds while the task runs. Give addresses, with arguments
+        of the task in the lock's name ("redis://cache/0#printer:{printer}"), or functions that take
+        the arguments and return an async lock.
+        on_busy, busy_seconds: what to do while somebody else holds a resource. The job goes back
+        for `busy_seconds`, keeps its place and is not charged an attempt ("snooze"), waits that
+        long in its slot ("wait"), ends as cancelled ("skip"), fails ("fail"), or runs without the
+        resource ("proceed"). See docs/locks.md.
         """
-        options = Options().changed(
-            queue=queue, priority=priority, lock=lock, queueing_lock=queueing_lock, on_conflict=on_conflict,
-            on_retry=on_retry, on_failure=on_failure, timeout=timeout,
-        )  # fmt: skip
         declare = partial(
-            self._declare,
-            name=name, aliases=arguments.check_aliases(aliases), retry=retry, pass_context=pass_context, options=options,
-            task_middleware=task_middleware, resources=resources, on_busy=on_busy, busy_seconds=busy_seconds,
+            self._declare, name=name, aliases=arguments.check_aliases(aliases), retry=retry,
+            pass_context=pass_context, options=check_task_options(options), resources=resources,
+            task_middleware=task_middleware, on_busy=on_busy, busy_seconds=busy_seconds,
         )  # fmt: skip
         return declare if _func is None else declare(_func)
 
@@ -180,23 +196,24 @@ class Blueprint(Periodics):
         own_name = arguments.check_task_name(name or default_name(func))
         if own_name in aliases:
             raise TaskAlreadyRegistered(
-                f"Two tasks are named {own_name!r}: it is its own alias. Leave the alias out."
+                f"The task {own_name!r} has its own name as an alias. Leave the alias out."
             )
         task: Task[..., Any] = Task(self, func, name=own_name, aliases=aliases, **task_options)
-        self._take(dict.fromkeys((own_name, *aliases), task))
+        self._add(dict.fromkeys((own_name, *aliases), task))
         return task
 
     def find_task(self, name: str) -> Task[..., Any]:
-        """The task of this name or alias, or TaskNotFound."""
+        """Return the task with this name or alias, or raise TaskNotFound."""
         try:
             return self.tasks[name]
         except KeyError:
             raise TaskNotFound(
-                f"No task is named {name!r} here. Import the module that declares it, or keep its old name in aliases=[…]."
+                f"No task is named {name!r} here. "
+                "Import the module that declares it, or keep its old name in aliases=[…]."
             ) from None
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
-        """Enqueue jobs through the app that this blueprint was added to last."""
+        """Enqueue jobs through the app to which this blueprint was added last."""
         return self._home().enqueue(jobs, connection)
 
     async def enqueue_async(
@@ -211,5 +228,5 @@ class Blueprint(Periodics):
         return self._homes[-1][0]
 
 
-def _within(namespace: str, name: str) -> str:
+def _qualify(namespace: str, name: str) -> str:
     return f"{namespace}:{name}" if namespace else name

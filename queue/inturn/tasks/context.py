@@ -1,4 +1,4 @@
-"""What a task can ask about its own run, with `pass_context=True`."""
+"""What a task with `pass_context=True` learns about its own job and can do with it."""
 
 from __future__ import annotations
 
@@ -24,26 +24,38 @@ class JobTransaction(
     AbstractAsyncContextManager[psycopg.AsyncConnection[Any]],
     Protocol,
 ):
-    """What `context.transaction()` returns: for `with` in a sync task, for `async with` in an async one."""
+    """What `context.transaction()` returns.
+
+    Use it with `with` in a sync task and with `async with` in an async one.
+    """
 
 
 class HeldResource(Protocol):
-    """The lock on one of the task's `resources`, held while the task runs. See `docs/locks.md` for its methods."""
+    """The lock on one of the task's `resources`, held while the task runs.
+
+    See `docs/locks.md` for its methods.
+    """
 
     @property
     def name(self) -> str: ...
 
     @property
     def fence(self) -> int | None:
-        """Rises with every holder: a store that refuses a lower one is safe from a holder that was paused."""
+        """A number that rises with every holder.
+
+        A store that refuses lower numbers is safe from a holder that was paused and writes late.
+        """
 
     @property
     def lost(self) -> Any:
-        """True once somebody else may hold the lock; `await lost.wait()` in an async task, `lost.wait()` in a sync one."""
+        """True once somebody else may hold the lock.
+
+        To wait for that, use `await lost.wait()` in an async task and `lost.wait()` in a sync one.
+        """
 
     @property
     def valid(self) -> bool:
-        """Whether the lock is certainly still held."""
+        """True if the lock is certainly still held."""
 
     def ensure(self) -> None:
         """Raise LockLost unless the lock is certainly still held."""
@@ -51,7 +63,7 @@ class HeldResource(Protocol):
 
 @dataclass(slots=True)
 class JobContext:
-    """The first argument of a task declared with `pass_context=True`.
+    """The first argument of a task that is declared with `pass_context=True`.
 
         @app.task(pass_context=True)
         def export(context: JobContext, rows: int) -> None:
@@ -59,7 +71,8 @@ class JobContext:
                 if context.should_abort():
                     raise JobAborted(context.abort_reason)
 
-    `additional_context` is what the worker was given under that name; `leases` are those on the task's `resources`.
+    `additional_context` is the worker's option of that name. `leases` are the locks on the task's
+    `resources`, in their order.
     """
 
     app: Blueprint
@@ -70,42 +83,51 @@ class JobContext:
     start_timestamp: float  # seconds since 1970
     additional_context: dict[str, Any] = field(default_factory=dict)
     abort_reason: str | None = None
-    leases: tuple[
-        HeldResource, ...
-    ] = ()  # on the task's resources, in their order; each has a `fence`
-    begin: Callable[[], JobTransaction] | None = field(
-        default=None, repr=False
-    )  # the worker's; see transaction()
+    leases: tuple[HeldResource, ...] = ()
+    # The worker's part of `transaction`.
+    begin: Callable[[], JobTransaction] | None = field(default=None, repr=False)
 
     @property
     def fence(self) -> int:
-        """Rises with every start of a job: a store that refuses a lower one is safe from a paused former run."""
+        """A number that rises with every start of a job.
+
+        A store that refuses lower numbers is safe from an earlier run that was paused.
+        """
         return self.job.fence
 
     def transaction(self) -> JobTransaction:
-        """A transaction in which the job ends: what is written on its connection, and the job's end, commit together.
+        """Return a transaction in which the job ends.
+
+        What you write on its connection and the end of the job commit together.
 
             @app.task(pass_context=True)
             async def pay(context: JobContext, order: int) -> None:
                 async with context.transaction() as connection:  # in a sync task: with
                     await connection.execute("UPDATE orders SET paid = true WHERE id = %s", [order])
 
-        So effects in this database happen exactly once. If the job was taken over meanwhile, all is rolled back and JobLost
-        raised; if the block raises, all is rolled back and the attempt has failed. After the block the job is over and its
-        lane goes on: an error is only logged, and what the task returns is not stored.
+        So effects in this database happen exactly once. If another worker has taken the job over,
+        all is rolled back and JobLost is raised. If the block raises, all is rolled back and the
+        attempt fails. After the block the job has ended and its lane goes on. From then on an error
+        is only logged, and what the task returns is not stored.
         """
         if self.begin is None:
-            raise ConfigurationError("No worker runs this job, so there is no end of it to commit")
+            raise ConfigurationError(
+                "No worker runs this job, so there is no transaction to end it in. Use a worker"
+            )
         return self.begin()
 
     def should_abort(self) -> bool:
-        """Whether the run should end early; `abort_reason` says why. A sync task asks now and then."""
+        """Return True if the attempt should end early. `abort_reason` says why.
+
+        A sync task should check it now and then.
+        """
         return self.abort_reason is not None
 
     def snooze(self, schedule_in: timedelta | Mapping[str, float]) -> NoReturn:
-        """End this run here; the job runs again so much later, and this attempt does not count.
+        """End this attempt here and run the job again after this time. The attempt does not count.
 
-        Until then its lane waits or goes on, as `on_retry` says. It raises `Snoozed`, which is no `Exception`: do not catch it.
+        Until then the job's lane waits or goes on, as `on_retry` says. The method raises `Snoozed`,
+        which is not an `Exception`. Do not catch it.
 
             @app.task(pass_context=True)
             async def restock(context: JobContext, item: str) -> None:

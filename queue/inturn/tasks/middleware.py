@@ -85,8 +85,8 @@ def check_worker_middleware(
         _check_callable("worker_middleware", worker_layer)
         if not is_async(worker_layer):
             raise MiddlewareKindMismatch(
-                f"worker_middleware: {_name(worker_layer)} runs in the event loop, around tasks of "
-                "both kinds. Make it `async def`, or give it as task_middleware."
+                f"worker_middleware: {_name(worker_layer)} is not `async def`, but it runs in the "
+                "event loop. Make it `async def`, or give it as task_middleware."
             )
 
 

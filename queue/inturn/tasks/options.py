@@ -1,20 +1,113 @@
-"""What a type checker knows of the options of tasks and jobs: the one list of each, for `task` and for `configure`."""
+"""The options of tasks and jobs. Each option of a job stands here once, and nowhere else in Python.
 
-from collections.abc import Mapping, Sequence
+An option's line gives its type, its check and its default. From these lines come what type
+checkers accept, what `help()` shows, the value that a job carries, and the columns that are sent
+to the database. A new option needs one line here and its column in SQL; keep them in SQL's order.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypedDict
+from enum import StrEnum
+from functools import partial
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypedDict,
+    TypeVar,
+    get_type_hints,
+)
 
+from inturn.arguments import (
+    check_choice,
+    check_lock,
+    check_moment,
+    check_priority,
+    check_queue,
+    check_span,
+    check_timeout,
+    check_times,
+)
+from inturn.errors import UnknownOption
+from inturn.model import OnConflict, OnFailure, OnRetry
 from inturn.tasks.middleware import TaskMiddleware
 from inturn.tasks.resources import OnBusyName, Resource
 from inturn.tasks.retry import BaseRetryStrategy
 
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 Retry = bool | int | BaseRetryStrategy
 OnRetryName = Literal["hold", "release"]
 OnFailureName = Literal["continue", "halt"]
 OnConflictName = Literal["raise", "skip", "replace"]
 
 
-class TaskOptions(TypedDict, total=False):
+class Stored(NamedTuple):
+    """Marks an option that is stored with the job.
+
+    `check` returns the value to store, or raises.
+    """
+
+    check: Callable[[Any], object]
+    default: object = None
+
+
+class PlaceOptions(TypedDict, total=False):
+    """Where a job stands."""
+
+    queue: Annotated[str | None, Stored(check_queue, "default")]
+    lock: Annotated[str | None, Stored(check_lock)]
+    priority: Annotated[int | None, Stored(check_priority, 0)]
+
+
+class TimeOptions(TypedDict, total=False):
+    """When a job may start."""
+
+    schedule_at: Annotated[datetime | None, Stored(partial(check_moment, "schedule_at"))]
+    schedule_in: Annotated[
+        timedelta | Mapping[str, float] | None, Stored(partial(check_span, "schedule_in"))
+    ]
+
+
+class RunOptions(TypedDict, total=False):
+    """What happens to a job and its lane."""
+
+    on_retry: Annotated[
+        OnRetryName | None, Stored(partial(check_choice, "on_retry", OnRetry), OnRetry.HOLD)
+    ]
+    on_failure: Annotated[
+        OnFailureName | None,
+        Stored(partial(check_choice, "on_failure", OnFailure), OnFailure.CONTINUE),
+    ]
+    queueing_lock: Annotated[str | None, Stored(partial(check_lock, name="queueing_lock"))]
+    on_conflict: Annotated[
+        OnConflictName | None,
+        Stored(partial(check_choice, "on_conflict", OnConflict), OnConflict.RAISE),
+    ]
+    timeout: Annotated[float | timedelta | None, Stored(check_timeout)]
+
+
+class JobOptions(PlaceOptions, TimeOptions, RunOptions, total=False):
+    """The options of a job, for wrappers of your own.
+
+    def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P]:
+        return task.configure(priority=100, **options)
+
+    urgent(write, lock="alphabet").defer("a")
+    """
+
+    connection: object
+
+
+class DefaultOptions(PlaceOptions, RunOptions, total=False):
+    """The options that a task can set for all of its jobs."""
+
+
+class TaskOptions(DefaultOptions, total=False):
     """The options of a task, for decorators of your own.
 
     def nightly(**options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]:
@@ -27,43 +120,91 @@ class TaskOptions(TypedDict, total=False):
     name: str | None
     aliases: Sequence[str] | None
     retry: Retry
-    queue: str
-    priority: int
-    lock: str | None
-    queueing_lock: str | None
-    on_conflict: OnConflictName
-    on_retry: OnRetryName
-    on_failure: OnFailureName
-    timeout: float | timedelta | None
     task_middleware: Sequence[TaskMiddleware] | None
     resources: Sequence[Resource]
     on_busy: OnBusyName
     busy_seconds: float | None
 
 
-class JobOptions(TypedDict, total=False):
-    """The options of a job, for wrappers of your own.
-
-    def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P]:
-        return task.configure(priority=100, **options)
-
-    urgent(write, lock="alphabet").defer("a")
-    """
-
-    lock: str | None
-    queueing_lock: str | None
-    on_conflict: OnConflictName | None
-    schedule_at: datetime | None
-    schedule_in: timedelta | Mapping[str, float] | None
-    queue: str | None
-    priority: int | None
-    on_retry: OnRetryName | None
-    on_failure: OnFailureName | None
-    timeout: float | timedelta | None
-    connection: object
-
-
 class ScheduleOptions(JobOptions, total=False):
-    """Of the jobs of a periodic task; each is deferred by a worker, in no transaction of yours."""
+    """The options of a periodic task's jobs."""
 
     task_kwargs: Mapping[str, Any] | None
+
+
+def _find_stored() -> dict[str, Stored]:
+    hints = get_type_hints(JobOptions, include_extras=True)
+    return {
+        name: marker
+        for name, hint in hints.items()
+        for marker in getattr(hint, "__metadata__", ())
+        if isinstance(marker, Stored)
+    }
+
+
+def _make_tuple_class(stored: Mapping[str, Stored]) -> Any:
+    # A plain namedtuple: its fields have their types in `JobOptions`.
+    defaults = [option.default for option in stored.values()]
+    return namedtuple("_Values", stored, defaults=defaults)
+
+
+_STORED = _find_stored()
+_Values: Any = _make_tuple_class(_STORED)
+
+
+class CheckedOptions(_Values):  # type: ignore[misc]
+    """The options of one job, checked and ready to store.
+
+    It cannot be changed, so jobs share it.
+    """
+
+    __slots__ = ()
+
+    def change(self, given: Mapping[str, Any]) -> CheckedOptions:
+        """Return a copy with these options. An option that is None stays as it is."""
+        check_times(given.get("schedule_at"), given.get("schedule_in"))
+        changes = {}
+        for name, value in given.items():
+            if name not in _STORED:
+                raise UnknownOption(name, "job", JobOptions.__annotations__)
+            if value is not None:
+                changes[name] = _STORED[name].check(value)
+        return self._replace(**changes) if changes else self
+
+
+def check_task_options(given: DefaultOptions) -> CheckedOptions:
+    """Return the options that a task sets for its jobs, or raise BadArgument."""
+    if unknown := given.keys() - DefaultOptions.__annotations__.keys():
+        raise UnknownOption(min(unknown), "task", TaskOptions.__annotations__)
+    return CheckedOptions().change(given)
+
+
+class NewJob(NamedTuple):
+    """A job about to be deferred. Its arguments are checked and are JSON text already.
+
+    job = write.configure(lock="alphabet").make_new_job("a")
+    assert job.options.lock == "alphabet" and job.args == '{"letter":"a"}'
+    """
+
+    task_name: str
+    args: str
+    options: CheckedOptions
+
+
+def show_options(
+    options: type, defaults: Mapping[str, object]
+) -> Callable[[AnyFunction], AnyFunction]:
+    """Make `help()` and the reference list each option that a function takes as `**options`."""
+
+    def decorate(function: AnyFunction) -> AnyFunction:
+        bare = inspect.signature(function)
+        own = [each for each in bare.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        shown = []
+        for name in options.__annotations__:
+            default = defaults.get(name)
+            text = default.value if isinstance(default, StrEnum) else default
+            shown.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=text))
+        setattr(function, "__signature__", bare.replace(parameters=[*own, *shown]))  # noqa: B010
+        return function
+
+    return decorate

@@ -1,7 +1,8 @@
-"""Tasks that run again and again: what `@app.periodic` declares, and which jobs are due at a moment.
+"""Periodic tasks: what `@app.periodic` declares, and which jobs are due at a given time.
 
-A schedule is a task with a cron expression; one task may have several, told apart by their `periodic_id`. Every worker
-knows the schedules of its app, and asks the database for the job of each instant when it has come; the first gets it.
+A schedule is a task with a cron expression. A task can have several, each with another
+`periodic_id`. Every worker knows the schedules of its app. When an instant comes, each of them
+tries to defer its job, and the database lets the first one do so.
 """
 
 from __future__ import annotations
@@ -14,30 +15,29 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from inturn.errors import BadArgument, TaskDefinitionError
-from inturn.schedules.misfires import CatchUp, CatchUpName, Policy, Span
+from inturn.schedules.misfires import CatchUp, CatchUpName, MisfirePolicy, Span
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from inturn.model import NewJob
     from inturn.schedules.cron import Cron
-    from inturn.tasks.options import ScheduleOptions
+    from inturn.tasks.options import NewJob, ScheduleOptions
     from inturn.tasks.task import Task
 
 AnyTask = TypeVar("AnyTask", bound="Task[..., Any]")
 MAX_ID_BYTES = 512
-AT_ONCE = 100  # of what is caught up in one go
+AT_ONCE = 100  # how many missed instants are deferred in one step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """When a task runs again and again, and the options of its jobs."""
+    """When a periodic task runs, and the options of its jobs."""
 
     task: Task[..., Any]
     periodic_id: str
     cron: Cron
     options: Mapping[str, Any]
-    said: Mapping[str, Any]  # of the policy, what this schedule says itself
+    overrides: Mapping[str, Any]  # what this schedule changes in the policy of its app
 
     def __str__(self) -> str:
         return f"{self.task.name} {self.periodic_id!r}" if self.periodic_id else self.task.name
@@ -45,8 +45,8 @@ class Schedule:
     def job(self, instant: datetime) -> NewJob:
         return self.task.configure(**self.options)._job((), {"timestamp": int(instant.timestamp())})
 
-    def due(self, after: datetime, now: datetime, policy: Policy) -> list[datetime]:
-        """The instants to defer now, in order; at most AT_ONCE. Those before are done with."""
+    def due(self, after: datetime, now: datetime, policy: MisfirePolicy) -> list[datetime]:
+        """Return the instants to defer now, in order, and at most AT_ONCE of them."""
         start = max(after, now - policy.max_delay - timedelta(microseconds=1))
         if policy.catch_up is CatchUp.ALL:
             return list(islice(self.cron.between(start, now), AT_ONCE))
@@ -55,10 +55,10 @@ class Schedule:
 
 
 class Periodics:
-    """What a collection of tasks has for those that run again and again."""
+    """What a collection of tasks offers for periodic tasks."""
 
     tasks: dict[str, Task[..., Any]]
-    missed = Policy()  # unless a schedule says otherwise
+    misfires = MisfirePolicy()  # for schedules that do not set their own
 
     def periodic(
         self,
@@ -70,70 +70,79 @@ class Periodics:
         catch_up: CatchUpName | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> Callable[[AnyTask], AnyTask]:
-        """Defer a job of the task below it whenever the cron expression says so, once, however many workers run.
+        """Defer a job of the task below it whenever the cron expression fires.
+
+        Each instant is deferred once, however many workers run.
 
             @app.periodic(cron="30 8 * * MON-FRI", tz="Europe/Berlin", lock="reports")
             @app.task
             def report(timestamp: int) -> None: ...
 
-        cron: `minute hour day month weekday`, a sixth field is the second; tz: in which zone. The task is given the instant
-        as `timestamp`, in seconds since 1970. Several schedules of one task differ in their periodic_id.
+        The task gets the instant as `timestamp`, in seconds since 1970.
 
-        max_delay: an instant that could not be deferred in time, because no worker ran, may still be so much later (ten
-        minutes, or what the app's periodic_defaults say). catch_up: of several such instants the "last" only, or "all".
+        cron: `minute hour day month weekday`. A sixth field is the second.
+        tz: the time zone of the expression.
+        periodic_id: tells several schedules of one task apart.
+        max_delay: how much later an instant may be deferred if no worker ran at the time. The
+        default is ten minutes, or what the app's `periodic_defaults` say.
+        catch_up: if several instants were missed, defer the "last" one or "all" of them.
+
         The other options are those of `task.configure`.
         """
-        from inturn.schedules.cron import Cron  # here: most who import tasks have no use for it
+        from inturn.schedules.cron import Cron  # here, because most programs do not need it
 
         clock = Cron(cron, tz)
         if not clock.fires:
             warnings.warn(
-                f"cron: {cron!r} never fires, there is no such day; the task will not run",
+                f"cron: {cron!r} never fires, because there is no such day. The task will not run",
                 stacklevel=2,
             )
-        said: dict[str, Any] = {"max_delay": max_delay, "catch_up": catch_up}
-        Policy().changed(**said)
+        overrides: dict[str, Any] = {"max_delay": max_delay, "catch_up": catch_up}
+        MisfirePolicy().change(**overrides)
         for option in options.keys() & {"connection", "schedule_at"}:
             raise BadArgument(
-                option, "a worker defers these jobs, at instants of their own; leave it out"
+                option,
+                "cannot be set for a periodic task, which is deferred when it fires. Leave it out",
             )
 
         def declare(task: AnyTask) -> AnyTask:
-            _add(Schedule(_checked(task), _check_id(periodic_id), clock, {**options}, said))
+            _add(Schedule(_check_task(task), _check_id(periodic_id), clock, {**options}, overrides))
             return task
 
         return declare
 
     def schedules(self) -> Iterator[Schedule]:
-        """Those of all tasks, in the order in which they were declared."""
+        """Return the schedules of all tasks, in the order of declaration."""
         for task in dict.fromkeys(self.tasks.values()):  # once each, whatever its aliases
             yield from task.schedules.values()
 
-    def policy(self, schedule: Schedule) -> Policy:
-        """What becomes of missed instants of this schedule: what it says itself, else the defaults of the app."""
-        return self.missed.changed(**schedule.said)
+    def policy(self, schedule: Schedule) -> MisfirePolicy:
+        """Return what happens to missed instants of this schedule."""
+        return self.misfires.change(**schedule.overrides)
 
 
 def _add(schedule: Schedule) -> None:
     known = schedule.task.schedules
     if schedule.periodic_id in known:
         raise TaskDefinitionError(
-            f"{schedule.task.name} has two schedules with the periodic_id {schedule.periodic_id!r}. Give one of them another."
+            f"{schedule.task.name} has two schedules with the periodic_id "
+            f"{schedule.periodic_id!r}. Give one of them another periodic_id."
         )
-    schedule.job(
-        datetime.fromtimestamp(0).astimezone()
-    )  # so that bad options and arguments are found now, not at night
+    # Make a job on trial: bad options and arguments should be found now, not at night.
+    schedule.job(datetime.fromtimestamp(0).astimezone())
     known[schedule.periodic_id] = schedule
 
 
-def _checked(task: AnyTask) -> AnyTask:
+def _check_task(task: AnyTask) -> AnyTask:
     if not hasattr(task, "schedules"):
         raise TaskDefinitionError(
-            f"{getattr(task, '__qualname__', task)!r} is not a task yet. Write @app.periodic(…) above @app.task"
+            f"{getattr(task, '__qualname__', task)!r} is not a task yet. "
+            "Write @app.periodic(…) above @app.task"
         )
     if task.names is not None and "timestamp" not in task.names:
         raise TaskDefinitionError(
-            f"Task {task.name} is periodic but takes no `timestamp`, the instant that it runs for. Declare `timestamp: int`."
+            f"Task {task.name} is periodic but does not take the instant that it runs for. "
+            "Declare the argument `timestamp: int`."
         )
     return task
 

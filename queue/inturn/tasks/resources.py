@@ -1,10 +1,11 @@
-"""What a task needs beside its job: locks that a worker takes before it runs the task, and what it does if one is busy.
+"""The locks that a worker takes before it runs a task, and what it does if one is busy.
 
     @app.task(resources=["redis://cache/0#printer:{printer}"], on_busy="snooze")
     def print_page(printer: str, page: int) -> None: ...
 
-Here is what is declared; the worker's side is `inturn.worker.resources`. Jobs that exclude each other *and* keep an order
-share a `lock`, which needs nothing but the database; resources are for what is shared with others than jobs.
+This module holds what a task declares. `inturn.worker.resources` is the worker's side. Jobs that
+exclude each other and keep an order share a `lock`, which needs nothing but the database. Resources
+are for things that jobs share with other programs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,17 +19,16 @@ from urllib.parse import quote
 from inturn.arguments import check_choice
 from inturn.errors import BadArgument, TaskDefinitionError
 
-Resource = (
-    str | Callable[..., Any]
-)  # an address, or what makes an async lock of the task's arguments, given by name
+# An address, or a function that takes the task's arguments by name and returns an async lock.
+Resource = str | Callable[..., Any]
 OnBusyName = Literal["snooze", "wait", "skip", "fail", "proceed"]
 
 
 class OnBusy(StrEnum):
-    """What becomes of a job while somebody else has one of its resources."""
+    """What happens to a job while somebody else has one of its resources."""
 
-    SNOOZE = "snooze"  # it goes back, keeps its place, is charged no attempt, and comes again after the pause
-    WAIT = "wait"  # it waits in its slot, and after that time fails
+    SNOOZE = "snooze"  # it goes back, keeps its place, and runs later; the attempt does not count
+    WAIT = "wait"  # it waits in its slot, and fails after that time
     SKIP = "skip"  # it ends as cancelled without having run
     FAIL = "fail"  # the attempt fails, and the retry strategy decides
     PROCEED = "proceed"  # it runs without any of them
@@ -44,13 +44,13 @@ class Resources:
     seconds: float  # the pause of a snooze, or the longest wait
     defaults: Mapping[str, Any]  # of the task's arguments
 
-    def filled(self, task_kwargs: Mapping[str, Any]) -> list[str | Any]:
-        """For the arguments of one job: addresses, and what the factories made."""
+    def fill(self, task_kwargs: Mapping[str, Any]) -> list[str | Any]:
+        """Return the addresses, and the locks that the functions made, for one job's arguments."""
         given = {**self.defaults, **task_kwargs}
         return [_fill(one, given) if isinstance(one, str) else one(**given) for one in self.wanted]
 
 
-def declared(
+def declare_resources(
     task: str,
     signature: Signature,
     wanted: Sequence[Resource],
@@ -60,10 +60,14 @@ def declared(
     choice = check_choice("on_busy", OnBusy, on_busy)
     if busy_seconds is not None and (choice not in SECONDS or not busy_seconds > 0):
         raise BadArgument(
-            "busy_seconds", f"{busy_seconds}: more than 0, and with on_busy='snooze' or 'wait' only"
+            "busy_seconds",
+            f"{busy_seconds} cannot be used. "
+            "Give more than 0, and only with on_busy='snooze' or 'wait'",
         )
     if isinstance(wanted, str) or callable(wanted):
-        raise BadArgument("resources", f"{wanted!r}: give a list of addresses or factories")
+        raise BadArgument(
+            "resources", f"{wanted!r} is not a list. Give a list of addresses or functions"
+        )
     if not wanted:
         return None
     for one in wanted:
@@ -87,13 +91,15 @@ def _check(task: str, signature: Signature, one: Resource) -> None:
     if not isinstance(one, str):
         raise BadArgument(
             "resources",
-            f"{one!r}: give addresses (redis://…#name), or functions that make an async lock",
+            f"{one!r} is not a resource. Give an address (redis://…#name), "
+            "or a function that returns an async lock",
         )
     address, hash_, name = one.partition("#")
     if "{" in address or (not hash_ and not address.startswith("file:")):
         raise BadArgument(
             "resources",
-            f"{one!r}: the name of the lock, with arguments in it, comes after the address: …#name",
+            f"{one!r} does not name a lock. "
+            "Write the name, with arguments in it, after the address: …#name",
         )
     try:
         fields = [field for _, field, _, _ in Formatter().parse(name) if field is not None]
@@ -104,12 +110,13 @@ def _check(task: str, signature: Signature, one: Resource) -> None:
         argument = field.replace("[", ".").partition(".")[0]
         if not argument or (argument not in signature.parameters and not takes_any):
             raise TaskDefinitionError(
-                f"Task {task} has no argument {argument!r}, which its resource {one!r} names."
+                f"Task {task} has no argument {argument!r}, which its resource {one!r} names. "
+                "Declare it, or change the resource."
             )
 
 
 class _Quoting(Formatter):
-    """Whatever stands in an argument, it stays within the name."""
+    """Quotes each argument, so that it cannot leave the name of the lock."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         return quote(str(super().format_field(value, format_spec)), safe="")

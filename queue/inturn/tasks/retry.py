@@ -1,4 +1,4 @@
-"""Whether, when and how a failed job is tried again. Pure: no clock, no database."""
+"""Whether, when and how a failed job is retried. It needs no clock and no database."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -15,12 +15,13 @@ LONGEST = timedelta(days=365)
 
 @dataclass(frozen=True, slots=True, init=False)
 class RetryDecision:
-    """Try again: at once, at a time, or so much later; what else is given is changed for this job.
+    """Retry the job at once, at a given time, or after a given time.
 
         RetryDecision(retry_in={"minutes": 5}, queue="patient", priority=-1)
 
-    A job that goes to another lock leaves its lane, which goes on without it, and joins the other as if it were deferred
-    there now, with its id.
+    You can also change the job's priority, queue and lock. With another lock it leaves its lane,
+    which goes on without it. It joins the other lane as if it were deferred there now, and keeps
+    its id.
     """
 
     retry_at: datetime | None
@@ -39,23 +40,18 @@ class RetryDecision:
         lock: str | None = None,
     ) -> None:
         if retry_at is not None and retry_in is not None:
-            raise BadArgument("retry_at", "give either retry_at or retry_in, not both")
-        put = object.__setattr__  # it is frozen from here on
+            raise BadArgument("retry_at", "was given together with retry_in. Give one of them")
+        put = object.__setattr__  # the class is frozen
         put(self, "retry_at", arguments.check_moment("retry_at", retry_at))
-        put(
-            self,
-            "retry_in",
-            None
-            if retry_in is None
-            else max(timedelta(0), arguments.check_wait("retry_in", retry_in)),
-        )
+        wait = None if retry_in is None else arguments.check_wait("retry_in", retry_in)
+        put(self, "retry_in", None if wait is None else max(timedelta(0), wait))
         put(self, "priority", None if priority is None else arguments.check_priority(priority))
         put(self, "queue", None if queue is None else arguments.check_queue(queue))
         put(self, "lock", arguments.check_lock(lock))
 
 
 class BaseRetryStrategy(ABC):
-    """Subclass it to decide by the exception and the job. None: the job has failed for good.
+    """Subclass it to decide by the exception and the job. None means failed for good.
 
     class Patient(BaseRetryStrategy):
         def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
@@ -69,17 +65,23 @@ class BaseRetryStrategy(ABC):
 
     @abstractmethod
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        """Called when an attempt has failed; `job.attempts` are the earlier ones."""
+        """Return a decision for a failed attempt. `job.attempts` counts the earlier attempts."""
 
 
 class RetryStrategy(BaseRetryStrategy):
-    """Wait `wait + linear_wait × n + exponential_wait ** (n + 1)` seconds before the retry after n earlier attempts.
-
-    `max_wait` (seconds) caps that; then `jitter`, a fraction from 0 to 1, takes off a random part of up to so much of it, so that
-    jobs that failed together do not come back together. `retry_exceptions`: only these are tried again.
+    """Retry after a time that can grow with each attempt.
 
         @app.task(retry=RetryStrategy(max_attempts=8, exponential_wait=2, max_wait=60, jitter=0.5))
         def fetch(url: str) -> None: ...
+
+    After n earlier attempts it waits `wait + linear_wait × n + exponential_wait ** (n + 1)`
+    seconds.
+
+    max_attempts: the number of retries. None means without end.
+    max_wait: the longest wait in seconds.
+    jitter: a fraction from 0 to 1. A random part of the wait, up to this fraction, is taken off, so
+    that jobs that failed together do not come back together.
+    retry_exceptions: retry only after these exceptions.
     """
 
     def __init__(
@@ -101,12 +103,10 @@ class RetryStrategy(BaseRetryStrategy):
             "max_wait": max_wait or 0,
         }
         for name, value in waits.items():
-            if not value >= 0:  # so that it catches NaN
-                raise BadArgument(
-                    name, f"{value} is negative or no number; give the seconds to wait"
-                )
+            if not value >= 0:  # written so that it catches NaN
+                raise BadArgument(name, f"{value} is not a number of seconds. Give 0 or more")
         if not 0 <= jitter <= 1:
-            raise BadArgument("jitter", f"{jitter} is no fraction; give a number from 0 to 1")
+            raise BadArgument("jitter", f"{jitter} is not a fraction. Give a number from 0 to 1")
         self.max_attempts = max_attempts
         self.wait = wait
         self.linear_wait = linear_wait
@@ -114,10 +114,10 @@ class RetryStrategy(BaseRetryStrategy):
         self.retry_exceptions = tuple(retry_exceptions) if retry_exceptions is not None else None
         self.max_wait = max_wait
         self.jitter = jitter
-        self._random = random or Random()  # noqa: S311 (it keeps no secret)
+        self._random = random or Random()  # noqa: S311 (no secret depends on it)
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        """None after `max_attempts` earlier attempts, and for exceptions that are not to be tried again."""
+        """Return None after `max_attempts` earlier attempts, or for other exceptions."""
         if self.max_attempts is not None and job.attempts >= self.max_attempts:
             return None
         if self.retry_exceptions is not None and not isinstance(exception, self.retry_exceptions):
@@ -125,7 +125,7 @@ class RetryStrategy(BaseRetryStrategy):
         return RetryDecision(retry_in=self.delay(job.attempts))
 
     def delay(self, attempts: int) -> timedelta:
-        """How long to wait after so many earlier attempts.
+        """Return how long to wait after this number of earlier attempts.
 
         assert RetryStrategy(exponential_wait=2).delay(3) == timedelta(seconds=16)
         """
@@ -140,8 +140,8 @@ class RetryStrategy(BaseRetryStrategy):
         return timedelta(seconds=seconds * (1 - self.jitter * self._random.random()))
 
 
-def strategy(retry: bool | int | BaseRetryStrategy) -> BaseRetryStrategy | None:
-    """What a task's `retry=` means: False never, True for ever and at once, a number that many retries."""
+def find_strategy(retry: bool | int | BaseRetryStrategy) -> BaseRetryStrategy | None:
+    """Return the strategy that a task's `retry=` stands for, or None for no retries."""
     if isinstance(retry, BaseRetryStrategy):
         return retry
     if retry is False or retry == 0:

@@ -1,22 +1,19 @@
-"""Tasks: a name for a function, and how a call of it becomes a job."""
+"""Tasks, and how a call of one becomes a job."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from inturn import arguments
 from inturn.errors import BadArgument, TaskDefinitionError
-from inturn.model import NewJob, OnConflict, OnFailure, OnRetry
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.middleware import TaskMiddleware, check_task_middleware
-from inturn.tasks.options import JobOptions, OnConflictName, OnFailureName, OnRetryName, Retry
+from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, Retry, show_options
 from inturn.tasks.periodic import Schedule
-from inturn.tasks.resources import Resource, declared
-from inturn.tasks.retry import strategy
+from inturn.tasks.resources import Resource, declare_resources
+from inturn.tasks.retry import find_strategy
 
 if TYPE_CHECKING:
     from inturn.tasks.blueprint import Blueprint
@@ -25,61 +22,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a job is to run; a task's are the defaults of its jobs'."""
-
-    queue: str = "default"
-    priority: int = 0
-    lock: str | None = None
-    schedule_at: datetime | None = None
-    schedule_in: timedelta | None = None
-    on_retry: OnRetry = OnRetry.HOLD
-    on_failure: OnFailure = OnFailure.CONTINUE
-    queueing_lock: str | None = None
-    on_conflict: OnConflict = OnConflict.RAISE
-    timeout: timedelta | None = None
-
-    def changed(
-        self,
-        *,
-        queue: str | None = None,
-        priority: int | None = None,
-        lock: str | None = None,
-        schedule_at: datetime | None = None,
-        schedule_in: timedelta | Mapping[str, float] | None = None,
-        on_retry: str | None = None,
-        on_failure: str | None = None,
-        queueing_lock: str | None = None,
-        on_conflict: str | None = None,
-        timeout: float | timedelta | None = None,
-    ) -> Options:
-        at, delay = arguments.check_times(schedule_at, schedule_in)
-        return replace(
-            self,
-            queue=self.queue if queue is None else arguments.check_queue(queue),
-            priority=self.priority if priority is None else arguments.check_priority(priority),
-            lock=self.lock if lock is None else arguments.check_lock(lock),
-            schedule_at=at,
-            schedule_in=delay,
-            on_retry=self.on_retry
-            if on_retry is None
-            else arguments.check_choice("on_retry", OnRetry, on_retry),
-            on_failure=self.on_failure
-            if on_failure is None
-            else arguments.check_choice("on_failure", OnFailure, on_failure),
-            queueing_lock=self.queueing_lock
-            if queueing_lock is None
-            else arguments.check_lock(queueing_lock, "queueing_lock"),
-            on_conflict=self.on_conflict
-            if on_conflict is None
-            else arguments.check_choice("on_conflict", OnConflict, on_conflict),
-            timeout=self.timeout if timeout is None else arguments.check_timeout(timeout),
-        )
-
-
 class Deferrer(Generic[P]):
-    """Defers jobs of one task with fixed options: what `task.configure` returns, and a task itself is one.
+    """Defers jobs of one task with fixed options. `task.configure` returns one, and a task is one.
 
     later = write.configure(lock="alphabet", schedule_in={"minutes": 5})
     later.defer("a")
@@ -91,7 +35,7 @@ class Deferrer(Generic[P]):
         owner: Blueprint,
         name: str,
         task: Task[P, Any] | None,
-        options: Options,
+        options: CheckedOptions,
         task_kwargs: Mapping[str, Any] | None = None,
         connection: object = None,
     ) -> None:
@@ -103,11 +47,14 @@ class Deferrer(Generic[P]):
         self._connection = connection
 
     def defer(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob:
-        """Enqueue one job and return its id (`.is_new`: whether it is a new one, see `queueing_lock`)."""
+        """Enqueue one job and return its id.
+
+        The id's `is_new` is False if a waiting job stands for this one; see `queueing_lock`.
+        """
         return self._owner.enqueue([self._job(args, kwargs)], self._connection)[0]
 
     async def defer_async(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob:
-        """Enqueue one job and return its id (`.is_new`: whether it is a new one, see `queueing_lock`)."""
+        """Like `defer`, in an event loop."""
         return (await self._owner.enqueue_async([self._job(args, kwargs)], self._connection))[0]
 
     def batch_defer(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
@@ -118,11 +65,14 @@ class Deferrer(Generic[P]):
         return self._owner.enqueue(self._jobs(task_kwargs), self._connection)
 
     async def batch_defer_async(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
-        """Enqueue a job for each mapping of arguments, in this order, all or none."""
+        """Like `batch_defer`, in an event loop."""
         return await self._owner.enqueue_async(self._jobs(task_kwargs), self._connection)
 
     def make_new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """A job that is not enqueued yet: `app.job_manager.batch_defer_jobs` takes several, of any tasks and locks."""
+        """Make a job without enqueueing it.
+
+        `app.job_manager.batch_defer_jobs` enqueues several such jobs, of any tasks and locks.
+        """
         return self._job(args, kwargs)
 
     def _jobs(self, task_kwargs: Sequence[Mapping[str, Any]]) -> list[NewJob]:
@@ -146,33 +96,22 @@ class Deferrer(Generic[P]):
             given = arguments.bind(self._name, self._task.signature, args, given)
         elif args:
             raise BadArgument(
-                f"task {self._name}", "is not known here, so its arguments must be given by name"
+                f"task {self._name}",
+                "is not declared here, so its arguments have no order. Give them by name",
             )
-        o = self._options
-        return NewJob(  # by place: by name it takes longer than all the checks
-            self._name if self._task is None else self._task.name,  # a blueprint may be added later
-            arguments.encode(given),
-            o.queue,
-            o.priority,
-            o.lock,
-            o.schedule_at,
-            o.schedule_in,
-            o.on_retry,
-            o.on_failure,
-            o.queueing_lock,
-            o.on_conflict,
-            o.timeout,
-        )
+        # A blueprint may be added to an app later, so the task's name is read now.
+        name = self._name if self._task is None else self._task.name
+        return NewJob(name, arguments.encode(given), self._options)
 
 
 class Task(Deferrer[P], Generic[P, R]):
     """A function that can be deferred. Calling it runs it here and now.
 
-        write.defer(letter="a")  # a job, for a worker
-        await write.configure(priority=5).defer_async("b")  # from async code
-        write("c")  # no job
+        write.defer(letter="a")  # makes a job, which a worker runs
+        await write.configure(priority=5).defer_async("b")  # the same from async code
+        write("c")  # calls the function
 
-    What a Deferrer has it has too, with the options of the task.
+    A Task supports everything that a Deferrer does, with the options of the task.
     """
 
     def __init__(
@@ -184,7 +123,7 @@ class Task(Deferrer[P], Generic[P, R]):
         aliases: Sequence[str],
         retry: Retry,
         pass_context: bool,
-        options: Options,
+        options: CheckedOptions,
         task_middleware: Sequence[TaskMiddleware] | None = None,
         resources: Sequence[Resource] = (),
         on_busy: str = "snooze",
@@ -194,12 +133,13 @@ class Task(Deferrer[P], Generic[P, R]):
         parameters = list(inspect.signature(func).parameters.values())
         if pass_context and not parameters:
             raise TaskDefinitionError(
-                f"Task {name} has pass_context=True but takes no argument to receive the context."
+                f"Task {name} has pass_context=True but takes no argument. "
+                "Declare a first argument for the context."
             )
         self.func = func
         self.name = name
         self.aliases = tuple(aliases)
-        self.retry_strategy = strategy(retry)
+        self.retry_strategy = find_strategy(retry)
         self.pass_context = pass_context
         self.is_async = inspect.iscoroutinefunction(func)
         self.signature = inspect.Signature(parameters[1:] if pass_context else parameters)
@@ -209,7 +149,7 @@ class Task(Deferrer[P], Generic[P, R]):
             name, task_middleware, is_async_task=self.is_async
         )
         self.schedules: dict[str, Schedule] = {}
-        self.resources = declared(name, self.signature, resources, on_busy, busy_seconds)
+        self.resources = declare_resources(name, self.signature, resources, on_busy, busy_seconds)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.func(*args, **kwargs)
@@ -225,53 +165,40 @@ class Task(Deferrer[P], Generic[P, R]):
     def configure(
         self, *, task_kwargs: Mapping[str, Any], **options: Unpack[JobOptions]
     ) -> Deferrer[...]: ...
+    @show_options(JobOptions, {})
     def configure(
-        self,
-        *,
-        lock: str | None = None,
-        queueing_lock: str | None = None,
-        on_conflict: OnConflictName | None = None,
-        task_kwargs: Mapping[str, Any] | None = None,
-        schedule_at: datetime | None = None,
-        schedule_in: timedelta | Mapping[str, float] | None = None,
-        queue: str | None = None,
-        priority: int | None = None,
-        on_retry: OnRetryName | None = None,
-        on_failure: OnFailureName | None = None,
-        timeout: float | timedelta | None = None,
-        connection: object = None,
+        self, *, task_kwargs: Mapping[str, Any] | None = None, **options: Unpack[JobOptions]
     ) -> Deferrer[Any]:
-        """Options for the jobs deferred through what it returns; what is not given stays the task's own.
+        """Return a deferrer with other options. What you leave out stays as the task declares it.
 
-        `queueing_lock`: at most one job waits under it (one that runs does not count). `on_conflict` says what becomes of a
-        new job while another one waits: "raise" AlreadyEnqueued, which leaves your transaction intact; "skip": the id
-        returned is the other's, and its `is_new` False; "replace": so too, and the other takes on the task, arguments
-        and timeout of this one, and as long as it is scheduled (not between two attempts at it, with its lane waiting) also
-        its time, queue, priority, on_retry and on_failure. Its id, lock, and place in its lane stay.
+        schedule_at, schedule_in: do not start the job before this time, which needs a time zone, or
+        before this much later.
+        task_kwargs: arguments for the task, to which `defer` adds its own.
+        timeout, on_retry, on_failure, queue, priority, lock: the same as for the task.
 
-        The other starts after you have committed, after "skip" too, so it sees what your transaction has written. Keep such
-        transactions short: while one is open the job waits, and if there is always one, for ever.
+        With a `queueing_lock`, at most one job waits under it. A running job does not count.
+        `on_conflict` says what happens to a new job while another one is waiting:
+
+        raise: raise AlreadyEnqueued. Your transaction stays intact.
+        skip: enqueue nothing. You get the id of the waiting job, with `is_new` set to False.
+        replace: like "skip", but the waiting job takes over the task, arguments and timeout of the
+        new one. If it is scheduled, it also takes over the time, queue, priority, on_retry and
+        on_failure, unless it waits for a retry with its lane. It keeps its id, its lock and its
+        place in the lane.
 
             report.configure(queueing_lock="report:1", on_conflict="skip").defer(day=1)
 
-        `connection` is a psycopg or SQLAlchemy connection or session of yours: the job then exists if and only if you commit.
+        After "skip" and "replace", the waiting job starts after you commit, so it sees what your
+        transaction wrote. Keep such transactions short. The job waits as long as one of them is
+        open, and without end if there always is one.
+
+        Give a psycopg or SQLAlchemy connection or session of yours as `connection`, and the job
+        exists if and only if you commit.
 
             with psycopg.connect(dsn) as connection:
                 connection.execute("INSERT INTO orders (id) VALUES (7)")
                 ship.configure(connection=connection, lock="customer:ann").defer(order=7)
-
-        `schedule_at` (with a zone) or `schedule_in`: not before then. `timeout`, `on_retry`, `on_failure`: as for the task.
         """
-        options = self._options.changed(
-            queue=queue,
-            priority=priority,
-            lock=lock,
-            schedule_at=schedule_at,
-            schedule_in=schedule_in,
-            on_retry=on_retry,
-            on_failure=on_failure,
-            queueing_lock=queueing_lock,
-            on_conflict=on_conflict,
-            timeout=timeout,
-        )
-        return Deferrer(self._owner, self.name, self, options, task_kwargs, connection)
+        connection = options.pop("connection", None)
+        changed = self._options.change(options)
+        return Deferrer(self._owner, self.name, self, changed, task_kwargs, connection)

@@ -14,7 +14,7 @@ from psycopg.sql import SQL, Composed, Identifier
 
 from inturn.arguments import check_moment
 from inturn.database import drive
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.operations.maintenance import get_now
 from inturn.sql import function_file
 
@@ -32,7 +32,7 @@ BLOCK_HEARTBEATS = "LOCK TABLE {schema}.workers IN EXCLUSIVE MODE"
 
 
 class Clock:
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self.frozen = False
 
@@ -55,7 +55,7 @@ class Clock:
     def _replace(self, function: Composed | bytes) -> None:
         schema = Identifier(self._connector.schema)
         with (
-            drive.translated(),
+            drive.translate_errors(),
             closing(self._connector.connect("clock")) as connection,
             connection.transaction(),
         ):

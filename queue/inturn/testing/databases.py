@@ -102,7 +102,10 @@ class Databases:
 
     def _execute(self, statement: psycopg.sql.Composed) -> None:
         # One connection would be idle for as long as the tests run, so open one each time.
-        with drive.translated(), psycopg.connect(self.server_dsn, autocommit=True) as connection:
+        with (
+            drive.translate_errors(),
+            psycopg.connect(self.server_dsn, autocommit=True) as connection,
+        ):
             try:
                 connection.execute(statement)
             except ObjectInUse as error:

@@ -7,7 +7,7 @@ from types import EllipsisType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from inturn.app import App
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.tasks.task import Deferrer, Task
 from inturn.testing import expectations, history
 from inturn.testing.clock import Clock
@@ -31,7 +31,7 @@ class Queue:
 
     def __init__(self, app: App, dsn: str | None = None) -> None:
         self.app = app
-        self._connector: PsycopgConnector = app.connector
+        self._connector: Connector = app.connector
         if dsn is not None:
             self._connector = OpenConnector(dsn, schema=app.connector.schema)
         self._clock = Clock(self._connector)

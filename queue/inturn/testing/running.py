@@ -78,7 +78,9 @@ class Runner:
     ) -> Outcome:
         """Run one new job in a queue of its own, so that no other job runs."""
         alone = f"perform-{uuid4().hex}"
-        job = target._job(args, kwargs)._replace(queue=alone, schedule_at=None, schedule_in=None)
+        job = target._job(args, kwargs)
+        options = job.options._replace(queue=alone, schedule_at=None, schedule_in=None)
+        job = job._replace(options=options)
         with closing(self._app.connector.connect("test")) as own:
             [job_id] = self._app.enqueue([job], own)
         drain = self._drain({"queues": [alone]}, {})

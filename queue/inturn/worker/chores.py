@@ -12,7 +12,7 @@ from typing import TypeVar
 import psycopg
 
 from inturn.database import drive
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.operations import Operation, maintenance, workers
 from inturn.worker.backoff import Backoff
@@ -75,7 +75,7 @@ class Chore:
 class Chores:
     """All chores. `rescue` is apart, because it comes first."""
 
-    def __init__(self, connector: PsycopgConnector, options: Options) -> None:
+    def __init__(self, connector: Connector, options: Options) -> None:
         # A chore may break the connection each time. Then it must leave time for judging.
         rest = 2 * options.stalled_worker_timeout
         self._connector = connector

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from inturn.database import drive
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable
 from inturn.operations import Operation
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 class WorkerConnection:
     """A connection that is opened when it is needed and dropped when it fails."""
 
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._connection: psycopg.AsyncConnection[Any] | None = None
 

@@ -18,7 +18,7 @@ from uuid import UUID
 import psycopg
 
 from inturn.database import drive
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import InturnError
 from inturn.operations import workers
 from inturn.worker.loop_watch import LoopWatch
@@ -51,7 +51,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        connector: PsycopgConnector,
+        connector: Connector,
         interval: float,
         registration: Registration,
         watch: LoopWatch,

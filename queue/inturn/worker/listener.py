@@ -12,7 +12,7 @@ import anyio
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import ConnectorException, DatabaseUnavailable
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class Listener:
 
     def __init__(
         self,
-        connector: PsycopgConnector,
+        connector: Connector,
         queues: Sequence[str] | None,
         *,
         wake: Callable[[], object],

@@ -17,7 +17,7 @@ from uuid import UUID
 import psycopg
 
 from inturn.database import drive
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import InturnError
 from inturn.operations import workers
 from inturn.worker.chores import Chores
@@ -37,7 +37,7 @@ class Maintenance:
 
     def __init__(
         self,
-        connector: PsycopgConnector,
+        connector: Connector,
         options: Options,
         worker_id: Callable[[], UUID],
         settled: Callable[[], object],

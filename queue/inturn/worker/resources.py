@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from psycopg.conninfo import conninfo_to_dict
 
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import JobSkipped, Snoozed
 from inturn.locks.core.lock_async import AsyncLock
 from inturn.locks.errors import LockBackendError, LockError, LockTimeout
@@ -49,7 +49,7 @@ Key = tuple[int, str]
 class ResourceLocks:
     """The locks that the jobs of one worker hold."""
 
-    def __init__(self, connector: PsycopgConnector) -> None:
+    def __init__(self, connector: Connector) -> None:
         self._database = name_of_database(connector)
         # Of Redis, by address. If each lock had its own client, each would be a connection.
         self._clients: dict[str, Any] = {}
@@ -158,7 +158,7 @@ class HeldLocks:
         assert spec is not None
         wanted = [
             self._resource_locks.lock(one, self._attempt)
-            for one in spec.filled(self._attempt.job.task_kwargs)
+            for one in spec.fill(self._attempt.job.task_kwargs)
         ]
         locks = lock_all(wanted, spec.seconds if spec.on_busy is OnBusy.WAIT else A_MOMENT)
         await self._resource_locks.wait_for_releases()
@@ -251,7 +251,7 @@ def key(attempt: "Attempt") -> Key:
     return attempt.job.id, attempt.job.claim_id
 
 
-def name_of_database(connector: PsycopgConnector) -> str:
+def name_of_database(connector: Connector) -> str:
     """Return a name of the database that is the same for all of its workers, as far as possible.
 
     Job ids are unique within it.

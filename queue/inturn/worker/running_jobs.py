@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from inturn.arguments import Unreadable
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import TaskNotFound
 from inturn.model import Again, Ended, Job, Outcome, Status
 from inturn.tasks.blueprint import Blueprint
@@ -41,7 +41,7 @@ class RunningJobs:
     def __init__(
         self,
         app: Blueprint,
-        connector: PsycopgConnector,
+        connector: Connector,
         options: Options,
         ended: Callable[[], None],
         chain: MiddlewareChain,

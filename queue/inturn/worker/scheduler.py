@@ -17,7 +17,7 @@ import psycopg
 from psycopg.errors import LockNotAvailable
 
 from inturn.database import drive
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import ConnectorException, DatabaseUnavailable, InturnError
 from inturn.operations import enqueue, schedules
 from inturn.operations.schedules import KnownSchedule
@@ -34,7 +34,7 @@ BUSY_PAUSE = timedelta(seconds=1)  # before the next try if somebody's lock is i
 class Scheduler:
     """Goes on until `stop`, through outages of the database."""
 
-    def __init__(self, connector: PsycopgConnector, app: Periodics) -> None:
+    def __init__(self, connector: Connector, app: Periodics) -> None:
         self._connector = connector
         self._policies = {schedule: app.policy(schedule) for schedule in app.schedules()}
         self._descriptions = [_describe(schedule) for schedule in self._policies]

@@ -22,7 +22,7 @@ import anyio
 import psycopg
 
 from inturn.database import drive
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable, JobLost
 from inturn.model import Ended, Status
 from inturn.operations import Operation, finish
@@ -39,7 +39,7 @@ class FinishingTransaction(JobTransaction):
     """What `context.transaction()` returns: for `async with` in an async task, or for `with`."""
 
     def __init__(
-        self, connector: PsycopgConnector, attempt: "Attempt", forget: tuple[Status, ...]
+        self, connector: Connector, attempt: "Attempt", forget: tuple[Status, ...]
     ) -> None:
         self._connector = connector
         self._attempt = attempt

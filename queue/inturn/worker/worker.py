@@ -18,7 +18,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from inturn.database import drive
-from inturn.database.connectors import PsycopgConnector
+from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch
 from inturn.operations import maintenance
 from inturn.tasks.blueprint import Blueprint
@@ -48,7 +48,7 @@ LEAVE_SECONDS = 10.0
 ABORT_SECONDS = 2.0  # that aborted jobs have to end before the worker gives them up
 
 
-async def run(app: Blueprint, connector: PsycopgConnector, given: Mapping[str, Any]) -> str | None:
+async def run(app: Blueprint, connector: Connector, given: Mapping[str, Any]) -> str | None:
     """Run a worker until it has stopped. Return why it aborted jobs, if it did.
 
     The connector is open meanwhile.
@@ -70,7 +70,7 @@ class Worker:
     def __init__(
         self,
         app: Blueprint,
-        connector: PsycopgConnector,
+        connector: Connector,
         options: Options,
         prefetch: Prefetch | None = None,
     ) -> None:

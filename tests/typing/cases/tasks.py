@@ -33,16 +33,18 @@ async def knowing_too(context: JobContext, /, **counts: int) -> None: ...
 
 # ---- the task itself
 
-reveal_type(
-    plain
-)  # reveals: Task[[letter: str, copies: int =], int] || Task[(letter: str, copies: int = 1), int]
-reveal_type(
-    asynchronous
-)  # reveals: Task[[letter: str, *, copies: int], Coroutine[Any, Any, str]] || Task[(letter: str, *, copies: int), CoroutineType[Any, Any, str]]
-reveal_type(knowing)  # reveals: Task[[letter: str], bool] || Task[(letter: str), bool]
-reveal_type(
-    knowing_too
-)  # reveals: Task[[**counts: int], Coroutine[Any, Any, None]] || Task[(**counts: int), CoroutineType[Any, Any, None]]
+# mypy reveals: Task[[letter: str, copies: int =], int]
+# basedpyright reveals: Task[(letter: str, copies: int = 1), int]
+reveal_type(plain)
+# mypy reveals: Task[[letter: str, *, copies: int], Coroutine[Any, Any, str]]
+# basedpyright reveals: Task[(letter: str, *, copies: int), CoroutineType[Any, Any, str]]
+reveal_type(asynchronous)
+# mypy reveals: Task[[letter: str], bool]
+# basedpyright reveals: Task[(letter: str), bool]
+reveal_type(knowing)
+# mypy reveals: Task[[**counts: int], Coroutine[Any, Any, None]]
+# basedpyright reveals: Task[(**counts: int), CoroutineType[Any, Any, None]]
+reveal_type(knowing_too)
 
 # ---- called, it runs here and now
 
@@ -81,12 +83,11 @@ async def in_async_code() -> None:
 
 # ---- with options
 
-reveal_type(
-    plain.configure(lock="a")
-)  # reveals: Deferrer[[letter: str, copies: int =]] || Deferrer[(letter: str, copies: int = 1)]
-reveal_type(
-    plain.configure(lock="a", priority=1, schedule_at=datetime.now(UTC)).defer("a")
-)  # reveals: DeferredJob
+# mypy reveals: Deferrer[[letter: str, copies: int =]]
+# basedpyright reveals: Deferrer[(letter: str, copies: int = 1)]
+reveal_type(plain.configure(lock="a"))
+# reveals: DeferredJob
+reveal_type(plain.configure(lock="a", priority=1, schedule_at=datetime.now(UTC)).defer("a"))
 plain.configure(schedule_in={"minutes": 5}, queue="q", on_failure="halt").defer("a")
 plain.configure(lock="a").defer(1)  # error
 plain.configure(lock="a").defer()  # error
@@ -120,8 +121,8 @@ def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P]:
     return task.configure(**options)
 
 
-reveal_type(
-    urgent(plain, lock="a")
-)  # reveals: Deferrer[[letter: str, copies: int =]] || Deferrer[(letter: str, copies: int = 1)]
+# mypy reveals: Deferrer[[letter: str, copies: int =]]
+# basedpyright reveals: Deferrer[(letter: str, copies: int = 1)]
+reveal_type(urgent(plain, lock="a"))
 urgent(plain, lok="a")  # error
 urgent(plain).defer(1)  # error

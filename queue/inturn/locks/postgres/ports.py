@@ -16,7 +16,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.rows import tuple_row
 
-from inturn.database.patience import Terms, with_deadlines
+from inturn.database.deadlines import Terms, with_deadlines
 from inturn.database.session import AsyncSession, Session
 from inturn.locks.core.protocol import Listen, Pause
 from inturn.locks.errors import LockBackendError
@@ -139,11 +139,9 @@ def connect(where: str) -> Session:
 
 def refuse_malformed_dsn(dsn: str) -> None:
     """Raise ValueError, without a part of the DSN that may be a password, if it cannot be used."""
-    from inturn.database import (
-        conninfo,  # only here, so that importing the locks imports little else
-    )
+    from inturn.database.dsn import find_problem  # here, so that importing the locks imports little
 
-    wrong = conninfo.problem(dsn)
+    wrong = find_problem(dsn)
     if wrong is not None:
         raise ValueError(f"this {wrong}")
 

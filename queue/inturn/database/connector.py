@@ -1,0 +1,71 @@
+"""What the rest of the package asks of a connector."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+import psycopg
+
+from inturn.database.pools import AsyncPool, Pool
+from inturn.database.session import AsyncSession, Session
+from inturn.operations import Operation
+
+T = TypeVar("T")
+
+
+class Connector(Protocol):
+    """Where the queue lives, and how to reach it. `PsycopgConnector` is the usual one.
+
+    def show(connector: BaseConnector) -> None:
+        print(connector.schema)
+
+    show(app.connector)
+    """
+
+    schema: str
+
+    @property
+    def dsn(self) -> str:
+        """The address in libpq's form. It is read anew each time: the environment may change."""
+
+    def at(self, dsn: str | None = None, *, schema: str | None = None) -> Connector:
+        """Return a connector to another database or schema, with the settings of this one."""
+
+    def run(self, operation: Operation[T], connection: object = None) -> T:
+        """Run one of `inturn.operations`, on the caller's connection if there is one."""
+
+    async def run_async(self, operation: Operation[T], connection: object = None) -> T:
+        """Like `run`, in an event loop."""
+
+    def connect(
+        self, role: str = "command", *, to_listen: bool = False, lock_timeout: float | None = None
+    ) -> Session:
+        """Open a connection of its own, which commits each statement."""
+
+    async def connect_async(
+        self, role: str, *, to_listen: bool = False, lock_timeout: float | None = None
+    ) -> AsyncSession:
+        """Like `connect`, in an event loop."""
+
+    def lend(self) -> AbstractContextManager[psycopg.Connection[Any]]:
+        """Lend a connection for a transaction of the caller's."""
+
+    def lend_async(self) -> AbstractAsyncContextManager[psycopg.AsyncConnection[Any]]:
+        """Like `lend`, in an event loop."""
+
+    def open(self, pool: Pool | None = None) -> None:
+        """Make `run` possible. `App.open` calls it."""
+
+    def close(self) -> None:
+        """Undo `open`."""
+
+    async def open_async(self, pool: AsyncPool | None = None) -> None:
+        """Make `run_async` possible. `App.open_async` calls it."""
+
+    async def close_async(self) -> None:
+        """Undo `open_async`."""
+
+    @property
+    def is_open_async(self) -> bool:
+        """True if `run_async` can be called."""

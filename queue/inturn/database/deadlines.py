@@ -1,0 +1,197 @@
+"""How long a call may stay unanswered. The two classes in `session` share this.
+
+A long statement and a dead connection look the same to a client: the server is silent. A limit in
+seconds would end the long statement too. So after a while of silence the client asks the server,
+over a second connection, whether it still works on the call. The server knows by the process id of
+the session. Behind a pooler that id is invented and the answer is "unknown". Then there is a limit
+in seconds.
+"""
+
+import os
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import Any, Literal, LiteralString
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.waiting import Ready
+
+Verdict = Literal["works", "unknown", "idle"]
+
+NOTHING = Ready.NONE
+LONGEST_PAUSE = 30.0  # seconds between two questions
+# Seconds for an answer that was on its way when the server was asked, and for each step of a
+# cancellation.
+GRACE = 0.5
+ASK_STATE: LiteralString = "SELECT state FROM pg_stat_activity WHERE pid = %s"
+AT_WORK = ("active", "fastpath function call")
+# How a server begins a refusal, in the languages that translate the word.
+FATAL = ("FATAL", "ВАЖНО", "致命错误")
+SECRET = ("disabled", None)  # track_activities is off, or the session belongs to another user
+SETTLE: LiteralString = """
+WITH session AS (SELECT pg_backend_pid() = %s AS is_direct)
+SELECT is_direct, (
+    SELECT count(set_config(name, value, false))
+    FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)
+    WHERE is_direct AND current_setting(name, true) IS NOT NULL
+      AND (name <> 'client_connection_check_interval' OR version() LIKE '%%linux%%')
+)
+FROM session
+"""
+
+# With these a vanished peer is noticed after about ten seconds, even on a connection that only
+# listens.
+KEEPALIVE = {
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+SHORTEST_CONNECT = 2  # seconds; psycopg has no shorter limit
+
+
+@dataclass(slots=True)
+class Terms:
+    """The address, deadlines and settings of the connections for one purpose.
+
+    ask_after: the seconds of silence after which the server is asked, over another connection.
+    give_up_after: the limit for silence in seconds, where the server cannot know.
+    settle_within: the limit in seconds for the first statement.
+    settings: the settings of each new session. They are not set behind a pooler, where the next
+    client of the session would inherit them.
+    failure: why the last attempt to make or use a connection failed.
+    """
+
+    address: str = field(repr=False)  # with its password
+    ask_after: float | None = None
+    give_up_after: float | None = None
+    settle_within: float = LONGEST_PAUSE
+    settings: dict[str, str] = field(default_factory=dict)
+    failure: BaseException | None = None
+    is_question: bool = False
+
+    def for_caller(self) -> "Terms":
+        """Return terms without a limit for silence, for statements of the caller."""
+        return replace(self, give_up_after=None)
+
+    def settle_parameters(self, pid: int) -> tuple[Any, ...]:
+        """Return the parameters of SETTLE."""
+        return pid, list(self.settings), list(self.settings.values())
+
+    def question(self, info: psycopg.ConnectionInfo) -> tuple[str, "Terms"]:
+        """Return the address at which to ask about a session, and the terms for asking.
+
+        The address may name several servers. This one names the server that has the session.
+        """
+        parts: dict[str, Any] = {**conninfo_to_dict(self.address), "target_session_attrs": "any"}
+        parts |= {"host": info.host or None, "hostaddr": info.hostaddr or None, "port": info.port}
+        patience = self.ask_after or LONGEST_PAUSE
+        parts["connect_timeout"] = max(SHORTEST_CONNECT, round(patience))
+        return make_conninfo(
+            "", **{name: value for name, value in parts.items() if value is not None}
+        ), Terms("", give_up_after=patience, is_question=True)
+
+
+def with_deadlines(dsn: str, timeout: float, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the address with limits for connecting and for TCP.
+
+    What the address sets itself stays.
+    """
+    parts = conninfo_to_dict(dsn)
+    if "service" in parts or environment.get("PGSERVICE"):
+        return dsn  # the service file may set the limits, and the address would override it
+    limits = {"connect_timeout": max(SHORTEST_CONNECT, round(timeout)), **KEEPALIVE}
+    if environment.get("PGCONNECT_TIMEOUT"):
+        del limits["connect_timeout"]
+    return make_conninfo(
+        dsn, **{name: value for name, value in limits.items() if name not in parts}
+    )
+
+
+def judge_state(rows: list[Any], *, is_direct: bool) -> Verdict:
+    """Return what the server says about a session."""
+    if not is_direct:
+        return "unknown"
+    state = rows[0][0] if rows else "gone"
+    if state in SECRET:
+        return "unknown"
+    return "works" if state in AT_WORK else "idle"
+
+
+def judge_refusal(error: psycopg.Error) -> Verdict:
+    """Return "unknown" if the server refused the question, and raise if it did not answer.
+
+    A server that refuses is alive and may be working on the call.
+    """
+    if any(word in str(error) for word in FATAL):
+        return "unknown"
+    raise psycopg.OperationalError(
+        f"no answer, and the server cannot be asked: {str(error).partition(chr(10))[0]}"
+    ) from error
+
+
+class PeerSilent(Exception):
+    """The peer has been silent for long enough to do something about it."""
+
+
+class WatchedCall:
+    """A running generator of psycopg, which can be left and resumed."""
+
+    def __init__(self, steps: Generator[Any, Any, Any], terms: Terms) -> None:
+        self._steps = steps
+        self._terms = terms
+        self._wanted: Any = None  # what it waits for, once it has started
+        # True if the peer answered since the last look at the clock. Most calls end before the
+        # first.
+        self._is_heard = True
+
+    def resume(self) -> Generator[Any, Any, Any]:
+        """Run until the call ends, or raise PeerSilent."""
+        steps = self._steps
+        try:
+            wanted = self._wanted or next(steps)
+            while True:
+                self._wanted = wanted
+                if ready := (yield wanted):
+                    self._is_heard = True
+                    wanted = steps.send(ready)
+                else:
+                    wanted = steps.send(NOTHING)
+                    self._look_at_clock()
+        except StopIteration as end:
+            return end.value
+
+    def _look_at_clock(self) -> None:
+        if self._is_heard:
+            self.wait(self._terms.ask_after or self._terms.give_up_after or LONGEST_PAUSE)
+        elif monotonic() >= self._alarm:
+            raise PeerSilent
+
+    def wait(self, seconds: float) -> None:
+        """Wait this many seconds from now until the next PeerSilent."""
+        self._is_heard = self._is_doubted = False
+        self._pause = seconds
+        self._since = monotonic()
+        self._alarm = self._since + seconds
+
+    def judge(self, verdict: Verdict) -> None:
+        """Raise if there is nothing left to wait for. Otherwise set the time of the next look."""
+        silence = monotonic() - self._since
+        if verdict == "idle":
+            if self._is_doubted:
+                raise psycopg.OperationalError(
+                    f"no answer for {silence:.1f} s, and the server is not at work on the call: "
+                    "it or its answer was lost"
+                )
+            self._is_doubted = True
+            self._alarm = monotonic() + GRACE
+            return
+        limit = self._terms.give_up_after if verdict == "unknown" else None
+        if limit is not None and silence >= limit:
+            raise psycopg.OperationalError(f"no answer for {silence:.1f} s")
+        self._is_doubted = False
+        self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+        self._alarm = monotonic() + self._pause
+        if limit is not None:
+            self._alarm = min(self._alarm, self._since + limit)

@@ -1,0 +1,132 @@
+"""Connect to the queue's database, one connection at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from inturn.database import drive
+from inturn.database.deadlines import Terms, with_deadlines
+from inturn.database.dsn import find_dsn
+from inturn.database.session import AsyncSession, Session
+from inturn.errors import ConfigurationError
+from inturn.sql import SCHEMA
+
+# The statements of these roles are inturn's own, and short.
+WORKING = ("worker", "heartbeat", "upkeep", "task", "schedule", "listener", "results")
+WORKING_SILENCE = 10.0  # seconds
+CAUTIOUS = ("worker", "upkeep")  # these roles must not wait for a lock that somebody holds
+LOCK_TIMEOUT = 0.1  # seconds
+
+
+class DirectConnector:
+    """An address and a schema, and how to connect to them.
+
+    The subclasses decide which calls share a connection.
+    """
+
+    def __init__(
+        self,
+        dsn: str | None = None,
+        *,
+        conninfo: str | None = None,
+        schema: str = SCHEMA,
+        prepare_threshold: int | None = 5,
+        listen_dsn: str | None = None,
+        timeout: float = 5.0,
+        call_timeout: float | None = 30.0,
+        kwargs: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        if dsn and conninfo:
+            raise ConfigurationError(
+                "The connector was given both dsn and conninfo, which are the same. Give only one."
+            )
+        if timeout <= 0:
+            raise ConfigurationError(
+                f"timeout={timeout!r} is not a number of seconds to wait for the database. "
+                "Give a number greater than 0."
+            )
+        self._dsn = dsn or conninfo
+        self.schema = schema
+        self._options = {**(kwargs or {}), **options}
+        self._listen_dsn = listen_dsn or os.environ.get("INTURN_LISTEN_DSN")
+        self._prepare_threshold = prepare_threshold
+        self._session: dict[str, Any] = {"autocommit": True, "prepare_threshold": prepare_threshold}
+        self._timeout = timeout
+        self._call_timeout = call_timeout
+
+    @property
+    def dsn(self) -> str:
+        """The address in libpq's form. It is found anew each time: the environment may change."""
+        try:
+            return make_conninfo(find_dsn(self._dsn, options=self._options), **self._options)
+        except psycopg.ProgrammingError as error:
+            raise ConfigurationError(
+                "The connector was given an option that libpq does not know. "
+                f"Leave it out: {str(error).strip()}"
+            ) from None
+
+    def _settings_at(self, dsn: str | None, schema: str | None) -> dict[str, Any]:
+        return {
+            "dsn": dsn or self.dsn,
+            "schema": schema or self.schema,
+            "prepare_threshold": self._prepare_threshold,
+            "listen_dsn": None if dsn else self._listen_dsn,
+            "timeout": self._timeout,
+            "call_timeout": self._call_timeout,
+        }
+
+    def connect(
+        self, role: str = "command", *, to_listen: bool = False, lock_timeout: float | None = None
+    ) -> Session:
+        """Open a separate connection that commits each statement.
+
+        The server shows it under the name `inturn role`.
+
+        `lock_timeout` is how many seconds a statement may wait for a lock. 0 means as long as it
+        takes, None what the role needs.
+        """
+        terms = self._terms(role, self._address(to_listen), lock_timeout)
+        with drive.translate_errors(connecting=True):
+            return Session.connect(
+                terms.address, terms=terms, application_name=f"inturn {role}", **self._session
+            )
+
+    async def connect_async(
+        self, role: str, *, to_listen: bool = False, lock_timeout: float | None = None
+    ) -> AsyncSession:
+        """Like `connect`, in an event loop."""
+        terms = self._terms(role, self._address(to_listen), lock_timeout)
+        name = f"inturn {role}"
+        with drive.translate_errors(connecting=True):
+            return await AsyncSession.connect(
+                terms.address, terms=terms, application_name=name, **self._session
+            )
+
+    def _address(self, to_listen: bool = False) -> str:
+        address = find_dsn(self._listen_dsn) if to_listen and self._listen_dsn else self.dsn
+        return with_deadlines(address, self._timeout)
+
+    def _terms(self, role: str, address: str, lock_timeout: float | None = None) -> Terms:
+        # The SQL functions are written for this isolation level.
+        settings = {"default_transaction_isolation": "read committed"}
+        if lock_timeout is None and role in CAUTIOUS:
+            lock_timeout = LOCK_TIMEOUT
+        if lock_timeout is not None:
+            settings["lock_timeout"] = f"{round(1000 * lock_timeout)}ms"
+        if role in CAUTIOUS:
+            # Keeps a call that we gave up from committing much later.
+            settings["client_connection_check_interval"] = "1s"
+        limits = {**dict.fromkeys(WORKING, WORKING_SILENCE), "pool": self._call_timeout}
+        return Terms(
+            address,
+            ask_after=self._timeout / 2,
+            give_up_after=limits.get(role),
+            settle_within=self._timeout,
+            settings=settings,
+        )

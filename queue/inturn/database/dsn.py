@@ -1,0 +1,69 @@
+"""Find the address of the database, and say what is wrong with one."""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from inturn.errors import ConfigurationError
+
+# Each of these names a database, as an option (`host=…`) or as a variable (PGHOST).
+NAMING = ("host", "database", "service", "user")
+
+FORM = "is not a PostgreSQL address. Write postgresql://user@host:5432/database"
+SPECIAL = (
+    "is not a PostgreSQL address: its host or its port cannot be right. "
+    "If the password holds one of / @ : or %, write that as %2F %40 %3A or %25"
+)
+
+
+def find_dsn(
+    given: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+    options: Iterable[str] = (),
+) -> str:
+    """Return the given DSN, else INTURN_DSN, else DATABASE_URL.
+
+    Return an empty DSN if the options or PG variables tell libpq where the database is.
+    """
+    sources = [
+        ("the DSN", given),
+        *((name, environment.get(name)) for name in ("INTURN_DSN", "DATABASE_URL")),
+    ]
+    for source, dsn in sources:
+        if dsn:
+            return _check(source, dsn)
+    variables = {name for name in NAMING if environment.get(f"PG{name.upper()}")}
+    if variables or not {"dbname", *NAMING}.isdisjoint(options):
+        return ""
+    raise ConfigurationError(
+        "No database is named. Pass a DSN, or set INTURN_DSN=postgresql://user@host/database"
+    )
+
+
+def _check(source: str, dsn: str) -> str:
+    # SQLAlchemy spells the same address this way.
+    plain = dsn.replace("postgresql+psycopg://", "postgresql://", 1)
+    wrong = find_problem(plain)
+    if wrong is not None:
+        raise ConfigurationError(f"{source} {wrong}")
+    return plain
+
+
+def find_problem(dsn: str) -> str | None:
+    """Return what is wrong with the address, without repeating it: it may hold a password.
+
+    libpq's own message repeats the part that it does not understand, so it is not shown.
+    """
+    try:
+        parts: dict[str, Any] = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        return FORM
+    ports = str(parts.get("port") or "").split(",")
+    hosts = str(parts.get("host") or "").split(",")
+    # A host that begins with @ is an abstract socket.
+    if any(port and not port.isdigit() for port in ports) or any("@" in host[1:] for host in hosts):
+        return SPECIAL
+    return None
