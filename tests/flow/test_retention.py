@@ -110,9 +110,9 @@ async def test_the_worker_prepares_and_prunes_by_itself_two_at_once_as_well(
 ) -> None:
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
         connection.execute(
-            "SELECT set_config('inturn.clock', (now() - interval '40 days')::text, false)"
+            "SELECT set_config('inturn.clock', (now() - interval '37 days')::text, false)"
         )
-        connection.execute(PREPARE, [34])
+        connection.execute(PREPARE, [31])
     today = datetime.now(UTC)
     kept = {f"{today + timedelta(days=n):%Y%m%d}" for n in (*range(-10, -5), *range(4))}
     async with app.open_async(), anyio.create_task_group() as group:

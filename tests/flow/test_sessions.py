@@ -152,6 +152,17 @@ def test_a_worker_waits_for_no_lock_for_long(
                 assert not own.closed
 
 
+@pytest.mark.anyio
+async def test_a_session_is_closed_even_if_its_rollback_is_cancelled(dsn: str) -> None:
+    connector = PsycopgConnector(dsn)
+    with anyio.CancelScope() as scope:
+        async with await connector.connect_async("listener") as session:
+            await session.execute("BEGIN")
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert session.closed
+
+
 def setting_of_a_locked_table() -> Operation[None]:
     yield Statement("SELECT count(*) FROM {schema}.workers")
 

@@ -5,6 +5,7 @@ A job deferred through them without `connection=` is committed when the call ret
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from threading import Lock
@@ -101,8 +102,9 @@ class PsycopgConnector(DirectConnector):
         if connection is not None:
             return drive.run(operation, caller_connection.find_connection(connection), self.schema)
         pool, again = self._sync_pool(), drive.Repeatable(operation)
+        since = 0.0
         while True:
-            own = pools.take(pool, self._timeout)
+            own = pools.take(pool, self._timeout, since)
             try:
                 # Not `with own`: that commits, and an autocommit connection has nothing to commit.
                 done = drive.run(again, own, self.schema)
@@ -113,6 +115,7 @@ class PsycopgConnector(DirectConnector):
             except DatabaseUnavailable as error:
                 if error.connection_lost:
                     pools.distrust(pool, own, error.__cause__)
+                    since = time.monotonic()
                 if not again.may_repeat(error):
                     raise
             finally:
@@ -124,8 +127,9 @@ class PsycopgConnector(DirectConnector):
             given = await caller_connection.find_connection_async(connection)
             return await drive.run_async(operation, given, self.schema)
         pool, again = self._open_async_pool(), drive.Repeatable(operation)
+        since = 0.0
         while True:
-            own = await pools.take_async(pool, self._timeout)
+            own = await pools.take_async(pool, self._timeout, since)
             try:
                 done = await drive.run_async(again, own, self.schema)
                 if not own.autocommit:
@@ -135,6 +139,7 @@ class PsycopgConnector(DirectConnector):
             except DatabaseUnavailable as error:
                 if error.connection_lost:
                     await pools.distrust_async(pool, own, error.__cause__)
+                    since = time.monotonic()
                 if not again.may_repeat(error):
                     raise
             finally:

@@ -62,11 +62,14 @@ async def open_async(terms: Terms, session: dict[str, Any], sizes: tuple[int, in
     return pool
 
 
-def take(pool: Pool, seconds: float) -> psycopg.Connection[Any]:
-    """Take a connection from the pool, but not one that was closed while it was idle."""
+def take(pool: Pool, seconds: float, since: float = 0.0) -> psycopg.Connection[Any]:
+    """Take a connection from the pool, but not one that was closed while it was idle.
+
+    Nor one that the pool began to make before `since`, when another one turned out to be lost.
+    """
     try:
         own = pool.getconn(seconds)
-        while _has_ended(own):
+        while _has_ended(own) or _is_older(own, since):
             own.close()
             pool.putconn(own)
             own = pool.getconn(seconds)
@@ -75,11 +78,13 @@ def take(pool: Pool, seconds: float) -> psycopg.Connection[Any]:
     return own
 
 
-async def take_async(pool: AsyncPool, seconds: float) -> psycopg.AsyncConnection[Any]:
+async def take_async(
+    pool: AsyncPool, seconds: float, since: float = 0.0
+) -> psycopg.AsyncConnection[Any]:
     """Like `take`, in an event loop."""
     try:
         own = await pool.getconn(seconds)
-        while _has_ended(own):
+        while _has_ended(own) or _is_older(own, since):
             await own.close()
             await pool.putconn(own)
             own = await pool.getconn(seconds)
@@ -125,6 +130,10 @@ def lend(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iterato
     finally:
         if terms is not None and isinstance(own, Session | AsyncSession):
             own.terms = terms
+
+
+def _is_older(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], since: float) -> bool:
+    return isinstance(own, Session | AsyncSession) and own.connecting_since < since
 
 
 def _has_ended(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:

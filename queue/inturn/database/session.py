@@ -6,6 +6,7 @@ See `deadlines` for how they tell a dead peer from a long statement.
 import asyncio
 import contextlib
 from collections.abc import Generator
+from time import monotonic
 from typing import Any, Self
 
 import anyio
@@ -35,12 +36,15 @@ class Session(psycopg.Connection[TupleRow]):
     """A connection that notices when its peer is gone."""
 
     terms: Terms = Terms("")
+    connecting_since = 0.0  # by the monotonic clock
     is_direct = False  # True if there is no pooler in between
 
     @classmethod
     def connect(cls, conninfo: str = "", *, terms: Terms, **options: Any) -> Self:  # type: ignore[override]
         try:
+            began = monotonic()
             own = super().connect(conninfo, **options)
+            own.connecting_since = began
             with contextlib.ExitStack() as unless_settled:
                 unless_settled.callback(own.close)
                 own.terms = Terms("", give_up_after=terms.settle_within)
@@ -115,12 +119,15 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
     """The same as `Session`, for an event loop."""
 
     terms: Terms = Terms("")
+    connecting_since = 0.0  # by the monotonic clock
     is_direct = False
 
     @classmethod
     async def connect(cls, conninfo: str = "", *, terms: Terms, **options: Any) -> Self:  # type: ignore[override]
         try:
+            began = monotonic()
             own = await super().connect(conninfo, **options)
+            own.connecting_since = began
             async with contextlib.AsyncExitStack() as unless_settled:
                 unless_settled.push_async_callback(own.close)
                 own.terms = Terms("", give_up_after=terms.settle_within)
@@ -132,6 +139,15 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
             raise
         terms.failure = None
         return own
+
+    async def __aexit__(self, *error: Any) -> None:
+        """Close the session even if a cancellation cuts off the ROLLBACK that psycopg sends first."""
+        try:
+            await super().__aexit__(*error)
+        except BaseException:
+            if not hasattr(self, "_pool"):
+                await self.close()
+            raise
 
     async def wait(self, gen: Steps, interval: float = INTERVAL, **more: Any) -> Any:  # type: ignore[override]
         call = WatchedCall(gen, self.terms)
