@@ -1,4 +1,4 @@
-"""Check what a caller passes when deferring, before anything is written.
+"""Check what a caller passes when deferring, and read stored arguments back.
 
 A task's arguments are bound to its signature and stored by name, as JSON that reads back unchanged.
 """

@@ -45,7 +45,7 @@ def claim(worker_id: UUID, queues: Queues, limit: int, patient: bool) -> Operati
 def claim_further(
     worker_id: UUID, marks: Mapping[tuple[str, int], int], limit: int
 ) -> Operation[list[Job]]:
-    """Start more free jobs of these queues and priorities, with higher ids than these."""
+    """Start free jobs behind the given ones: for each queue and priority, above the id in `marks`."""
     queues = [queue for queue, _ in marks]
     priorities = [priority for _, priority in marks]
     parameters = [worker_id, queues, priorities, list(marks.values()), limit]

@@ -1,8 +1,8 @@
-"""The options of tasks and jobs. Each option of a job stands here once, and nowhere else in Python.
+"""The options of tasks and jobs. The type, check and default of each option stand here, once.
 
-An option's line gives its type, its check and its default. From these lines come what type
-checkers accept, what `help()` shows, the value that a job carries, and the columns that are sent
-to the database. A new option needs one line here and its column in SQL; keep them in SQL's order.
+From these lines come what type checkers accept, what `help()` shows, the value that a job carries,
+and the columns that `operations.enqueue` sends to the database. Keep them in SQL's order. See
+CONTRIBUTING.md, "Add a job option", for the other places.
 """
 
 from __future__ import annotations

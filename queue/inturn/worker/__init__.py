@@ -1,8 +1,9 @@
 """The worker: it claims jobs, runs them, and reports how they ended.
 
-One loop owns one connection and makes one call at a time on it. First it reports the jobs that have
-ended, and takes over the jobs that their lanes hand over. If there are none, it claims as many jobs
-as it has room for. If there are none either, it waits. So all jobs that end during a call go out
+One loop owns one connection and makes one call at a time on it. Usually it first reports the jobs
+that have ended, and takes over the jobs that their lanes hand over. Then it claims as many jobs as
+it has room for. It claims first if slots would run dry, or if due jobs have waited for a second. If
+there is nothing to report or to claim, it waits. So all jobs that end during a call go out
 with the next one, in one batch. There is no timer and no lock.
 
 The loop waits until it is woken by a notification or the end of a job, until the next scheduled job
@@ -11,7 +12,7 @@ the loop there are a listener and threads that go on while user code blocks the 
 heartbeat, the scheduler of periodic tasks, and maintenance, which rescues the jobs of dead workers.
 Each has a connection of its own.
 
-If a reply was lost, the worker asks the server which jobs it owns, and gives back those that it
+If a reply was lost, the worker asks the server which jobs it owns, and puts back those that it
 does not have in hand. If others took it for dead, it registers again. What it still runs is fenced
 off and told to abort.
 

@@ -106,8 +106,8 @@ class Attempt:
         """Note whether the task's own transaction failed because it lost the database."""
         self._lost_database = lost
 
-    def give_back(self, reason: str) -> None:
-        """End the run, but not the job, which goes back to its lane.
+    def end_run(self, reason: str) -> None:
+        """Stop the code. What becomes of the job depends on why, see the judge methods.
 
         An async task is cancelled. A sync one can only be asked to end.
         """
@@ -118,7 +118,7 @@ class Attempt:
     def abort(self, reason: str) -> None:
         """End the job for good."""
         self._aborted = reason
-        self.give_back(reason)
+        self.end_run(reason)
 
     def abandon(self) -> None:
         """Wait no longer for a thread that cannot be stopped.
@@ -177,7 +177,7 @@ class Attempt:
 
     def _time_out(self) -> None:
         self._timed_out = True
-        self.give_back(str(self._timeout_error()))
+        self.end_run(str(self._timeout_error()))
 
     def _timeout_error(self) -> JobTimeout:
         return JobTimeout(f"the run took longer than its timeout of {self.job.timeout}")

@@ -121,7 +121,7 @@ class Loop:
         recover = self._recovery.next_action()
         if recover is not None:
             return recover
-        if self._claiming.holds_up_jobs:
+        if self._claiming.should_put_back:
             return self._put_back
         if self._claiming.is_due(database_busy=bool(self._locked_out.failures)):
             return self._claim
@@ -152,7 +152,7 @@ class Loop:
 
     async def _put_back(self) -> None:
         """Let others run the jobs that were claimed ahead and find no slot."""
-        self._claiming.putting_back()
+        self._claiming.note_put_back()
         jobs = self._running.take_waiting()
         try:
             busy = await self._connection.run(finish.put_back(jobs))

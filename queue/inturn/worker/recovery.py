@@ -82,7 +82,7 @@ class Recovery:
             raise grace_is_over(grace, error) from error
 
     def note_unheard(self) -> None:
-        """Note that the heartbeat has no connection: the loop stores one over its own."""
+        """Note that the heartbeat has no connection, so the loop stores it over its own."""
         self._beat_due = True
         self._claiming.interrupt_wait()
 
@@ -109,7 +109,7 @@ class Recovery:
         self._claiming.expect_jobs()
 
     async def _resume(self) -> None:
-        await self._give_back_unknown()
+        await self._put_back_unknown()
         # A server that answers may still refuse to write: it is read-only, or its disk is full.
         await self._beat()
         self._away_since = None
@@ -127,12 +127,12 @@ class Recovery:
                 requests = finish.list_abort_requests(self._registration.worker_id)
                 self._running.abort(await self._connection.run(requests))
             # A call whose reply was lost may have run on for long, and committed only now.
-            await self._give_back_unknown()
+            await self._put_back_unknown()
         except BaseException:
             self._look_due = True
             raise
 
-    async def _give_back_unknown(self) -> None:
+    async def _put_back_unknown(self) -> None:
         """Put back the jobs that are ours but not in hand: the reply to their claim was lost.
 
         They are not started under that claim. After a failover one of them may be a job that we

@@ -36,7 +36,7 @@ class Reporting:
         try:
             await self._report(outcomes)
         except ConnectorException as error:
-            self._running.unreported.put_back(outcomes)
+            self._running.unreported.requeue(outcomes)
             self._unclear |= {outcome.job.id for outcome in outcomes}
             if isinstance(error, DatabaseUnavailable):
                 raise
@@ -80,7 +80,7 @@ class Reporting:
             try:
                 await self._report([outcome])
             except DatabaseUnavailable:
-                self._running.unreported.put_back([*outcomes, outcome])
+                self._running.unreported.requeue([*outcomes, outcome])
                 raise
             except ConnectorException as error:
                 joblog.note_refused(outcome.job, error)
@@ -90,7 +90,7 @@ class Reporting:
                 try:
                     await self._report([Ended(outcome.job, Status.FAILED, reason)])
                 except ConnectorException:
-                    self._running.unreported.put_back([*outcomes, outcome])
+                    self._running.unreported.requeue([*outcomes, outcome])
                     raise
 
     def _log(self, outcomes: list[Outcome], accepted: set[int]) -> None:

@@ -189,7 +189,7 @@ class HeldLocks:
 
     def _note_loss(self) -> None:
         if loss := self.loss():  # None if the lock was released meanwhile
-            self._attempt.give_back(str(loss))
+            self._attempt.end_run(str(loss))
 
     async def settle(self, outcome: Outcome | None) -> Outcome | None:
         """Return the final outcome of an attempt whose code has ended with this one.

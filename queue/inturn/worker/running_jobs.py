@@ -184,7 +184,7 @@ class RunningJobs:
     def give_back(self, reason: str) -> None:
         """End all runs, but not their jobs: they go back to their lanes."""
         for attempt in list(self._attempts.values()):
-            attempt.give_back(reason)
+            attempt.end_run(reason)
 
     def give_back_for_good(self, reason: str) -> None:
         """End all runs, and start no more."""

@@ -51,7 +51,7 @@ class UnreportedOutcomes:
             outcomes, self._held = self._held + outcomes, []
         return outcomes
 
-    def put_back(self, outcomes: Iterable[Outcome]) -> None:
+    def requeue(self, outcomes: Iterable[Outcome]) -> None:
         """Keep these in front of the others, because the report failed."""
         self._new[:0] = outcomes
 

@@ -1,5 +1,5 @@
--- cancel: a job that is not running moves to the history. Its lane keeps a token. With p_abort, a
--- running job is asked to end, and its worker sees to it.
+-- cancel_job: a job that is not running moves to the history. Its lane keeps a token. With
+-- p_abort, a running job is asked to end, and its worker sees to it.
 --
 -- Returns the job's status after the call: `cancelled`, `doing`, the status it finished with, or
 -- NULL if there is no such job.

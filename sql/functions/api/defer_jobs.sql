@@ -1,4 +1,4 @@
--- defer: creates jobs, in the order of the arrays. This is a plain INSERT in the caller's
+-- defer_jobs: creates jobs, in the order of the arrays. This is a plain INSERT in the caller's
 -- transaction. It takes no lane row and no advisory lock, and it never waits. Only queueing locks
 -- can make it wait: see defer_unless_waiting.
 --

@@ -1,4 +1,4 @@
--- delete: removes a job, live or finished, unless it is running. Returns false if it is running
+-- delete_job: removes a job, live or finished, unless it is running. Returns false if it is running
 -- or does not exist.
 CREATE OR REPLACE FUNCTION delete_job(p_id bigint) RETURNS boolean
 LANGUAGE plpgsql

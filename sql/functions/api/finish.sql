@@ -67,8 +67,8 @@ BEGIN
         FROM start_jobs(p_worker, v_next.ids) AS started;
 
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
-        -- This worker claims next. But a better job may take its slot, the worker may stop, or it
-        -- may not serve the queue of a token.
+        -- This worker would claim next anyway. Tell others all the same: a better job may take its
+        -- slot, it may stop, or it may not serve the queue of a token.
         PERFORM notify_workers(release_lanes(
             ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
     END IF;

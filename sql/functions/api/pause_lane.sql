@@ -1,4 +1,4 @@
--- pause: no job of the lane starts until the given time, or until somebody resumes the lane. A
+-- pause_lane: no job of the lane starts until the given time, or until somebody resumes the lane. A
 -- running job may end. Returns false if the lane was already stopped; it then stays as it was.
 CREATE OR REPLACE FUNCTION pause_lane(
     p_lock text, p_reason text DEFAULT NULL, p_until timestamptz DEFAULT NULL,

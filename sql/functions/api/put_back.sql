@@ -1,4 +1,4 @@
--- put back: jobs that a worker has claimed but not begun become `todo` again, as if they had
+-- put_back: jobs that a worker has claimed but not begun become `todo` again, as if they had
 -- never been claimed. No attempt is charged, and their lanes are open to all workers. A lane that
 -- had waited for a retry waits for it again.
 --

@@ -1,4 +1,5 @@
--- rescue: the jobs of a worker without a row go back to the head of their lanes at once.
+-- rescue: the jobs of a worker without a row wait for their next attempt, before everything else
+-- of their lanes: at once after the first loss, staggered after later ones.
 -- (declare_dead deletes the rows of dead workers, and unregister_worker that of a worker that
 -- ends.) It is a retry on behalf of the dead worker and fenced like any other. A job that its
 -- worker finishes meanwhile is left alone. If the worker was only asleep, what it reports
@@ -15,7 +16,7 @@
 -- call takes what is left, including jobs that an open transaction keeps from us.
 CREATE OR REPLACE FUNCTION rescue(
     p_max_lost integer DEFAULT 5,
-    p_worker   uuid    DEFAULT NULL,   -- only this worker, which ends and may have a row
+    p_worker   uuid    DEFAULT NULL,   -- only this worker, which is leaving, even if its row still exists
     p_lost     boolean DEFAULT true,   -- false: the jobs do not count as lost
     p_error    text    DEFAULT NULL    -- what ended the worker, if it could tell
 ) RETURNS TABLE (id bigint, worker_id uuid, failed boolean)

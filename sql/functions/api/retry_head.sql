@@ -1,4 +1,4 @@
--- retry head: the job that a lane waits for is tried at once. In a retrying lane, it does not
+-- retry_head: the job that a lane waits for is tried at once. In a retrying lane, it does not
 -- wait until it is due. In a halted lane, the failed job is tried again, first. Returns its id,
 -- or NULL if the lane waits for no job.
 CREATE OR REPLACE FUNCTION retry_head(p_lock text, p_by text DEFAULT NULL) RETURNS bigint

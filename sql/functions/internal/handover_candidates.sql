@@ -4,8 +4,8 @@
 --   held under another id before it was declared dead.
 -- * The worker serves the queue of the head.
 -- * The worker wants no more than p_want jobs.
--- * No other ready job has a better claim to the slot. A job of higher priority has one at once.
---   An older job of the same priority has one when the lane has been held for its slice.
+-- * No other ready job should get the slot first. A job of higher priority always should. An
+--   older job of the same priority should when the lane has been held for its slice.
 --   Otherwise a worker would stay in one deep lane and starve the rest. Without the slice, it
 --   would give each lane up after every single job.
 -- * No open transaction has the job locked. A locked job is neither handed over nor given way

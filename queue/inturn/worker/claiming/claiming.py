@@ -12,7 +12,7 @@ from inturn.worker.options import Options
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
 
-DUE_SECONDS = 1.0  # the longest time without a full claim, which makes scheduled jobs ready
+DUE_SECONDS = 1.0  # a full claim makes scheduled jobs ready, so one is made this often
 
 
 class Claiming:
@@ -57,7 +57,7 @@ class Claiming:
         """Return True if the next call to the server should be a claim.
 
         Reports come first, unless slots would run dry meanwhile or scheduled jobs have waited for
-        long. `database_busy`: somebody's lock made the last call fail.
+        long. `database_busy`: a lock in the database made the last call fail.
         """
         if self._is_stopped:
             return False
@@ -74,7 +74,7 @@ class Claiming:
         )
 
     @property
-    def holds_up_jobs(self) -> bool:
+    def should_put_back(self) -> bool:
         """Return True if jobs that were claimed ahead should go back for others to run."""
         waiting_since = self._running.waiting_since
         return waiting_since is not None and (
@@ -136,7 +136,7 @@ class Claiming:
         if lanes_went_back or not self._options.wait:
             self._wakeups.expect_jobs()
 
-    def putting_back(self) -> None:
+    def note_put_back(self) -> None:
         """Note that jobs which were claimed ahead are going back.
 
         Claim again when a slot is free: the last claim may have found no jobs but these.
