@@ -226,7 +226,7 @@ def test_a_wrong_call_raises_where_it_is_made_also_after_configure(app: App, que
         lambda: write.configure(task_kwargs={"leter": "a"}).defer(),
         lambda: write.batch_defer({}),
     ):
-        with pytest.raises(BadArgument, match=r"it is .*write\(letter: str\)"):
+        with pytest.raises(BadArgument, match=r"Call it as .*write\(letter: str\)"):
             wrong()
     with pytest.raises(TypeError, match="lok"):
         write.configure(lok="a")  # type: ignore[call-overload]

@@ -20,7 +20,7 @@ class Lanes:
     app.lanes.pause("customer:ann", reason="supplier is down", by="eve")
     for lane in app.lanes.list():
         print(lane.lock, lane.state, lane.waiting, lane.stop_reason)
-    app.lanes.resume_lane("customer:ann")
+    app.lanes.resume("customer:ann")
 
     `by` is the name that `lane_audit` records for a change. It defaults to the database user.
     """
