@@ -46,7 +46,7 @@ class Drained:
 
     @property
     def note(self) -> str:
-        """Empty if it was done and right."""
+        """Return what went wrong, or an empty string."""
         late = [] if self.done else [f"only {len(self.trace)} in {self.seconds:.0f} s"]
         return ", ".join(late + ([] if self.verdict.fine else [f"WRONG: {self.verdict}"]))
 
@@ -105,7 +105,7 @@ class Arena:
     def workers(
         self, count: int, *, lanes: int = 0, warm_lanes: int | None = None
     ) -> list[WorkerProcess]:
-        """So many, warm, idle and paused. What they warm up with is of as many lanes as will come, unless said otherwise."""
+        """Start workers, warm them up and pause them. By default they warm up on as many lanes."""
         workers = []
         for index in range(count):
             worker = self._start(WorkerProcess(self.peer, self._bed.dsn(self._database), lanes))
@@ -140,7 +140,7 @@ class Arena:
     def drain(
         self, workers: list[WorkerProcess], count: int, limit: float, *, settle: bool = True
     ) -> Drained:
-        """Tell them to go and wait until `count` jobs have run (and are known to have ended, if it is to `settle`)."""
+        """Resume the workers and wait until `count` jobs have run. `settle`: and have ended."""
         before = sum(worker.warmed for worker in workers)
         cpu = sum(worker.cpu_seconds for worker in workers)
         began = time.monotonic()
@@ -160,7 +160,7 @@ class Arena:
         return Drained(trace, began, seconds, cpu, done)
 
     def settle(self) -> None:
-        """Until the database says so too: nothing is unfinished."""
+        """Wait until the database has no unfinished jobs either."""
         _until(lambda: not self.unfinished, SETTLE_SECONDS)
 
     @property

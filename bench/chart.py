@@ -1,4 +1,4 @@
-"""The chart: a panel a row, a bar a peer. Ours is dark, bare SQL is light, and who was wrong or not done is hatched."""
+"""The chart: a panel for each row, a bar for each peer. Wrong or unfinished peers are hatched."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Process:
             self._errors = [*self._errors[-30:], line]
 
     def note(self, message: dict[str, Any]) -> None:
-        """What it says unasked."""
+        """Handle a message that the process sent without being asked."""
 
     def ask(self, line: str) -> None:
         assert self._popen.stdin is not None

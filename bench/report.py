@@ -21,7 +21,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True)
 class About:
-    """What a number means nothing without."""
+    """The facts that a reader needs to judge the numbers."""
 
     postgres: str
     rounds: int

@@ -59,7 +59,7 @@ def ratio(row: Row, ours: Cell, theirs: Cell) -> float | None:
 
 
 def best_peer(row: Row, found: dict[str, Cell]) -> str | None:
-    """The best of those that did it right; neither we nor bare SQL is a peer."""
+    """Return the best peer with a right result. inturn and bare SQL do not count as peers."""
     rivals = [
         p for p, cell in found.items() if cell.competes and p != FLOOR and not p.startswith(OURS)
     ]

@@ -1,4 +1,4 @@
-"""Alembic's entry: the connection comes from `inturn.schema.migrate`, never from a configuration file."""
+"""Alembic's entry. `inturn.schema.migrate` passes the connection, never a configuration file."""
 
 from typing import Any
 

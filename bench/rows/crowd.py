@@ -1,4 +1,4 @@
-"""Ten processes that enqueue one by one at the same time, with nobody to run it, and with a worker that does.
+"""Ten processes enqueue one by one at the same time, without a worker and with one.
 
 Telling a worker costs: NOTIFY takes a lock that is one for the whole server, around the commit.
 """

@@ -1,4 +1,4 @@
-"""What a worker weighs that has nothing to do, and how long the import takes."""
+"""The memory of an idle worker, and the time of the import."""
 
 import os
 import subprocess

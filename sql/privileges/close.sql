@@ -12,7 +12,7 @@ BEGIN
                         ELSE EXISTS (SELECT FROM pg_proc WHERE proname = name
                             AND pronamespace = v_schema) END;
     IF v_missing IS NOT NULL THEN
-        RAISE EXCEPTION 'sql/privileges/surface.sql lists what does not exist: %', v_missing;
+        RAISE EXCEPTION 'sql/privileges/surface.sql lists objects that do not exist: %', v_missing;
     END IF;
 
     FOR v_change IN

@@ -24,12 +24,12 @@ SELECT * FROM (VALUES
     ('function', 'heartbeat',           '{worker}', NULL),
     ('function', 'set_awake',           '{worker}', NULL),
     ('function', 'next_wake',           '{worker}', NULL),
-    ('function', 'unregister_worker',             '{worker}', NULL),
+    ('function', 'unregister_worker',   '{worker}', NULL),
 
     -- A worker's jobs.
     ('function', 'claim',               '{worker}', NULL),
     ('function', 'claim_further',       '{worker}', NULL),
-    ('function', 'jobs_of_worker',             '{worker}', NULL),
+    ('function', 'jobs_of_worker',      '{worker}', NULL),
     ('function', 'abort_requests',      '{worker}', NULL),
     ('function', 'finish',              '{worker}', NULL),
     ('function', 'retry',               '{worker}', NULL),

@@ -95,7 +95,8 @@ async def test_a_history_that_cannot_be_prepared_keeps_nobody_from_being_declare
         await until(lambda: runs == [job_id])
         await until(
             lambda: (
-                "upkeep.failed: prepare history: The database refused: no DDL here" in caplog.text
+                "maintenance.failed: prepare history: The database refused: no DDL here"
+                in caplog.text
             )
         )
     assert caplog.text.count("no DDL here") < 20  # it is not tried all the time

@@ -129,8 +129,8 @@ def test_after_a_switch_over_a_pool_finds_the_new_primary(bin_dir: Path | None) 
     ("role", "given", "found"),
     [
         ("worker", None, "100ms"),
-        ("upkeep", None, "100ms"),
-        ("upkeep", 0.05, "50ms"),
+        ("maintenance", None, "100ms"),
+        ("maintenance", 0.05, "50ms"),
         ("worker", 0, "0"),
         ("command", None, "0"),
         ("command", 0.2, "200ms"),

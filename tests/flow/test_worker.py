@@ -469,7 +469,7 @@ AND clock_timestamp() - state_change > interval '0.2 s'
 CUT = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database()
-AND application_name IN ('inturn worker', 'inturn listener', 'inturn upkeep')
+AND application_name IN ('inturn worker', 'inturn listener', 'inturn maintenance')
 """
 
 

@@ -12,7 +12,7 @@ from tests.race.harness import Job, Mutation, PromiseBroken, Session, Stage, Wor
 TOLD = "inturn ended"
 
 NOT_MARKED = Mutation(
-    "who waits leaves no mark",
+    "a waiter leaves no mark",
     "await_end.sql",
     "UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters;",
     "PERFORM FROM jobs WHERE id = p_id FOR UPDATE;",
@@ -40,19 +40,19 @@ def test_who_begins_to_wait_just_before_a_finish_is_told(stage: Stage) -> None:
         worker.start_until("gate", worker.finish, running)
         promise(waiter.await_end(first) == "doing", "it runs")
         promise(worker.resume().accepted == [first], "it ends")
-    promise(heard == [str(first)], f"who waits is told, once: {heard}")
+    promise(heard == [str(first)], f"the waiter is notified, once: {heard}")
     promise(waiter.await_end(first) == "succeeded", "and sees it")
 
 
 @story(
     Mutation(
-        "who waits looks without waiting for a finish",
+        "a waiter looks without waiting for a finish",
         "await_end.sql",
         "UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters;",
         "UPDATE jobs SET has_waiters = true WHERE id = (SELECT id FROM jobs WHERE id = p_id FOR UPDATE SKIP LOCKED);",
     ),
     Mutation(
-        "who waits looks in the statement that marks",
+        "a waiter looks in the statement that marks",
         "await_end.sql",
         "UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters;\n"
         "    -- One statement for both tables: a job that is being restored is in exactly one of them.\n"
@@ -79,7 +79,7 @@ def test_a_mark_outlives_a_retry(stage: Stage) -> None:
     worker.retry(worker.claim_one())
     with stage.notifications(TOLD) as heard:
         worker.finish(worker.claim_one())
-    promise(heard == [str(first)], f"who waits is told: {heard}")
+    promise(heard == [str(first)], f"the waiter is notified: {heard}")
 
 
 # ---------------------------------------------------------------- the reply to a task's own COMMIT was lost

@@ -22,13 +22,13 @@ NO_MEMORY = Mutation(
     "(last_instant IS NULL OR last_instant < p_instant OR",
     "(true OR",
 )
-# Who has not changed is looked for twice, without a lock and with it.
+# Schedules that have not changed are looked for twice, without a lock and with it.
 ANEW = """WHERE NOT EXISTS (
         SELECT FROM schedules AS known
-        WHERE (known.task, known.periodic_id, known.cron, known.tz) = (told.task, told.periodic_id, told.cron, told.tz)
+        WHERE (known.task, known.periodic_id, known.cron, known.tz) = (given.task, given.periodic_id, given.cron, given.tz)
           AND known.since <= clock() + interval '1 day'
     )
-    ORDER BY told.task, told.periodic_id   -- one order for all callers prevents deadlocks
+    ORDER BY given.task, given.periodic_id   -- one order for all callers prevents deadlocks
     ON CONFLICT (task, periodic_id) DO UPDATE SET cron = excluded.cron, tz = excluded.tz, since = excluded.since
     WHERE (schedules.cron, schedules.tz) <> (excluded.cron, excluded.tz)"""
 

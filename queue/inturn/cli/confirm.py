@@ -1,4 +1,4 @@
-"""Confirmation before what cannot be undone: a question on a terminal, `--yes` elsewhere."""
+"""Confirm changes that cannot be undone: by a question on a terminal, by `--yes` elsewhere."""
 
 import sys
 from collections.abc import Callable

@@ -35,7 +35,7 @@ def picture(pages: list[Page], console: Console, remark: str = "") -> Renderable
 
 
 def conclusion(pages: list[Page]) -> str:
-    """Say what came out, whatever it was."""
+    """Return the conclusion of the demo."""
     free, locked = pages
     if not locked.in_order:
         return "The second alphabet is not in order although its jobs shared a lock."

@@ -17,7 +17,7 @@ CHECK_INTERVAL = 300  # milliseconds between looks at the process
 def follow(path: str, dsn: str, *, verbose: bool) -> None:
     """Run the worker, and restart it after each change, until KeyboardInterrupt."""
     here = Path.cwd()
-    worker = Worker(path, dsn, verbose=verbose)
+    worker = DevWorkerProcess(path, dsn, verbose=verbose)
     try:
         worker.start()
         only = PythonFilter(ignore_paths=[here / ".inturn"])
@@ -36,7 +36,7 @@ def follow(path: str, dsn: str, *, verbose: bool) -> None:
         worker.stop()
 
 
-class Worker:
+class DevWorkerProcess:
     def __init__(self, path: str, dsn: str, *, verbose: bool) -> None:
         self._command = [
             sys.executable,

@@ -25,7 +25,7 @@ ENTRY = ("-m", "inturn.cli")
 
 @dataclass
 class Settings:
-    """What the command line says before the command, or repeats after it.
+    """The options that you can give before the command or after it.
 
     `app` is the value of -a. If it is given twice, the later one wins.
     `call` is what to pass to the interpreter to run the same command in a new process.
@@ -53,8 +53,8 @@ def app_option(command: F) -> F:
         metavar="MODULE:APP",
         expose_value=False,
         callback=_note_app,
-        help="Your app, before or after the command. You can also set INTURN_APP, or `app` below [tool.inturn] in "
-        "./pyproject.toml.",
+        help="Your app, before or after the command. You can also set INTURN_APP, or `app` below "
+        "[tool.inturn] in ./pyproject.toml.",
     )(command)
 
 
@@ -94,7 +94,7 @@ def database_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> App:
-    """Import the user's app and tasks. An error in that code is reported as an error in it."""
+    """Import the user's app and tasks. Raise ConfigurationError, with the line, if that fails."""
     from inturn.app import App
 
     sys.path.insert(0, str(Path.cwd()))

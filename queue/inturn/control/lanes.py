@@ -83,7 +83,7 @@ class Lanes:
         return await self._connector.run_async(lanes.resume_lane(lock, by))
 
     def skip_head(self, lock: str, *, by: str | None = None) -> int | None:
-        """Cancel the next job of a lane, or leave the job behind that halted it.
+        """Cancel the next job of a lane, or go on without the job that halted it.
 
         Return the id of the job, or None if nothing is waiting.
         """

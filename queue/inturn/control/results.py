@@ -30,7 +30,7 @@ Callback = Callable[[], object]
 
 
 class ResultListener:
-    """Calls back those who wait for a job, when the job ends."""
+    """Calls the callback of each waiter when its job ends."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector

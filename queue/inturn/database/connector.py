@@ -1,4 +1,4 @@
-"""What the rest of the package asks of a connector."""
+"""The interface of connectors that the rest of the package uses."""
 
 from __future__ import annotations
 

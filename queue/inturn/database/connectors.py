@@ -186,7 +186,7 @@ class PsycopgConnector(DirectConnector):
             self._opens += 1  # last, so that an opening that fails does not count
 
     def close(self) -> None:
-        """Close the pool, once it was closed as often as it was opened."""
+        """Undo one `open`. The last of these calls closes the pool."""
         with self._opening:
             self._opens = max(0, self._opens - 1)
             if self._opens:

@@ -132,7 +132,7 @@ def judge_refusal(error: psycopg.Error) -> Verdict:
 
 
 class PeerSilent(Exception):
-    """The peer has been silent for long enough to do something about it."""
+    """The peer has been silent for so long that the caller must act."""
 
 
 class WatchedCall:

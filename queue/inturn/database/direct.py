@@ -17,9 +17,9 @@ from inturn.errors import ConfigurationError
 from inturn.sql import SCHEMA
 
 # The statements of these roles are inturn's own, and short.
-WORKING = ("worker", "heartbeat", "upkeep", "task", "schedule", "listener", "results")
+WORKING = ("worker", "heartbeat", "maintenance", "task", "schedule", "listener", "results")
 WORKING_SILENCE = 10.0  # seconds
-CAUTIOUS = ("worker", "upkeep")  # these roles must not wait for a lock that somebody holds
+CAUTIOUS = ("worker", "maintenance")  # these roles must not wait for a lock that somebody holds
 LOCK_TIMEOUT = 0.1  # seconds
 
 

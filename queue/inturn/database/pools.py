@@ -63,9 +63,9 @@ async def open_async(terms: Terms, session: dict[str, Any], sizes: tuple[int, in
 
 
 def take(pool: Pool, seconds: float, since: float = 0.0) -> psycopg.Connection[Any]:
-    """Take a connection from the pool, but not one that was closed while it was idle.
+    """Take an open connection from the pool. Drop those that were closed while they were idle.
 
-    Nor one that the pool began to make before `since`, when another one turned out to be lost.
+    Also drop those that the pool began to make before `since`, when another one was lost.
     """
     try:
         own = pool.getconn(seconds)

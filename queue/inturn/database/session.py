@@ -141,7 +141,7 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
         return own
 
     async def __aexit__(self, *error: Any) -> None:
-        """Close the session even if a cancellation cuts off the ROLLBACK that psycopg sends first."""
+        """Close the session even if a cancellation cuts off the ROLLBACK that psycopg sends."""
         try:
             await super().__aexit__(*error)
         except BaseException:

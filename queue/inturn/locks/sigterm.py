@@ -1,4 +1,4 @@
-"""Locks whose holder SIGTERM kills: nobody is left to release them, so they expire soon.
+"""Let locks expire soon if SIGTERM kills their holder, which then cannot release them.
 
 The handler is only installed where SIGTERM would kill the process at once. A program with a handler
 of its own ends in its own time. If it wants the same, it calls `expire_soon` in that handler.

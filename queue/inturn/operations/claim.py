@@ -45,7 +45,7 @@ def claim(worker_id: UUID, queues: Queues, limit: int, patient: bool) -> Operati
 def claim_further(
     worker_id: UUID, marks: Mapping[tuple[str, int], int], limit: int
 ) -> Operation[list[Job]]:
-    """Start free jobs behind the given ones: for each queue and priority, above the id in `marks`."""
+    """Start free jobs of each queue and priority in `marks`, with ids above the one there."""
     queues = [queue for queue, _ in marks]
     priorities = [priority for _, priority in marks]
     parameters = [worker_id, queues, priorities, list(marks.values()), limit]
@@ -72,7 +72,7 @@ def next_wake(queues: Queues, horizon: str | None) -> Operation[Wake]:
 def set_awake(worker_id: UUID, awake: bool) -> Operation[bool]:
     """Record whether the worker finds jobs without a notification.
 
-    Return False if its row is locked: then the worker counts as it did before.
+    Return False if its row is locked, so that nothing was recorded.
     """
     ((written,),) = yield Statement(SET_AWAKE, [worker_id, awake])
     return bool(written)

@@ -35,7 +35,7 @@ DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COL
 
 
 def defer_jobs(jobs: Sequence[NewJob], manager: object = None) -> Operation[list[DeferredJob]]:
-    """Return the jobs that stand, in the given order. No jobs need no statement.
+    """Defer the jobs. Return each one, or the waiting job that stands for it, in the given order.
 
     The server reports a conflict as a row and it is raised here, so your transaction goes on.
     """

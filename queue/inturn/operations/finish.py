@@ -117,9 +117,9 @@ def has_ended(job: Job) -> Operation[bool]:
 
 
 def put_back(jobs: Sequence[Job]) -> Operation[set[int]]:
-    """Return claimed jobs that were not begun to the queue.
+    """Give claimed jobs that have not started back to the queue.
 
-    The result are the jobs that an open transaction keeps from us.
+    Return the jobs that an open transaction has locked. They are still ours.
     """
     rows = yield Statement(PUT_BACK, [[job.id for job in jobs], [job.claim_id for job in jobs]])
     return {id for (id,) in rows}

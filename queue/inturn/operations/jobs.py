@@ -205,7 +205,7 @@ def cancel_job(job_id: int, abort: bool) -> Operation[Status | None]:
 
 
 def await_end(job_id: int) -> Operation[End | None]:
-    """Return how a job ended, or None if it lives. Its end is then notified."""
+    """Return how a job ended. If it has not ended, return None and ask to be notified."""
     rows = yield Statement(AWAIT_END, [job_id])
     if not rows:
         raise JobNotFound(

@@ -1,4 +1,4 @@
-"""Brings a database's schema to what this version works on.
+"""Brings a database's schema to the state that this version needs.
 
 Tables, types and indexes are Alembic revisions, each a file of SQL. Functions and views are code.
 They are replaced as a whole after the revisions, in the same transaction, and their checksum is

@@ -128,7 +128,7 @@ def _add(schedule: Schedule) -> None:
             f"{schedule.task.name} has two schedules with the periodic_id "
             f"{schedule.periodic_id!r}. Give one of them another periodic_id."
         )
-    # Make a job on trial: bad options and arguments should be found now, not at night.
+    # Make a job and drop it, so that bad options and arguments fail now and not at night.
     schedule.job(datetime.fromtimestamp(0).astimezone())
     known[schedule.periodic_id] = schedule
 

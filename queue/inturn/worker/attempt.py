@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from inturn.locks.core.lease import AsyncLease
     from inturn.worker.resources import HeldLocks
 
-# An outage may cost a task without `retry` so many attempts. After them the task itself may be what
-# ends the connection.
+# How many attempts an outage may cost a task without `retry`. After that, the task itself may be
+# breaking the connection.
 MOST_OUTAGES = 5
 OUTAGE_PAUSE = timedelta(seconds=1)
-OVERDUE_SECONDS = 1.0  # past its timeout, before a run that goes on is logged
+OVERDUE_SECONDS = 1.0  # how long a run may go on past its timeout before it is logged
 
 
 class Abandoned(BaseException):
@@ -131,7 +131,7 @@ class Attempt:
     def enforce_deadline(self) -> bool:
         """Ask the run to end if its time is over. May be called in any thread.
 
-        Return True if the run goes on nevertheless and that should be logged: only once.
+        Return True if the run goes on and this should be logged, which is once per run.
         """
         deadline, now = self._deadline, time.monotonic()
         if deadline is None or now < deadline:
@@ -245,7 +245,7 @@ class Attempt:
         return self._judge_failure(error, text)
 
     def _judge_failure(self, error: BaseException, text: str) -> Outcome:
-        """Return whether a failed attempt is followed by another one."""
+        """Return the outcome of a failed attempt: another one, or the end of the job."""
         strategy = self.task.retry_strategy
         if strategy is None:
             # An outage is not the task's failure.

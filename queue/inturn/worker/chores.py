@@ -30,8 +30,8 @@ LANES_A_ROUND = 500  # the reconciler is a safety net, so it goes through the la
 class Chore:
     """Something that is done again and again.
 
-    `work` returns for how many seconds it need not be done again. While the chore fails, it rests
-    for at most `rest` seconds.
+    `work` returns the seconds until the chore is due again. While the chore fails, the pause grows
+    to at most `rest` seconds.
     """
 
     def __init__(self, name: str, work: Callable[[psycopg.Connection], float], rest: float) -> None:
@@ -66,7 +66,9 @@ class Chore:
                 isinstance(error, DatabaseUnavailable) and error.connection_lost
             ):
                 raise
-            logger.warning("upkeep.failed: %s: %s; next try in %.1f s", self._name, error, pause)
+            logger.warning(
+                "maintenance.failed: %s: %s; next try in %.1f s", self._name, error, pause
+            )
         else:
             self._has_failed = False
             self._backoff.reset()

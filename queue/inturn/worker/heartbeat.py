@@ -1,9 +1,9 @@
 """Tells the database that the worker lives, and for how long its event loop has been blocked.
 
 A thread with a connection of its own, on which nothing else is done. So the heartbeat goes on while
-a task blocks the event loop, or while something holds up the rescue of others. But a worker needs
-more than a process that is there. If its loop is blocked, the worker's row says so, and the log
-says once where. If its loop is dead, the heartbeat ends.
+a task blocks the event loop, or while something holds up the rescue of others. But a process
+that is alive does not mean that its worker works. If the loop is blocked, the worker's row says so,
+and the log says once where. If the loop is dead, the heartbeat ends.
 """
 
 import contextlib

@@ -51,8 +51,8 @@ class Loop:
         self._reporting = Reporting(connection, registration, options, running, claiming)
         self._is_settled = is_settled
         self._aborted: str | None = None
-        self._ends_at = float("inf")  # when aborted, though not everything has been reported,
-        self._may_abandon = False  # ... or even ended
+        self._ends_at = float("inf")  # when an aborted worker ends even if outcomes are unreported,
+        self._may_abandon = False  # ... and even if jobs still run
         self._outages = Backoff(*OUTAGE_PAUSES)
         self._locked_out = Backoff(*BUSY_PAUSES)
 

@@ -77,13 +77,13 @@ class Maintenance:
     def _run(self) -> None:
         while not self._end.is_set():
             try:
-                with contextlib.closing(self._connector.connect("upkeep")) as connection:
+                with contextlib.closing(self._connector.connect("maintenance")) as connection:
                     while not self._end.is_set():
                         self._end.wait(self.run_once(connection))
             except (InturnError, psycopg.Error) as error:
                 # By chance a little shorter, so that not all workers come back at once.
                 pause = min(LONGEST_PAUSE, self._interval) * random.uniform(0.5, 1.0)  # noqa: S311
-                logger.warning("upkeep.failed: %s; next try in %.1f s", error, pause)
+                logger.warning("maintenance.failed: %s; next try in %.1f s", error, pause)
                 self._witness.forget()  # a worker that was away does not judge others
                 self._has_looked.set()
                 self._end.wait(pause)

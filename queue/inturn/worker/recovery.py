@@ -1,4 +1,4 @@
-"""What the loop does before its usual work when something went wrong, or may have gone wrong."""
+"""Recovery: what the loop does first when something went wrong, or may have gone wrong."""
 
 import logging
 import time
@@ -104,7 +104,7 @@ class Recovery:
         self._running.take_waiting()
         self._running.give_back("the worker was taken for dead and the job taken over")
         await self._registration.register()
-        self._claiming.registered()
+        self._claiming.note_registered()
         self._is_lost = False
         self._claiming.expect_jobs()
 
@@ -139,7 +139,7 @@ class Recovery:
         have run already, and whose end the server has lost. Then two runs would have one fence.
         """
         if self._running.is_closed:
-            return  # what we have given up is ours until we leave
+            return  # jobs that we gave up are still ours until the worker unregisters
         worker_id = self._registration.worker_id
         claims = await self._connection.run(claim.list_claims_of_worker(worker_id))
         if not self._running.find_unknown(claims):

@@ -62,7 +62,7 @@ class Reporting:
         self._running.release_resources(outcomes)
         self._running.start_all(done.next)
         in_lanes = sum(outcome.job.lock is not None for outcome in outcomes)
-        self._claiming.reported(
+        self._claiming.note_reported(
             len(outcomes), lanes_went_back=bool(again) or len(done.next) < in_lanes
         )
         self._log(outcomes, accepted | retried.accepted | done.accepted)

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from inturn.worker.attempt import Attempt
 
 logger = logging.getLogger(__name__)
-RELEASE_SECONDS = 10.0  # that a silent store may keep a slot; then its lease ends by itself
+RELEASE_SECONDS = 10.0  # how long a silent store may keep a slot; then the lease expires
 A_MOMENT = 0.1  # seconds to wait for a lock that is just being released, before it counts as busy
-LOST_PAUSE = timedelta(seconds=1)  # what took the lock may still be at work
+LOST_PAUSE = timedelta(seconds=1)  # the new holder of the lock may still be at work
 Key = tuple[int, str]
 
 
@@ -176,7 +176,7 @@ class HeldLocks:
         self._resource_locks.add(self, self._attempt)
         self._attempt.provide_leases(tuple(self._leases))
         loop = asyncio.get_running_loop()
-        for lease in self._leases:  # the thread of a sync task may be what notices
+        for lease in self._leases:  # a sync task's thread may notice the loss
             lease.on_lost(lambda: loop.call_soon_threadsafe(self._note_loss))
 
     def loss(self) -> LockError | None:

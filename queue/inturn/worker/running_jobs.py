@@ -1,4 +1,4 @@
-"""The jobs in a worker's hands: they run, wait for a slot, or have ended and are unreported."""
+"""The jobs that a worker has claimed: running, waiting for a slot, or ended but not reported."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -27,7 +27,7 @@ from inturn.worker.unreported import UnreportedOutcomes
 if TYPE_CHECKING:
     from inturn.worker.resources import ResourceLocks
 
-# If the event loop has not turned for so long, that is why a run goes on past its timeout.
+# An event loop that was blocked for this long explains a run that goes on past its timeout.
 BLOCKED_SECONDS = 1.0
 UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy, may know the task
 

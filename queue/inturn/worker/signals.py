@@ -60,7 +60,7 @@ def drain() -> None:
 def caught(patience: float = PATIENCE) -> Iterator["Caught | None"]:
     """Catch the signals. Those that arrive before `obey` runs are kept.
 
-    Yield None if this is not the main thread: signals belong to that.
+    Yield None if this is not the main thread, because only that can catch signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield None

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from inturn.errors import WorkerCancelled
 from inturn.worker.attempt import Attempt, is_cancelled
 
-IN_A_ROW = 16  # jobs that never wait, before the rest of the program gets a turn
+IN_A_ROW = 16  # jobs that run without awaiting before other tasks get a turn
 
 
 class Slots:

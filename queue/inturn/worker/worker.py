@@ -45,7 +45,7 @@ from inturn.worker.start import patiently
 logger = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 10.0
-ABORT_SECONDS = 2.0  # that aborted jobs have to end before the worker gives them up
+ABORT_SECONDS = 2.0  # how long aborted jobs may take to end before the worker gives them up
 
 
 async def run(app: Blueprint, connector: Connector, given: Mapping[str, Any]) -> str | None:
@@ -105,7 +105,7 @@ class Worker:
             check = partial(maintenance.check_schema, self._connector.schema)
             await patiently(lambda: self._connection.run(check()), grace)
             handles_signals = self._options.install_signal_handlers
-            # Before others can see the worker: from then on they may end it in order.
+            # Do this before others can see the worker, because then they may signal it to end.
             with signals.caught() if handles_signals else nullcontext() as caught:
                 # A thread that runs on does so beside the next attempt at its job. Only the end of
                 # the process prevents that.
@@ -291,7 +291,7 @@ class Worker:
         return not self._maintenance.suspects
 
     def _end_with_dead_loop(self) -> None:
-        """End a process of our own, whatever goes wrong here.
+        """End the process if it belongs to the worker, even if every step here fails.
 
         The thread of the heartbeat calls this. It is all that is left of the worker.
         """
@@ -311,7 +311,7 @@ class Worker:
                 os._exit(1)
 
     def _leave_charged(self) -> None:
-        """Leave, and charge all jobs in hand with it: one of them may have done it."""
+        """Unregister, and count all jobs in hand as lost: one of them may be the cause."""
         with closing(self._connector.connect("worker")) as connection:
             error = "the event loop of its worker died while it had this job in hand"
             drive.run(self._registration.leaving(error), connection, self._connector.schema)

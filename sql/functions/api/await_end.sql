@@ -1,4 +1,4 @@
--- Returns how a job stands, and asks to be notified of its end if it has not ended yet (see
+-- Returns the status of a job, and asks to be notified of its end if it has not ended yet (see
 -- notify_ended). No row means that there is no such job.
 --
 -- The job is marked first and looked at afterwards, in a new statement. A finish before the mark

@@ -1,4 +1,4 @@
--- cancel waiting: cancels every job that waits in a lane. The running job goes on. Scheduled jobs
+-- cancel_waiting: cancels every job that waits in a lane. The running job goes on. Scheduled jobs
 -- stay too: they are not in the lane yet. Returns the number of cancelled jobs.
 CREATE OR REPLACE FUNCTION cancel_waiting(p_lock text, p_by text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql

@@ -3,7 +3,7 @@
 --
 -- A session may set inturn.clock to freeze the time for tests, if its user is a member of the
 -- role that owns the schema. (Inside a function that is called from outside, the current user is
--- the owner.) A session that reads a view only fools itself. All names here belong to pg_catalog,
+-- the owner.) In a view it affects only the session itself. All names here belong to pg_catalog,
 -- so a view can call the function whatever its reader's path is.
 CREATE OR REPLACE FUNCTION clock() RETURNS timestamptz
 LANGUAGE sql STABLE

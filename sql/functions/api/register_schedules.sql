@@ -9,15 +9,15 @@ SET search_path FROM CURRENT
 SET lock_timeout = '100ms'
 AS $$
     INSERT INTO schedules (task, periodic_id, cron, tz, since)
-    SELECT told.*, clock()
-    FROM unnest(p_tasks, p_periodic_ids, p_crons, p_zones) AS told(task, periodic_id, cron, tz)
+    SELECT given.*, clock()
+    FROM unnest(p_tasks, p_periodic_ids, p_crons, p_zones) AS given(task, periodic_id, cron, tz)
     WHERE NOT EXISTS (
         SELECT FROM schedules AS known
         WHERE (known.task, known.periodic_id, known.cron, known.tz)
-            = (told.task, told.periodic_id, told.cron, told.tz)
+            = (given.task, given.periodic_id, given.cron, given.tz)
           AND known.since <= clock() + interval '1 day'
     )
-    ORDER BY told.task, told.periodic_id   -- one order for all callers prevents deadlocks
+    ORDER BY given.task, given.periodic_id   -- one order for all callers prevents deadlocks
     ON CONFLICT (task, periodic_id) DO UPDATE
     SET cron = excluded.cron, tz = excluded.tz, since = excluded.since
     WHERE (schedules.cron, schedules.tz) <> (excluded.cron, excluded.tz)

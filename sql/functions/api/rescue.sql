@@ -16,7 +16,7 @@
 -- call takes what is left, including jobs that an open transaction keeps from us.
 CREATE OR REPLACE FUNCTION rescue(
     p_max_lost integer DEFAULT 5,
-    p_worker   uuid    DEFAULT NULL,   -- only this worker, which is leaving, even if its row still exists
+    p_worker   uuid    DEFAULT NULL,   -- only this worker, even if its row still exists
     p_lost     boolean DEFAULT true,   -- false: the jobs do not count as lost
     p_error    text    DEFAULT NULL    -- what ended the worker, if it could tell
 ) RETURNS TABLE (id bigint, worker_id uuid, failed boolean)

@@ -1,5 +1,5 @@
--- Records what was done to a lane: when, by whom (by default the database user), to how many
--- jobs.
+-- Records a change of a lane: when it was made, who made it (by default the database user), and
+-- how many jobs it changed.
 CREATE OR REPLACE FUNCTION audit(p_operation text, p_lock text, p_jobs bigint, p_by text,
     p_reason text) RETURNS void
 LANGUAGE sql AS $$

@@ -9,8 +9,8 @@ It works together with processes that use `openlock` itself: each respects the o
 as they can find us in their process table. `race_delay` is only spent on what they left behind.
 Removing the file by hand frees the lock.
 
-**What it does not promise.** Exclusion against a peer that misjudges our file, or on the file
-system of a network.
+**Limits.** It does not exclude a peer that misjudges our file, or a process on another host of a
+network file system.
 """
 
 import atexit
@@ -68,7 +68,7 @@ GUARD_PATIENCE = 5.0  # seconds; a guard is held for milliseconds, unless its ho
 LONGEST_RECORD = 65536
 
 
-class HeldLocks:
+class ProcessLocks:
     """The locks that this process holds, even while nobody refers to them."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class HeldLocks:
         self.all.clear()
 
 
-held_locks = process.add_part(HeldLocks())
+held_locks = process.add_part(ProcessLocks())
 
 
 class FileLock:

@@ -1,8 +1,8 @@
 """A drop-in for `redis.asyncio.lock.Lock`: like `token_lock`, but for tasks.
 
-Tasks share a thread, so the token is stored for each task. Tokens of an ended task belong to
-whoever carries on, because `wait_for` and helpers run in tasks of their own. What a living task
-holds, no other task releases, unless the lock was made with `thread_local=False`.
+Tasks share a thread, so the token is stored for each task. Any task may use the token of a task
+that has ended, because `wait_for` and helpers run in tasks of their own. No other task releases a
+lock that a living task holds, unless the lock was made with `thread_local=False`.
 """
 
 import asyncio

@@ -118,7 +118,7 @@ class BaseLock(ABC, Generic[L]):
 
     def _get_own_lease(self) -> L:
         """Return the lease that this thread or task acquired last."""
-        # What an ended task acquired belongs to whoever carries on.
+        # Any task may release the leases of a task that has ended.
         ended = (
             who for who in list(self._held.values()) if isinstance(who, asyncio.Task) and who.done()
         )

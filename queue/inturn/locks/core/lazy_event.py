@@ -6,7 +6,7 @@ import threading
 class LazyEvent:
     """Like `threading.Event`, but also true or false in an `if`.
 
-    What waiting takes is only made when somebody waits.
+    The real event is made when the first waiter comes.
     """
 
     __slots__ = ("_changing", "_event", "_set")

@@ -78,7 +78,7 @@ class Lock(BaseLock[Lease]):
         raise self._lease_over(grant.owner)
 
     def try_acquire(self, timeout: float | None) -> tuple[Lease | None, Refusal | None]:
-        """Return a lease, or else who is in the way. Only its receiver releases this lease."""
+        """Return a lease, or the refusal with its holder. Only the caller releases this lease."""
         return self._acquire_until(self._deadline(timeout, True))
 
     @contextmanager

@@ -77,7 +77,7 @@ class AsyncLock(BaseLock[AsyncLease]):
         self,
         timeout: float | None,  # noqa: ASYNC109
     ) -> tuple[AsyncLease | None, Refusal | None]:
-        """Return a lease, or else who is in the way. Only its receiver releases this lease."""
+        """Return a lease, or the refusal with its holder. Only the caller releases this lease."""
         return await self._acquire_until(self._deadline(timeout, True))
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""A guard: a file that the kernel keeps locked while its process lives. It proves that death.
+"""Guards. A guard is a file that stays locked while its process lives, and so proves its death.
 
 A process makes its guard with its first smart lock and names it in the value of every lock that it
 takes. If a guard is found and can be locked, its process is dead for good, because no name is used

@@ -1,7 +1,7 @@
 """The simplest lock: a key that exists while it is held. It has no owner.
 
-**Promises (a hint).** One of those who ask gets it. Nothing else is checked. It does not know who
-holds it, it is not renewed, and it has no fence. Whoever releases it deletes it. By default it does
+**Promises (a hint).** One of the callers gets it. Nothing else is checked. It does not know its
+holder, it is not renewed, and it has no fence. Any caller's release deletes it. By default it does
 not expire either: break one that a crash left behind with `break_()` or `queue locks break`.
 """
 

@@ -1,7 +1,7 @@
 """Whether producers must notify this worker.
 
-As long as its claims find jobs, producers need not notify the worker. The worker says so in its
-row of `workers`, and takes that back before it may sleep.
+As long as its claims find jobs, producers need not notify the worker. The worker sets a flag
+in its row of `workers`, and clears it before it may sleep.
 """
 
 import time
@@ -11,9 +11,9 @@ from inturn.operations import claim
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.registration import Registration
 
-# The flag costs two statements. They pay off after so many seconds of claims that were all filled,
+# The flag costs two statements. They pay off once all claims of this many seconds were filled,
 BUSY_SECONDS = 0.25
-# or after so many claims that found something, each so soon after the one before.
+# or once this many claims in a row found jobs, each within GAP_SECONDS of the one before.
 IN_A_ROW = 20
 GAP_SECONDS = 0.01
 
@@ -41,7 +41,7 @@ class AwakeFlag:
         self._awake = False
         self._horizon = None
 
-    async def was_filled(self) -> None:
+    async def note_filled(self) -> None:
         """Note that a claim returned as many jobs as it asked for."""
         self._note_found()
         if time.monotonic() - self._idle_at > BUSY_SECONDS:

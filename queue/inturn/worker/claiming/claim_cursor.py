@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from inturn.model import Job
 
-# Only a full claim sees lanes and higher priorities, so one is made after so many seconds. If full
-# claims are slow, they take a sixth of the time, but are never further apart than LONGEST seconds.
+# Only a full claim sees lanes and higher priorities, so one follows after FRESH_SECONDS. Slow full
+# claims get a sixth of the worker's time, but are at most LONGEST seconds apart.
 FRESH_SECONDS = 0.05
 COST_SHARE = 5
 LONGEST = 5.0
@@ -28,7 +28,7 @@ class ClaimCursor:
         return self._marks if self._marks and time.monotonic() < self._fresh_until else None
 
     def begin(self, jobs: Sequence[Job], room: int, seconds: float) -> None:
-        """Begin anew after a full claim that returned these jobs and took so many seconds.
+        """Start over after a full claim that returned these jobs and took `seconds`.
 
         Lanes compete with free jobs by age. Only a full claim sees that, so the cursor is used
         only after a full batch of nothing but free jobs.

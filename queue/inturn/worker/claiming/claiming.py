@@ -16,7 +16,7 @@ DUE_SECONDS = 1.0  # a full claim makes scheduled jobs ready, so one is made thi
 
 
 class Claiming:
-    """Claims jobs when there is room for them and there may be some.
+    """Claims jobs when the worker has room and there may be jobs.
 
     The loop asks `is_due`, and then calls `claim` or `wait`. It also notes here what else happens.
     """
@@ -64,7 +64,7 @@ class Claiming:
         wants_jobs = (
             self._wakeups.should_claim
             and len(self._running) < self._prefetch.capacity
-            # While ends cannot be stored there must not be ever more of them.
+            # While outcomes cannot be stored, they must not pile up.
             and not (database_busy and self._running.unreported)
         )
         if not self._running.unreported.is_due:
@@ -114,7 +114,7 @@ class Claiming:
         """Take on no more jobs."""
         self._is_stopped = True
 
-    def registered(self) -> None:
+    def note_registered(self) -> None:
         """Note that the worker has a new row."""
         self._awake_flag.reset()
 
@@ -126,7 +126,7 @@ class Claiming:
         """Have the loop look at what there is to do."""
         self._wakeups.ring()
 
-    def reported(self, count: int, *, lanes_went_back: bool) -> None:
+    def note_reported(self, count: int, *, lanes_went_back: bool) -> None:
         """Note that the ends of so many jobs are stored.
 
         A lane that went back to the queue may have a job that only we have room for. A worker that
@@ -152,7 +152,7 @@ class Claiming:
         return self._running.unreported.is_due and time.monotonic() - self._claimed_at > DUE_SECONDS
 
     async def _make_scheduled_ready(self) -> None:
-        """Claim no job. That makes scheduled jobs ready that are due, and lanes yield to them."""
+        """Make a claim of no jobs: due jobs become ready, and lanes give way to them."""
         self._claimed_at = time.monotonic()
         none = claim.claim(self._registration.worker_id, self._options.queues, 0, True)
         await self._connection.run(none)
@@ -167,8 +167,8 @@ class Claiming:
         self._cursor.begin(jobs, room, time.monotonic() - began)
         self._running.start_all(jobs)  # now, so that they do not wait for the calls below
         if len(jobs) == room:
-            self._wakeups.was_filled()
-            await self._awake_flag.was_filled()
+            self._wakeups.note_filled()
+            await self._awake_flag.note_filled()
         elif jobs and await self._awake_flag.found_some():
             self._wakeups.keep_looking()
         else:

@@ -1,18 +1,18 @@
 """How many jobs a worker has in hand: those that run, and some that were claimed ahead.
 
-If jobs are short, slots must not wait for the database. You need not set anything. A worker claims
-ahead what it has lately run in a fiftieth of a second. What finds no slot within half a second goes
-back to the queue, so a long job holds up the jobs behind it for no longer than that.
+If jobs are short, slots must not wait for the database. There is no setting: a worker claims ahead
+as many jobs as it has lately run in a fiftieth of a second. A job that finds no slot within half a
+second goes back to the queue, so a long job holds up the jobs behind it for no longer than that.
 
-Where no long job comes among the short ones, the worker claims more: up to what it has run in a
-tenth of a second, and up to a tenth of the jobs that have ended since others were held up. So of
+If no long job comes among the short ones, the worker claims more: as many as it has run in a tenth
+of a second, but at most a tenth of the jobs that have ended since a job was last put back. So of
 the jobs claimed beyond that fiftieth, at most one in ten is ever put back.
 """
 
 import time
 
 LEAST_SECONDS, MOST_SECONDS = 0.02, 0.1  # of work to claim ahead: at once, and at most
-ENDED_PER_JOB_AHEAD = 10  # so many jobs must have ended for one more that is claimed ahead
+ENDED_PER_JOB_AHEAD = 10  # jobs that must have ended for each additional job ahead
 MOST_AHEAD = 1000
 STALE_SECONDS = 0.5
 
@@ -25,7 +25,7 @@ class Prefetch:
         self._most_ahead = most_ahead
         self._ahead = 0
         self._rate = 0.0  # jobs a second, lately
-        self._ended = 0  # since others were held up
+        self._ended = 0  # since a job was last put back
         self._noted_at = time.monotonic()
 
     @property

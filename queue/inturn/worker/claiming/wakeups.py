@@ -13,7 +13,7 @@ KEEP_LOOKING = 0.005  # seconds between looks while jobs keep coming
 class Wakeups:
     """Tells the worker to claim at once while there may be jobs, and otherwise wakes it later.
 
-    Something wakes the worker earlier if it happens, and a poll after `poll` seconds in any case.
+    An event can wake it earlier, and it looks after `poll` seconds at the latest.
     """
 
     def __init__(self, poll: float) -> None:
@@ -53,7 +53,7 @@ class Wakeups:
         self.should_claim = False
         self._idle = False
 
-    def was_filled(self) -> None:
+    def note_filled(self) -> None:
         """Note that the claim returned as many jobs as it asked for: claim again."""
         self.should_claim = True
         self._misses = 0

@@ -3,7 +3,7 @@
 from tests.race.harness import Mutation, Stage, Worker, promise, story
 
 
-def lie_down(worker: Worker) -> tuple[bool, str]:
+def fall_asleep(worker: Worker) -> tuple[bool, str]:
     worker.set_awake(False)
     return worker.last_look()
 
@@ -15,7 +15,7 @@ def test_a_worker_that_is_awake_is_not_woken(stage: Stage) -> None:
     with stage.notifications() as heard:
         producer.defer(None)
     promise(heard == [], "nobody sleeps, nobody is woken")
-    lie_down(worker)
+    fall_asleep(worker)
     with stage.notifications() as heard:
         producer.defer(None)
     promise(heard == ["default"], "it may sleep now")
@@ -63,7 +63,7 @@ def test_a_worker_that_lies_down_looks_again_until_those_are_over_who_saw_it_awa
     worker.set_awake(True)
     producer.begin()
     producer.defer(None)
-    told, horizon = lie_down(worker)
+    told, horizon = fall_asleep(worker)
     promise(not told, "somebody who saw it awake has not committed")
     told, horizon = worker.last_look(horizon)
     promise(not told, "and still has not")
@@ -113,7 +113,7 @@ def test_a_transaction_with_an_old_snapshot_wakes_in_any_case(stage: Stage) -> N
     worker.set_awake(True)
     producer.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
     producer.run("SELECT FROM workers")
-    told, _ = lie_down(worker)
+    told, _ = fall_asleep(worker)
     promise(told, "nobody has written anything that is not committed")
     with stage.notifications() as heard:
         producer.defer(None)
