@@ -1,4 +1,4 @@
-"""`make bench`, or `python -m bench`: measures and prints."""
+"""`make bench`, or `python -m bench`: measure the queues and print a table."""
 
 from __future__ import annotations
 
@@ -23,19 +23,25 @@ QUICK_PEERS = (registry.OURS, registry.BASE, "graphile-worker", "pgqueuer", regi
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "--rounds", type=int, help="how often each peer does each row [3, quick: 1]"
+        "--rounds", type=int, help="how often each peer runs each row [3, quick: 1]"
     )
     parser.add_argument(
-        "--only", "--rows", default="", metavar="A,B", help=f"rows: {', '.join(rows.ROWS)}"
+        "--only",
+        "--rows",
+        default="",
+        metavar="A,B",
+        help=f"run these rows only: {', '.join(rows.ROWS)}",
     )
     parser.add_argument(
-        "--peers", default="", metavar="A,B", help="which queues, by the beginning of their names"
+        "--peers", default="", metavar="A,B", help="measure only queues whose names begin like this"
     )
-    parser.add_argument("--share", type=float, help="of the full number of jobs [1, quick: 0.2]")
+    parser.add_argument(
+        "--share", type=float, help="share of the full number of jobs [1, quick: 0.2]"
+    )
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="a few rows and peers, few jobs: to try, not to conclude",
+        help="a few rows, peers and jobs; too little to draw conclusions from",
     )
     return parser.parse_args()
 
@@ -44,7 +50,7 @@ def chosen_scenes(only: str, quick: bool) -> list[Scene]:
     names = [name for name in only.split(",") if name] or (QUICK_ROWS if quick else list(rows.ROWS))
     unknown = [name for name in names if name not in rows.ROWS]
     if unknown:
-        sys.exit(f"There is no row {', '.join(unknown)}. There are: {', '.join(rows.ROWS)}")
+        sys.exit(f"Unknown rows: {', '.join(unknown)}. Known rows: {', '.join(rows.ROWS)}.")
     return [scene for scene in rows.SCENES if any(row.name in names for row in scene.rows)]
 
 
@@ -68,7 +74,7 @@ def main() -> None:
     began = time.monotonic()
 
     def tell(measured: run.Measured) -> None:
-        log.print(_told(measured), highlight=False, soft_wrap=True)
+        log.print(_describe(measured), highlight=False, soft_wrap=True)
 
     with bed() as server, pooler(server.dsn("postgres")):
         about = report.about(server.version, rounds, scale.share, contestants, absent)
@@ -100,13 +106,13 @@ def _show(
     )
 
 
-def _told(measured: run.Measured) -> str:
-    said = (
+def _describe(measured: run.Measured) -> str:
+    result = (
         measured.why
         if measured.reading is None
         else f"{measured.reading.value:,.2f} {measured.reading.note}"
     )
-    return f"{measured.round + 1}  {measured.row:<14} {measured.peer:<16} {said}"
+    return f"{measured.round + 1}  {measured.row:<14} {measured.peer:<16} {result}"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""One peer in a fresh database, with its processes: where a row is measured.
+"""Run one peer in a fresh database, with its processes. Each row is measured in an arena.
 
-The database is a copy of one in which the peer has installed itself, so each run begins alike.
+The database is a copy of a template in which the peer has installed itself, so every run starts
+from the same state.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from bench.server import Bed, Counters
 
 P = TypeVar("P", bound=Process)
 WARM_JOBS = 200
-WARM_JOBS_OF_A_LANE = 20  # some peers do two a second
+WARM_JOBS_OF_A_LANE = 20  # some peers run two a second
 WARM_SECONDS = 30.0
 SETTLE_SECONDS = 20.0
 LOOK_SECONDS = 0.005
@@ -28,7 +29,7 @@ LOOK_SECONDS = 0.005
 
 @dataclass(frozen=True)
 class Drained:
-    """What the workers did from the moment when they were told to go. `done` is false when time ran out."""
+    """The jobs that the workers ran after they were resumed. `done` is False if time ran out."""
 
     trace: list[Ran]
     began: float
@@ -46,7 +47,7 @@ class Drained:
 
     @property
     def note(self) -> str:
-        """Return what went wrong, or an empty string."""
+        """Return a description of the errors, or an empty string."""
         late = [] if self.done else [f"only {len(self.trace)} in {self.seconds:.0f} s"]
         return ", ".join(late + ([] if self.verdict.fine else [f"WRONG: {self.verdict}"]))
 
@@ -64,7 +65,7 @@ class Arena:
 
     @contextlib.contextmanager
     def fresh(self) -> Iterator[Arena]:
-        """Everything that was started in it ends with it."""
+        """Open the arena on a fresh database. On exit, kill its processes and drop the database."""
         if not self._installed:
             self._install()
         self._bed.drop(self._database)
@@ -105,7 +106,7 @@ class Arena:
     def workers(
         self, count: int, *, lanes: int = 0, warm_lanes: int | None = None
     ) -> list[WorkerProcess]:
-        """Start workers, warm them up and pause them. By default they warm up on as many lanes."""
+        """Start workers, warm them up and pause them. By default, `warm_lanes` equals `lanes`."""
         workers = []
         for index in range(count):
             worker = self._start(WorkerProcess(self.peer, self._bed.dsn(self._database), lanes))
@@ -122,25 +123,28 @@ class Arena:
         _until(lambda: worker.ran >= count or not worker.alive, WARM_SECONDS)
         if worker.ran < count:
             raise worker.failed(
-                f"ran {worker.ran} of {count} jobs in {WARM_SECONDS:g} s of warming up"
+                f"ran only {worker.ran} of {count} warm-up jobs in {WARM_SECONDS:g} s"
             )
         worker.warmed = count
         self.settle()
 
     def _pause(self, worker: WorkerProcess) -> None:
-        """Not within a transaction: its locks would be held for as long as it is paused."""
+        """Pause a worker outside of a transaction, so that it holds no locks while it is paused."""
         for _ in range(100):
             worker.pause()
             if not self._bed.in_transaction(self._database):
                 return
             worker.resume()
             time.sleep(LOOK_SECONDS)
-        raise worker.failed("is always within a transaction")
+        raise worker.failed("never leaves its transaction")
 
     def drain(
         self, workers: list[WorkerProcess], count: int, limit: float, *, settle: bool = True
     ) -> Drained:
-        """Resume the workers and wait until `count` jobs have run. `settle`: and have ended."""
+        """Resume the workers and wait until `count` jobs have run.
+
+        With `settle`, also wait until the database has no unfinished jobs.
+        """
         before = sum(worker.warmed for worker in workers)
         cpu = sum(worker.cpu_seconds for worker in workers)
         began = time.monotonic()
@@ -160,7 +164,7 @@ class Arena:
         return Drained(trace, began, seconds, cpu, done)
 
     def settle(self) -> None:
-        """Wait until the database has no unfinished jobs either."""
+        """Wait until the database has no unfinished jobs."""
         _until(lambda: not self.unfinished, SETTLE_SECONDS)
 
     @property
@@ -173,7 +177,7 @@ class Arena:
 def _alive(workers: list[WorkerProcess]) -> bool:
     for worker in workers:
         if not worker.alive:
-            raise worker.failed("has ended")
+            raise worker.failed("exited")
     return True
 
 

@@ -1,4 +1,4 @@
-"""The chart: a panel for each row, a bar for each peer. Wrong or unfinished peers are hatched."""
+"""Draw the chart: a panel per row, a bar per peer. Wrong or unfinished peers are hatched."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _panel(axes: Axes, row: Row, shown: dict[str, Cell]) -> None:
         bars, [shown[name].short(row) for name in names], padding=3, fontsize=7, color=INK
     )
     axes.set_title(
-        f"{row.title} ({row.unit}{'' if row.more else ', less is better'})", fontsize=8, loc="left"
+        f"{row.title} ({row.unit}{'' if row.more else ', lower is better'})", fontsize=8, loc="left"
     )
     axes.invert_yaxis()
     axes.margins(x=0.25)

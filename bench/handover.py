@@ -1,4 +1,7 @@
-"""`python -m bench.handover`: a job of one lane by a claim and a finish each, against handed over in the finish call."""
+"""`python -m bench.handover`: compare hand-over with a claim and a finish for each job of a lane.
+
+A hand-over is a finish whose reply brings the next job of the lane.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ JOBS, ROUNDS = 1_500, 5
 CLAIM = "SELECT id, claim_id FROM inturn.claim(%s, NULL, 1)"
 FINISH = """
 SELECT (next).id, (next).claim_id
-FROM inturn.finish(%s, NULL, %s, ARRAY[%s::bigint], ARRAY[%s::uuid], '{succeeded}', ARRAY[NULL::jsonb])
+FROM inturn.finish(
+    %s, NULL, %s, ARRAY[%s::bigint], ARRAY[%s::uuid], '{succeeded}', ARRAY[NULL::jsonb]
+)
 WHERE finished_id IS NULL
 """
 
@@ -29,7 +34,7 @@ def main() -> None:
             apart, handed = _seconds(server, want=0), _seconds(server, want=1)
             ratios.append(apart / handed)
             print(
-                f"{number + 1}: handed over, a job takes 1/{apart / handed:.2f} of a claim and a finish",
+                f"{number + 1}: {apart / handed:.2f} times as fast as a claim and a finish",
                 flush=True,
             )
         print(f"median {median(ratios):.2f}")
@@ -51,7 +56,7 @@ def _seconds(server: Bed, want: int) -> float:
 
 
 def _run(connection: psycopg.Connection[Any], worker: object, want: int) -> None:
-    """Until the lane is empty. After its slice a lane that is handed over is given up: then a claim follows."""
+    """Run jobs until the lane is empty. When a hand-over brings no job, claim the next one."""
     job = connection.execute(CLAIM, [worker]).fetchone()
     while job is not None:
         job = connection.execute(FINISH, [worker, want, *job]).fetchone()

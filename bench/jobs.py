@@ -1,7 +1,8 @@
-"""The jobs that every peer runs, and what happened to them.
+"""The jobs that every peer runs, and the check of their order.
 
-A job knows its number, its lane and how long it sleeps. Within a lane numbers rise in the order of deferring, so the
-trace of a run (who started and ended when) shows whether the order held and whether two overlapped.
+A job knows its number, its lane and how long it sleeps. Within a lane the numbers rise in the order
+of deferring. The trace of a run lists when each job started and ended, so it shows whether the jobs
+kept their order and whether two of them overlapped.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-WARM = 10_000_000  # numbers from here on belong to warming up and count for nothing
+WARM = 10_000_000  # jobs from this number on warm the workers up and are not counted
 
 
 class Job(NamedTuple):
@@ -24,7 +25,7 @@ class Job(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """Times in seconds of a clock that all processes of the machine share."""
+    """A job that ran. Times are seconds of a clock that all processes of the machine share."""
 
     number: int
     lane: str
@@ -48,7 +49,7 @@ class Verdict(NamedTuple):
 
 
 def make(count: int, *, first: int = 0, lanes: int = 0, ms: float = 0) -> list[Job]:
-    """Neighbours are of different lanes. With no lanes the jobs are free."""
+    """Return `count` jobs, dealt out to the lanes in turn. Without lanes, the jobs are free."""
     return [Job(n, f"lane-{n % lanes}" if lanes else None, ms) for n in range(first, first + count)]
 
 

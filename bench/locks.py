@@ -1,10 +1,11 @@
-"""What it costs to acquire and release a lock that nobody else wants.
+"""Measure the cost of acquiring and releasing a lock without contention.
 
-    python bench/locks.py [seconds for each] [how often in a row]
+    python bench/locks.py [seconds per lock] [locks per round]
 
-The reference is the least that can be done, in the same run: redis-py's own lock, and for files a
-bare open, flock and close. The rounds are short and in random order, so a machine that slows down
-slows all of them, and no lock always follows the same other one. The median counts.
+Each run also measures a reference that does as little as possible: redis-py's own lock, and for
+files a bare open, flock and close. The rounds are short and in random order. So a machine that
+slows down slows all locks, and no lock always follows the same other lock. The result is the
+median.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ from inturn.locks import (
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.locks.redis_server import binaries, server
 
-# By name: what takes a lock so many times. The first one is the reference.
+# Maps a name to a function that takes a lock that many times. The first entry is the reference.
 Group = dict[str, Callable[[int], object]]
 
 
@@ -108,7 +109,7 @@ def measure(group: Group, seconds: float, row: int) -> dict[str, list[float]]:
     rounds: dict[str, list[float]] = {name: [] for name in group}
     end = time.monotonic() + seconds * len(group)
     for a_round in group.values():
-        a_round(row)  # opens connections, loads scripts, starts threads
+        a_round(row)  # warm up: open connections, load scripts, start threads
     while time.monotonic() < end:
         for name in random.sample(list(group), len(group)):
             began = time.perf_counter()

@@ -1,6 +1,7 @@
-"""`python -m bench.parts`: where the time of one job goes, in µs.
+"""`python -m bench.parts`: show how the time of one job is spent, in µs.
 
-In the worker's process a sampling profiler counts CPU time. In the server the statements report it.
+A sampling profiler counts the CPU time of the worker's process. In the server, pg_stat_statements
+counts the time of the statements.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from bench.server import Bed, bed
 
 DATABASE = "parts"
 TICK = 0.0005  # seconds of CPU time between samples
-# The innermost frame that matches decides: the end of a file's path, and its functions (none: all).
+# Each entry is a part, the end of a file's path, and functions of that file (empty: all of them).
+# The innermost frame that matches an entry decides.
 PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("the task itself", "bench/parts.py", ("work",)),
     ("decode rows and arguments", "json/__init__.py", ()),
@@ -44,10 +46,10 @@ PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("run an attempt", "inturn/worker/middleware_chain.py", ()),
     ("run an attempt", "inturn/worker/running_jobs.py", ()),
     ("slots", "inturn/worker/slots.py", ()),
-    ("report what has ended", "inturn/worker/reporting.py", ()),
-    ("report what has ended", "inturn/worker/unreported.py", ()),
+    ("report ended jobs", "inturn/worker/reporting.py", ()),
+    ("report ended jobs", "inturn/worker/unreported.py", ()),
     ("claim", "inturn/worker/claiming/", ()),
-    ("log what has ended", "inturn/worker/joblog.py", ()),
+    ("log ended jobs", "inturn/worker/joblog.py", ()),
     ("the worker's loop", "inturn/worker/", ()),
 )
 OTHER = "event loop and the rest"
@@ -73,9 +75,9 @@ def part_of(frame: FrameType | None) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.parts", description=__doc__)
-    parser.add_argument("--jobs", type=int, default=40_000)
+    parser.add_argument("--jobs", type=int, default=40_000, help="jobs in each of the two runs")
     parser.add_argument(
-        "--lanes", type=int, default=1_000, help="of the second run; the first is of free jobs"
+        "--lanes", type=int, default=1_000, help="lanes of the second run; the first has free jobs"
     )
     given = parser.parse_args()
     with bed() as server:
@@ -100,7 +102,7 @@ def _measure(server: Bed, count: int, lanes: int) -> None:
     with server.observe(DATABASE) as observer:
         observer.execute("CREATE EXTENSION pg_stat_statements")
         observer.execute("SELECT pg_stat_statements_reset()")
-        samples, cpu, seconds = _sampled(app)
+        samples, cpu, seconds = _sample(app)
         _show(
             f"{count:,} jobs, {lanes or 'no'} lanes",
             samples,
@@ -121,7 +123,7 @@ def _defer(app: Any, task: Any, count: int, lanes: int) -> None:
         task.configure(lock=str(lane)).batch_defer(*jobs)
 
 
-def _sampled(app: Any) -> tuple[Counter[str], float, float]:
+def _sample(app: Any) -> tuple[Counter[str], float, float]:
     samples: Counter[str] = Counter()
     signal.signal(signal.SIGPROF, lambda _, frame: samples.update([part_of(frame)]))
     cpu, start = time.process_time(), time.monotonic()

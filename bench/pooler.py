@@ -1,4 +1,7 @@
-"""PgBouncer in transaction mode before the server, if it is installed: what inturn reaches through it is a peer of its own."""
+"""Run PgBouncer in transaction mode in front of the server, if it is installed.
+
+inturn through PgBouncer is a peer of its own.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 BINARY = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
-VARIABLE = "INTURN_BENCH_POOLER"  # tells our peer's processes where it is
+VARIABLE = "INTURN_BENCH_POOLER"  # tells the processes of our peer where PgBouncer listens
 PORT = 6432
 SETTINGS = """
 [databases]
@@ -40,13 +43,13 @@ def missing() -> str | None:
 
 @contextlib.contextmanager
 def pooler(dsn: str) -> Iterator[None]:
-    """While it runs, VARIABLE names the folder of its socket."""
+    """Run PgBouncer. Meanwhile the environment variable VARIABLE names the folder of its socket."""
     if BINARY is None:
         yield
         return
     server = conninfo_to_dict(dsn)
     folder = Path(tempfile.mkdtemp(prefix="inturn-pooler-"))
-    folder.chmod(0o777)  # it refuses to run as root
+    folder.chmod(0o777)  # PgBouncer refuses to run as root and needs access as another account
     config = folder / "config"
     own = {"host": server["host"], "port": server["port"], "user": server["user"]}
     config.write_text(SETTINGS.format(**own, folder=folder, own_port=PORT))
@@ -64,7 +67,7 @@ def pooler(dsn: str) -> Iterator[None]:
 
 
 def through(dsn: str) -> str:
-    """The same database by way of the pooler."""
+    """Return the address of the same database through PgBouncer."""
     return make_conninfo(dsn, host=os.environ[VARIABLE], port=PORT)
 
 

@@ -1,8 +1,9 @@
-"""A peer's processes, seen from the harness: a producer that takes orders, and workers.
+"""A peer's processes, as the harness sees them: a producer that takes orders, and workers.
 
-A worker is started, given some jobs to warm up with, and then *paused by the operating system* (SIGSTOP) while the jobs
-that count are enqueued. Told to go on, it finds them all there at once. So neither its start nor the enqueueing is in
-the time, and no peer has to cooperate.
+The harness starts a worker and gives it some jobs to warm up. Then *the operating system pauses it*
+(SIGSTOP) while the counted jobs are enqueued. When the worker resumes, all jobs are there at once.
+So the measured time includes neither the worker's start nor the enqueueing, and no peer has to
+cooperate.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ANSWER_SECONDS = 180
 
 
 class PeerFailed(Exception):
-    """A peer's process has ended or does not answer; the message has the end of what it said."""
+    """A peer's process exited or does not answer. The message has its last lines on stderr."""
 
 
 class Process:
@@ -68,7 +69,7 @@ class Process:
             self._errors = [*self._errors[-30:], line]
 
     def note(self, message: dict[str, Any]) -> None:
-        """Handle a message that the process sent without being asked."""
+        """Handle a message that is not an answer."""
 
     def ask(self, line: str) -> None:
         assert self._popen.stdin is not None
@@ -76,21 +77,21 @@ class Process:
             self._popen.stdin.write(line + "\n")
             self._popen.stdin.flush()
         except BrokenPipeError:
-            raise self.failed("has ended") from None
+            raise self.failed("exited") from None
 
     def answer(self) -> dict[str, Any]:
         try:
             line = self._lines.get(timeout=ANSWER_SECONDS)
         except queue.Empty:
-            raise self.failed(f"does not answer in {ANSWER_SECONDS} s") from None
+            raise self.failed(f"did not answer within {ANSWER_SECONDS} s") from None
         if not line:
-            raise self.failed("has ended")
+            raise self.failed("exited")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def failed(self, what: str) -> PeerFailed:
         return PeerFailed(
-            f"{self.name} {what}: {''.join(self._errors[-8:]).strip() or 'it said nothing'}"
+            f"{self.name} {what}: {''.join(self._errors[-8:]).strip() or 'nothing on stderr'}"
         )
 
     @property
@@ -114,7 +115,7 @@ class Process:
 class ProducerProcess(Process):
     def __init__(self, peer: Peer, dsn: str) -> None:
         super().__init__(peer, "produce", dsn)
-        self.answer()  # it is ready
+        self.answer()  # wait until it is ready
 
     def one_by_one(self, count: int, *, pause: float = 0, **jobs: float) -> dict[str, Any]:
         return self._order(count=count, pause=pause, **jobs)
@@ -123,7 +124,7 @@ class ProducerProcess(Process):
         return float(self._order(count=count, calls=calls, **jobs)["seconds"])
 
     def begin(self, **order: float) -> None:
-        """Give an order without waiting for its answer."""
+        """Send an order without waiting for its answer."""
         self.ask(json.dumps(order))
 
     def _order(self, **order: float) -> dict[str, Any]:
@@ -134,7 +135,7 @@ class ProducerProcess(Process):
 class WorkerProcess(Process):
     def __init__(self, peer: Peer, dsn: str, lanes: int) -> None:
         self.ran = 0
-        self.warmed = 0  # how many of them to warm up
+        self.warmed = 0  # how many of these jobs were for warming up
         super().__init__(peer, "work", dsn, str(lanes))
 
     def note(self, message: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Writes what was found: every reading as JSON, the table as Markdown."""
+"""Write the results: all readings as JSON, the table as Markdown."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ class About:
     postgres: str
     rounds: int
     share: float
-    peers: dict[str, str]  # name: version
-    absent: dict[str, str]  # name: why
+    peers: dict[str, str]  # by name: version and settings
+    absent: dict[str, str]  # by name: the reason
 
     @property
     def machine(self) -> str:
-        return f"{os.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GB, {platform.system()}"
+        memory = psutil.virtual_memory().total / 2**30
+        return f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()}"
 
     def __str__(self) -> str:
         return (
@@ -82,14 +83,15 @@ def _json(about: About, results: Sequence[Measured]) -> str:
         }
         for r in results
     ]
-    head = {
+    facts = {
         "machine": about.machine,
         "postgres": about.postgres,
         "rounds": about.rounds,
         "share": about.share,
+        "peers": about.peers,
     }
     lines = ",\n  ".join(json.dumps(reading) for reading in readings)
-    return f'{{"about": {json.dumps({**head, "peers": about.peers})},\n "readings": [\n  {lines}\n]}}\n'
+    return f'{{"about": {json.dumps(facts)},\n "readings": [\n  {lines}\n]}}\n'
 
 
 def _note(measured: Measured) -> str:

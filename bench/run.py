@@ -1,4 +1,4 @@
-"""Runs what was chosen, in rounds: round by round, row by row, each peer in turn."""
+"""Run the chosen scenes: round by round, scene by scene, each peer in turn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Measured(NamedTuple):
     round: int
     row: str
     peer: str
-    reading: Reading | None  # None: it could not be measured, and `why` says why
+    reading: Reading | None  # None if it could not be measured; `why` has the reason
     why: str = ""
 
 

@@ -1,7 +1,9 @@
-"""`make bench-scale`, or `python -m bench.scale`: how throughput grows with worker processes and with lanes, and what limits it.
+"""`make bench-scale`, or `python -m bench.scale`: measure how throughput scales, and its limits.
 
-Jobs without work show the cost of the queue itself: on one machine workers and server share the cores. Jobs that wait two
-milliseconds show what lanes allow: a lane is one job at a time, so its ceiling is known, and what is missing is the hand-over.
+It runs more and more worker processes and lanes. Jobs without work show the cost of the queue
+itself, with workers and server sharing the cores of one machine. Jobs that wait for two
+milliseconds show the cost of the hand-over: a lane runs one job at a time, so its ceiling is known,
+and the hand-over takes the rest.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ class Point(NamedTuple):
     title: str
     workers: int
     lanes: int
-    rate: float  # jobs a second
-    server: float  # of its cores' time, busy
+    rate: float  # jobs per second
+    cores: float  # cores that the workers kept busy
     wrong: str
 
     @property
@@ -39,8 +41,10 @@ class Point(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--share", type=float, default=1.0, help="of the full number of jobs")
+    parser.add_argument("--rounds", type=int, default=3, help="how often to run everything [3]")
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="share of the full number of jobs [1]"
+    )
     given = parser.parse_args()
     log, points = Console(stderr=True), []
     peer = next(peer for peer in all_peers() if peer.name == OURS)
@@ -49,7 +53,8 @@ def main() -> None:
             for point in _round(Arena(server, peer), given.share):
                 points.append(point)
                 log.print(
-                    f"{number + 1} {point.title:<28} {point.workers} workers {point.rate:>10,.0f} {point.wrong}"
+                    f"{number + 1} {point.title:<28} {point.workers} workers "
+                    f"{point.rate:>10,.0f} {point.wrong}"
                 )
     _show(points)
 
@@ -82,7 +87,8 @@ def _drain(arena: Arena, title: str, workers: int, lanes: int, count: int, ms: f
 
 def _show(points: list[Point]) -> None:
     table = Table(
-        caption="medians; × against the first line of its kind; ceiling: what the lanes' own work allows"
+        caption="medians; × compares with the first line of the same kind; "
+        "the ceiling is the rate if a lane's jobs followed each other without a gap"
     )
     for name in ("", "workers", "jobs/s", "×", "of the ceiling", "cores busy with workers"):
         table.add_column(name, justify="left" if not name else "right")
@@ -100,7 +106,7 @@ def _show(points: list[Point]) -> None:
             f"{rate:,.0f}",
             f"{rate / base:.2f}",
             f"{rate / ceiling:.2f}" if ceiling else "–",
-            f"{median(point.server for point in mine):.2f}",
+            f"{median(point.cores for point in mine):.2f}",
         )
     Console(width=140).print(table)
 

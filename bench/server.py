@@ -1,8 +1,8 @@
-"""The one server that everything is measured on, and what it counts.
+"""The server on which everything is measured, and its counters.
 
-It is set up as one would run it: every commit reaches the disk, and so does the data. Checkpoints are kept out of the
-runs, because which peer one of them hits is chance. The harness looks at it as a role of its own, so that its calls can be told
-from the peers'.
+Its settings are durable, as in production: every commit reaches the disk, and so does the data. The
+settings keep checkpoints out of the runs, because a checkpoint would hit a peer by chance. The
+harness connects as a role of its own, so its calls are not counted with the peers' calls.
 """
 
 from __future__ import annotations
@@ -37,10 +37,15 @@ OBSERVER = "observer"
 
 COUNTERS = """
 SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn AS wal,
-       coalesce((SELECT sum(calls) FROM pg_stat_statements AS s JOIN pg_roles AS r ON r.oid = s.userid
-                 WHERE r.rolname <> %s AND s.dbid = (SELECT oid FROM pg_database WHERE datname = %s)), 0) AS calls
+       coalesce((
+           SELECT sum(calls) FROM pg_stat_statements AS s JOIN pg_roles AS r ON r.oid = s.userid
+           WHERE r.rolname <> %s AND s.dbid = (SELECT oid FROM pg_database WHERE datname = %s)
+       ), 0) AS calls
 """
-IN_TRANSACTION = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND usename <> %s AND xact_start IS NOT NULL"
+IN_TRANSACTION = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = %s AND usename <> %s AND xact_start IS NOT NULL
+"""
 
 
 class Counters(NamedTuple):
@@ -52,7 +57,7 @@ class Counters(NamedTuple):
 
 
 class Bed:
-    """The server as the harness uses it: databases come and go, counters are read."""
+    """The server as the harness uses it: create and drop databases, read counters."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -95,7 +100,10 @@ class Bed:
 
 @contextmanager
 def bed(**settings: str) -> Iterator[Bed]:
-    """The server with its data on disk, in a temporary folder that is gone afterwards, also when we are told to end."""
+    """Run the server with its data on disk, in a temporary folder.
+
+    The folder is removed at the end, also after SIGTERM.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = Path(tempfile.mkdtemp(prefix="inturn-bench-"))
     folder.chmod(0o755)  # root runs the server as another account

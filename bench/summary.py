@@ -1,4 +1,7 @@
-"""From readings to a table: medians, and ratios that are taken within a round and then made a median."""
+"""Turn readings into a table of medians and ratios.
+
+A ratio compares two readings of the same round. The table shows the median of these ratios.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from bench.run import NO_LANES, Measured
 
 @dataclass
 class Cell:
-    """What one peer did in one row."""
+    """The results of one peer in one row."""
 
-    values: list[float] = field(default_factory=list)  # one a round
+    values: list[float] = field(default_factory=list)  # one per round
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -24,7 +27,7 @@ class Cell:
         return bool(self.values) and not self.notes
 
     def short(self, row: Row) -> str:
-        """Wrong or not done, it says so."""
+        """Return the median as text, marked if a run was wrong or unfinished."""
         if not self.values:
             return self.notes[0].split(":")[0] if self.notes else "–"
         note = self.notes[0] if self.notes else ""
@@ -32,7 +35,7 @@ class Cell:
         return f"{median(self.values):,.{row.digits}f}{mark}"
 
 
-Cells = dict[str, dict[str, Cell]]  # row, peer
+Cells = dict[str, dict[str, Cell]]  # by row, then by peer
 
 
 def cells(results: Iterable[Measured]) -> Cells:
@@ -49,7 +52,7 @@ def cells(results: Iterable[Measured]) -> Cells:
 
 
 def ratio(row: Row, ours: Cell, theirs: Cell) -> float | None:
-    """How many times as good ours is, round by round."""
+    """Return how many times as good ours is: the median over the rounds, or None."""
     if not (ours.competes and theirs.competes):
         return None
     pairs = [pair for pair in zip(ours.values, theirs.values, strict=False) if all(pair)]
@@ -59,7 +62,7 @@ def ratio(row: Row, ours: Cell, theirs: Cell) -> float | None:
 
 
 def best_peer(row: Row, found: dict[str, Cell]) -> str | None:
-    """Return the best peer with a right result. inturn and bare SQL do not count as peers."""
+    """Return the best peer with a correct result, leaving out inturn and bare SQL."""
     rivals = [
         p for p, cell in found.items() if cell.competes and p != FLOOR and not p.startswith(OURS)
     ]
@@ -71,7 +74,10 @@ def best_peer(row: Row, found: dict[str, Cell]) -> str | None:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table: the row, the text of each peer, the best peer, and ours against it, bare SQL and the other checkout."""
+    """A line of the table: the row, a text for each peer, the best peer, and our ratios.
+
+    The ratios compare inturn with the best peer, bare SQL and the other checkout.
+    """
 
     row: Row
     texts: dict[str, str]
@@ -79,7 +85,7 @@ class Line:
     to_best: float | None
     to_floor: float | None
     to_base: float | None
-    notes: list[str]  # what was wrong, a peer each
+    notes: list[str]  # the errors, each with its peer
 
 
 def lines(rows: Sequence[Row], found: Cells) -> list[Line]:

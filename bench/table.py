@@ -1,4 +1,4 @@
-"""The table, for the terminal."""
+"""Print the table in the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.summary import Line
 
 
 def show(lines: Sequence[Line], peers: Sequence[str], console: Console) -> None:
-    table = Table(caption="ratios: how many times as good inturn is, above 1 is better")
+    table = Table(caption="ratios: how many times as good inturn is; above 1, inturn is better")
     table.add_column("")
     for peer in peers:
         table.add_column(peer, justify="right")

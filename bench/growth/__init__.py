@@ -1,6 +1,7 @@
-"""Does it stay flat? What a defer, a claim and a finish cost against how much lies in the tables.
+"""Measure how the cost of a defer, a claim and a finish grows with the size of the tables.
 
-Seconds are shown, but what decides are the counts: pages touched and WAL bytes per job, which are the same on every
-machine. A *shape* is a way in which a queue can be full (shapes.py); it is filled step by step, and after each step some
-hundred-job cycles are measured (costs.py). Only inturn is measured; the checkout is named by INTURN_SOURCE as for the rows.
+Times are shown, but only the counts decide: pages touched and WAL bytes per job, because they are
+the same on every machine. A *shape* is a way to fill a queue (shapes.py). The benchmark fills a
+shape step by step, and measures some cycles of a hundred jobs after each step (costs.py). It
+measures only inturn. INTURN_SOURCE names the checkout, as it does for the rows.
 """

@@ -1,4 +1,4 @@
-"""`make bench-growth`, or `python -m bench.growth`: what calls cost against how full the tables are."""
+"""`make bench-growth`, or `python -m bench.growth`: measure how costs grow with the tables."""
 
 from __future__ import annotations
 
@@ -29,10 +29,13 @@ DATABASE = "growth"
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.growth", description=__doc__)
     parser.add_argument(
-        "--only", default="", metavar="A,B", help=f"shapes: {', '.join(s.name for s in SHAPES)}"
+        "--only",
+        default="",
+        metavar="A,B",
+        help=f"run these shapes only: {', '.join(s.name for s in SHAPES)}",
     )
-    parser.add_argument("--quick", action="store_true", help="up to ten thousand")
-    parser.add_argument("--full", action="store_true", help="up to ten million finished jobs")
+    parser.add_argument("--quick", action="store_true", help="stop at ten thousand jobs")
+    parser.add_argument("--full", action="store_true", help="go up to ten million finished jobs")
     return parser.parse_args()
 
 
@@ -47,7 +50,10 @@ def main() -> None:
             for point in _grow(server, shape, [size for size in SIZES if size <= limit]):
                 points.append(point)
                 log.print(f"{point.size:>10,} {shape.title}", highlight=False)
-        caption = f"What a job costs in calls of {costs.BATCH}, against how much lies there; PostgreSQL {server.version}"
+        caption = (
+            f"Cost per job in calls of {costs.BATCH} jobs, by the number of jobs in the tables; "
+            f"PostgreSQL {server.version}"
+        )
     _show(points, Console(width=160))
     name = "growth-quick" if given.quick else "growth"
     picture.draw(points, RESULTS / f"{name}.svg", caption)
@@ -94,7 +100,9 @@ def _fresh(server: Bed) -> Iterator[Callable[[], psycopg.Connection[Any]]]:
 
 
 def _show(points: list[Point], console: Console) -> None:
-    table = Table(caption="per job, in calls of 100; size 0 is a fresh table, × is against it")
+    table = Table(
+        caption="per job, in calls of 100 jobs; size 0 is a fresh table, and × compares with it"
+    )
     for name in ("shape", "size"):
         table.add_column(name, justify="right")
     for call in CALLS:

@@ -1,4 +1,7 @@
-"""The cost of one call, as the server counts it: EXPLAIN of a call includes all that runs within it."""
+"""Measure the cost of one call, as the server counts it.
+
+EXPLAIN of a call counts everything that runs inside the call.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ WARM_CYCLES = 5
 
 DEFER = """
 SELECT FROM inturn.defer_jobs(
-    array_fill('work'::text, ARRAY[%(count)s]), array_fill('{{"number": 1}}'::jsonb, ARRAY[%(count)s]),
+    array_fill('work'::text, ARRAY[%(count)s]),
+    array_fill('{{"number": 1}}'::jsonb, ARRAY[%(count)s]),
     array_fill('default'::text, ARRAY[%(count)s]), {locks}, array_fill(0, ARRAY[%(count)s]),
     array_fill(%(at)s::timestamptz, ARRAY[%(count)s]), array_fill(NULL::interval, ARRAY[%(count)s])
 )
@@ -29,17 +33,21 @@ OWN_LANES = "ARRAY(SELECT gen_random_uuid()::text FROM generate_series(1, %(coun
 REGISTER = "SELECT inturn.register_worker('bench', 'bench', 1, NULL, 100)"
 CLAIM = "SELECT FROM inturn.claim(%s, NULL, %s)"
 FURTHER = "SELECT FROM inturn.claim_further(%s, '{default}', '{0}', %s::bigint[], %s)"
-MINE = "SELECT array_agg(id), array_agg(claim_id) FROM inturn.jobs WHERE status = 'doing' AND worker_id = %s"
+MINE = """
+SELECT array_agg(id), array_agg(claim_id) FROM inturn.jobs
+WHERE status = 'doing' AND worker_id = %s
+"""
 FINISH = """
 SELECT FROM inturn.finish(
-    %(worker)s, NULL, 0, %(ids)s, %(claims)s, array_fill('succeeded'::inturn.job_status, ARRAY[%(count)s]),
+    %(worker)s, NULL, 0, %(ids)s, %(claims)s,
+    array_fill('succeeded'::inturn.job_status, ARRAY[%(count)s]),
     array_fill(NULL::jsonb, ARRAY[%(count)s])
 )
 """
 
 
 class Cost(NamedTuple):
-    """Of one call, for each of its jobs."""
+    """The cost of one call, divided by the number of its jobs."""
 
     ms: float
     pages: float
@@ -48,7 +56,7 @@ class Cost(NamedTuple):
 
 @dataclass
 class Costs:
-    """The calls of all cycles, by name."""
+    """The costs of the calls in all cycles, by the name of the call."""
 
     calls: dict[str, list[Cost]] = field(default_factory=dict)
 
@@ -60,7 +68,7 @@ class Costs:
 
 
 class Queue:
-    """inturn's functions, called by hand on one connection."""
+    """A worker and a producer that call inturn's SQL functions on one connection."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
@@ -83,17 +91,17 @@ class Queue:
             )
 
     def cycle(self, locks: str = FREE, batch: int = BATCH) -> Iterator[tuple[str, Cost]]:
-        """Defer, claim and finish as many jobs; what lay there before stays."""
+        """Defer, claim and finish `batch` jobs. The number of jobs in the tables stays the same."""
         yield "defer", self._cost(DEFER.format(locks=locks), {"count": batch, "at": None}, batch)
         claim = self._explain(CLAIM, [self.worker, batch])
         ids, claims = self._mine()
         if not ids:
-            return  # it had to clear its way first
+            return  # this claim only moved blocked jobs out of its way
         yield "claim", _per_job(claim, len(ids))
         yield from self._finish(ids, claims)
 
     def cycle_further(self) -> Iterator[tuple[str, Cost]]:
-        """Like a worker that has just claimed a batch and goes on from there; then a cycle from the beginning."""
+        """Measure a claim that continues after the last job of a batch, then a whole cycle."""
         self.load(2 * BATCH)
         self.claim(self.worker, BATCH)
         ids, _claims = self._mine()

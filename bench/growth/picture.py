@@ -1,4 +1,4 @@
-"""The chart: cost against how much lies there, a line a shape. Flat is good."""
+"""Draw the chart: cost by number of jobs in the tables, one line per shape. Flat is good."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def draw(points: Sequence[Point], file: Path, caption: str) -> None:
                     marker="o",
                     label=shape,
                 )
-            axes.set_xscale("symlog", linthresh=1000)  # with the fresh table at 0
+            axes.set_xscale("symlog", linthresh=1000)  # shows the fresh table at 0
             axes.set_ylim(bottom=0)
             axes.set_title(f"{call}: {title}", fontsize=9, loc="left")
             axes.tick_params(labelsize=7)

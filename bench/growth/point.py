@@ -1,4 +1,4 @@
-"""What was measured at one size of one shape."""
+"""The costs that were measured at one size of one shape."""
 
 from typing import NamedTuple
 

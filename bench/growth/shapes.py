@@ -1,4 +1,7 @@
-"""The ways in which a queue can be full. Each is filled from step to step; between the steps cycles are measured."""
+"""The ways to fill a queue.
+
+Each shape is filled step by step, and cycles are measured between the steps.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,12 @@ Connect = Callable[[], psycopg.Connection[Any]]
 
 @dataclass(frozen=True)
 class Shape:
-    """`begin` once, `grow` by so many; `locks` of what a cycle defers. `vacuum`: what lies there has settled. `further`: also
-    the claim that goes on from where the last one left off."""
+    """A way to fill a queue: call `begin` once, then `grow` with the number of jobs to add.
+
+    `locks` is the SQL expression for the locks of the jobs that a cycle defers. Sizes go up to
+    `limit`, or up to `full_limit` with `--full`. With `vacuum`, the database is vacuumed after each
+    step. With `further`, a claim that continues after the last claimed job is measured too.
+    """
 
     name: str
     title: str
@@ -35,7 +42,7 @@ class Shape:
 
 
 def _busy_lane(queue: Queue, connect: Connect) -> None:
-    """Somebody else does its first job and does not end."""
+    """Let another worker claim the first job of the lane and never finish it."""
     queue.load(1, ONE_LANE)
     queue.claim(queue.register(), 1)
 
@@ -50,7 +57,7 @@ def _copy_finished(queue: Queue, count: int) -> None:
 
 
 def _pin(queue: Queue, connect: Connect) -> psycopg.Connection[Any]:
-    """A reader with a snapshot of its own: nothing that dies from now on can be cleaned up."""
+    """Open a snapshot and keep it, so that vacuum cannot remove rows that die from now on."""
     reader = connect()
     reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     reader.execute("SELECT 1 FROM inturn.jobs LIMIT 1")

@@ -1,4 +1,5 @@
-// Settings: what its page on performance measures with, and a poll interval that a lane need not wait seconds for.
+// The settings are those of the benchmark on graphile-worker's performance page. With lanes, the
+// poll interval is short, so that a lane does not wait for seconds.
 
 import { Logger, makeWorkerUtils, run, runMigrations } from "graphile-worker";
 import { main } from "./process.mjs";

@@ -1,4 +1,5 @@
-// Two queues, since only one of its policies keeps order, and that one wants a key for each job.
+// Free jobs and lanes use two queues, because only one policy keeps order, and that policy needs a
+// key for each job.
 
 import { PgBoss } from "pg-boss";
 import { main } from "./process.mjs";
@@ -37,8 +38,15 @@ await main({
   async work(dsn, lanes, task) {
     const boss = await start(dsn);
     const handle = (jobs) => Promise.all(jobs.map((job) => task(job.data)));
-    const polling = { pollingIntervalSeconds: 0.5, notifyPollingIntervalSeconds: 0.5, burstWhenBatchFull: true };
+    const polling = {
+      pollingIntervalSeconds: 0.5,
+      notifyPollingIntervalSeconds: 0.5,
+      burstWhenBatchFull: true,
+    };
     await boss.work(FREE, { batchSize: BATCH, ...polling }, handle);
-    if (lanes) await boss.work(LANES, { batchSize: Math.min(BATCH, Math.ceil(lanes / 2)), ...polling }, handle);
+    if (lanes) {
+      const batchSize = Math.min(BATCH, Math.ceil(lanes / 2));
+      await boss.work(LANES, { batchSize, ...polling }, handle);
+    }
   },
 });

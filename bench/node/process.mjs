@@ -1,4 +1,4 @@
-// The processes of the peers on Node; the lines they speak are described in peers/adapter.py.
+// The processes of the peers on Node. peers/adapter.py describes their protocol.
 
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 export const SLOTS = Number(process.env.SLOTS ?? 100);
 const REPORT_MS = 5;
 
-const now = () => Number(process.hrtime.bigint()) / 1e9; // the clock that Python calls monotonic
+const now = () => Number(process.hrtime.bigint()) / 1e9; // the clock of Python's time.monotonic()
 const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
 
 const make = ({ count, first = 0, lanes = 0, ms = 0 }) =>
@@ -16,7 +16,8 @@ const make = ({ count, first = 0, lanes = 0, ms = 0 }) =>
     ms,
   }));
 
-// adapter: install(dsn), producer(dsn) -> {one(job), prepare(jobs), bulk(prepared)}, work(dsn, lanes, run)
+// An adapter has install(dsn), work(dsn, lanes, run) and
+// producer(dsn) -> {one(job), prepare(jobs), bulk(prepared)}.
 export async function main(adapter) {
   const [role, dsn, lanes] = process.argv.slice(2);
   if (role === "install") {
@@ -42,7 +43,9 @@ async function produce(producer) {
 async function bulk(producer, jobs, calls) {
   const size = Math.ceil(jobs.length / calls);
   const parts = [];
-  for (let at = 0; at < jobs.length; at += size) parts.push(producer.prepare(jobs.slice(at, at + size)));
+  for (let at = 0; at < jobs.length; at += size) {
+    parts.push(producer.prepare(jobs.slice(at, at + size)));
+  }
   const start = now();
   for (const part of parts) await producer.bulk(part);
   return { seconds: now() - start };
@@ -65,7 +68,9 @@ async function work(adapter, dsn, lanes) {
   setInterval(() => {
     if (trace.length !== said) say({ ran: (said = trace.length) });
   }, REPORT_MS);
-  createInterface({ input: process.stdin }).once("line", () => stop(trace)).once("close", () => process.exit(0));
+  createInterface({ input: process.stdin })
+    .once("line", () => stop(trace))
+    .once("close", () => process.exit(0));
   await adapter.work(dsn, lanes, async ({ number, lane, ms }) => {
     const start = now();
     if (ms) await sleep(ms);

@@ -1,1 +1,1 @@
-"""The queues that are measured, one file each; registry.py lists them."""
+"""The queues that are measured, one file each. registry.py lists them."""

@@ -1,9 +1,14 @@
-"""What a queue has to bring along to be measured, and the processes that it is measured in.
+"""The interface that each queue implements, and the processes that it is measured in.
 
-A peer's file declares its `Peer` for the harness and its `Adapter` for the processes. `python -m bench.peers.NAME ROLE`
-runs one of them: `install` makes the schema and ends; `produce` reads orders, one JSON object a line, and answers each
-with the seconds it took; `work` runs the peer's own worker, says how many jobs have run, and at the line `stop` prints
-its trace and dies. The peers on Node speak the same lines (node/process.mjs).
+A peer's file declares its `Peer` for the harness and its `Adapter` for the processes. The command
+`python -m bench.peers.NAME ROLE` runs one process:
+
+- `install` creates the schema and exits.
+- `produce` reads orders, one JSON object per line, and answers each with the seconds it took.
+- `work` runs the peer's own worker and reports how many jobs have run. When it reads the line
+  `stop`, it prints its trace and exits.
+
+The peers on Node follow the same protocol (node/process.mjs).
 """
 
 from __future__ import annotations
@@ -27,40 +32,41 @@ from bench.jobs import Job
 ROOT = Path(__file__).resolve().parents[2]
 REPORT_SECONDS = 0.005
 MANY = 10**9
-SLOTS = 100  # jobs that a worker may run at once, and the batch of a peer that works in batches
+SLOTS = 100  # concurrency of a worker, and batch size of a peer that works in batches
 
 
 @dataclass(frozen=True)
 class Peer:
-    """What the harness knows of a queue. `unfinished` is SQL that counts jobs that are not done."""
+    """The facts that the harness needs about a queue.
+
+    `unfinished` is SQL that counts the jobs that are not done.
+    """
 
     name: str
     package: str
     unfinished: str
     command: tuple[str, ...]
-    max_lanes: int = MANY  # in how many it keeps order
-    settings: str = ""  # what its best settings are, for the report
+    max_lanes: int = MANY  # the number of lanes in which it keeps order
+    settings: str = ""  # its best settings, for the report
     environment: tuple[tuple[str, str], ...] = ()
     missing: Callable[[], str | None] = lambda: None
     version: Callable[[], str] = lambda: ""
-    import_time: tuple[
-        str, ...
-    ] = ()  # the command that prints the milliseconds that importing it takes
+    import_time: tuple[str, ...] = ()  # command that imports it and prints the milliseconds
 
 
 class Producer(Protocol):
     async def one(self, job: Job) -> object:
-        """Enqueue one job, committed on return."""
+        """Enqueue one job. It is committed on return."""
 
     def prepare(self, batch: list[Job]) -> Any:
-        """What `bulk` wants to be called with; not measured."""
+        """Return the argument for `bulk`. This is not measured."""
 
     async def bulk(self, prepared: Any) -> object:
-        """Enqueue many in one call, committed on return."""
+        """Enqueue many jobs in one call. They are committed on return."""
 
 
 class Run(Protocol):
-    """What every task does: note when it starts and ends, and sleep for so many ms in between."""
+    """The body of every task: note the start, sleep for `ms` milliseconds, note the end."""
 
     def __call__(self, number: int, lane: str, ms: float) -> Awaitable[None]: ...
 
@@ -71,13 +77,16 @@ class Adapter(Protocol):
     def producer(self, dsn: str) -> AbstractAsyncContextManager[Producer]: ...
 
     def work(self, dsn: str, lanes: int, run: Run) -> None:
-        """Run the peer's worker for ever; it awaits `run` for each job. `lanes`: how many there will be."""
+        """Run the peer's worker forever and await `run` for each job.
+
+        `lanes` is the number of lanes that the jobs will have.
+        """
 
 
 def python_peer(
     name: str, package: str, unfinished: str, *, module: str, entry: str, **more: Any
 ) -> Peer:
-    """`entry` is the import statement that its users begin with."""
+    """Return the peer of a Python queue. `entry` is the import statement that its users write."""
     return Peer(
         name,
         package,
@@ -170,6 +179,6 @@ def _report(trace: list[Any]) -> None:
 
 
 def _await_stop(trace: list[Any]) -> None:
-    sys.stdin.readline()  # the order to stop, or the end of the harness
+    sys.stdin.readline()  # returns on the order to stop, or when the harness exits
     say(trace=list(trace))
     os._exit(0)

@@ -1,4 +1,4 @@
-"""chancy: many executors, no lanes."""
+"""chancy: several executors, no lanes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PEER = python_peer(
     max_lanes=0,
     settings=f"async executor, concurrency {SLOTS}, eager polling",
 )
-_run: list[Run] = []  # where `work`, which is found by its name, finds what to do
+_run: list[Run] = []  # the body of `work`, which chancy imports by name
 
 
 async def work(number: int, lane: str, ms: float) -> None:

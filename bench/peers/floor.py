@@ -1,7 +1,7 @@
-"""Bare SQL: what one claims and deletes with nothing around it. No queue on this server can be expected below it.
+"""Bare SQL: claim and delete jobs, and do nothing else. No queue can be expected to be faster.
 
-It has no lanes; for jobs of one lane (the hot lane) it claims and deletes one at a time, the pair of calls that a queue
-without a hand-over needs.
+It has no lanes. If the jobs have a lane (the hot lane), it claims and deletes them one at a time. A
+queue without hand-over needs this pair of calls for each job.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ INSERT = "INSERT INTO job (lane, args) VALUES (%s, %s::jsonb)"
 INSERT_MANY = "INSERT INTO job (lane, args) SELECT * FROM unnest(%s::text[], %s::text[]::jsonb[])"
 CLAIM = """
 UPDATE job SET doing = true
-WHERE id = ANY (ARRAY(SELECT id FROM job WHERE NOT doing ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED))
+WHERE id = ANY (ARRAY(
+    SELECT id FROM job WHERE NOT doing ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED
+))
 RETURNING id, args
 """
 DELETE = "DELETE FROM job WHERE id = ANY (%s)"

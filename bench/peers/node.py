@@ -1,4 +1,7 @@
-"""What the peers on Node have in common: where they are and whether they are there. What they do stands in node/."""
+"""The common part of the peers on Node: find them, and check that they are installed.
+
+Their adapters are in node/.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ def node_peer(name: str, unfinished: str, **more: Any) -> Peer:
 
     def missing() -> str | None:
         if shutil.which("node") is None:
-            return "there is no Node on this machine"
-        return None if manifest.exists() else f"npm has not installed {name}"
+            return "Node is not installed"
+        return None if manifest.exists() else f"the npm package {name} is not installed"
 
     return Peer(
         name,

@@ -1,4 +1,4 @@
-"""inturn: the one that is measured, from this checkout or from another one (INTURN_SOURCE, BASE)."""
+"""inturn, from this checkout or from another one (INTURN_SOURCE, BASE)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Producer:
 
 
 def _new_jobs(name: str, batch: list[Job]) -> list[Any]:
-    """Jobs of many locks for one call."""
+    """Return the jobs for one call. Each job can have a lock of its own."""
     from inturn.tasks.options import CheckedOptions, NewJob
 
     return [NewJob(name, json.dumps(job.args), CheckedOptions(lock=job.lane)) for job in batch]

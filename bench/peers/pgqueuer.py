@@ -1,4 +1,7 @@
-"""pgqueuer. It has no lock per job: a lane is an entrypoint with a concurrency limit of 1, known to the worker."""
+"""pgqueuer. It has no lock per job.
+
+A lane is an entrypoint with a concurrency limit of 1, and the worker must know every lane.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ class Adapter:
         await connection.close()
 
     def work(self, dsn: str, lanes: int, run: Run) -> None:
-        import uvloop  # as its own command line does
+        import uvloop  # pgqueuer's own command line uses it too
 
         uvloop.run(_work(dsn, lanes, run))
 

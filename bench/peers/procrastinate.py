@@ -1,4 +1,4 @@
-"""procrastinate: locks keep order, one statement a job."""
+"""procrastinate: its locks keep the jobs in order, and it fetches jobs one at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from bench.jobs import Job
 from bench.peers.adapter import Run, main, python_peer
 
-CONCURRENCY = 4  # more is slower: one fetches for all
+CONCURRENCY = 4  # more is slower, because one loop fetches all jobs
 
 PEER = python_peer(
     "procrastinate",
@@ -19,7 +19,8 @@ PEER = python_peer(
     "SELECT count(*) FROM procrastinate_jobs WHERE status IN ('todo', 'doing')",
     module="bench.peers.procrastinate",
     entry="from procrastinate import App",
-    settings=f"concurrency {CONCURRENCY} (hot lane: 1, else each job waits for the next poll), sync connector to enqueue",
+    settings=f"concurrency {CONCURRENCY} (hot lane: 1, otherwise each job waits for the next "
+    "poll), sync connector to enqueue",
 )
 
 

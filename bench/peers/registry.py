@@ -13,7 +13,10 @@ FLOOR = floor.PEER.name
 
 
 def all_peers() -> list[Peer]:
-    """`INTURN_SOURCE` names the checkout that is measured, `BASE` another one to set beside it."""
+    """Return all peers.
+
+    `INTURN_SOURCE` names the checkout to measure, `BASE` another one to compare with.
+    """
     peers = [ours.peer(OURS, Path(os.environ.get("INTURN_SOURCE") or ROOT))]
     if os.environ.get("BASE"):
         peers.append(ours.peer(BASE, Path(os.environ["BASE"])))

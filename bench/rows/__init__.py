@@ -1,4 +1,7 @@
-"""What is measured. A *scene* is one run of one peer; it yields readings for one or more rows of the table."""
+"""The rows of the table.
+
+A *scene* is one run of one peer. It yields the readings of one or more rows.
+"""
 
 from bench.rows import behind, crowd, drain, enqueue, footprint, latency, order
 from bench.rows.row import Row, Scene

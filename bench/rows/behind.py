@@ -1,6 +1,7 @@
-"""Free jobs behind the jobs of a busy lane: how long until 500 of them have run.
+"""Run 500 free jobs that wait behind the jobs of a busy lane, and measure the time.
 
-The lane's first job never ends, so that none of the others may start; a worker has to see past them.
+The lane's first job never ends, so none of its other jobs may start. A worker has to look past
+them.
 """
 
 from functools import partial

@@ -1,6 +1,6 @@
 """Ten processes enqueue one by one at the same time, without a worker and with one.
 
-Telling a worker costs: NOTIFY takes a lock that is one for the whole server, around the commit.
+Notifying a worker has a cost: NOTIFY takes one lock for the whole server around the commit.
 """
 
 import time

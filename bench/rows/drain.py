@@ -1,7 +1,7 @@
-"""Draining a queue that is full: free jobs, jobs of many lanes, jobs of one lane.
+"""Drain a full queue: free jobs, jobs of many lanes, jobs of one lane.
 
-Jobs of many lanes are enqueued in ten calls, none with two jobs of a lane, so that the order is one that every peer
-promises; whether it also holds within a call is the row `order`.
+Jobs of many lanes are enqueued in ten calls, and no call has two jobs of one lane. Every peer
+promises this order. The row `out_of_order` shows whether the order also holds within a call.
 """
 
 from bench.arena import Arena
@@ -32,7 +32,7 @@ def free(arena: Arena, scale: Scale) -> dict[str, Reading]:
     after = arena.counters()
     rate = {FREE_1.name: Reading(drained.rate, drained.note)}
     if not drained.done:
-        return rate  # what was not run cost nothing
+        return rate  # the costs below divide by all jobs, so all must have run
     return rate | {
         WAL.name: Reading(after.since(before).wal / count),
         CALLS.name: Reading(after.since(enqueued).calls / count),

@@ -1,4 +1,4 @@
-"""Enqueueing: one job a call, each committed; and 20,000 in one call."""
+"""Enqueue jobs: one per call, each committed, and 20,000 in one call."""
 
 from bench.arena import Arena
 from bench.rows.row import Reading, Row, Scale, Scene

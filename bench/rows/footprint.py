@@ -1,4 +1,4 @@
-"""The memory of an idle worker, and the time of the import."""
+"""The memory of an idle worker, and the time that the import takes."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Does the order hold? 1,000 jobs of 10 lanes, deferred in one call, run by two workers."""
+"""Does the order hold? Two workers run 1,000 jobs of 10 lanes, deferred in one call."""
 
 from bench.arena import Arena
 from bench.peers.adapter import MANY

@@ -1,4 +1,4 @@
-"""A row, a scene, a reading."""
+"""The types of a row, a scene and a reading."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.arena import Arena
 
 
 class Row(NamedTuple):
-    """`more` says whether more is better; `digits` how many to print after the point."""
+    """A line of the table. `more`: higher is better. `digits`: decimals to print."""
 
     name: str
     title: str
@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """One number of one run. A note says what was wrong with it; then it does not compete."""
+    """One number of one run. If it has a note, something went wrong and it is not compared."""
 
     value: float
     note: str = ""
@@ -28,7 +28,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Scale:
-    """How much to do: the share of the full number of jobs, and how long a drain may take."""
+    """The size of a run: the share of the full number of jobs, and the time limit of a drain."""
 
     share: float = 1.0
     limit: float = 60.0
@@ -39,7 +39,10 @@ class Scale:
 
 @dataclass(frozen=True)
 class Scene:
-    """`run` measures one peer once, in a fresh arena. `lanes`: a peer that keeps fewer in order is not asked."""
+    """One run of one peer: `run` measures it in a fresh arena.
+
+    A peer that keeps fewer than `lanes` lanes in order is left out.
+    """
 
     rows: tuple[Row, ...]
     run: Callable[[Arena, Scale], Mapping[str, Reading]]
