@@ -101,7 +101,7 @@ def test_everybody_who_is_asked_says_that_a_loop_is_blocked(
         return CliRunner().invoke(queue, [*arguments, "--dsn", dsn]).output
 
     assert "blocked" in answer("workers", "list")
-    assert "the event loop of stuck stands still" in answer("doctor")
+    assert "the event loop of stuck is blocked" in answer("doctor")
     assert "holder blocked" in answer("jobs", "explain", str(running))
     assert "workers blocked" in answer("jobs", "explain", str(waiting))
 

@@ -414,6 +414,7 @@ def test_migrate_zero_takes_the_queue_away_and_migrate_brings_it_back(
 def environment_of_manage(dsn: str) -> dict[str, str]:
     environment = os.environ | {"INTURN_DSN": dsn, "PYTHONPATH": str(ROOT / "queue")}
     environment.pop("DJANGO_SETTINGS_MODULE", None)
+    environment.pop("COLUMNS", None)  # a runner of tests may set it
     return environment
 
 

@@ -50,7 +50,7 @@ def _workers(database: Database) -> Finding:
         )
     blocked = [visible(worker.name) for worker in found if worker.state == "blocked"]
     if blocked:
-        detail = f"the event loop is stuck in {_some(blocked)}"
+        detail = f"the event loop of {_some(blocked)} is blocked"
         return Finding(
             "workers",
             "warn",
