@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -56,18 +55,16 @@ class Producer:
         if batch[0].lane is None:
             kwargs = [job.args for job in batch]
             return lambda: self._task.batch_defer(*kwargs)
-        new = _new_jobs(self._task.name, batch)
+        new = _new_jobs(self._task, batch)
         return lambda: self._task._owner.enqueue(new)
 
     async def bulk(self, prepared: Callable[[], object]) -> object:
         return prepared()
 
 
-def _new_jobs(name: str, batch: list[Job]) -> list[Any]:
+def _new_jobs(task: Any, batch: list[Job]) -> list[Any]:
     """Return the jobs for one call. Each job can have a lock of its own."""
-    from inturn.tasks.options import CheckedOptions, NewJob
-
-    return [NewJob(name, json.dumps(job.args), CheckedOptions(lock=job.lane)) for job in batch]
+    return [task.configure(lock=job.lane).make_new_job(**job.args) for job in batch]
 
 
 class Adapter:
