@@ -1,5 +1,6 @@
 """A session is set up when it is made, so the settings of a database or role do no harm."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from inturn import App, JobContext, PsycopgConnector
-from inturn.database import drive
+from inturn.database import drive, pools
 from inturn.database.deadlines import SETTLE
 from inturn.embedded import Server
 from inturn.errors import DatabaseBusy, DatabaseUnavailable
@@ -150,6 +151,19 @@ def test_a_worker_waits_for_no_lock_for_long(
                 with pytest.raises(DatabaseBusy):
                     drive.run(setting_of_a_locked_table(), own, SCHEMA)
                 assert not own.closed
+
+
+def test_a_repeated_call_takes_no_connection_from_before_the_failure(dsn: str) -> None:
+    connector = PsycopgConnector(dsn)
+    with App(connector=connector).open():
+        pool = connector._sync_pool()
+        idle = pools.take(pool, 5.0)
+        pool.putconn(idle)
+        failed_at = time.monotonic()
+        taken = pools.take(pool, 5.0, failed_at)
+        pool.putconn(taken)
+    assert taken is not idle
+    assert idle.closed
 
 
 @pytest.mark.anyio

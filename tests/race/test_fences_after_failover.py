@@ -87,3 +87,22 @@ def test_by_hand_fences_are_raised_above_all_of_the_same_timeline(stage: Stage) 
     )
     [after] = start(worker)
     assert after > before + LATER
+
+
+def test_a_session_looks_at_the_timeline_once(stage: Stage) -> None:
+    """The look draws a number of the counter."""
+    worker = stage.worker()
+    worker.defer(None, 0, 0, 0)
+    first, second, third = start(worker) + start(worker) + start(worker)
+    assert (second, third) == (first + 1, first + 2)
+
+
+def test_a_look_at_the_timeline_that_was_rolled_back_is_made_again(stage: Stage) -> None:
+    worker = stage.worker()
+    worker.defer(None, 0, 0)
+    worker.begin()
+    start(worker)
+    worker.rollback()
+    highest = begin_anew(stage)
+    [fence] = start(worker)
+    assert fence > highest + (1 << 39)

@@ -27,7 +27,7 @@ class Connector(Protocol):
 
     @property
     def dsn(self) -> str:
-        """The address in libpq's form. It is read anew each time: the environment may change."""
+        """Return the address in libpq's form, read each time: the environment may change."""
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> Connector:
         """Return a connector to another database or schema, with the settings of this one."""

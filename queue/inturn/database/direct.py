@@ -62,7 +62,7 @@ class DirectConnector:
 
     @property
     def dsn(self) -> str:
-        """The address in libpq's form. It is found anew each time: the environment may change."""
+        """Return the address in libpq's form, read each time: the environment may change."""
         try:
             return make_conninfo(find_dsn(self._dsn, options=self._options), **self._options)
         except psycopg.ProgrammingError as error:
