@@ -107,7 +107,7 @@ class PsycopgConnector(DirectConnector):
             own = pools.take(pool, self._timeout, since)
             try:
                 # Not `with own`: that commits, and an autocommit connection has nothing to commit.
-                done = drive.run(again, own, self.schema)
+                done = drive.run_on(pools.find_cursor(own), again, self.schema)
                 if not own.autocommit:
                     with drive.translate_errors():
                         own.commit()
@@ -131,7 +131,8 @@ class PsycopgConnector(DirectConnector):
         while True:
             own = await pools.take_async(pool, self._timeout, since)
             try:
-                done = await drive.run_async(again, own, self.schema)
+                cursor = pools.find_cursor_async(own)
+                done = await drive.run_on_async(cursor, again, self.schema)
                 if not own.autocommit:
                     with drive.translate_errors():
                         await own.commit()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.rows import tuple_row
+from psycopg.rows import TupleRow, tuple_row
 
 from inturn.database import conditions
 from inturn.errors import DatabaseUnavailable
@@ -18,31 +18,51 @@ from inturn.operations import Operation, Rows, Statement
 from inturn.sql import fill_schema
 
 T = TypeVar("T")
+# A cursor holds on to the rows of its last result, so it is closed after a larger one.
+MOST_ROWS_KEPT = 1000
 
 
 def run(operation: Operation[T], connection: psycopg.Connection[Any], schema: str) -> T:
-    with translate_errors(), connection.cursor(row_factory=tuple_row) as cursor:
-        try:
-            statement = next(operation)
-            while True:
-                cursor.execute(fill_schema(statement.text, schema), statement.parameters)
-                statement = operation.send(cursor.fetchall())
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return run_on(cursor, operation, schema)
 
 
 async def run_async(
     operation: Operation[T], connection: psycopg.AsyncConnection[Any], schema: str
 ) -> T:
-    with translate_errors():
-        async with connection.cursor(row_factory=tuple_row) as cursor:
-            try:
-                statement = next(operation)
-                while True:
-                    await cursor.execute(fill_schema(statement.text, schema), statement.parameters)
-                    statement = operation.send(await cursor.fetchall())
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        return await run_on_async(cursor, operation, schema)
+
+
+def run_on(cursor: psycopg.Cursor[TupleRow], operation: Operation[T], schema: str) -> T:
+    """Run an operation on a cursor that nobody else uses meanwhile, such as `kept_cursor`."""
+    try:
+        statement = next(operation)
+        while True:
+            cursor.execute(fill_schema(statement.text, schema), statement.parameters)
+            statement = operation.send(cursor.fetchall())
+    except StopIteration as end:
+        if cursor.rowcount > MOST_ROWS_KEPT:
+            cursor.close()
+        return end.value  # type: ignore[no-any-return]
+    except psycopg.Error as error:
+        raise conditions.translate(error) from error
+
+
+async def run_on_async(
+    cursor: psycopg.AsyncCursor[TupleRow], operation: Operation[T], schema: str
+) -> T:
+    try:
+        statement = next(operation)
+        while True:
+            await cursor.execute(fill_schema(statement.text, schema), statement.parameters)
+            statement = operation.send(await cursor.fetchall())
+    except StopIteration as end:
+        if cursor.rowcount > MOST_ROWS_KEPT:
+            await cursor.close()
+        return end.value  # type: ignore[no-any-return]
+    except psycopg.Error as error:
+        raise conditions.translate(error) from error
 
 
 class Repeatable(Generator[Statement, Rows, T]):

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+from psycopg.rows import TupleRow, tuple_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from inturn.database import conditions, drive
@@ -91,6 +92,18 @@ async def take_async(
     except psycopg.Error as error:
         raise _explain(pool, seconds, error) from _cause(pool, error)
     return own
+
+
+def find_cursor(own: psycopg.Connection[Any]) -> psycopg.Cursor[TupleRow]:
+    """Return a cursor for one call on a connection that was taken from the pool."""
+    return own.kept_cursor() if isinstance(own, Session) else own.cursor(row_factory=tuple_row)
+
+
+def find_cursor_async(own: psycopg.AsyncConnection[Any]) -> psycopg.AsyncCursor[TupleRow]:
+    """Like `find_cursor`, in an event loop."""
+    if isinstance(own, AsyncSession):
+        return own.kept_cursor()
+    return own.cursor(row_factory=tuple_row)
 
 
 def distrust(pool: Pool, own: psycopg.Connection[Any], reason: BaseException | None = None) -> None:

@@ -1,11 +1,10 @@
 """The connection on which a worker claims jobs and reports how they ended."""
 
-from typing import Any, TypeVar
-
-import psycopg
+from typing import TypeVar
 
 from inturn.database import drive
 from inturn.database.connector import Connector
+from inturn.database.session import AsyncSession
 from inturn.errors import DatabaseUnavailable
 from inturn.operations import Operation
 
@@ -17,7 +16,7 @@ class WorkerConnection:
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
-        self._connection: psycopg.AsyncConnection[Any] | None = None
+        self._connection: AsyncSession | None = None
 
     async def run(self, operation: Operation[T]) -> T:
         """Run one operation and return its result.
@@ -29,7 +28,8 @@ class WorkerConnection:
         if self._connection is None or self._connection.closed:
             self._connection = await self._connector.connect_async("worker")
         try:
-            return await drive.run_async(operation, self._connection, self._connector.schema)
+            cursor = self._connection.kept_cursor()
+            return await drive.run_on_async(cursor, operation, self._connector.schema)
         except DatabaseUnavailable as error:
             if error.connection_lost:
                 await self.close()
