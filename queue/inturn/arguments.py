@@ -25,6 +25,9 @@ MAX_HOURS = 24 * 366 * 1000
 # Drivers cannot read years outside 1 to 9999. This leaves room for every time zone.
 EARLIEST_YEAR, LATEST_YEAR = 3, 9997
 MAX_INTEGER_BITS = 14_000  # Python reads at most 4,300 digits
+MAX_PLAIN = 4_000  # characters; a number among them has fewer digits than the limit
+_NAME_TYPES = frozenset({str})
+_PLAIN_TYPES = frozenset({str, int, float, bool, type(None)})
 # Made once, because json.dumps would make an encoder for each call.
 _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
@@ -100,6 +103,27 @@ def check_mapping(kwargs: object) -> Mapping[str, Any]:
 
 def encode(kwargs: Mapping[str, Any]) -> str:
     """Return the arguments as JSON text, or raise BadArgument."""
+    return _encode_plain(kwargs) or _encode_checked(kwargs)
+
+
+def _encode_plain(kwargs: Mapping[str, Any]) -> str | None:
+    """Return the text of plain arguments, or None if they need a closer look.
+
+    Most arguments are short and have nothing nested. Then the encoder's own checks are enough, and
+    take half the time.
+    """
+    names, types = map(type, kwargs), map(type, kwargs.values())
+    if not (_NAME_TYPES.issuperset(names) and _PLAIN_TYPES.issuperset(types)):
+        return None
+    try:
+        text = _json(kwargs)
+        text.encode()
+    except ValueError:  # such as NaN, or half of a surrogate pair
+        return None
+    return text if len(text) <= MAX_PLAIN and "\\u0000" not in text else None
+
+
+def _encode_checked(kwargs: Mapping[str, Any]) -> str:
     for key, value in kwargs.items():
         if not isinstance(key, str):
             raise BadArgument("argument name", f"{key!r} is a {type(key).__name__}. Use text")
