@@ -1,4 +1,4 @@
-"""What sync and async locks have in common: settings, who acquired what, and errors."""
+"""The common part of sync and async locks: settings, the leases of each caller, and errors."""
 
 import asyncio
 import copy

@@ -32,7 +32,7 @@ class OpenFile:
         open_files.all.add(self)
 
     def lock(self, kind: int) -> bool:
-        """Return False if somebody else has it."""
+        """Lock the file, without waiting. Return False if somebody else has locked it."""
         try:
             fcntl.flock(self.fd, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -42,7 +42,7 @@ class OpenFile:
         return True
 
     def unlock(self) -> bool:
-        """Return False if there is nothing to unlock.
+        """Unlock the file. Return False if there is nothing to unlock.
 
         Either the file was closed, or it belongs to the process that we were forked from.
         """
