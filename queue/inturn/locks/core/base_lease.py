@@ -205,7 +205,9 @@ class BaseLease:
         check_ttl(ttl)
         if self.ttl is None:
             raise LockNotHeld(
-                "it has no time to live that could be extended", name=self.name, owner=self.owner
+                "it has no time to live, so there is nothing to extend",
+                name=self.name,
+                owner=self.owner,
             )
         self.ensure()
 
