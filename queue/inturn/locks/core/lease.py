@@ -36,7 +36,7 @@ class Lease(BaseLease):
         self.ensure()
 
     def renew(self, new_ttl: float | None = None) -> None:
-        """Restart its time to live, or give it another one of `new_ttl` seconds."""
+        """Restart its time to live, or give it one of `new_ttl` seconds."""
         with self._one_at_a_time:
             self.ttl = new_ttl or self.ttl
             ttl, began = self.next_ttl(), self.clock()
@@ -77,7 +77,7 @@ class AsyncLease(BaseLease):
         self.ensure()
 
     async def renew(self, new_ttl: float | None = None) -> None:
-        """Restart its time to live, or give it another one of `new_ttl` seconds."""
+        """Restart its time to live, or give it one of `new_ttl` seconds."""
         async with self._one_at_a_time:
             self.ttl = new_ttl or self.ttl
             ttl, began = self.next_ttl(), self.clock()
