@@ -46,7 +46,7 @@ BEGIN
     WITH wanted AS MATERIALIZED (
         SELECT w.lock FROM unnest(p_locks) AS w(lock)
     ), reserved AS MATERIALIZED (
-        -- Lock the job's row too, so that it is read anew. Since we saw it, the job may have run,
+        -- Lock the job's row too, so that it is read again. Since we saw it, the job may have run,
         -- failed, and moved.
         SELECT lanes.lock, lanes.job_id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
         WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)
@@ -2694,12 +2694,12 @@ COMMENT ON COLUMN inturn.lane_status.task IS 'The task of that job.';
 COMMENT ON COLUMN inturn.lane_status.attempts IS 'How often that job was started, including the running attempt.';
 COMMENT ON COLUMN inturn.lane_status.due_at IS 'When that job is or was due; NULL: at once.';
 COMMENT ON COLUMN inturn.lane_status.worker IS 'The worker that holds the lane; NULL: nobody holds it, or the worker is gone.';
-COMMENT ON COLUMN inturn.lane_status.heartbeat_at IS 'When that worker was last heard of.';
+COMMENT ON COLUMN inturn.lane_status.heartbeat_at IS 'When that worker last sent a heartbeat.';
 COMMENT ON COLUMN inturn.lane_status.waiting IS 'Jobs that wait in the lane; 1000 if there are more.';
 COMMENT ON COLUMN inturn.lane_status.last_error IS 'How the last attempt at that job failed.';
 COMMENT ON COLUMN inturn.lane_status.stopped IS 'paused or halted, even while a job still runs; NULL: it is not stopped.';
 COMMENT ON COLUMN inturn.lane_status.stopped_at IS 'Since when it is stopped.';
-COMMENT ON COLUMN inturn.lane_status.stopped_until IS 'When it resumes by itself; NULL: when somebody resumes it.';
+COMMENT ON COLUMN inturn.lane_status.stopped_until IS 'When it resumes by itself; NULL: it stays stopped until you resume it.';
 COMMENT ON COLUMN inturn.lane_status.stopped_by IS 'Who stopped it; on_failure: the policy of a job that failed.';
 COMMENT ON COLUMN inturn.lane_status.stop_reason IS 'Why, in words.';
 CREATE VIEW inturn.open_transactions AS
@@ -2854,7 +2854,7 @@ COMMENT ON VIEW inturn.queue_status IS 'Queues: which jobs could start now, whic
 COMMENT ON COLUMN inturn.queue_status.queue IS 'The name of the queue.';
 COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could start now: one of each free lane, and all jobs without a lock. Scale by this number.';
 COMMENT ON COLUMN inturn.queue_status.runnable_since IS 'Since when the oldest of them could have started.';
-COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another one of their lane, or in a stopped lane: more workers do not help.';
+COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another job of their lane, or in a stopped lane: more workers would not help.';
 COMMENT ON COLUMN inturn.queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
 COMMENT ON COLUMN inturn.queue_status.doing IS 'Jobs that are running.';
 COMMENT ON COLUMN inturn.queue_status.workers IS 'Live workers that serve the queue.';
@@ -2973,7 +2973,7 @@ COMMENT ON COLUMN inturn.suspect_jobs.id IS 'The job.';
 COMMENT ON COLUMN inturn.suspect_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN inturn.suspect_jobs.task IS 'Its task.';
 COMMENT ON COLUMN inturn.suspect_jobs.lock IS 'Its lock; NULL: none.';
-COMMENT ON COLUMN inturn.suspect_jobs.deaths IS 'How many workers died over it, as far as its errors reach back.';
+COMMENT ON COLUMN inturn.suspect_jobs.deaths IS 'How many workers died while they had it, as far as its errors reach back.';
 CREATE VIEW inturn.unknown_tasks AS
  WITH served AS MATERIALIZED (
          SELECT queue_status.queue
@@ -3036,13 +3036,13 @@ COMMENT ON COLUMN inturn.worker_status.id IS 'Random, new with each start.';
 COMMENT ON COLUMN inturn.worker_status.name IS 'The name that it was started with.';
 COMMENT ON COLUMN inturn.worker_status.hostname IS 'The machine that it runs on.';
 COMMENT ON COLUMN inturn.worker_status.pid IS 'Its process there.';
-COMMENT ON COLUMN inturn.worker_status.state IS 'live: heard of in the last 30 seconds; late: not heard of; blocked: heard of, but its event loop stands still.';
+COMMENT ON COLUMN inturn.worker_status.state IS 'live: it sent a heartbeat in the last 30 seconds; late: it did not; blocked: it did, but its event loop stands still.';
 COMMENT ON COLUMN inturn.worker_status.doing IS 'How many jobs it is doing.';
 COMMENT ON COLUMN inturn.worker_status.concurrency IS 'How many it does at once at most.';
 COMMENT ON COLUMN inturn.worker_status.queues IS 'The queues that it serves; NULL: all.';
 COMMENT ON COLUMN inturn.worker_status.tasks IS 'The tasks that it knows; NULL: unknown.';
 COMMENT ON COLUMN inturn.worker_status.started_at IS 'When it registered.';
-COMMENT ON COLUMN inturn.worker_status.heartbeat_at IS 'When it was last heard of.';
+COMMENT ON COLUMN inturn.worker_status.heartbeat_at IS 'When it last sent a heartbeat.';
 COMMENT ON COLUMN inturn.worker_status.loop_turned_at IS 'When its event loop last turned, as far as its heartbeat could tell.';
 ALTER TABLE ONLY inturn.finished_jobs ATTACH PARTITION inturn.finished_jobs_default DEFAULT;
 ALTER TABLE ONLY inturn.applied_code

@@ -30,7 +30,7 @@ from inturn.tasks.task import Deferrer
 
 
 class App(Blueprint):
-    """Declare tasks on it, open it to defer them, and run workers with it.
+    """Your tasks and their database. Declare tasks on it, open it to defer jobs, and run workers.
 
         app = App(dsn, worker_defaults={"concurrency": 4})
 
@@ -42,7 +42,7 @@ class App(Blueprint):
             spell.defer(letter="a")
             app.run_worker(wait=False)  # or, from a terminal: queue -a package.module:app worker
 
-    dsn, connector: where the queue lives. Give one of them, or set INTURN_DSN, DATABASE_URL or
+    dsn, connector: the database of the queue. Give one of them, or set INTURN_DSN, DATABASE_URL or
     libpq's PG variables.
     import_paths: modules that declare tasks. A worker imports them before it starts.
     worker_defaults: options for the app's workers.
@@ -74,7 +74,7 @@ class App(Blueprint):
 
     @property
     def connector(self) -> Connector:
-        """Where the queue lives. Set it to use another database from now on.
+        """The way to the queue's database. Set it to use another database from now on.
 
         To use another database for a while, see `replace_connector`.
         """

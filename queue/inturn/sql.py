@@ -64,7 +64,7 @@ def revision() -> str:
 def fill_schema(text: LiteralString, schema: str) -> bytes:
     """Return a statement with its `{schema}` filled in and quoted.
 
-    The result is bytes and is cached: a driver would compose a `Composed` anew in each call.
+    The result is bytes and is cached: a driver would compose a `Composed` again in each call.
     """
     return SQL(text).format(schema=Identifier(schema)).as_bytes(None)
 

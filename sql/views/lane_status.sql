@@ -1,6 +1,6 @@
--- One row for each lane that something keeps others out of. It tells who holds or stopped the
--- lane, since when, which job runs or goes next, and how many wait. Stopped lanes come first.
--- Counting stops at 1,000.
+-- One row for each lane that is held, retrying, stopped or delayed. It tells you who holds or
+-- stopped the lane, since when, which job runs or goes next, and how many wait. Stopped lanes come
+-- first. Counting stops at 1,000.
 CREATE OR REPLACE VIEW lane_status AS
 SELECT lanes.lock, lanes.state, lanes.since,
        job.id AS job_id, job.task, job.attempts, job.scheduled_at AS due_at,
@@ -41,14 +41,14 @@ COMMENT ON COLUMN lane_status.attempts IS
 COMMENT ON COLUMN lane_status.due_at IS 'When that job is or was due; NULL: at once.';
 COMMENT ON COLUMN lane_status.worker IS
     'The worker that holds the lane; NULL: nobody holds it, or the worker is gone.';
-COMMENT ON COLUMN lane_status.heartbeat_at IS 'When that worker was last heard of.';
+COMMENT ON COLUMN lane_status.heartbeat_at IS 'When that worker last sent a heartbeat.';
 COMMENT ON COLUMN lane_status.waiting IS 'Jobs that wait in the lane; 1000 if there are more.';
 COMMENT ON COLUMN lane_status.last_error IS 'How the last attempt at that job failed.';
 COMMENT ON COLUMN lane_status.stopped IS
     'paused or halted, even while a job still runs; NULL: it is not stopped.';
 COMMENT ON COLUMN lane_status.stopped_at IS 'Since when it is stopped.';
 COMMENT ON COLUMN lane_status.stopped_until IS
-    'When it resumes by itself; NULL: when somebody resumes it.';
+    'When it resumes by itself; NULL: it stays stopped until you resume it.';
 COMMENT ON COLUMN lane_status.stopped_by IS
     'Who stopped it; on_failure: the policy of a job that failed.';
 COMMENT ON COLUMN lane_status.stop_reason IS 'Why, in words.';

@@ -1,5 +1,5 @@
--- The open transactions of this database's clients, the oldest first, as far as the reader may see
--- them.
+-- The open transactions of this database's clients, the oldest first. You see only those that your
+-- role may see.
 CREATE OR REPLACE VIEW open_transactions AS
 SELECT pid, coalesce(application_name, '') AS application, coalesce(state, '') AS state,
        clock_timestamp() - xact_start AS age

@@ -51,7 +51,7 @@ WITH RECURSIVE free_name(queue) AS (
     ) AS job
 ), startable AS (
     SELECT front.queue,
-           -- Of the jobs of one lane only one can start.
+           -- Only one job of each lane can start.
            count(*) FILTER (WHERE front.lock IS NULL) + count(DISTINCT front.lock)
                FILTER (WHERE open) AS runnable,
            min(front.since) FILTER (WHERE open) AS runnable_since,
@@ -93,7 +93,7 @@ COMMENT ON COLUMN queue_status.runnable IS
 COMMENT ON COLUMN queue_status.runnable_since IS
     'Since when the oldest of them could have started.';
 COMMENT ON COLUMN queue_status.blocked IS
-    'Jobs that wait behind another one of their lane, or in a stopped lane: more workers do '
+    'Jobs that wait behind another job of their lane, or in a stopped lane: more workers would '
     'not help.';
 COMMENT ON COLUMN queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
 COMMENT ON COLUMN queue_status.doing IS 'Jobs that are running.';

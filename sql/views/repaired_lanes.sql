@@ -1,5 +1,5 @@
--- Lanes that reconcile has repaired in the last day, the newest first. Bounded to the last 10,000
--- entries of the audit.
+-- Lanes that reconcile has repaired in the last day, the newest first. It looks at no more than the
+-- last 10,000 entries of the audit.
 CREATE OR REPLACE VIEW repaired_lanes AS
 SELECT lock, at FROM (SELECT * FROM lane_audit ORDER BY id DESC LIMIT 10000) AS newest
 WHERE operation = 'reconcile' AND at > clock() - interval '1 day'

@@ -1,6 +1,6 @@
--- Live jobs that may be killing their workers: more than one worker died over such a job, or one
--- reported that it did. Only the first jobs of each kind are searched, since a job that comes
--- back from a dead worker goes first.
+-- Live jobs that may be killing their workers: more than one worker died while it had such a job,
+-- or one worker reported that it failed with it. Only the first jobs of each kind are searched,
+-- because a job that comes back from a dead worker goes first.
 CREATE OR REPLACE VIEW suspect_jobs AS
 WITH front AS MATERIALIZED (
     (SELECT id, queue, task, lock, errors FROM jobs WHERE status = 'doing' ORDER BY worker_id
@@ -32,4 +32,4 @@ COMMENT ON COLUMN suspect_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN suspect_jobs.task IS 'Its task.';
 COMMENT ON COLUMN suspect_jobs.lock IS 'Its lock; NULL: none.';
 COMMENT ON COLUMN suspect_jobs.deaths IS
-    'How many workers died over it, as far as its errors reach back.';
+    'How many workers died while they had it, as far as its errors reach back.';

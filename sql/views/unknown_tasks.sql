@@ -1,5 +1,6 @@
--- Queues and tasks of waiting jobs that no live worker of the queue knows. Bounded: it looks at the
--- first 1,000 jobs that could start, without and with a lock, in each queue that somebody serves.
+-- Queues and tasks of waiting jobs, if no live worker of the queue knows the task. Bounded: it
+-- looks at the first 1,000 jobs that could start, without and with a lock, in each queue that a
+-- worker serves.
 CREATE OR REPLACE VIEW unknown_tasks AS
 WITH served AS MATERIALIZED (
     SELECT queue FROM queue_status WHERE workers > 0

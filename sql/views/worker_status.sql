@@ -1,5 +1,5 @@
--- One row for each registered worker. A worker whose heartbeat is late soon loses its jobs to
--- others.
+-- One row for each registered worker. If a worker's heartbeat is late, other workers soon take over
+-- its jobs.
 CREATE OR REPLACE VIEW worker_status AS
 SELECT id, name, hostname, pid,
        -- Like is_live and is_blocked. Inside a view they would look for clock() on the reader's
@@ -18,13 +18,13 @@ COMMENT ON COLUMN worker_status.name IS 'The name that it was started with.';
 COMMENT ON COLUMN worker_status.hostname IS 'The machine that it runs on.';
 COMMENT ON COLUMN worker_status.pid IS 'Its process there.';
 COMMENT ON COLUMN worker_status.state IS
-    'live: heard of in the last 30 seconds; late: not heard of; blocked: heard of, but its '
+    'live: it sent a heartbeat in the last 30 seconds; late: it did not; blocked: it did, but its '
     'event loop stands still.';
 COMMENT ON COLUMN worker_status.doing IS 'How many jobs it is doing.';
 COMMENT ON COLUMN worker_status.concurrency IS 'How many it does at once at most.';
 COMMENT ON COLUMN worker_status.queues IS 'The queues that it serves; NULL: all.';
 COMMENT ON COLUMN worker_status.tasks IS 'The tasks that it knows; NULL: unknown.';
 COMMENT ON COLUMN worker_status.started_at IS 'When it registered.';
-COMMENT ON COLUMN worker_status.heartbeat_at IS 'When it was last heard of.';
+COMMENT ON COLUMN worker_status.heartbeat_at IS 'When it last sent a heartbeat.';
 COMMENT ON COLUMN worker_status.loop_turned_at IS
     'When its event loop last turned, as far as its heartbeat could tell.';

@@ -78,7 +78,7 @@ def main(
     """Run the command line, as a console script or inside another program, and exit.
 
     `app` is the app to use if the arguments name none.
-    `entry` is what to pass to the interpreter to get here again in a new process.
+    `entry` holds the interpreter's arguments that run this command line in a new process.
     """
     # A shell script that starts us with & makes us ignore SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)

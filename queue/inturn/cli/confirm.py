@@ -17,7 +17,7 @@ def yes_option(command: F) -> F:
 
 
 def confirm(question: str, *, yes: bool, command: str) -> None:
-    """Raise unless the user agrees. `command` is what does the same without a question."""
+    """Raise unless the user agrees. `command` does the same without a question."""
     if yes:
         return
     if not sys.stdin.isatty():

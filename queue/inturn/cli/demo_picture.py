@@ -1,4 +1,4 @@
-"""What the demo prints: two pages that fill up on a terminal, plain lines elsewhere."""
+"""The output of the demo: two pages that fill up on a terminal, plain lines elsewhere."""
 
 from string import ascii_lowercase
 

@@ -1,4 +1,4 @@
-"""What a worker logs on standard error, one line for each event.
+"""A worker's log on standard error: one line for each event.
 
 The library itself configures no handlers: logging is up to your program.
 

@@ -1,4 +1,4 @@
-"""What commands print: tables and lines for people, JSON for programs."""
+"""The output of commands: tables and lines for people, JSON for programs."""
 
 from __future__ import annotations
 

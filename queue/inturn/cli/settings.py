@@ -28,7 +28,7 @@ class Settings:
     """The options that you can give before the command or after it.
 
     `app` is the value of -a. If it is given twice, the later one wins.
-    `call` is what to pass to the interpreter to run the same command in a new process.
+    `call` holds the interpreter's arguments that run the same command in a new process.
     """
 
     app: str | None = None

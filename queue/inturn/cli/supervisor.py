@@ -32,7 +32,7 @@ PATIENCE = signals.PATIENCE + signals.LAST_WORDS  # the worker processes use up 
 def run(call: Sequence[str], name: str, count: int, dsn: str | None) -> int:
     """Run `count` worker processes until all have ended, and return their exit status.
 
-    `call` is what to pass to the interpreter for one of them. Each gets `name` and a number.
+    `call` holds the interpreter's arguments for one of them. Each gets `name` and a number.
     """
     command = [sys.executable, *supervised.without_dsn(list(call)), "--processes", "1"]
     signals.dedicate()

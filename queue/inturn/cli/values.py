@@ -64,7 +64,10 @@ def task_arguments(words: Sequence[str]) -> dict[str, Any]:
 def _pair(word: str) -> tuple[str, Any]:
     key, equals, text = word.partition("=")
     if not equals or not key:
-        raise BadArgument("arguments", f"{word!r} is neither key=value nor one JSON object")
+        raise BadArgument(
+            "arguments",
+            f"{word!r} cannot be read. Write one JSON object, or any number of key=value",
+        )
     try:
         return key, _json(text)
     except json.JSONDecodeError:

@@ -12,9 +12,9 @@ Use this in `env.py` if your project has Alembic migrations in the same database
         include_object=include_object,
     )
 
-`include_name` alone is enough, and faster, because Alembic then does not read our schema at all.
-You need `include_object` if your own `include_name` accepts the schema, or if our tables are in
-your metadata.
+You need only `include_name`. It is also faster, because Alembic then does not read our schema at
+all. You need `include_object` if your own `include_name` accepts the schema, or if our tables are
+in your metadata.
 If you have such functions already, combine them:
 `include_name=lambda *args: mine(*args) and include_name(*args)`.
 """

@@ -39,7 +39,7 @@ class JobLists:
         worker_id: UUID | str | None = None,
         limit: int = LISTED,
     ) -> list[StoredJob]:
-        """Return the newest jobs that match, at most `limit`, in the order of their deferral.
+        """Return the newest jobs that match, at most `limit`, the oldest of them first.
 
         [job.id for job in app.job_manager.list_jobs(lock="alphabet", status="failed")]
         """
@@ -123,7 +123,7 @@ class JobLists:
     ) -> list[Counts]:
         """Return each lock, at most 1,000 of them, with the number of its jobs in each status.
 
-        `app.lanes` shows what holds a lane up.
+        To see what holds up a lane, use `app.lanes`.
         """
         return self._connector.run(count_jobs_by("lock", _filter(queue, task, status, lock)))
 
@@ -149,8 +149,8 @@ class JobLists:
         """Return the jobs whose worker has been silent for `seconds_since_heartbeat`.
 
         With `nb_seconds`, return the jobs that have been running for longer than that, on any
-        worker. You need not do anything about the jobs of silent workers: live workers take them
-        over.
+        worker. You do not have to do anything about the jobs of silent workers, because live
+        workers take them over.
         """
         return self._connector.run(
             _list_stalled(nb_seconds, queue, task_name, seconds_since_heartbeat)

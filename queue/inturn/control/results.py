@@ -1,8 +1,8 @@
 """Wait for the end of jobs.
 
-A waiter marks the job and looks at it (`await_end.sql`). The end of a marked job is notified. All
-waiters of an app share one thread with one connection that listens, as long as there are any. If a
-notification is lost, the waiter finds the end when it looks again, after a few seconds.
+A waiter marks the job and looks at it (`await_end.sql`). The end of a marked job sends a
+notification. While there are waiters, all of them share one thread and one listening connection. If
+a notification is lost, the waiter finds the end when it looks again, after a few seconds.
 """
 
 import asyncio

@@ -54,7 +54,7 @@ def locked(
         @functools.wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> Any:
             lock = make(name_of(args, kwargs))
-            assert isinstance(lock, Lock), "an async lock for a sync function"
+            assert isinstance(lock, Lock), "a sync function needs a sync lock from using="
             lease, refusal = lock.try_acquire(patience)
             if lease is None and on_busy != "proceed":
                 return _give_up(lock, refusal, on_busy)
@@ -64,7 +64,7 @@ def locked(
         @functools.wraps(function)
         async def run_async(*args: P.args, **kwargs: P.kwargs) -> Any:
             lock = make(name_of(args, kwargs))
-            assert isinstance(lock, AsyncLock), "a sync lock for an async function"
+            assert isinstance(lock, AsyncLock), "an async function needs an async lock from using="
             lease, refusal = await lock.try_acquire(patience)
             if lease is None and on_busy != "proceed":
                 return _give_up(lock, refusal, on_busy)

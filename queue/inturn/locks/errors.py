@@ -1,4 +1,4 @@
-"""What locks raise. Each message names the lock and, if known, its owner, age and time to live."""
+"""The errors of locks. Each one names the lock and, if known, its owner, age and time to live."""
 
 
 class LockError(Exception):

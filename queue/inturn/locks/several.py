@@ -19,8 +19,8 @@ from inturn.locks.errors import LockDeadlock
 class lock_all:
     """Acquire several locks, all or none: `with lock_all([a, b]):`, or `async with` for async ones.
 
-    It returns their leases in the same order. It raises LockTimeout, and holds none of them, if one
-    of them was not free within `timeout` seconds for all together.
+    You get their leases in the same order. If not all of them were free within `timeout` seconds,
+    it raises LockTimeout and holds none of them.
     """
 
     def __init__(self, locks: Iterable[BaseLock[Any]], timeout: float | None = None) -> None:
@@ -31,7 +31,8 @@ class lock_all:
         for place, following in pairwise(places):
             if place == following:
                 raise LockDeadlock(
-                    "it is in the list twice, and would wait for itself", name=place[1]
+                    "it is in the list twice, and would wait for itself. Name it once",
+                    name=place[1],
                 )
         self._stack = ExitStack()
         self._async_stack = AsyncExitStack()

@@ -18,7 +18,7 @@ PATIENCE = 2.0  # seconds for which the end of the process waits for the stores
 
 
 def expire_soon(seconds: float = 60.0) -> None:
-    """Let every lease of this process's threads end within so many seconds."""
+    """Let every lease that a thread of this process holds end within `seconds`."""
 
     def shorten() -> None:
         for lease in process.list_leases():

@@ -3,7 +3,8 @@
 Tables, types and indexes are Alembic revisions, each a file of SQL. Functions and views are code.
 They are replaced as a whole after the revisions, in the same transaction, and their checksum is
 recorded. They are then closed to every role that was not given a part of them (sql/privileges).
-Two migrations at once wait for each other. A migration takes effect as a whole or not at all.
+If you start two migrations at once, the second waits for the first. A migration takes effect as a
+whole or not at all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +67,7 @@ WHERE nspname = %s AND rolname <> current_user
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The changes of a call of `migrate`. `before` is None on a database without the tables."""
+    """What one call of `migrate` changed. `before` is None if the database had no tables."""
 
     before: str | None
     after: str
@@ -82,7 +83,7 @@ class Migration:
 
 
 def migrate(dsn: str, schema: str = sql.SCHEMA) -> Migration:
-    """Apply what is missing. Nothing changes on a database that is up to date."""
+    """Apply missing revisions and changed functions and views. Do nothing if there are none."""
     with _session(dsn, schema, create=True) as connection:
         before, ours = _revision(connection), sql.revision()
         if before is not None and before > ours:
@@ -175,7 +176,7 @@ def _plain_errors() -> Iterator[None]:
         match error.__cause__:
             case pg.LockNotAvailable():
                 raise ConnectorException(
-                    "A long transaction holds a table of the queue, nothing was changed. "
+                    "Nothing was changed, because a long transaction holds a table of the queue. "
                     "End it (see pg_stat_activity) and try again."
                 ) from error
             case pg.InsufficientPrivilege() as refused:

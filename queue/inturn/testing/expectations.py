@@ -56,7 +56,7 @@ class Wanted:
 def wanted(
     task: "str | Deferrer[...] | None", args: Mapping[str, Any] | EllipsisType, **others: Any
 ) -> Wanted:
-    """Return what is wanted. Its args go through JSON too, so that a tuple equals a list."""
+    """Return the wanted job. Its args go through JSON too, so that a tuple equals a list."""
     name = ... if task is None else task_name(task)
     plain = args if isinstance(args, EllipsisType) else json.loads(arguments.encode(args))
     return Wanted(name, plain, **others)

@@ -132,8 +132,8 @@ class Queue:
     ) -> list[Seen]:
         """Return the waiting jobs that match, and fail if there are none.
 
-        With `count`, fail unless there are exactly as many. What you leave out can be anything,
-        also in `args`.
+        With `count`, fail unless there are exactly that many. A field that you leave out can have
+        any value, also in `args`.
 
         ship.configure(lock="order:1").defer(order=1)
         queue.assert_enqueued(ship, args={"order": 1}, lock="order:1")

@@ -41,7 +41,7 @@ class DrainOptions(TypedDict, total=False):
 class Outcome(NamedTuple):
     """A value or an error, to return or raise outside of the event loop.
 
-    The frames of the event loop would tell the reader of a traceback nothing.
+    Frames of the event loop would make your traceback longer and tell you nothing.
     """
 
     value: Any
@@ -136,7 +136,7 @@ class Runner:
     def _ask(self, operation: Operation[T]) -> T:
         """Run the operation on a new connection.
 
-        The app's may not be used in an event loop, as is true of Django's.
+        The app's own connection may not work in an event loop. Django's does not.
         """
         with closing(self._app.connector.connect("test")) as own:
             return drive.run(operation, own, self._app.connector.schema)

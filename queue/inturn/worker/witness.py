@@ -3,7 +3,7 @@
 A worker is silent if its heartbeat stood still through an unbroken series of looks, for as long as
 our patience lasts, while our own heartbeat went on. So nobody is judged by what happened while the
 database was away, frozen, or locked, however long or often that was: whatever breaks the series
-starts all observations anew. Only the monotonic clock of this process counts. If somebody sets a
+starts all observations again. Only the monotonic clock of this process counts. If somebody sets a
 clock, here or on the server, no worker looks dead.
 """
 

@@ -1,7 +1,7 @@
 -- Returns how many jobs there are, live and finished. Counting stops at p_limit. NULL in a filter
 -- means any.
 --
--- The plan is made anew for each call, so that a filter which is NULL falls away.
+-- It is planned again in each call, so that the plan leaves out a filter that is NULL.
 CREATE OR REPLACE FUNCTION count_jobs(
     p_limit    integer,
     p_statuses job_status[] DEFAULT NULL,

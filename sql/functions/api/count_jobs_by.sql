@@ -1,7 +1,7 @@
 -- Counts jobs by status for each queue, task or lock (p_by), at most p_limit of them. Bounded: it
 -- looks at the newest p_looked live jobs and as many finished ones. NULL in a filter means any.
 --
--- The plan is made anew for each call, so that a filter which is NULL falls away.
+-- It is planned again in each call, so that the plan leaves out a filter that is NULL.
 CREATE OR REPLACE FUNCTION count_jobs_by(
     p_by       text,
     p_looked   integer,

@@ -1,6 +1,6 @@
 -- Returns jobs, live and finished, the newest first, at most p_limit. NULL in a filter means any.
 --
--- The plan is made anew for each call, so that a filter which is NULL falls away.
+-- It is planned again in each call, so that the plan leaves out a filter that is NULL.
 CREATE OR REPLACE FUNCTION list_jobs(
     p_limit         integer,
     p_id            bigint       DEFAULT NULL,

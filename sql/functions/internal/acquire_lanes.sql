@@ -16,7 +16,7 @@ BEGIN
     WITH wanted AS MATERIALIZED (
         SELECT w.lock FROM unnest(p_locks) AS w(lock)
     ), reserved AS MATERIALIZED (
-        -- Lock the job's row too, so that it is read anew. Since we saw it, the job may have run,
+        -- Lock the job's row too, so that it is read again. Since we saw it, the job may have run,
         -- failed, and moved.
         SELECT lanes.lock, lanes.job_id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
         WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)

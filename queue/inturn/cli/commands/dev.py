@@ -75,5 +75,8 @@ def _data_folder() -> Path:
         FOLDER.mkdir(exist_ok=True)
         (FOLDER / ".gitignore").write_text("*\n")
     except OSError as error:
-        raise ConfigurationError(f"The folder {FOLDER} cannot be created here: {error}") from error
+        raise ConfigurationError(
+            f"The folder {FOLDER} cannot be created here: {error}. "
+            "Run this in a folder that you may write to."
+        ) from error
     return FOLDER / "postgres"

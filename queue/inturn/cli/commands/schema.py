@@ -99,12 +99,12 @@ docs/security.md says what each may do.""",
 @click.option(
     "--apply",
     is_flag=True,
-    help="Run the SQL instead of printing it. What exists already is left as it is.",
+    help="Run the SQL instead of printing it. Roles that exist already are kept.",
 )
 @click.option(
     "--prefix",
     metavar="NAME",
-    help="What the names of the roles begin with.  [default: the schema's name]",
+    help="Begin the names of the roles with this.  [default: the schema's name]",
 )
 @click.option(
     "--owner",

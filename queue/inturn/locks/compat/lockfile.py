@@ -21,7 +21,7 @@ SLACK = 2.0  # seconds: the start times of processes and the times of files are 
 
 @dataclass(frozen=True, slots=True)
 class LockFileRecord:
-    """What a lock file says."""
+    """The contents of a lock file."""
 
     pid: int
     name: str

@@ -1,13 +1,13 @@
 """A drop-in for the library `openlock`: the same names and the same lock file, without its defects.
 
 **Promises (a mutex).** The lock file says who holds the lock. While it is held, the file's inode is
-locked too, so the end of the holder is known at once and for certain, however it came about. Every
-change is made under a short lock on a second file (`.name.guard`, never deleted), so that only one
-of several processes takes over from a dead holder.
+locked too, so others know at once and for certain when the holder has ended, however it ended.
+Every change is made under a short lock on a second file (`.name.guard`, never deleted), so that
+only one of several processes takes over from a dead holder.
 
 It works together with processes that use `openlock` itself: each respects the other's locks, as far
-as they can find us in their process table. `race_delay` is only spent on what they left behind.
-Removing the file by hand frees the lock.
+as they can find us in their process table. We wait for `race_delay` only where we replace a file of
+theirs. If you remove the file by hand, the lock is free.
 
 **Limits.** It does not exclude a peer that misjudges our file, or a process on another host of a
 network file system.

@@ -99,7 +99,7 @@ class TokenLock(BaseTokenLock):
         )
 
     def reacquire(self) -> Literal[True]:
-        """Start its time to live anew."""
+        """Restart its time to live."""
         self.get_held_token("reacquire")
         return self.do_reacquire()
 

@@ -142,7 +142,7 @@ class AsyncTokenLock(BaseTokenLock):
         )
 
     def reacquire(self) -> Awaitable[Literal[True]]:
-        """Start its time to live anew."""
+        """Restart its time to live."""
         self.get_held_token("reacquire")
         return self.do_reacquire()
 

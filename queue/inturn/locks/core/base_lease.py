@@ -205,12 +205,14 @@ class BaseLease:
         check_ttl(ttl)
         if self.ttl is None:
             raise LockNotHeld(
-                "it has no time to live that could be extended", name=self.name, owner=self.owner
+                "it has no time to live, so there is nothing to extend",
+                name=self.name,
+                owner=self.owner,
             )
         self.ensure()
 
     def _expect_end(self, ttl: float | None, began: float) -> None:
-        """Assume an earlier end that a request is about to ask for, as its reply may be lost."""
+        """Assume the earlier end that a request is about to ask for: its reply may be lost."""
         end = self._end_of(ttl, began)
         if end is not None and self.expires is not None:
             self.expires = min(self.expires, end)

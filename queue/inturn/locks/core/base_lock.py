@@ -1,4 +1,4 @@
-"""What sync and async locks have in common: settings, who acquired what, and errors."""
+"""The common part of sync and async locks: settings, the leases of each caller, and errors."""
 
 import asyncio
 import copy
@@ -95,7 +95,8 @@ class BaseLock(ABC, Generic[L]):
             and any(lease.valid for lease in self._held_by(get_caller()))
         ):
             raise LockDeadlock(
-                "you hold it already, and would wait for yourself for ever", name=self.name
+                "you hold it already, and would wait for yourself for ever; release it first",
+                name=self.name,
             )
         return None
 
@@ -174,7 +175,9 @@ class BaseLock(ABC, Generic[L]):
         return self.new_contender(facts["lock_id"]), grant
 
     def _lease_over(self, owner: str | None) -> LockNotHeld:
-        return LockNotHeld("the lease of this handle is over", name=self.name, owner=owner)
+        return LockNotHeld(
+            "the lease of this handle is over; acquire the lock again", name=self.name, owner=owner
+        )
 
 
 def get_caller() -> object:

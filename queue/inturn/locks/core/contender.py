@@ -72,7 +72,7 @@ class Contender(ABC):
 
     @abstractmethod
     def renew(self, ttl: float | None) -> Steps[Renewal]:
-        """Check that the lock is still ours and, if it has a time to live, start that anew."""
+        """Check that the lock is still ours and, if it has a time to live, restart that."""
 
     @abstractmethod
     def owned(self) -> Steps[bool]: ...

@@ -16,7 +16,7 @@ class Lease(BaseLease):
 
     @property
     def _one_at_a_time(self) -> AbstractContextManager[object]:
-        """For renewals: of two at once, nobody could tell which one the store saw last."""
+        """A lock for renewals: after two at once, we could not tell which the store saw last."""
         return self.__dict__.setdefault("_renewing", threading.RLock())  # type: ignore[no-any-return]
 
     def release(self) -> None:
@@ -36,7 +36,7 @@ class Lease(BaseLease):
         self.ensure()
 
     def renew(self, new_ttl: float | None = None) -> None:
-        """Start its time to live anew, or begin another one of `new_ttl` seconds."""
+        """Restart its time to live, or give it one of `new_ttl` seconds."""
         with self._one_at_a_time:
             self.ttl = new_ttl or self.ttl
             ttl, began = self.next_ttl(), self.clock()
@@ -77,7 +77,7 @@ class AsyncLease(BaseLease):
         self.ensure()
 
     async def renew(self, new_ttl: float | None = None) -> None:
-        """Start its time to live anew, or begin another one of `new_ttl` seconds."""
+        """Restart its time to live, or give it one of `new_ttl` seconds."""
         async with self._one_at_a_time:
             self.ttl = new_ttl or self.ttl
             ttl, began = self.next_ttl(), self.clock()

@@ -60,7 +60,7 @@ class Lock(BaseLock[Lease]):
     def break_(self) -> bool:
         """Free the lock by force, whoever holds it. Return False if nobody did.
 
-        If the lock has a fence, that rises, so that the old holder is refused.
+        If the lock has a fence, the fence rises, so that the old holder is refused.
         """
         return self._run(self.break_steps())
 

@@ -56,7 +56,7 @@ class AsyncLock(BaseLock[AsyncLease]):
     async def break_(self) -> bool:
         """Free the lock by force, whoever holds it. Return False if nobody did.
 
-        If the lock has a fence, that rises, so that the old holder is refused.
+        If the lock has a fence, the fence rises, so that the old holder is refused.
         """
         return await self._run(self.break_steps())
 

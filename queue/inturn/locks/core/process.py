@@ -1,4 +1,4 @@
-"""What the locks of one process share: one object, with one hook for forks.
+"""The state that the locks of one process share: one object, with one hook for forks.
 
 A forked child shares its parent's open files and knows its parent's leases, but it owns none of
 them. `after_fork` makes it forget what it must not touch.
@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 
 class Part(Protocol):
-    """What a module keeps for the whole process, such as its threads or its open files."""
+    """State that a module keeps for the whole process, such as its threads or its open files."""
 
     def after_fork(self) -> None:
         """Forget what belongs to the parent. Runs in the child."""

@@ -221,7 +221,7 @@ def _of_loop() -> FirstLooks:
 def interval(lease: BaseLease) -> float:
     """Return the seconds between two renewals.
 
-    They are short enough for the present life, and for the next one should that be shorter.
+    They are short enough for the present life, and for the next one if that is shorter.
     """
     if lease.ttl is None or lease.life is None:
         return PROOF_INTERVAL

@@ -158,7 +158,7 @@ def _lock_if_dead(path: Path) -> OpenFile | None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what processes left behind that crashed long ago.
+    """Remove the files of processes that crashed long ago.
 
     It runs once an hour, because there may be many guards of living processes to look at.
     """

@@ -178,7 +178,8 @@ def _read_record(file: OpenFile) -> dict[str, Any]:
     except (ValueError, LookupError, TypeError, RecursionError):
         pass
     raise LockBackendError(
-        f"{file.path} holds something other than a lock's record; it was not touched"
+        f"{file.path} holds something other than a lock's record. "
+        "It was not touched: remove it, or choose another path"
     )
 
 

@@ -32,7 +32,7 @@ class OpenFile:
         open_files.all.add(self)
 
     def lock(self, kind: int) -> bool:
-        """Return False if somebody else has it."""
+        """Lock the file, without waiting. Return False if somebody else has locked it."""
         try:
             fcntl.flock(self.fd, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -42,7 +42,7 @@ class OpenFile:
         return True
 
     def unlock(self) -> bool:
-        """Return False if there is nothing to unlock.
+        """Unlock the file. Return False if there is nothing to unlock.
 
         Either the file was closed, or it belongs to the process that we were forked from.
         """
@@ -127,7 +127,7 @@ def open_lock_file(
         file = OpenFile(os.open(path, flags, 0o600), path)
     except FileNotFoundError:
         if create:
-            raise LockBackendError(f"{path}: its folder does not exist") from None
+            raise LockBackendError(f"{path}: its folder does not exist; create it") from None
         raise
     except OSError as error:
         reason = _REASONS.get(error.errno or 0, f"cannot be opened: {error.strerror}")
@@ -141,7 +141,7 @@ def open_lock_file(
 
 def _find_problem(status: os.stat_result, write: bool, any_owner: bool) -> str | None:
     if not stat.S_ISREG(status.st_mode):
-        return "is not a regular file"
+        return "is not a regular file; choose another path"
     if not any_owner and status.st_uid != os.geteuid():
         return "belongs to another user, who could replace it; choose a path of your own"
     if write and status.st_nlink > 1:
@@ -155,8 +155,8 @@ def _find_problem(status: os.stat_result, write: bool, any_owner: bool) -> str |
 _REASONS = {
     errno.ELOOP: "is a symbolic link; name the file itself",
     errno.EISDIR: "is a folder; name a file",
-    errno.ENXIO: "is not a regular file",
-    errno.ENAMETOOLONG: "is too long a name",
-    errno.EACCES: "may not be written by this user",
-    errno.EROFS: "is on a read-only file system",
+    errno.ENXIO: "is not a regular file; choose another path",
+    errno.ENAMETOOLONG: "is too long a name; choose a shorter one",
+    errno.EACCES: "may not be written by this user; choose a path of your own",
+    errno.EROFS: "is on a read-only file system; choose another path",
 }

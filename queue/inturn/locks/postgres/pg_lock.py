@@ -71,7 +71,9 @@ class AdvisoryContender(Contender):
                 return False
             if isinstance(error.__cause__, psycopg.errors.DeadlockDetected):
                 raise LockDeadlock(
-                    "the server found that its holder waits for us", name=self.name
+                    "the server found that its holder waits for us. "
+                    "Take such locks in the same order everywhere",
+                    name=self.name,
                 ) from error
             raise
         return True
@@ -168,7 +170,8 @@ class _Pg(BaseLock[L]):
             return RowContender(self.template(), lock_id)
         if self.mode == "transaction" and self.where.autocommit and self._is_idle():
             raise LockError(
-                "the connection has no open transaction that could hold it", name=self.name
+                "the connection has no open transaction that could hold it; begin one first",
+                name=self.name,
             )
         return AdvisoryContender(self.template(), lock_id)
 

@@ -138,7 +138,7 @@ def connect(where: str) -> Session:
 
 
 def refuse_malformed_dsn(dsn: str) -> None:
-    """Raise ValueError, without a part of the DSN that may be a password, if it cannot be used."""
+    """Raise ValueError if the DSN cannot be used. It repeats no part that may be a password."""
     from inturn.database.dsn import find_problem  # here, so that importing the locks imports little
 
     wrong = find_problem(dsn)

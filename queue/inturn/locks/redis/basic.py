@@ -86,7 +86,7 @@ class _Basic(BaseLock[L]):
     def note_broken(self) -> None:
         """End the leases of this lock object.
 
-        Otherwise the end of a `with` would release the lock again, from under the next holder.
+        Otherwise the end of a `with` would release the lock of the next holder.
         """
         for lease in list(self._held):
             lease.note_released()

@@ -13,7 +13,7 @@ UNIX = "unix://"
 
 
 def client_at(address: str, **options: Any) -> Any:
-    """Return a client for the address, whose own options win.
+    """Return a client for the address. Options in the address win over ours.
 
     It does not retry, because the engine of the locks repeats what can be repeated.
     """

@@ -20,7 +20,7 @@ class Policy:
 
     @cached_property
     def words(self) -> bytes:
-        """The policy as take.lua reads it."""
+        """The policy in the form that take.lua reads."""
         same_host = -1 if self.same_host is None else milliseconds(self.same_host)
         stale_after = -1 if self.stale_after is None else math.ceil(self.stale_after)
         return b"%d %d %d" % (same_host, stale_after, milliseconds(self.stale))

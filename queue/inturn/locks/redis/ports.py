@@ -23,7 +23,7 @@ class RedisPort:
 
     @property
     def server(self) -> object:
-        # A cluster has many pools, and so no single one.
+        # The client of a cluster has many pools, so it has no such attribute.
         return getattr(self._client, "connection_pool", self._client)
 
     def do(self, request: Any) -> Any:

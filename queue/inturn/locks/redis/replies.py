@@ -25,7 +25,9 @@ def make_holder(name: str, facts: Any) -> Holder:
 def make_malformed(name: str, what: Any) -> LockMalformed:
     """Return the error for a key that holds something other than a lock."""
     return LockMalformed(
-        f"{to_text(what)} is in its place and is not a lock; it was not touched", name=name
+        f"{to_text(what)} is in its place and is not a lock. "
+        "It was not touched: remove it, or choose another name",
+        name=name,
     )
 
 

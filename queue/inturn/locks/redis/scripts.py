@@ -56,7 +56,7 @@ def script(name: str, *preludes: str) -> Script:
 class Keys:
     """The keys of one lock. `lock` is also the name of its channel.
 
-    They are bytes, so that clients need not encode them anew in each call.
+    They are bytes, so that clients need not encode them in each call.
     """
 
     def __init__(self, prefix: str, name: str) -> None:

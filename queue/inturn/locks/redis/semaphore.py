@@ -1,8 +1,8 @@
 """N permits, first come, first served, by the server's clock. A single script decides.
 
 **Promises (a lease).** There are never more than `limit` permits that have not ended. Permits that
-have ended go before anybody is refused. Waiters are served in the order in which they asked,
-whatever their own clocks say. A waiter that died is passed over after a few seconds.
+have ended are removed before anybody is refused. Waiters are served in the order in which they
+asked, whatever their own clocks say. A waiter that died is passed over after a few seconds.
 
 **What it does not promise.** A holder that was stopped does not know that its permit has ended: see
 `Lease`.

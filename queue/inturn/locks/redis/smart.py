@@ -1,18 +1,18 @@
-"""The main lock in Redis. Its value is JSON that says who holds it, and its life is renewed.
+"""The main lock in Redis. Its value is JSON that says who holds it. A watchdog renews it.
 
-**Promises (a lease).** Only the lock_id that took the lock releases or renews it, atomically. A
-request that is repeated because its reply was lost changes nothing. Each acquisition has a greater
-fence than all before it. That holds even after Redis has lost its data, if `seed` returns the
-highest fence that PostgreSQL has seen (see `postgres/fences.py`). A value that is not a lock is
-reported and never touched.
+**Promises (a lease).** Only the lock_id that took the lock releases or renews it, atomically. If a
+reply is lost and the request is repeated, nothing changes. Each acquisition has a greater fence
+than all before it. That holds even after Redis has lost its data, if `seed` returns the highest
+fence that PostgreSQL has seen (see `postgres/fences.py`). A value that is not a lock is reported
+and never touched.
 
-**Taking over.** A host does not enter its own lock twice, so its name in the value means that an
-earlier process of it crashed. That is only believed if the kernel confirms it: the value names a
-file that its process keeps locked while it lives (see `files/guard.py`). The lock of another host
-is judged by its age alone, and only if a policy says so.
+**Taking over.** A host does not take its own lock twice. If its name is in the value, an earlier
+process of the host may have crashed. We believe that only if the kernel confirms it: the value
+names a file that the process keeps locked while it lives (see `files/guard.py`). The lock of
+another host is judged by its age alone, and only if a policy says so.
 
 **What it does not promise.** A holder that is stopped for longer than its time to live wakes up
-beside its successor. What it writes then must be refused by its fence.
+beside its successor. Use the fence to refuse what it writes then.
 """
 
 import copy
@@ -82,7 +82,7 @@ class SmartContender(Contender):
         return Grant(self._lock.identity.owner, int(fence), int(acquired_at))
 
     def _ask_again(self, reply: Any) -> Steps[Any]:
-        """Ask with what the server cannot know: which process is dead, and the fence's seed."""
+        """Ask again, with what the server lacks: the dead process and the fence's seed."""
         lock = self._lock
         dead = NO_GUARD
         if reply[0] == HELD and is_dead(to_text(reply[-1])):
@@ -157,8 +157,8 @@ class _Smart(BaseLock[L]):
         """Make a lock; nothing is asked of Redis yet.
 
         `portable`: the lock may outlive this process through a handle, so its end is not a crash.
-        `sigterm`: where SIGTERM kills at once, a lock with more to live expires after so many
-        seconds.
+        `sigterm`: if SIGTERM kills the process at once, a lock that has longer to live expires
+        after this many seconds.
         """
         super().__init__(name, LockSettings(ttl, timeout, on_timeout, renew, max_hold, **settings))
         hostname = check_utf8("host", host or host_name(prefix, process))

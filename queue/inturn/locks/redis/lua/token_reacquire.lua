@@ -1,4 +1,4 @@
--- Start the life of a token lock anew. KEYS: lock. ARGV: token, time to live in ms.
+-- Restart the time to live of a token lock. KEYS: lock. ARGV: token, time to live in ms.
 -- Replies 1 if it is ours, or else 0.
 
 if redis.call('TYPE', KEYS[1]).ok ~= 'string' or redis.call('GET', KEYS[1]) ~= ARGV[1] then
