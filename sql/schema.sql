@@ -10,6 +10,20 @@ CREATE TYPE inturn.failure_policy AS ENUM (
     'continue',
     'halt'
 );
+CREATE TYPE inturn.retry_policy AS ENUM (
+    'hold',
+    'release'
+);
+CREATE TYPE inturn.job_options AS (
+	queue text,
+	lock text,
+	priority integer,
+	scheduled_at timestamp with time zone,
+	on_retry inturn.retry_policy,
+	on_failure inturn.failure_policy,
+	queueing_lock text,
+	timeout interval
+);
 CREATE TYPE inturn.job_status AS ENUM (
     'todo',
     'blocked',
@@ -26,10 +40,6 @@ CREATE TYPE inturn.lane_state AS ENUM (
     'paused',
     'halted',
     'delayed'
-);
-CREATE TYPE inturn.retry_policy AS ENUM (
-    'hold',
-    'release'
 );
 CREATE FUNCTION inturn.abort_requests(p_worker uuid) RETURNS TABLE(id bigint)
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -667,8 +677,16 @@ BEGIN
     END IF;
     IF p_queueing_locks IS NOT NULL THEN
         RETURN QUERY SELECT * FROM defer_unless_waiting(
-            p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
-            p_queueing_locks, p_on_conflict, p_timeouts);
+            p_tasks, p_args, ARRAY(
+                SELECT ROW(g.queue, g.lock, g.priority, coalesce(g.at, v_now + g.delay),
+                    coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
+                    g.queueing_lock, g.timeout)::job_options
+                FROM unnest(p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
+                            p_queueing_locks, p_timeouts)
+                    WITH ORDINALITY AS g(queue, lock, priority, at, delay, on_retry, on_failure,
+                        queueing_lock, timeout, position)
+                ORDER BY g.position
+            ), p_on_conflict);
         RETURN;
     END IF;
     RETURN QUERY
@@ -722,7 +740,7 @@ BEGIN
     WHERE task = p_tasks[1] AND periodic_id = p_periodic_id;
     RETURN v_job_id;
 END $$;
-CREATE FUNCTION inturn.defer_unless_waiting(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[], p_on_failure inturn.failure_policy[], p_queueing_locks text[], p_on_conflict inturn.conflict_policy, p_timeouts interval[]) RETURNS TABLE(id bigint, is_new boolean)
+CREATE FUNCTION inturn.defer_unless_waiting(p_tasks text[], p_args jsonb[], p_options inturn.job_options[], p_on_conflict inturn.conflict_policy) RETURNS TABLE(id bigint, is_new boolean)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -732,24 +750,21 @@ DECLARE
     v_now timestamptz := clock();
     v_ids bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_tasks)]);
     v_new boolean[] := array_fill(NULL::boolean, ARRAY[cardinality(p_tasks)]);
-    v_job record;
-    v_id  bigint;
+    v_job     record;
+    v_options job_options;
+    v_id      bigint;
 BEGIN
     FOR v_job IN
         -- Ids in the given order, rows inserted in the order of their queueing locks: two calls
         -- with the same queueing locks do not deadlock.
         WITH given AS MATERIALIZED (
-            SELECT nextval('jobs_id_seq') AS id, g.*, coalesce(g.at, v_now + g.delay) AS due_at
-            FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
-                        p_on_failure, p_queueing_locks, p_timeouts)
-                WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry,
-                                     on_failure, queueing_lock, timeout, position)
+            SELECT nextval('jobs_id_seq') AS id, g.*, p_options[position] AS options
+            FROM unnest(p_tasks, p_args) WITH ORDINALITY AS g(task, args, position)
         )
-        SELECT id, task, args, queue, lock, priority, due_at, queueing_lock, timeout, position,
-               coalesce(on_retry, 'hold') AS on_retry,
-               coalesce(on_failure, 'continue') AS on_failure
-        FROM given ORDER BY queueing_lock, position
+        SELECT id, task, args, (options).queueing_lock, position FROM given
+        ORDER BY queueing_lock, position
     LOOP
+        v_options := p_options[v_job.position];
         -- Until one answer is true: between two looks, the waiting job can start and a rival can
         -- roll back.
         LOOP
@@ -758,18 +773,18 @@ BEGIN
             EXIT WHEN v_id IS NOT NULL AND (
                 p_on_conflict = 'raise'
                 OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)
-                OR p_on_conflict = 'replace' AND replace_waiting(
-                    v_id, v_job.queueing_lock, v_job.task, v_job.args, v_job.queue, v_job.priority,
-                    coalesce(v_job.due_at, v_now), v_job.on_retry, v_job.on_failure,
-                        v_job.timeout));
-            -- Each job is its own token: the sibling that should wake it may not be new.
-            INSERT INTO jobs (id, task, args, queue, lock, queueing_lock, priority, scheduled_at,
-                              created_at, on_retry, on_failure, timeout, status)
+                OR p_on_conflict = 'replace'
+                    AND replace_waiting(v_id, v_job.task, v_job.args, v_options));
+            -- Each job is its own token: the sibling that should wake it may not be new. The last
+            -- columns are those of job_options, in its order.
+            INSERT INTO jobs (id, task, args, created_at, status,
+                              queue, lock, priority, scheduled_at, on_retry, on_failure,
+                              queueing_lock, timeout)
             OVERRIDING SYSTEM VALUE
-            VALUES (v_job.id, v_job.task, v_job.args, v_job.queue, v_job.lock, v_job.queueing_lock,
-                    v_job.priority, v_job.due_at, v_now, v_job.on_retry, v_job.on_failure,
-                    v_job.timeout,
-                    CASE WHEN v_job.due_at > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
+            SELECT v_job.id, v_job.task, v_job.args, v_now,
+                   CASE WHEN v_options.scheduled_at > v_now THEN 'scheduled'::job_status
+                        ELSE 'todo' END,
+                   v_options.*
             ON CONFLICT (queueing_lock)
             WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock
             DO NOTHING
@@ -789,7 +804,8 @@ BEGIN
         v_ids[v_job.position] := v_id;
         v_new[v_job.position] := v_id = v_job.id;
     END LOOP;
-    PERFORM notify_workers(p_queues) WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
+    PERFORM notify_workers(ARRAY(SELECT queue FROM unnest(p_options)))
+    WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
     RETURN QUERY SELECT * FROM unnest(v_ids, v_new);
 END $$;
 CREATE FUNCTION inturn.delete_job(p_id bigint) RETURNS boolean
@@ -1939,7 +1955,7 @@ BEGIN
     END IF;
     PERFORM reopen_lane(p_lock);
 END $$;
-CREATE FUNCTION inturn.replace_waiting(p_id bigint, p_queueing_lock text, p_task text, p_args jsonb, p_queue text, p_priority integer, p_at timestamp with time zone, p_on_retry inturn.retry_policy, p_on_failure inturn.failure_policy, p_timeout interval) RETURNS boolean
+CREATE FUNCTION inturn.replace_waiting(p_id bigint, p_task text, p_args jsonb, p_options inturn.job_options) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -1948,19 +1964,21 @@ DECLARE
 BEGIN
     SELECT status, lock INTO v_status, v_lock
     FROM jobs WHERE id = p_id
-        AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
+        AND queueing_lock = p_options.queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
     FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    UPDATE jobs SET task = p_task, args = p_args, timeout = p_timeout WHERE id = p_id;
+    UPDATE jobs SET task = p_task, args = p_args, timeout = p_options.timeout WHERE id = p_id;
     -- A job between two attempts is scheduled too, but its lane waits for it.
     IF v_status = 'scheduled'
         AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_lock AND job_id = p_id) THEN
         UPDATE jobs
-        SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE 'todo' END,
-            scheduled_at = p_at, queue = p_queue, priority = p_priority, on_retry = p_on_retry,
-            on_failure = p_on_failure
+        SET status = CASE WHEN p_options.scheduled_at > clock() THEN 'scheduled'::job_status
+                          ELSE 'todo' END,
+            scheduled_at = coalesce(p_options.scheduled_at, clock()),
+            queue = p_options.queue, priority = p_options.priority,
+            on_retry = p_options.on_retry, on_failure = p_options.on_failure
         WHERE id = p_id;
     END IF;
     RETURN true;
