@@ -209,8 +209,8 @@ def test_two_calls_with_the_same_keys_in_another_order_do_not_deadlock(stage: St
     Mutation(
         "ids in the order of the keys",
         "defer_unless_waiting.sql",
-        "SELECT id, task, args, (options).queueing_lock",
-        "SELECT nextval('jobs_id_seq') AS id, task, args, (options).queueing_lock",
+        "SELECT id, task, args, position, queueing_lock",
+        "SELECT nextval('jobs_id_seq') AS id, task, args, position, queueing_lock",
     )
 )
 def test_jobs_with_keys_have_their_places_in_the_order_given(stage: Stage) -> None:

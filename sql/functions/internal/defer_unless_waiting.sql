@@ -33,11 +33,11 @@ BEGIN
         -- Ids in the given order, rows inserted in the order of their queueing locks: two calls
         -- with the same queueing locks do not deadlock.
         WITH given AS MATERIALIZED (
-            SELECT nextval('jobs_id_seq') AS id, g.*, p_options[position] AS options
+            SELECT nextval('jobs_id_seq') AS id, g.*, (p_options[position]).queueing_lock
             FROM unnest(p_tasks, p_args) WITH ORDINALITY AS g(task, args, position)
         )
-        SELECT id, task, args, (options).queueing_lock, position FROM given
-        ORDER BY queueing_lock, position
+        SELECT id, task, args, position, queueing_lock
+        FROM given ORDER BY queueing_lock, position
     LOOP
         v_options := p_options[v_job.position];
         -- Until one answer is true: between two looks, the waiting job can start and a rival can
