@@ -60,7 +60,8 @@ BEGIN
         UNION ALL
         SELECT format('ALTER TYPE %s OWNER TO %I', oid::regtype, v_owner)
         FROM pg_type
-        WHERE typnamespace = v_schema AND typtype = 'e'
+        WHERE typnamespace = v_schema
+          AND (typtype = 'e' OR (SELECT relkind FROM pg_class WHERE pg_class.oid = typrelid) = 'c')
           AND typowner <> quote_ident(v_owner)::regrole AND pg_has_role(typowner, 'USAGE')
         UNION ALL
         SELECT format('ALTER ROUTINE %s OWNER TO %I', oid::regprocedure, v_owner)

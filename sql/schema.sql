@@ -10,6 +10,20 @@ CREATE TYPE inturn.failure_policy AS ENUM (
     'continue',
     'halt'
 );
+CREATE TYPE inturn.retry_policy AS ENUM (
+    'hold',
+    'release'
+);
+CREATE TYPE inturn.job_options AS (
+	queue text,
+	lock text,
+	priority integer,
+	scheduled_at timestamp with time zone,
+	on_retry inturn.retry_policy,
+	on_failure inturn.failure_policy,
+	queueing_lock text,
+	timeout interval
+);
 CREATE TYPE inturn.job_status AS ENUM (
     'todo',
     'blocked',
@@ -26,10 +40,6 @@ CREATE TYPE inturn.lane_state AS ENUM (
     'paused',
     'halted',
     'delayed'
-);
-CREATE TYPE inturn.retry_policy AS ENUM (
-    'hold',
-    'release'
 );
 CREATE FUNCTION inturn.abort_requests(p_worker uuid) RETURNS TABLE(id bigint)
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -560,6 +570,12 @@ BEGIN
            count(*) FILTER (WHERE status = 'cancelled'), count(*) FILTER (WHERE status = 'aborted')
     FROM named GROUP BY name ORDER BY name LIMIT p_limit;
 END $$;
+CREATE FUNCTION inturn.count_lanes(p_limit integer) RETURNS bigint
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    SELECT count(*) FROM (SELECT FROM lanes LIMIT p_limit) AS counted
+$$;
 CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp with time zone[]) RETURNS SETOF uuid
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -667,8 +683,16 @@ BEGIN
     END IF;
     IF p_queueing_locks IS NOT NULL THEN
         RETURN QUERY SELECT * FROM defer_unless_waiting(
-            p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
-            p_queueing_locks, p_on_conflict, p_timeouts);
+            p_tasks, p_args, ARRAY(
+                SELECT ROW(g.queue, g.lock, g.priority, coalesce(g.at, v_now + g.delay),
+                    coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
+                    g.queueing_lock, g.timeout)::job_options
+                FROM unnest(p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
+                            p_queueing_locks, p_timeouts)
+                    WITH ORDINALITY AS g(queue, lock, priority, at, delay, on_retry, on_failure,
+                        queueing_lock, timeout, position)
+                ORDER BY g.position
+            ), p_on_conflict);
         RETURN;
     END IF;
     RETURN QUERY
@@ -722,7 +746,7 @@ BEGIN
     WHERE task = p_tasks[1] AND periodic_id = p_periodic_id;
     RETURN v_job_id;
 END $$;
-CREATE FUNCTION inturn.defer_unless_waiting(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[], p_on_failure inturn.failure_policy[], p_queueing_locks text[], p_on_conflict inturn.conflict_policy, p_timeouts interval[]) RETURNS TABLE(id bigint, is_new boolean)
+CREATE FUNCTION inturn.defer_unless_waiting(p_tasks text[], p_args jsonb[], p_options inturn.job_options[], p_on_conflict inturn.conflict_policy) RETURNS TABLE(id bigint, is_new boolean)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -732,24 +756,21 @@ DECLARE
     v_now timestamptz := clock();
     v_ids bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_tasks)]);
     v_new boolean[] := array_fill(NULL::boolean, ARRAY[cardinality(p_tasks)]);
-    v_job record;
-    v_id  bigint;
+    v_job     record;
+    v_options job_options;
+    v_id      bigint;
 BEGIN
     FOR v_job IN
         -- Ids in the given order, rows inserted in the order of their queueing locks: two calls
         -- with the same queueing locks do not deadlock.
         WITH given AS MATERIALIZED (
-            SELECT nextval('jobs_id_seq') AS id, g.*, coalesce(g.at, v_now + g.delay) AS due_at
-            FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
-                        p_on_failure, p_queueing_locks, p_timeouts)
-                WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry,
-                                     on_failure, queueing_lock, timeout, position)
+            SELECT nextval('jobs_id_seq') AS id, g.*, (p_options[position]).queueing_lock
+            FROM unnest(p_tasks, p_args) WITH ORDINALITY AS g(task, args, position)
         )
-        SELECT id, task, args, queue, lock, priority, due_at, queueing_lock, timeout, position,
-               coalesce(on_retry, 'hold') AS on_retry,
-               coalesce(on_failure, 'continue') AS on_failure
+        SELECT id, task, args, position, queueing_lock
         FROM given ORDER BY queueing_lock, position
     LOOP
+        v_options := p_options[v_job.position];
         -- Until one answer is true: between two looks, the waiting job can start and a rival can
         -- roll back.
         LOOP
@@ -758,18 +779,18 @@ BEGIN
             EXIT WHEN v_id IS NOT NULL AND (
                 p_on_conflict = 'raise'
                 OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)
-                OR p_on_conflict = 'replace' AND replace_waiting(
-                    v_id, v_job.queueing_lock, v_job.task, v_job.args, v_job.queue, v_job.priority,
-                    coalesce(v_job.due_at, v_now), v_job.on_retry, v_job.on_failure,
-                        v_job.timeout));
-            -- Each job is its own token: the sibling that should wake it may not be new.
-            INSERT INTO jobs (id, task, args, queue, lock, queueing_lock, priority, scheduled_at,
-                              created_at, on_retry, on_failure, timeout, status)
+                OR p_on_conflict = 'replace'
+                    AND replace_waiting(v_id, v_job.task, v_job.args, v_options));
+            -- Each job is its own token: the sibling that should wake it may not be new. The last
+            -- columns are those of job_options, in its order.
+            INSERT INTO jobs (id, task, args, created_at, status,
+                              queue, lock, priority, scheduled_at, on_retry, on_failure,
+                              queueing_lock, timeout)
             OVERRIDING SYSTEM VALUE
-            VALUES (v_job.id, v_job.task, v_job.args, v_job.queue, v_job.lock, v_job.queueing_lock,
-                    v_job.priority, v_job.due_at, v_now, v_job.on_retry, v_job.on_failure,
-                    v_job.timeout,
-                    CASE WHEN v_job.due_at > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
+            SELECT v_job.id, v_job.task, v_job.args, v_now,
+                   CASE WHEN v_options.scheduled_at > v_now THEN 'scheduled'::job_status
+                        ELSE 'todo' END,
+                   v_options.*
             ON CONFLICT (queueing_lock)
             WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock
             DO NOTHING
@@ -789,7 +810,8 @@ BEGIN
         v_ids[v_job.position] := v_id;
         v_new[v_job.position] := v_id = v_job.id;
     END LOOP;
-    PERFORM notify_workers(p_queues) WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
+    PERFORM notify_workers(ARRAY(SELECT queue FROM unnest(p_options)))
+    WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
     RETURN QUERY SELECT * FROM unnest(v_ids, v_new);
 END $$;
 CREATE FUNCTION inturn.delete_job(p_id bigint) RETURNS boolean
@@ -1354,7 +1376,22 @@ BEGIN
            CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END
     FROM workers;
 END $$;
-CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean)
+CREATE TABLE inturn.lane_audit (
+    id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    who text NOT NULL,
+    operation text NOT NULL,
+    lock text NOT NULL COLLATE pg_catalog."C",
+    jobs bigint NOT NULL,
+    reason text
+);
+CREATE FUNCTION inturn.list_audit(p_lock text, p_limit integer) RETURNS SETOF inturn.lane_audit
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    SELECT * FROM lane_audit WHERE lock = p_lock ORDER BY id DESC LIMIT p_limit
+$$;
+CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -1365,7 +1402,8 @@ BEGIN
     SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
            found.priority, found.attempts, found.args, found.errors, found.created_at,
            found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
-           EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort)
+           EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
+           found.fence, found.timeout, found.result
     FROM (
         SELECT * FROM all_jobs AS job
         WHERE (p_id IS NULL OR job.id = p_id)
@@ -1393,6 +1431,23 @@ BEGIN
     ))
     ORDER BY stopped IS NULL, since;
 END $$;
+CREATE TABLE inturn.schedules (
+    task text NOT NULL COLLATE pg_catalog."C",
+    periodic_id text NOT NULL COLLATE pg_catalog."C",
+    cron text NOT NULL,
+    tz text NOT NULL,
+    since timestamp with time zone NOT NULL,
+    last_instant timestamp with time zone,
+    last_job_id bigint,
+    CONSTRAINT schedules_periodic_id_length CHECK ((octet_length(periodic_id) <= 512))
+)
+WITH (fillfactor='50');
+CREATE FUNCTION inturn.list_schedules(p_limit integer) RETURNS SETOF inturn.schedules
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    SELECT * FROM schedules ORDER BY task, periodic_id LIMIT p_limit
+$$;
 CREATE FUNCTION inturn.lock_contended_lanes(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -1939,7 +1994,7 @@ BEGIN
     END IF;
     PERFORM reopen_lane(p_lock);
 END $$;
-CREATE FUNCTION inturn.replace_waiting(p_id bigint, p_queueing_lock text, p_task text, p_args jsonb, p_queue text, p_priority integer, p_at timestamp with time zone, p_on_retry inturn.retry_policy, p_on_failure inturn.failure_policy, p_timeout interval) RETURNS boolean
+CREATE FUNCTION inturn.replace_waiting(p_id bigint, p_task text, p_args jsonb, p_options inturn.job_options) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -1948,19 +2003,21 @@ DECLARE
 BEGIN
     SELECT status, lock INTO v_status, v_lock
     FROM jobs WHERE id = p_id
-        AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
+        AND queueing_lock = p_options.queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
     FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    UPDATE jobs SET task = p_task, args = p_args, timeout = p_timeout WHERE id = p_id;
+    UPDATE jobs SET task = p_task, args = p_args, timeout = p_options.timeout WHERE id = p_id;
     -- A job between two attempts is scheduled too, but its lane waits for it.
     IF v_status = 'scheduled'
         AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_lock AND job_id = p_id) THEN
         UPDATE jobs
-        SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE 'todo' END,
-            scheduled_at = p_at, queue = p_queue, priority = p_priority, on_retry = p_on_retry,
-            on_failure = p_on_failure
+        SET status = CASE WHEN p_options.scheduled_at > clock() THEN 'scheduled'::job_status
+                          ELSE 'todo' END,
+            scheduled_at = coalesce(p_options.scheduled_at, clock()),
+            queue = p_options.queue, priority = p_options.priority,
+            on_retry = p_options.on_retry, on_failure = p_options.on_failure
         WHERE id = p_id;
     END IF;
     RETURN true;
@@ -2581,6 +2638,18 @@ CREATE TABLE inturn.granted_roles (
     kind text NOT NULL,
     CONSTRAINT granted_roles_kind CHECK ((kind = ANY (ARRAY['producer'::text, 'worker'::text, 'operator'::text, 'monitor'::text])))
 );
+CREATE VIEW inturn.halted_lanes AS
+ SELECT lock,
+    stopped_at,
+    failed_job_id
+   FROM inturn.lanes
+  WHERE (stopped = 'halted'::inturn.lane_state)
+  ORDER BY stopped_at
+ LIMIT 1000;
+COMMENT ON VIEW inturn.halted_lanes IS 'Lanes that a failed job has halted, the longest first.';
+COMMENT ON COLUMN inturn.halted_lanes.lock IS 'The lock of the lane.';
+COMMENT ON COLUMN inturn.halted_lanes.stopped_at IS 'When the job failed.';
+COMMENT ON COLUMN inturn.halted_lanes.failed_job_id IS 'The job that failed.';
 ALTER TABLE inturn.jobs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME inturn.jobs_id_seq
     START WITH 1
@@ -2588,15 +2657,6 @@ ALTER TABLE inturn.jobs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
-);
-CREATE TABLE inturn.lane_audit (
-    id bigint NOT NULL,
-    at timestamp with time zone NOT NULL,
-    who text NOT NULL,
-    operation text NOT NULL,
-    lock text NOT NULL COLLATE pg_catalog."C",
-    jobs bigint NOT NULL,
-    reason text
 );
 ALTER TABLE inturn.lane_audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME inturn.lane_audit_id_seq
@@ -2877,17 +2937,6 @@ CREATE VIEW inturn.repaired_lanes AS
 COMMENT ON VIEW inturn.repaired_lanes IS 'Lanes that reconcile has repaired in the last day.';
 COMMENT ON COLUMN inturn.repaired_lanes.lock IS 'The lock of the lane.';
 COMMENT ON COLUMN inturn.repaired_lanes.at IS 'When it was repaired.';
-CREATE TABLE inturn.schedules (
-    task text NOT NULL COLLATE pg_catalog."C",
-    periodic_id text NOT NULL COLLATE pg_catalog."C",
-    cron text NOT NULL,
-    tz text NOT NULL,
-    since timestamp with time zone NOT NULL,
-    last_instant timestamp with time zone,
-    last_job_id bigint,
-    CONSTRAINT schedules_periodic_id_length CHECK ((octet_length(periodic_id) <= 512))
-)
-WITH (fillfactor='50');
 CREATE TABLE inturn.schema_version (
     version_num character varying(32) NOT NULL
 );
@@ -2896,7 +2945,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout'::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, stopped, stopped_at, stopped_until, stopped_by, stop_reason'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout'::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, stopped, stopped_at, stopped_until, stopped_by, stop_reason'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';

@@ -2,4 +2,5 @@
 DROP TABLE applied_code, granted_roles, fences_seen, finished_jobs, schedules, workers, lane_audit,
     lanes, jobs;
 DROP SEQUENCE fences;
+DROP TYPE job_options;
 DROP TYPE lane_state, job_status, retry_policy, failure_policy, conflict_policy;

@@ -24,6 +24,20 @@ CREATE TYPE failure_policy AS ENUM ('continue', 'halt');
 -- What happens to a new job while another one waits under its queueing lock.
 CREATE TYPE conflict_policy AS ENUM ('raise', 'skip', 'replace');
 
+-- The options of a job, as the functions that create jobs pass them to each other. They have the
+-- names of the columns of `jobs`. The defaults are filled in, and `scheduled_at` is the time that
+-- a delay comes to.
+CREATE TYPE job_options AS (
+    queue         text,
+    lock          text,
+    priority      integer,
+    scheduled_at  timestamptz,
+    on_retry      retry_policy,
+    on_failure    failure_policy,
+    queueing_lock text,
+    timeout       interval
+);
+
 -- Rises with every start of a job, for user code to compare. CACHE 1, so that a later start always
 -- gets a higher number.
 CREATE SEQUENCE fences AS bigint CACHE 1;

@@ -89,9 +89,11 @@ class Job(NamedTuple):
 class StoredJob:
     """A job as it is stored in the database. `attempts` does not count a running attempt.
 
-    write.defer(letter="a")
-    [job] = app.job_manager.list_jobs(task=write.name)
-    assert job.task_kwargs == {"letter": "a"} and job.worker_id is None
+        write.defer(letter="a")
+        [job] = app.job_manager.list_jobs(task=write.name)
+        assert job.task_kwargs == {"letter": "a"} and job.worker_id is None
+
+    `errors` has the last ten, and `result` is what the task returned.
     """
 
     id: int
@@ -106,6 +108,13 @@ class StoredJob:
     attempts: int
     abort_requested: bool
     worker_id: UUID | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    fence: int | None
+    timeout: timedelta | None
+    errors: list[dict[str, Any]]
+    result: Any
 
 
 class Ended(NamedTuple):

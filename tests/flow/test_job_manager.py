@@ -13,6 +13,7 @@ import pytest
 from inturn import App, RetryStrategy
 from inturn.control.jobs import Jobs
 from inturn.errors import BadArgument
+from inturn.operations.jobs import get_job
 from tests.flow.conftest import Query
 
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -105,6 +106,41 @@ def test_a_job_is_listed_by_its_id_with_all_that_is_known(app: App, known: dict[
     (done,) = app.job_manager.list_jobs(known["succeeded"])
     assert (done.status, done.attempts, done.task_kwargs) == ("succeeded", 1, {"n": 1})
     assert app.job_manager.list_jobs(worker_id=done.worker_id, status="succeeded") == [done]
+
+
+def test_a_job_is_listed_with_its_times_errors_and_result(
+    app: App, known: dict[str, int], query: Query
+) -> None:
+    (failed,) = app.job_manager.list_jobs(known["failed"])
+    assert failed.started_at is not None
+    assert failed.finished_at is not None
+    assert failed.created_at <= failed.started_at <= failed.finished_at
+    assert ["ValueError" in error["error"] for error in failed.errors] == [True]
+    query("UPDATE finished_jobs SET result = '[1]', timeout = '90 s' WHERE id = %s RETURNING 1", known["succeeded"])  # fmt: skip
+    (done,) = app.job_manager.list_jobs(known["succeeded"])
+    assert (done.result, done.timeout, done.errors) == ([1], timedelta(seconds=90), [])
+    assert app.connector.run(get_job(done.id)) == done
+
+
+def test_a_result_that_python_cannot_read_does_not_spoil_a_list(
+    app: App, known: dict[str, int], query: Query
+) -> None:
+    digits = "7" * 5000
+    query("UPDATE finished_jobs SET result = %s::text::jsonb WHERE id = %s RETURNING 1", digits, known["succeeded"])  # fmt: skip
+    results = {job.id: job.result for job in app.job_manager.list_jobs()}
+    assert len(results) == 5
+    assert (results[known["succeeded"]], results[known["failed"]]) == (digits, None)
+
+
+def test_a_job_that_is_both_live_and_history_is_the_live_one(app: App, query: Query) -> None:
+    """As after a restored backup."""
+    job_id = app.configure_task("ok", schedule_at=LATER).defer()
+    query("INSERT INTO finished_jobs SELECT id, fence, worker_id, scheduled_at, created_at, started_at, now(), "
+          "'failed', on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args, errors, NULL, "
+          "timeout FROM jobs RETURNING 1")  # fmt: skip
+    job = app.connector.run(get_job(job_id))
+    assert job is not None
+    assert job.status == "scheduled"
 
 
 def test_jobs_are_counted_by_queue_task_and_lock(app: App, known: dict[str, int]) -> None:

@@ -217,7 +217,7 @@ def test_the_queues_answers_are_decoded_as_on_any_connection(app: App, ship: Any
     job_id = ship.configure(schedule_in={"hours": 1}).defer(order=7)
     record = app.connector.run(get_job(job_id))
     assert record is not None
-    assert record.args == {"order": 7}
+    assert record.task_kwargs == {"order": 7}
     assert record.scheduled_at is not None
     assert record.scheduled_at.utcoffset() is not None
     assert app.job_manager.explain(job_id)[0].reason == "scheduled"

@@ -209,8 +209,8 @@ def test_two_calls_with_the_same_keys_in_another_order_do_not_deadlock(stage: St
     Mutation(
         "ids in the order of the keys",
         "defer_unless_waiting.sql",
-        "SELECT id, task, args, queue, lock, priority, due_at,",
-        "SELECT nextval('jobs_id_seq') AS id, task, args, queue, lock, priority, due_at,",
+        "SELECT id, task, args, position, queueing_lock",
+        "SELECT nextval('jobs_id_seq') AS id, task, args, position, queueing_lock",
     )
 )
 def test_jobs_with_keys_have_their_places_in_the_order_given(stage: Stage) -> None:
@@ -223,8 +223,8 @@ def test_jobs_with_keys_have_their_places_in_the_order_given(stage: Stage) -> No
     Mutation(
         "a sibling waits for a job that is not new",
         "defer_unless_waiting.sql",
-        "ELSE 'todo' END)",
-        "WHEN v_job.lock IS NULL OR v_job.position = 1 THEN 'todo' ELSE 'blocked' END)",
+        "ELSE 'todo' END,",
+        "WHEN v_options.lock IS NULL OR v_job.position = 1 THEN 'todo' ELSE 'blocked' END,",
     )
 )
 def test_siblings_of_a_job_that_is_not_new_are_not_left_asleep(stage: Stage) -> None:
@@ -343,7 +343,7 @@ def test_claims_do_not_wait_for_a_job_of_a_busy_lane_that_a_user_is_replacing(st
     Mutation(
         "replace only says so",
         "replace_waiting.sql",
-        "UPDATE jobs SET task = p_task, args = p_args, timeout = p_timeout WHERE id = p_id;",
+        "UPDATE jobs SET task = p_task, args = p_args, timeout = p_options.timeout WHERE id = p_id;",
         "",
     ),
     Mutation(

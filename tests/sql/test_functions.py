@@ -27,6 +27,7 @@ STATEMENTS = {
     for name, text in vars(module).items()
     if name.isupper() and not name.startswith("_") and isinstance(text, str)
 }
+FIRST_REVISION = sql.shipped("migrations") / "versions" / "0001.up.sql"
 
 
 def refusal(connection: psycopg.Connection[Any], statement: str) -> str | None:
@@ -87,6 +88,22 @@ def test_the_list_of_functions_names_each_public_one_once() -> None:
     listed = re.findall(r"^\* \[(\w+)\]\(api/(\w+)\.sql\) – \w", text, re.MULTILINE)
     assert all(name == file for name, file in listed)
     assert sorted(name for name, _ in listed) == sorted(function_names("api"))
+
+
+def test_the_list_names_each_view_once() -> None:
+    text = (sql.shipped("sql") / "functions" / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\* \[(\w+)\]\(\.\./views/\1\.sql\) – \w", text, re.MULTILINE)
+    views = (sql.shipped("sql") / "views").glob("*.sql")
+    assert sorted(listed) == sorted(file.stem for file in views)
+
+
+def test_no_statement_of_python_reads_a_table() -> None:
+    """People in psql can then ask the same. What was applied is read before the views are there."""
+    tables = re.findall(r"CREATE TABLE (\w+)", FIRST_REVISION.read_text(encoding="utf-8"))
+    assert "jobs" in tables
+    reads = re.compile(r"(?:FROM|JOIN) \{schema\}\.(\w+)\b(?!\()")
+    found = {name for name, text in STATEMENTS.items() if set(reads.findall(text)) & set(tables)}
+    assert found == {"inturn.operations.maintenance.APPLIED"}
 
 
 def function_names(folder: str) -> set[str]:

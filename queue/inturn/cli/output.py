@@ -59,13 +59,13 @@ class Output:
             self._print_json(records)
 
     def record(self, record: object, *lines: str) -> None:
-        """Print one thing as a JSON object, or as lines. A dict becomes an object of objects."""
+        """Print one thing as a JSON object, or as lines. A dict becomes an object of its values."""
         prepare()
         if self.for_people:
             click.echo("\n".join(lines))
         else:
             parts = (
-                {name: plain(part) for name, part in record.items()}
+                {name: plain(part, name) for name, part in record.items()}
                 if isinstance(record, dict)
                 else plain(record)
             )

@@ -1,9 +1,10 @@
 """Looking at single jobs, lists and counts of jobs, and changing them."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, NamedTuple, TypedDict, cast
+from typing import Any, Literal, LiteralString, NamedTuple, TypedDict, cast
 from uuid import UUID
 
 from inturn.errors import JobCancelled, JobFailed, JobNotFound
@@ -21,29 +22,29 @@ RETRY = "SELECT {schema}.retry_job(%s)"
 AWAIT_END = "SELECT status::text, result, error FROM {schema}.await_end(%s)"
 DELETE_OLD = "SELECT {schema}.delete_old_jobs(%s, %s, %s::text[]::{schema}.job_status[])"
 RETRY_CHANGED = "SELECT {schema}.retry_job_changed(%s, %s, %s, %s, %s)"
-GET = """
-SELECT id, status::text, queue, task, lock, priority, attempts, args::text, errors,
-       created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock,
-       timeout::text, result
-FROM {schema}.all_jobs WHERE id = %s ORDER BY finished_at DESC NULLS FIRST LIMIT 1
-"""
-LIST_SUMMARIES = """
-SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at,
-       started_at, finished_at, errors -> -1 ->> 'error'
-FROM {schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid)
-"""
 # The database counts attempts that were started. People count those before the running one.
-LIST = """
-SELECT id, status::text, queue, priority, lock, queueing_lock, task, args::text, scheduled_at,
-       attempts - (status = 'doing')::int, abort, worker_id
-FROM {schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid)
-ORDER BY id
-"""
-STALLED = """
-SELECT id, status::text, queue, priority, lock, queueing_lock, task, args::text, scheduled_at,
-       attempts - 1, abort, worker_id
-FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s) ORDER BY id
-"""
+# JSON comes as text: see decode_column.
+_JOB: LiteralString = (
+    "SELECT id, status::text, queue, priority, lock, queueing_lock, task, args::text, "
+    "scheduled_at, attempts - (status = 'doing')::int, abort, worker_id, created_at, started_at, "
+)
+_LISTED: LiteralString = (
+    "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid)"
+)
+LIST: LiteralString = (
+    _JOB + "finished_at, fence, timeout, errors::text, result::text FROM " + _LISTED
+)
+GET: LiteralString = LIST + " ORDER BY finished_at DESC NULLS FIRST LIMIT 1"
+STALLED: LiteralString = (
+    _JOB + "NULL::timestamptz, fence, timeout, errors::text, NULL "
+    "FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s)"
+)
+# Without arguments, errors and result, which may be large.
+_SUMMARY: LiteralString = (
+    "SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, "
+    "started_at, finished_at, errors -> -1 ->> 'error' "
+)
+LIST_SUMMARIES: LiteralString = _SUMMARY + "FROM " + _LISTED
 COUNT = "SELECT {schema}.count_jobs(%s, %s::{schema}.job_status[], %s, %s, %s)"
 COUNT_BY = """
 SELECT name, jobs_count, todo, blocked, scheduled, doing, succeeded, failed, cancelled, aborted
@@ -91,7 +92,7 @@ class Counts(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """A job in a list, without its arguments."""
+    """A job in a list, without its arguments, which may have a mebibyte each."""
 
     id: int
     status: str
@@ -105,30 +106,6 @@ class JobSummary:
     started_at: datetime | None
     finished_at: datetime | None
     last_error: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    """All that is stored of a job."""
-
-    id: int
-    status: str
-    queue: str
-    task: str
-    lock: str | None
-    priority: int
-    attempts: int
-    args: dict[str, Any]
-    errors: list[dict[str, Any]]
-    created_at: datetime
-    scheduled_at: datetime | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    worker_id: UUID | None
-    fence: int | None
-    queueing_lock: str | None
-    timeout: str | None
-    result: Any
 
 
 class End(NamedTuple):
@@ -154,10 +131,10 @@ def get_status(job_id: int) -> Operation[Status | None]:
     return Status(rows[0][0]) if rows else None
 
 
-def get_job(job_id: int) -> Operation[JobRecord | None]:
-    """Return all that is stored of a job, or None if there is no such job."""
-    rows = yield Statement(GET, [job_id])
-    return JobRecord(*decode_column(rows[0], 7)) if rows else None
+def get_job(job_id: int) -> Operation[StoredJob | None]:
+    """Return the job, or None if there is no such job."""
+    rows = yield Statement(GET, [LISTED, *JobFilter(id=job_id).list_parameters()])
+    return _make_job(rows[0]) if rows else None
 
 
 def list_summaries(which: JobFilter, limit: int) -> Operation[list[JobSummary]]:
@@ -169,7 +146,7 @@ def list_summaries(which: JobFilter, limit: int) -> Operation[list[JobSummary]]:
 def list_jobs(which: JobFilter, limit: int) -> Operation[list[StoredJob]]:
     """Return the newest jobs, the oldest of them first."""
     rows = yield Statement(LIST, [limit, *which.list_parameters()])
-    return [StoredJob(*decode_column(row, 7)) for row in rows]
+    return [_make_job(row) for row in reversed(rows)]
 
 
 def list_stalled_jobs(
@@ -177,7 +154,7 @@ def list_stalled_jobs(
 ) -> Operation[list[StoredJob]]:
     """Return jobs whose worker is silent, or which have been running for longer than `running`."""
     rows = yield Statement(STALLED, [silent, running, LISTED, queue, task])
-    return [StoredJob(*decode_column(row, 7)) for row in rows]
+    return [_make_job(row) for row in rows]
 
 
 def count_jobs(which: JobFilter, limit: int) -> Operation[int]:
@@ -245,3 +222,19 @@ def retry_job_changed(
     """Do the same as `retry_job`, with changes. None leaves a value as it was."""
     ((done,),) = yield Statement(RETRY_CHANGED, [job_id, at, priority, queue, lock])
     return bool(done)
+
+
+def _make_job(row: Sequence[Any]) -> StoredJob:
+    """Make a job of a row. JSON that Python cannot read does not spoil the other jobs."""
+    cells = decode_column(row, 7)
+    errors, result = (_read_json(text) for text in cells[-2:])
+    cells[-2:] = [errors if isinstance(errors, list) else [{"error": errors}], result]
+    return StoredJob(*cells)
+
+
+def _read_json(text: str | None) -> Any:
+    """Return the value, or the text itself if Python cannot read it."""
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return text

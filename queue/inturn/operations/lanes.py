@@ -14,7 +14,7 @@ _LANE: LiteralString = (
 LIST = _LANE + "FROM {schema}.list_lanes(%s)"
 GET = _LANE + "FROM {schema}.lane_status WHERE lock = %s"
 BOUND = 1000
-COUNT = "SELECT count(*) FROM (SELECT FROM {schema}.lanes LIMIT %s) AS counted"
+COUNT = "SELECT {schema}.count_lanes(%s)"
 REPORT = """
 SELECT lock, state, since, worker, stopped::text, stopped_at, stopped_until, stopped_by,
        stop_reason, head_id, head_task, head_attempts, head_created_at, head_at, head_error,
@@ -22,15 +22,9 @@ SELECT lock, state, since, worker, stopped::text, stopped_at, stopped_until, sto
        behind, oldest, next_ids, next_tasks
 FROM {schema}.lane_report(%s)
 """
-HALTED = (
-    "SELECT lock, stopped_at FROM {schema}.lanes WHERE stopped = 'halted' "
-    "ORDER BY stopped_at LIMIT 1000"
-)
+HALTED = "SELECT lock, stopped_at FROM {schema}.halted_lanes"
 REPAIRED = "SELECT lock, at FROM {schema}.repaired_lanes"
-AUDIT = """
-SELECT at, who, operation, jobs, reason FROM {schema}.lane_audit
-WHERE lock = %s ORDER BY id DESC LIMIT %s
-"""
+AUDIT = "SELECT at, who, operation, jobs, reason FROM {schema}.list_audit(%s, %s)"
 PAUSE = """
 SELECT {schema}.pause_lane(
     %s, %s, coalesce(%s::timestamptz, {schema}.clock() + %s::interval), %s)

@@ -12,6 +12,7 @@ PREPARE_HISTORY = "SELECT {schema}.prepare_history(%s)"
 PRUNE_HISTORY = "SELECT {schema}.prune_history(%s)"
 # to_regclass: asking must not fail on a database that was never migrated.
 IS_MIGRATED = "SELECT to_regclass(quote_ident(%s) || '.applied_code') IS NOT NULL"
+# Tables and not a view: views are replaced with the functions, and this must also work before.
 APPLIED = """
 SELECT (SELECT version_num FROM {schema}.schema_version),
        (SELECT checksum FROM {schema}.applied_code)

@@ -13,8 +13,8 @@ SELECT now, after
 FROM {schema}.schedule_progress(%s::text[], %s::text[], %s::text[], %s::text[])
 """
 LIST = """
-SELECT task, periodic_id, cron, tz, since, last_instant, last_job_id FROM {schema}.schedules
-ORDER BY task, periodic_id LIMIT %s
+SELECT task, periodic_id, cron, tz, since, last_instant, last_job_id
+FROM {schema}.list_schedules(%s)
 """
 
 

@@ -39,8 +39,16 @@ BEGIN
     END IF;
     IF p_queueing_locks IS NOT NULL THEN
         RETURN QUERY SELECT * FROM defer_unless_waiting(
-            p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
-            p_queueing_locks, p_on_conflict, p_timeouts);
+            p_tasks, p_args, ARRAY(
+                SELECT ROW(g.queue, g.lock, g.priority, coalesce(g.at, v_now + g.delay),
+                    coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
+                    g.queueing_lock, g.timeout)::job_options
+                FROM unnest(p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
+                            p_queueing_locks, p_timeouts)
+                    WITH ORDINALITY AS g(queue, lock, priority, at, delay, on_retry, on_failure,
+                        queueing_lock, timeout, position)
+                ORDER BY g.position
+            ), p_on_conflict);
         RETURN;
     END IF;
 

@@ -14,10 +14,7 @@
 -- defer two queueing locks in two calls, in opposite order, deadlock, and PostgreSQL ends one of
 -- them.
 CREATE OR REPLACE FUNCTION defer_unless_waiting(
-    p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[],
-    p_at timestamptz[],
-    p_in interval[], p_on_retry retry_policy[], p_on_failure failure_policy[],
-    p_queueing_locks text[], p_on_conflict conflict_policy, p_timeouts interval[]
+    p_tasks text[], p_args jsonb[], p_options job_options[], p_on_conflict conflict_policy
 ) RETURNS TABLE (id bigint, is_new boolean)
 LANGUAGE plpgsql
 SET enable_seqscan = off
@@ -28,24 +25,21 @@ DECLARE
     v_now timestamptz := clock();
     v_ids bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_tasks)]);
     v_new boolean[] := array_fill(NULL::boolean, ARRAY[cardinality(p_tasks)]);
-    v_job record;
-    v_id  bigint;
+    v_job     record;
+    v_options job_options;
+    v_id      bigint;
 BEGIN
     FOR v_job IN
         -- Ids in the given order, rows inserted in the order of their queueing locks: two calls
         -- with the same queueing locks do not deadlock.
         WITH given AS MATERIALIZED (
-            SELECT nextval('jobs_id_seq') AS id, g.*, coalesce(g.at, v_now + g.delay) AS due_at
-            FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
-                        p_on_failure, p_queueing_locks, p_timeouts)
-                WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry,
-                                     on_failure, queueing_lock, timeout, position)
+            SELECT nextval('jobs_id_seq') AS id, g.*, (p_options[position]).queueing_lock
+            FROM unnest(p_tasks, p_args) WITH ORDINALITY AS g(task, args, position)
         )
-        SELECT id, task, args, queue, lock, priority, due_at, queueing_lock, timeout, position,
-               coalesce(on_retry, 'hold') AS on_retry,
-               coalesce(on_failure, 'continue') AS on_failure
+        SELECT id, task, args, position, queueing_lock
         FROM given ORDER BY queueing_lock, position
     LOOP
+        v_options := p_options[v_job.position];
         -- Until one answer is true: between two looks, the waiting job can start and a rival can
         -- roll back.
         LOOP
@@ -54,19 +48,19 @@ BEGIN
             EXIT WHEN v_id IS NOT NULL AND (
                 p_on_conflict = 'raise'
                 OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)
-                OR p_on_conflict = 'replace' AND replace_waiting(
-                    v_id, v_job.queueing_lock, v_job.task, v_job.args, v_job.queue, v_job.priority,
-                    coalesce(v_job.due_at, v_now), v_job.on_retry, v_job.on_failure,
-                        v_job.timeout));
+                OR p_on_conflict = 'replace'
+                    AND replace_waiting(v_id, v_job.task, v_job.args, v_options));
 
-            -- Each job is its own token: the sibling that should wake it may not be new.
-            INSERT INTO jobs (id, task, args, queue, lock, queueing_lock, priority, scheduled_at,
-                              created_at, on_retry, on_failure, timeout, status)
+            -- Each job is its own token: the sibling that should wake it may not be new. The last
+            -- columns are those of job_options, in its order.
+            INSERT INTO jobs (id, task, args, created_at, status,
+                              queue, lock, priority, scheduled_at, on_retry, on_failure,
+                              queueing_lock, timeout)
             OVERRIDING SYSTEM VALUE
-            VALUES (v_job.id, v_job.task, v_job.args, v_job.queue, v_job.lock, v_job.queueing_lock,
-                    v_job.priority, v_job.due_at, v_now, v_job.on_retry, v_job.on_failure,
-                    v_job.timeout,
-                    CASE WHEN v_job.due_at > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
+            SELECT v_job.id, v_job.task, v_job.args, v_now,
+                   CASE WHEN v_options.scheduled_at > v_now THEN 'scheduled'::job_status
+                        ELSE 'todo' END,
+                   v_options.*
             ON CONFLICT (queueing_lock)
             WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock
             DO NOTHING
@@ -87,6 +81,7 @@ BEGIN
         v_ids[v_job.position] := v_id;
         v_new[v_job.position] := v_id = v_job.id;
     END LOOP;
-    PERFORM notify_workers(p_queues) WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
+    PERFORM notify_workers(ARRAY(SELECT queue FROM unnest(p_options)))
+    WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
     RETURN QUERY SELECT * FROM unnest(v_ids, v_new);
 END $$;

@@ -4,10 +4,7 @@
 --
 -- The job stays locked until the caller commits. A worker that is to start it waits for that.
 CREATE OR REPLACE FUNCTION replace_waiting(
-    p_id bigint, p_queueing_lock text, p_task text, p_args jsonb,
-    p_queue text, p_priority integer, p_at timestamptz, p_on_retry retry_policy,
-    p_on_failure failure_policy,
-    p_timeout interval
+    p_id bigint, p_task text, p_args jsonb, p_options job_options
 ) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -16,19 +13,21 @@ DECLARE
 BEGIN
     SELECT status, lock INTO v_status, v_lock
     FROM jobs WHERE id = p_id
-        AND queueing_lock = p_queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
+        AND queueing_lock = p_options.queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
     FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    UPDATE jobs SET task = p_task, args = p_args, timeout = p_timeout WHERE id = p_id;
+    UPDATE jobs SET task = p_task, args = p_args, timeout = p_options.timeout WHERE id = p_id;
     -- A job between two attempts is scheduled too, but its lane waits for it.
     IF v_status = 'scheduled'
         AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_lock AND job_id = p_id) THEN
         UPDATE jobs
-        SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE 'todo' END,
-            scheduled_at = p_at, queue = p_queue, priority = p_priority, on_retry = p_on_retry,
-            on_failure = p_on_failure
+        SET status = CASE WHEN p_options.scheduled_at > clock() THEN 'scheduled'::job_status
+                          ELSE 'todo' END,
+            scheduled_at = coalesce(p_options.scheduled_at, clock()),
+            queue = p_options.queue, priority = p_options.priority,
+            on_retry = p_options.on_retry, on_failure = p_options.on_failure
         WHERE id = p_id;
     END IF;
     RETURN true;

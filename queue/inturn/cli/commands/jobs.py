@@ -1,6 +1,9 @@
 """`queue jobs`: find jobs, ask why they wait, and change them."""
 
-from typing import Any
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +20,9 @@ from inturn.cli.job_argument import (
     job_not_found,
 )
 from inturn.cli.output import Output, advice, details, more, output_options
+
+if TYPE_CHECKING:
+    from inturn.model import StoredJob
 
 COUNTED = 10_000
 STATUSES = ("todo", "blocked", "scheduled", "doing", "succeeded", "failed", "cancelled", "aborted")
@@ -114,20 +120,22 @@ def show(database: Database, job_id: int, form: str) -> None:
     job = database.run(jobs.get_job(job_id))
     if job is None:
         raise job_not_found(job_id)
+    stored = in_words_of_sql(job)
     now = database.now()
     times = ("created_at", "scheduled_at", "started_at", "finished_at")
     facts = {
         "job": f"{job.id} {job.status}",
-        "task": visible(job.task),
+        "task": visible(job.task_name),
         "arguments": visible(
-            getattr(job.args, "reason", None) or json.dumps(job.args, ensure_ascii=False)
+            getattr(job.task_kwargs, "reason", None)
+            or json.dumps(job.task_kwargs, ensure_ascii=False)
         ),
         "queue": visible(job.queue),
         "lock": visible(job.lock) if job.lock else None,
         "queueing lock": visible(job.queueing_lock) if job.queueing_lock else None,
         "priority": str(job.priority),
-        "timeout": job.timeout,
-        "attempts": str(job.attempts),
+        "timeout": stored["timeout"],
+        "attempts": str(stored["attempts"]),
         **{
             name.removesuffix("_at"): on_clock(at, now)
             for name in times
@@ -143,7 +151,16 @@ def show(database: Database, job_id: int, form: str) -> None:
         for number, error in enumerate(job.errors, 1)
         for line in error_lines(number, error)
     ]
-    Output(form).record(job, *details(facts), *(["", "errors:", *errors] if errors else []))
+    Output(form).record(stored, *details(facts), *(["", "errors:", *errors] if errors else []))
+
+
+def in_words_of_sql(job: StoredJob) -> dict[str, Any]:
+    """Return the job under the names, and with the number of attempts, that SQL and lists have."""
+    names = {"task_name": "task", "task_kwargs": "args", "abort_requested": "abort"}
+    values = {names.get(each.name, each.name): getattr(job, each.name) for each in fields(job)}
+    values["attempts"] += job.status == "doing"
+    values["timeout"] = None if job.timeout is None else f"{job.timeout!s:0>8}"
+    return values
 
 
 @command.command(epilog="Example: queue jobs explain 9001")
