@@ -1,4 +1,4 @@
-"""Each defect that was found from outside, as a test named after it; some fixtures are those of tests/flow."""
+"""Each defect that was found from outside is a test here."""
 
 import subprocess
 import sys
@@ -11,9 +11,7 @@ from typing import Any, Protocol
 import pytest
 
 from tests.cli.conftest import clean
-from tests.flow.conftest import app, query, until
 
-__all__ = ["app", "query", "until"]
 SCRIPT = Path(sys.executable).with_name("queue")
 ROOT = Path(__file__).parents[2]
 LIMIT = 60.0  # seconds; only keeps a failing test from hanging

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from inturn import App
 from inturn.cli import queue
-from tests.flow.conftest import Query
+from tests.conftest import Query
 
 pytestmark = pytest.mark.anyio
 DIGITS = """jsonb('{"a": ' || repeat('9', 5000) || '}')"""

@@ -1,7 +1,7 @@
 """B: errors that are conditions ended the worker."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
@@ -13,13 +13,12 @@ from psycopg.sql import SQL, Identifier
 
 from inturn import App
 from inturn.errors import DatabaseUnavailable
+from tests.conftest import Query, Until
 from tests.field.conftest import Start
 from tests.field.outage import outage
-from tests.flow.conftest import Query
 
 pytestmark = pytest.mark.anyio
 LIMIT = 10.0  # seconds; only keeps a failing test from waiting for the poll
-Until = Callable[[Callable[[], object]], Awaitable[None]]
 WORKER = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inturn worker'"
 ASLEEP = (
     WORKER + " AND state = 'idle' AND query LIKE '%next_wake%'"

@@ -1,6 +1,5 @@
 """C: what fails, or takes long, beside judging keeps nobody from being declared dead."""
 
-from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -9,9 +8,9 @@ import psycopg
 import pytest
 
 from inturn import App, JobContext
+from tests.conftest import Until
 
 pytestmark = pytest.mark.anyio
-Until = Callable[[Callable[[], object]], Awaitable[None]]
 FAST: dict[str, Any] = {
     "update_heartbeat_interval": 0.2,
     "stalled_worker_timeout": 0.7,

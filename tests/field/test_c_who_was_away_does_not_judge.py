@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -13,10 +12,10 @@ import pytest
 from inturn import App, JobContext
 from inturn.worker.maintenance import Maintenance
 from inturn.worker.options import options
+from tests.conftest import Until
 from tests.field.outage import outage
 
 pytestmark = pytest.mark.anyio
-Until = Callable[[Callable[[], object]], Awaitable[None]]
 FAST: dict[str, Any] = {
     "update_heartbeat_interval": 0.2,
     "stalled_worker_timeout": 0.7,

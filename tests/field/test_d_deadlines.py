@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from inturn import App
+from tests.conftest import Query
 from tests.field.conftest import Start
-from tests.flow.conftest import Query
-from tests.flow.lossy import faulty
+from tests.lossy import faulty
 from tests.proxy import Faulty
 
 SECONDS = 20.0  # generous: what is measured takes three to eight on an idle machine, and took 949

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -11,13 +10,12 @@ import anyio.lowlevel
 import pytest
 
 from inturn import App
+from tests.conftest import Query, Until
 from tests.field.conftest import Start
-from tests.flow.conftest import Query
 
 pytestmark = pytest.mark.anyio
 LIMIT = 10.0  # seconds; only keeps a failing test from waiting for the poll
 LISTENERS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inturn listener'"
-Until = Callable[[Callable[[], object]], Awaitable[None]]
 
 
 def leave_a_timer(seconds: float) -> None:

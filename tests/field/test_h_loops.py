@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from inturn import App
 from inturn.cli import queue
+from tests.conftest import Query
 from tests.field.conftest import Start
-from tests.flow.conftest import Query
 
 Wait = Callable[[Callable[[], Any]], None]
 Said = Callable[[], list[str]]

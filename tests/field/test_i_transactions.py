@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from inturn import App, JobContext
-from tests.flow.conftest import Query
+from tests.conftest import Query
 
 pytestmark = pytest.mark.anyio
 END_YOURSELF = "SELECT pg_terminate_backend(pg_backend_pid())"

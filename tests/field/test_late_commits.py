@@ -1,6 +1,5 @@
 """A claim or a hand-over that commits after the worker has asked what it owns is found, however late that is."""
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 import anyio
@@ -8,10 +7,9 @@ import psycopg
 import pytest
 
 from inturn import App
-from tests.flow.conftest import Query
+from tests.conftest import Query, Until
 
 pytestmark = pytest.mark.anyio
-Until = Callable[[Callable[[], object]], Awaitable[None]]
 CUT = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name = 'inturn worker'

@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from inturn.locks import AsyncPgLock, LockBackendError, PgLock, install, lock_from_url
 from inturn.locks.postgres import ports as pg_port
-from tests.flow.lossy import reach
+from tests.lossy import reach
 from tests.proxy import Faulty
 
 PATIENCE = 2.0  # seconds for which the callers here would wait for a lock
