@@ -116,9 +116,9 @@ class Named(NamedTuple):
 
     @property
     def doc(self) -> str:
-        said = inspect.cleandoc(self.value.__doc__ or "")
+        text = inspect.cleandoc(self.value.__doc__ or "")
         # What a dataclass or a NamedTuple says by itself is its signature.
-        return "" if said.startswith(f"{self.name.rpartition('.')[2]}(") else said
+        return "" if text.startswith(f"{self.name.rpartition('.')[2]}(") else text
 
 
 def entries() -> Iterator[Named]:
@@ -252,7 +252,7 @@ def fields(value: Any) -> list[str]:
     return []
 
 
-def told(entry: Named) -> Iterator[str]:
+def render_entry(entry: Named) -> Iterator[str]:
     """An entry of the page, in blocks."""
     yield f"### `{entry.name}`"
     if names := fields(entry.value):
@@ -265,10 +265,10 @@ def told(entry: Named) -> Iterator[str]:
         yield broken(text)
     yield from written(entry.doc)
     found = members(entry)
-    known = {member.name for member in found}
+    member_names = {member.name for member in found}
     for member in found:
-        if member.name.removesuffix("_async") not in known - {member.name}:
-            twin = f", `{member.name}_async`" if f"{member.name}_async" in known else ""
+        if member.name.removesuffix("_async") not in member_names - {member.name}:
+            twin = f", `{member.name}_async`" if f"{member.name}_async" in member_names else ""
             text = signature(member)
             yield f"#### `{text if len(text) <= LINE else member.name}`{twin}"
             if len(text) > LINE:
@@ -301,7 +301,7 @@ def page() -> str:
     for chapter, named in CHAPTERS.items():
         parts.append(f"## {chapter}")
         for name, value in named.items():
-            parts += told(Named(name, value))
+            parts += render_entry(Named(name, value))
     parts += [
         "## `inturn.errors`",
         "All of them except `Snoozed` are an `InturnError`. "

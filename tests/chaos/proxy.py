@@ -156,7 +156,7 @@ class Route:
     def _note_swallowed(self, link: Link) -> None:
         if not link.has_swallowed:
             link.has_swallowed = True
-            self._note("a half-open connection swallowed what was said")
+            self._note("a half-open connection swallowed messages")
 
     async def _send(self, sink: asyncio.StreamWriter, data: bytes) -> None:
         if not self.weather.trickles:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import pytest
 
 from tests.chaos import checker
-from tests.chaos.checker import check, judge, told
+from tests.chaos.checker import check, describe, judge
 from tests.chaos.evidence import SECOND
 from tests.chaos.history import Event, History, read
 from tests.chaos.rules import RULES
@@ -217,7 +217,7 @@ FORGED: dict[str, tuple[Story, str]] = {
 @pytest.mark.parametrize("story", SOUND.values(), ids=list(SOUND))
 def test_a_sound_history_is_valid(story: Story) -> None:
     verdict = story.verdict()
-    assert verdict.word == "valid", told(verdict)
+    assert verdict.word == "valid", describe(verdict)
 
 
 @pytest.mark.parametrize(("story", "rule"), FORGED.values(), ids=list(FORGED))
@@ -226,7 +226,7 @@ def test_a_forged_history_is_invalid_by_its_rule(story: Story, rule: str) -> Non
     assert (verdict.word, rule in {found.rule for found in verdict.violations}) == (
         "invalid",
         True,
-    ), told(verdict)
+    ), describe(verdict)
 
 
 def test_each_rule_is_broken_by_a_forged_history() -> None:
@@ -243,7 +243,7 @@ def _flags(rule: Callable[..., Any], story: Story) -> bool:
 
 
 def test_a_violation_comes_with_the_events_around_it() -> None:
-    text = told(FORGED["overlap"][0].stop(1, 2, "b").verdict())
+    text = describe(FORGED["overlap"][0].stop(1, 2, "b").verdict())
     assert "lane L: two#0" in text
     assert text.index("begin {'op': 'one'") < text.index("begin {'op': 'two'")
 
@@ -286,7 +286,7 @@ def written(folder: Path) -> Path:
 
 def test_a_history_is_read_as_it_was_written(tmp_path: Path) -> None:
     verdict = check(written(tmp_path))
-    assert (verdict.word, len(verdict.evidence.runs)) == ("valid", 1), told(verdict)
+    assert (verdict.word, len(verdict.evidence.runs)) == ("valid", 1), describe(verdict)
 
 
 @pytest.mark.parametrize("line", range(4))

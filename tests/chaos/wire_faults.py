@@ -8,7 +8,7 @@ from tests.chaos.play import STALLED, Fault, Play
 from tests.chaos.proxy import Route, Trap, Weather
 
 PATIENCE = 4.0  # seconds until the message to lose comes by
-SWALLOWED = "a half-open connection swallowed what was said"
+SWALLOWED = "a half-open connection swallowed messages"
 WIRE = "the reply to a {} was lost"
 
 

@@ -72,9 +72,9 @@ def fork() -> None:
 
 @app.task
 async def take_over() -> None:
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, Path("told").touch)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, Path("signalled").touch)
     Path("working").touch()
-    while not Path("told").exists():
+    while not Path("signalled").exists():
         await asyncio.sleep(0.01)
 """
 
@@ -278,7 +278,7 @@ def test_a_task_that_waits_for_signals_of_its_own_takes_none_away(
     assert worker.poll() is None
     worker.send_signal(signal.SIGUSR1)
     assert worker.wait(60) == 0
-    assert (folder / "told").exists()
+    assert (folder / "signalled").exists()
     assert "worker.aborting" not in log()
 
 

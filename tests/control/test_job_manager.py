@@ -30,9 +30,9 @@ def both(app: App, name: str, *args: Any, **kwargs: Any) -> Any:
         async with app.open_async():
             return await getattr(app.job_manager, f"{name}_async")(*args, **kwargs)
 
-    said = getattr(app.job_manager, name)(*args, **kwargs)
-    assert anyio.run(in_loop) == said
-    return said
+    result = getattr(app.job_manager, name)(*args, **kwargs)
+    assert anyio.run(in_loop) == result
+    return result
 
 
 def test_every_method_has_a_twin_for_the_event_loop_that_takes_the_same() -> None:
@@ -49,7 +49,7 @@ def test_every_method_has_a_twin_for_the_event_loop_that_takes_the_same() -> Non
 
 
 @pytest.fixture
-def known(app: App) -> dict[str, int]:
+def job_ids(app: App) -> dict[str, int]:
     """Jobs, named for what is special about them."""
 
     @app.task(name="ok")
@@ -85,15 +85,19 @@ LISTED: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("asked", "expected"), LISTED, ids=[str(asked) for asked, _ in LISTED])
 def test_jobs_are_listed_by_what_is_asked(
-    app: App, known: dict[str, int], asked: dict[str, Any], expected: list[str]
+    app: App, job_ids: dict[str, int], asked: dict[str, Any], expected: list[str]
 ) -> None:
-    assert [job.id for job in both(app, "list_jobs", **asked)] == [known[name] for name in expected]
+    assert [job.id for job in both(app, "list_jobs", **asked)] == [
+        job_ids[name] for name in expected
+    ]
 
 
-def test_a_job_is_listed_by_its_id_with_all_that_is_known(app: App, known: dict[str, int]) -> None:
-    (job,) = both(app, "list_jobs", known["later"])
+def test_a_job_is_listed_by_its_id_with_all_that_is_known(
+    app: App, job_ids: dict[str, int]
+) -> None:
+    (job,) = both(app, "list_jobs", job_ids["later"])
     assert (job.id, job.status, job.queue, job.priority, job.lock) == (
-        known["later"],
+        job_ids["later"],
         "scheduled",
         "default",
         7,
@@ -102,15 +106,15 @@ def test_a_job_is_listed_by_its_id_with_all_that_is_known(app: App, known: dict[
     assert job.queueing_lock == "k"
     assert (job.task_name, job.task_kwargs, job.scheduled_at) == ("ok", {}, LATER)
     assert (job.attempts, job.abort_requested, job.worker_id) == (0, False, None)
-    (done,) = app.job_manager.list_jobs(known["succeeded"])
+    (done,) = app.job_manager.list_jobs(job_ids["succeeded"])
     assert (done.status, done.attempts, done.task_kwargs) == ("succeeded", 1, {"n": 1})
     assert app.job_manager.list_jobs(worker_id=done.worker_id, status="succeeded") == [done]
 
 
-def test_jobs_are_counted_by_queue_task_and_lock(app: App, known: dict[str, int]) -> None:
+def test_jobs_are_counted_by_queue_task_and_lock(app: App, job_ids: dict[str, int]) -> None:
     def counts(name: str, **asked: Any) -> dict[str, dict[str, int]]:
-        said = both(app, name, **asked)
-        return {each.pop("name"): {status: n for status, n in each.items() if n} for each in said}
+        rows = both(app, name, **asked)
+        return {each.pop("name"): {status: n for status, n in each.items() if n} for each in rows}
 
     assert counts("list_queues") == {
         "default": {"jobs_count": 4, "todo": 2, "scheduled": 1, "failed": 1},
@@ -232,9 +236,9 @@ def test_a_change_is_part_of_the_callers_transaction(
 
 
 def test_a_finished_job_can_be_run_again_in_another_place(
-    app: App, jobs: Jobs, known: dict[str, int]
+    app: App, jobs: Jobs, job_ids: dict[str, int]
 ) -> None:
-    job_id = known["failed"]
+    job_id = job_ids["failed"]
     assert jobs.retry_job_by_id(job_id, priority=9, queue="y", lock="a")
     (job,) = jobs.list_jobs(job_id)
     assert (job.status, job.priority, job.queue, job.lock, job.attempts) == ("todo", 9, "y", "a", 1)
@@ -244,20 +248,20 @@ def test_a_finished_job_can_be_run_again_in_another_place(
 
 
 def test_a_job_is_not_run_again_before_the_time_that_is_asked(
-    app: App, jobs: Jobs, known: dict[str, int]
+    app: App, jobs: Jobs, job_ids: dict[str, int]
 ) -> None:
-    assert jobs.retry_job_by_id(known["succeeded"], LATER)
-    (job,) = jobs.list_jobs(known["succeeded"])
+    assert jobs.retry_job_by_id(job_ids["succeeded"], LATER)
+    (job,) = jobs.list_jobs(job_ids["succeeded"])
     assert (job.status, job.scheduled_at) == ("scheduled", LATER)
-    assert jobs.retry_job_by_id(known["succeeded"], LATER + timedelta(days=1))
-    assert jobs.list_jobs(known["succeeded"])[0].scheduled_at == LATER + timedelta(days=1)
-    assert jobs.retry_job_by_id(known["succeeded"], datetime(2020, 1, 1, tzinfo=UTC))
-    assert jobs.list_jobs(known["succeeded"])[0].status == "todo"
+    assert jobs.retry_job_by_id(job_ids["succeeded"], LATER + timedelta(days=1))
+    assert jobs.list_jobs(job_ids["succeeded"])[0].scheduled_at == LATER + timedelta(days=1)
+    assert jobs.retry_job_by_id(job_ids["succeeded"], datetime(2020, 1, 1, tzinfo=UTC))
+    assert jobs.list_jobs(job_ids["succeeded"])[0].status == "todo"
     with pytest.raises(BadArgument, match=r"retry_at: .*no zone"):
-        jobs.retry_job_by_id(known["failed"], datetime(2020, 1, 1))
+        jobs.retry_job_by_id(job_ids["failed"], datetime(2020, 1, 1))
     for wrong in ({"priority": 2**31}, {"queue": "a,b"}, {"lock": ""}):
         with pytest.raises(BadArgument, match=next(iter(wrong))):
-            jobs.retry_job_by_id(known["failed"], **wrong)
+            jobs.retry_job_by_id(job_ids["failed"], **wrong)
 
 
 def fail(app: App, **options: Any) -> int:

@@ -174,7 +174,7 @@ async def test_waiters_in_threads_and_in_the_loop_are_told_of_the_end(
     first, second = add.defer(1, 2), add.defer(3, 4)
     async with app.open_async(), anyio.create_task_group() as group:
         with ThreadPoolExecutor() as threads:
-            told = threads.submit(app.job_manager.result, first, LONG)
+            future = threads.submit(app.job_manager.result, first, LONG)
             for name, id in (("a", first), ("b", second), ("c", second)):
                 group.start_soon(wait, name, id)
             await until(lambda: query("SELECT count(*) FROM jobs WHERE has_waiters") == [(2,)])
@@ -182,8 +182,8 @@ async def test_waiters_in_threads_and_in_the_loop_are_told_of_the_end(
             group.start_soon(lambda: app.run_worker_async(wait=True, concurrency=2))
             await until(lambda: query("SELECT count(*) FROM jobs WHERE status = 'doing'") == [(2,)])
             go.set()
-            await until(lambda: len(results) == 3 and told.done())
-            assert told.result() == 3
+            await until(lambda: len(results) == 3 and future.done())
+            assert future.result() == 3
         group.cancel_scope.cancel()
     assert results == {"a": 3, "b": 7, "c": 7}
     await until(lambda: query(LISTENERS) == [(0,)])
@@ -203,14 +203,14 @@ async def test_a_waiter_outlives_the_loss_of_its_listener(
 
     id = give.defer()
     with ThreadPoolExecutor() as threads:
-        told = threads.submit(app.job_manager.result, id, LONG)
+        future = threads.submit(app.job_manager.result, id, LONG)
         await until(lambda: query(LISTENERS) == [(1,)])
         query(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'inturn results'"
         )
         await app.run_worker_async()
-        await until(told.done)
-        assert told.result() == 7
+        await until(future.done)
+        assert future.result() == 7
 
 
 SILENCE = "CREATE OR REPLACE FUNCTION notify_ended(p_id bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true'"
@@ -229,11 +229,11 @@ async def test_a_lost_notification_is_made_good_by_looking_now_and_then(
 
     id = give.defer()
     with ThreadPoolExecutor() as threads:
-        told = threads.submit(app.job_manager.result, id, LONG)
+        future = threads.submit(app.job_manager.result, id, LONG)
         await until(lambda: query("SELECT 1 FROM jobs WHERE has_waiters"))
         await app.run_worker_async()
-        await until(told.done)
-        assert told.result() == 7
+        await until(future.done)
+        assert future.result() == 7
 
 
 async def test_nobody_is_told_when_nobody_waits(app: App, dsn: str) -> None:
@@ -287,13 +287,13 @@ async def test_a_job_without_a_result_says_why(app: App, query: Query, until: Un
         app.job_manager.result(failed)
     assert caught.value.job_id == failed
     with ThreadPoolExecutor() as threads:
-        told = threads.submit(app.job_manager.result, cancelled, LONG)
+        future = threads.submit(app.job_manager.result, cancelled, LONG)
         await until(lambda: query("SELECT 1 FROM jobs WHERE has_waiters"))
         app.job_manager.cancel_job_by_id(cancelled)
         with pytest.raises(
             JobCancelled, match=rf"^Job {cancelled} was cancelled, so it has no result\.$"
         ):
-            await anyio.to_thread.run_sync(told.result, 30)
+            await anyio.to_thread.run_sync(future.result, 30)
     with pytest.raises(
         JobNotFound, match="There is no job 12345: it was never deferred, is not committed yet"
     ):
@@ -311,10 +311,10 @@ async def test_a_waiter_waits_through_retries(app: App, query: Query, until: Unt
     tries: list[int] = []
     id = fail_once.defer()
     with ThreadPoolExecutor() as threads:
-        told = threads.submit(app.job_manager.result, id, LONG)
+        future = threads.submit(app.job_manager.result, id, LONG)
         await until(lambda: query("SELECT 1 FROM jobs WHERE has_waiters"))
         await app.run_worker_async()
-        assert await anyio.to_thread.run_sync(told.result, 30) == "done"
+        assert await anyio.to_thread.run_sync(future.result, 30) == "done"
     assert len(tries) == 2
 
 

@@ -44,7 +44,7 @@ def sleep(seconds: float) -> Operation[str]:
 
 
 @contextmanager
-def told(ends: list[str]) -> Iterator[None]:
+def note_failure(ends: list[str]) -> Iterator[None]:
     """How a call has ended, if it was given up."""
     try:
         yield
@@ -128,7 +128,7 @@ def test_a_statement_that_takes_long_is_waited_for(way: tuple[Faulty, str], role
     ends: list[str] = []
     with closing(connector(dsn, call_timeout=PATIENCE).connect(role)) as own:
         before = proxy.accepted
-        with told(ends):
+        with note_failure(ends):
             ends.append(drive.run(sleep(4 * PATIENCE), own, SCHEMA))
     assert ends == ["slept"]
     assert proxy.accepted > before, NOT_ASKED
@@ -140,7 +140,7 @@ async def test_an_async_statement_that_takes_long_is_waited_for(way: tuple[Fault
     ends: list[str] = []
     async with await connector(dsn, call_timeout=PATIENCE).connect_async("worker") as own:
         before = proxy.accepted
-        with told(ends):
+        with note_failure(ends):
             ends.append(await drive.run_async(sleep(4 * PATIENCE), own, SCHEMA))
     assert ends == ["slept"]
     assert proxy.accepted > before, NOT_ASKED
@@ -159,7 +159,7 @@ def test_a_server_that_refuses_to_be_asked_may_be_at_work(
         name = Identifier(own.info.dbname)
         elsewhere.execute(allow.format(name, SQL("false")))
         before = proxy.accepted
-        with told(ends):
+        with note_failure(ends):
             ends.append(drive.run(sleep(4 * PATIENCE), own, SCHEMA))
         elsewhere.execute(allow.format(name, SQL("true")))
     assert ends == ["slept"]
@@ -241,8 +241,12 @@ def test_what_the_address_says_wins(dsn: str, monkeypatch: pytest.MonkeyPatch) -
     with closing(
         connector(make_conninfo(dsn, connect_timeout=7, keepalives_idle=77)).connect()
     ) as own:
-        told = own.info.get_parameters()
-        assert (told["connect_timeout"], told["keepalives_idle"], told["keepalives_count"]) == (
+        parameters = own.info.get_parameters()
+        assert (
+            parameters["connect_timeout"],
+            parameters["keepalives_idle"],
+            parameters["keepalives_count"],
+        ) == (
             "7",
             "77",
             "3",
@@ -284,13 +288,13 @@ def test_whoever_waits_for_a_result_is_told_although_a_connection_leads_nowhere(
 ) -> None:
     proxy, proxied = way
     monkeypatch.setattr(results, "POLL", PATIENCE / 2)
-    told = Event()
+    notified = Event()
     listener = results.ResultListener(connector(dsn, listen_dsn=proxied))
-    with listener.call_back(1, told.set), psycopg.connect(dsn, autocommit=True) as connection:
-        assert told.wait(GENEROUS)  # it listens
-        told.clear()
+    with listener.call_back(1, notified.set), psycopg.connect(dsn, autocommit=True) as connection:
+        assert notified.wait(GENEROUS)  # it listens
+        notified.clear()
         proxy.vanish()
-        assert told.wait(GENEROUS)  # it listens again
-        told.clear()
+        assert notified.wait(GENEROUS)  # it listens again
+        notified.clear()
         connection.execute("SELECT pg_notify('inturn ended', '1')")
-        assert told.wait(GENEROUS)
+        assert notified.wait(GENEROUS)

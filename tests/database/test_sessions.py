@@ -184,12 +184,12 @@ def setting_of_a_locked_table() -> Operation[None]:
 def test_a_pooler_s_session_is_left_as_it_is(dsn: str) -> None:
     """A pooler invents the session's id, and the next client would inherit the settings."""
     with psycopg.connect(dsn, autocommit=True) as connection:
-        told = [["lock_timeout"], ["100ms"]]
-        assert connection.execute(SETTLE, (connection.info.backend_pid + 1, *told)).fetchall() == [
-            (False, 0)
-        ]
+        settings = [["lock_timeout"], ["100ms"]]
+        assert connection.execute(
+            SETTLE, (connection.info.backend_pid + 1, *settings)
+        ).fetchall() == [(False, 0)]
         assert connection.execute("SHOW lock_timeout").fetchall() == [("0",)]
-        assert connection.execute(SETTLE, (connection.info.backend_pid, *told)).fetchall() == [
+        assert connection.execute(SETTLE, (connection.info.backend_pid, *settings)).fetchall() == [
             (True, 1)
         ]
         assert connection.execute("SHOW lock_timeout").fetchall() == [("100ms",)]

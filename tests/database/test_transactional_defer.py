@@ -104,7 +104,7 @@ async def sqlalchemy_async_session(app: App, dsn: str, commit: bool) -> None:
 
 Owner = Callable[[App, str, bool], Awaitable[None]]
 OWNERS: list[Owner] = [own_sync, own_async]
-GUESTS: list[Owner] = [
+CALLERS: list[Owner] = [
     psycopg_sync,
     psycopg_async,
     psycopg_autocommit_block,
@@ -123,19 +123,19 @@ async def test_without_a_connection_the_job_is_there_when_defer_returns(
     assert deferred(dsn) == 1
 
 
-@pytest.mark.parametrize("guest", GUESTS)
+@pytest.mark.parametrize("guest", CALLERS)
 async def test_a_job_in_the_callers_transaction_exists_when_the_caller_commits(
-    app: App, dsn: str, guest: Owner
+    app: App, dsn: str, caller: Owner
 ) -> None:
-    await guest(app, dsn, True)
+    await caller(app, dsn, True)
     assert deferred(dsn) == 1
 
 
-@pytest.mark.parametrize("guest", GUESTS)
+@pytest.mark.parametrize("guest", CALLERS)
 async def test_a_job_in_the_callers_transaction_is_gone_when_the_caller_rolls_back(
-    app: App, dsn: str, guest: Owner
+    app: App, dsn: str, caller: Owner
 ) -> None:
-    await guest(app, dsn, False)
+    await caller(app, dsn, False)
     assert deferred(dsn) == 0
 
 

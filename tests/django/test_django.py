@@ -462,19 +462,20 @@ def test_manage_py_queue_worker_starts_the_given_number_of_processes(
         "--processes",
         "2",
     ]
-    crew = subprocess.Popen(
+    supervisor = subprocess.Popen(
         words, cwd=tmp_path, env=environment_of_manage(store_dsn), text=True, stderr=subprocess.PIPE
     )
     try:
         until(
-            lambda: serving(store_dsn) == ["ann-1", "ann-2"] and Order.objects.get().shipped, crew
+            lambda: serving(store_dsn) == ["ann-1", "ann-2"] and Order.objects.get().shipped,
+            supervisor,
         )
-        crew.terminate()
-        _, log = crew.communicate(timeout=60)
-        assert crew.returncode == 0, log
+        supervisor.terminate()
+        _, log = supervisor.communicate(timeout=60)
+        assert supervisor.returncode == 0, log
     finally:
-        crew.kill()  # its workers notice this, and end
-        crew.wait()
+        supervisor.kill()  # its workers notice this, and end
+        supervisor.wait()
 
 
 def until(condition: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
@@ -533,9 +534,9 @@ def test_jobs_and_lanes_are_shown_and_nothing_can_be_changed(browser: Any) -> No
         listed = browser.get(f"/admin/inturn/{kind}/")
         assert text in listed.content.decode()
         assert browser.get(f"/admin/inturn/{kind}/add/").status_code == 403
-        shown = browser.get(f"/admin/inturn/{kind}/{key}/change/")
-        assert shown.status_code == 200
-        assert b'name="_save"' not in shown.content
+        page = browser.get(f"/admin/inturn/{kind}/{key}/change/")
+        assert page.status_code == 200
+        assert b'name="_save"' not in page.content
         assert browser.post(f"/admin/inturn/{kind}/{key}/change/", {"lock": "x"}).status_code == 403
         assert (
             browser.post(f"/admin/inturn/{kind}/{key}/delete/", {"post": "yes"}).status_code == 403

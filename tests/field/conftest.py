@@ -22,10 +22,10 @@ class Start(Protocol):
 
 
 @pytest.fixture
-def said(tmp_path: Path) -> Callable[[], list[str]]:
+def task_log(tmp_path: Path) -> Callable[[], list[str]]:
     """What the tasks of field_app have written."""
-    (tmp_path / "said").touch()
-    return lambda: (tmp_path / "said").read_text().split()
+    (tmp_path / "task.log").touch()
+    return lambda: (tmp_path / "task.log").read_text().split()
 
 
 @pytest.fixture
@@ -35,13 +35,13 @@ def worker(run_python: Start) -> Start:
 
 
 @pytest.fixture
-def run_python(dsn: str, tmp_path: Path, said: object) -> Iterator[Start]:
+def run_python(dsn: str, tmp_path: Path, task_log: object) -> Iterator[Start]:
     """Start Python, with the test's database and the log of field_app's tasks."""
     processes: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
         environment = clean(
-            {"INTURN_DSN": dsn, "FIELD_LOG": str(tmp_path / "said"), "PYTHONPATH": str(ROOT)}
+            {"INTURN_DSN": dsn, "FIELD_LOG": str(tmp_path / "task.log"), "PYTHONPATH": str(ROOT)}
         )
         process = subprocess.Popen(
             [sys.executable, *arguments],

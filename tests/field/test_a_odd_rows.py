@@ -78,8 +78,8 @@ def test_people_and_programs_can_look_at_such_a_row_and_cancel_it(
     [job] = app.job_manager.list_jobs(lock="lane")
     assert (job.id, job.task_kwargs) == (odd, {})
     for command in ("show", "explain"):
-        shown = CliRunner().invoke(queue, ["jobs", command, str(odd), "--dsn", dsn])
-        assert shown.exit_code == 0, shown.output
+        result = CliRunner().invoke(queue, ["jobs", command, str(odd), "--dsn", dsn])
+        assert result.exit_code == 0, result.output
     assert (
         "cannot read the arguments"
         in CliRunner().invoke(queue, ["jobs", "show", str(odd), "--dsn", dsn]).output

@@ -141,12 +141,12 @@ def test_a_worker_that_starts_in_an_outage_waits_for_its_grace(
 ) -> None:
     with outage(dsn):
         process = worker("--db-grace", "60", "--one-shot")
-        said = ""
+        log = ""
         assert process.stderr is not None
-        while said.count("database.away") < 3:
+        while log.count("database.away") < 3:
             line = process.stderr.readline()
-            assert line, said
-            said += line
+            assert line, log
+            log += line
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 0, stderr
     assert "worker.stopped" in stderr

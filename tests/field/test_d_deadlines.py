@@ -81,18 +81,18 @@ def test_a_fault_of_the_network_costs_a_worker_seconds(
     way: tuple[Faulty, str],
     app: App,
     worker: Start,
-    said: Callable[[], list[str]],
+    task_log: Callable[[], list[str]],
     wait_for: Wait,
     fault: Callable[[Faulty], None],
 ) -> None:
     proxy, dsn = way
     process = worker(*HASTY, "--dsn", dsn)
     say(app, "before")
-    wait_for(lambda: said() == ["before"])
+    wait_for(lambda: task_log() == ["before"])
     fault(proxy)
     say(app, "after")
     with soon():
-        wait_for(lambda: said() == ["before", "after"])
+        wait_for(lambda: task_log() == ["before", "after"])
     assert process.poll() is None
 
 
@@ -102,7 +102,7 @@ def test_a_job_that_runs_meanwhile_runs_once(
     app: App,
     query: Query,
     worker: Start,
-    said: Callable[[], list[str]],
+    task_log: Callable[[], list[str]],
     wait_for: Wait,
     fault: Callable[[Faulty], None],
 ) -> None:
@@ -110,10 +110,10 @@ def test_a_job_that_runs_meanwhile_runs_once(
     worker(*HASTY, "--dsn", dsn)
     stay = app.configure_task("tests.field.field_app.stay", lock="lane").defer(seconds=2)
     say(app, "next")
-    wait_for(lambda: said() == ["stay"])
+    wait_for(lambda: task_log() == ["stay"])
     fault(proxy)
     with soon():
-        wait_for(lambda: said() == ["stay", "next"])
+        wait_for(lambda: task_log() == ["stay", "next"])
     assert query("SELECT attempts FROM finished_jobs WHERE id = %s", stay) == [(1,)]
 
 

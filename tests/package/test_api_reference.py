@@ -57,9 +57,9 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_every_public_name_of_the_package_is_on_the_page() -> None:
-    told = [entry.value for entry in entries()]
+    values = [entry.value for entry in entries()]
     for name in inturn.__all__:
-        assert getattr(inturn, name) in told, name
+        assert getattr(inturn, name) in values, name
 
 
 @pytest.mark.parametrize(

@@ -371,12 +371,12 @@ class Worker(Session):
 
     def last_look(self, horizon: str | None = None) -> tuple[bool, str]:
         """Return whether it is notified of new jobs, and the horizon for the next call."""
-        [(told, horizon)] = self.run(
+        [(notified, horizon)] = self.run(
             "SELECT notified, horizon::text FROM next_wake(%s::text[], %s::text::xid8)",
             self.queues,
             horizon,
         )
-        return bool(told), str(horizon)
+        return bool(notified), str(horizon)
 
     def set_awake(self, awake: bool) -> bool:
         return bool(self._one("SELECT set_awake(%s, %s)", self.id, awake))
@@ -511,11 +511,13 @@ class Stage:
     @contextmanager
     def notifications(self, channel: str = SCHEMA) -> Iterator[list[str]]:
         """Collect the payloads that are notified meanwhile. The list is complete at the end."""
-        heard: list[str] = []
+        notifications: list[str] = []
         with psycopg.connect(self.dsn, autocommit=True) as listener:
-            listener.add_notify_handler(lambda notify: heard.extend(notify.payload.split(",")))
+            listener.add_notify_handler(
+                lambda notify: notifications.extend(notify.payload.split(","))
+            )
             listener.execute(SQL("LISTEN {}").format(Identifier(channel)))
-            yield heard
+            yield notifications
             listener.execute("SELECT")  # what was sent by now arrives with the answer
 
     # -- what the stage sees

@@ -15,7 +15,7 @@ def check(session: Session, token: int) -> bool:
 
 @story(
     Mutation(
-        "who comes with an equal token does not lock the row",
+        "a check with an equal token does not lock the row",
         "check_fence.sql",
         "    INSERT INTO",
         "    IF EXISTS (SELECT FROM fences_seen WHERE resource = p_resource AND token = p_token) THEN RETURN; END IF;\n"

@@ -44,7 +44,10 @@ def test_fences_go_on_above_all_of_another_timeline(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "it is raised without another look", "raise_fences.sql", "<> p_timeline THEN", "<> -1 THEN"
+        "the fences are raised without another look",
+        "raise_fences.sql",
+        "<> p_timeline THEN",
+        "<> -1 THEN",
     ),
 )
 def test_of_two_first_starts_on_a_timeline_one_raises_the_fences(stage: Stage) -> None:
@@ -61,7 +64,7 @@ def test_of_two_first_starts_on_a_timeline_one_raises_the_fences(stage: Stage) -
 
 @story(
     Mutation(
-        "nobody waits for who raises it",
+        "a worker does not wait for a session that raises the fences",
         "raise_fences.sql",
         "    PERFORM pg_advisory_xact_lock(",
         "    PERFORM abs(",

@@ -268,11 +268,11 @@ class Lanes(RuleBasedStateMachine):
             row[0]: row[1:]
             for row in self.query("SELECT lock, state::text, stopped::text, job_id FROM lanes")
         }
-        told = {
+        expected = {
             lock: (lane.state, lane.stopped, lane.reserved)
             for lock, lane in self.book.lanes.items()
         }
-        assert lanes == {lock: lane for lock, lane in told.items() if lane[0]}
+        assert lanes == {lock: lane for lock, lane in expected.items() if lane[0]}
         broken = self.query(
             "SELECT lock, count(*) FROM jobs LEFT JOIN lanes USING (lock, worker_id)"
             " WHERE status = 'doing' AND lock IS NOT NULL GROUP BY lock, lanes.since HAVING count(*) > 1 OR since IS NULL"
@@ -309,12 +309,12 @@ class Lanes(RuleBasedStateMachine):
         claimed = {
             id for (id,) in self.query("SELECT id FROM claim(%s, NULL, %s)", self.witness, ROOM)
         }
-        nap = self.one("SELECT delay FROM next_wake(NULL)")
+        delay = self.one("SELECT delay FROM next_wake(NULL)")
         self.query("ROLLBACK")
         assert claimed == ready, (
             f"explain calls {ready} ready, a claim starts {claimed}: {explained}"
         )
-        assert nap is None or nap > timedelta(0), (
+        assert delay is None or delay > timedelta(0), (
             "a worker that found room for all has nothing to sleep for"
         )
 

@@ -124,7 +124,7 @@ def finish(scene: Scene) -> None:
     done = scene.worker.finish(*jobs)
     promise(
         unrelated(scene, jobs) <= set(done.accepted),
-        "the end of what nobody has touched is accepted",
+        "the end of each untouched job is accepted",
     )
     promise(
         {*done.accepted, *done.busy} == {job.id for job in jobs}, "and nothing is taken for lost"
@@ -136,7 +136,7 @@ def retry(scene: Scene) -> None:
     accepted = scene.worker.retry(*jobs)
     promise(
         unrelated(scene, jobs) <= set(accepted),
-        "what nobody has touched waits for its next attempt",
+        "each untouched job waits for its next attempt",
     )
     promise(
         {*accepted, *scene.worker.busy} == {job.id for job in jobs}, "and nothing is taken for lost"
@@ -146,7 +146,7 @@ def retry(scene: Scene) -> None:
 def put_back(scene: Scene) -> None:
     jobs = scene.running["put_back"]
     busy = scene.worker.put_back(*jobs)
-    promise(not unrelated(scene, jobs) & set(busy), "what nobody has touched is put back")
+    promise(not unrelated(scene, jobs) & set(busy), "each untouched job is put back")
 
 
 def rescue(scene: Scene) -> None:
@@ -154,7 +154,7 @@ def rescue(scene: Scene) -> None:
     scene.worker.rescue("1 minute")
     promise(
         not unrelated(scene, jobs) & set(scene.ids("unrelated", "doing")),
-        "what nobody has touched is taken back",
+        "each untouched job is taken back",
     )
 
 
@@ -163,7 +163,7 @@ def unregister_worker(scene: Scene) -> None:
     scene.leaver.run("SELECT unregister_worker(%s)", scene.leaver.id)
     promise(
         not unrelated(scene, jobs) & set(scene.ids("unrelated", "doing")),
-        "what nobody has touched is given back",
+        "each untouched job is given back",
     )
 
 

@@ -13,7 +13,7 @@ from tests.race.harness import Mutation, PromiseBroken, Session, Stage, promise,
 Answer = list[tuple[int | None, bool | None]]
 
 LOOKS_ONCE = Mutation(
-    "who lost the race looks no more",
+    "the loser of the race does not look again",
     "defer_unless_waiting.sql",
     "EXIT WHEN v_id IS NOT NULL;\n        END LOOP;",
     "EXIT;\n        END LOOP;",
@@ -97,13 +97,13 @@ def test_the_job_of_the_second_comes_into_being_when_the_first_rolls_back(stage:
     [(second, is_new)] = two.result()
     promise(
         is_new is True and list(stage.statuses()) == [second],
-        "whoever gets an id gets a job that exists",
+        "every id that is returned is the id of an existing job",
     )
 
 
 @story(
     Mutation(
-        "who finds a job waits for whoever changes it",
+        "a producer that finds a job waits for a transaction that changes it",
         "defer_unless_waiting.sql",
         "status <> 'doing' AND NOT lost_queueing_lock;",
         "status <> 'doing' AND NOT lost_queueing_lock FOR UPDATE;",
@@ -128,12 +128,13 @@ def test_a_job_that_waits_is_found_without_waiting_for_who_changes_it(stage: Sta
 
 SKIP: LiteralString = "OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)"
 RELIES_ON_NOTHING = Mutation(
-    "who skips does not look again", "defer_unless_waiting.sql", SKIP, "OR p_on_conflict = 'skip'"
+    "`skip` does not look again", "defer_unless_waiting.sql", SKIP, "OR p_on_conflict = 'skip'"
 )
 
 
 @story(
-    RELIES_ON_NOTHING, Mutation("who skips locks nothing", "rely_on_waiting.sql", " FOR SHARE", "")
+    RELIES_ON_NOTHING,
+    Mutation("`skip` does not lock the job", "rely_on_waiting.sql", " FOR SHARE", ""),
 )
 def test_a_job_does_not_start_before_those_commit_who_rely_on_it(stage: Stage) -> None:
     """Else it would not see what they write, and no other job would."""
@@ -156,7 +157,7 @@ def test_a_job_does_not_start_before_those_commit_who_rely_on_it(stage: Stage) -
 @story(
     RELIES_ON_NOTHING,
     Mutation(
-        "it is found in any state",
+        "a job is found in any state",
         "rely_on_waiting.sql",
         " AND status <> 'doing' AND NOT lost_queueing_lock",
         "",
@@ -170,7 +171,7 @@ def test_who_skips_beside_a_claim_relies_on_no_job_that_has_started(stage: Stage
     producer.start(enqueue, producer, "k")
     worker.commit()
     [(second, is_new)] = producer.result()
-    promise(is_new is True and second != first, "what the first has seen is not all")
+    promise(is_new is True and second != first, "the second producer gets a job of its own")
 
 
 @story(RELIES_ON_NOTHING)
@@ -184,7 +185,7 @@ def test_who_skips_with_an_old_snapshot_relies_on_no_job_that_is_over(stage: Sta
         enqueue(producer, "k")
     except SerializationFailure:
         return
-    promise(False, "it was told of a job that is over")
+    promise(False, "skip returned a job that has ended")
 
 
 @story(
@@ -237,7 +238,7 @@ def test_siblings_of_a_job_that_is_not_new_are_not_left_asleep(stage: Stage) -> 
 
 @story(
     Mutation(
-        "what was inserted before the conflict stays",
+        "jobs inserted before the conflict stay",
         "defer_unless_waiting.sql",
         "DELETE FROM jobs WHERE jobs.id = ANY (v_ids);",
         "",
@@ -322,7 +323,7 @@ def test_replacing_a_job_between_two_attempts_changes_what_it_does_and_nothing_e
 @story(
     Mutation("a claim waits to put a job behind others", "block_behind.sql",
              "AND (NOT is_touched(jobs.xmin, jobs.xmax) OR jobs.id IN (SELECT id FROM touched))", ""),
-    Mutation("a claim locks it all the same", "block_behind.sql", "FOR UPDATE OF jobs SKIP LOCKED", "FOR UPDATE OF jobs"),
+    Mutation("a claim locks a job that is being replaced", "block_behind.sql", "FOR UPDATE OF jobs SKIP LOCKED", "FOR UPDATE OF jobs"),
 )  # fmt: skip
 def test_claims_do_not_wait_for_a_job_of_a_busy_lane_that_a_user_is_replacing(stage: Stage) -> None:
     producer, holder, passer = stage.session(), stage.worker(), stage.worker()
@@ -341,7 +342,7 @@ def test_claims_do_not_wait_for_a_job_of_a_busy_lane_that_a_user_is_replacing(st
 
 @story(
     Mutation(
-        "replace only says so",
+        "replace changes nothing",
         "replace_waiting.sql",
         "UPDATE jobs SET task = p_task, args = p_args, timeout = p_timeout WHERE id = p_id;",
         "",
@@ -534,7 +535,7 @@ def test_a_rescue_succeeds_although_another_job_waits_under_the_key(stage: Stage
 
 @story(
     Mutation(
-        "a job comes back with its key whoever has it",
+        "a job comes back with its key although another job has it",
         "restore_job.sql",
         "queueing_lock IS NOT NULL, args",
         "false, args",

@@ -297,14 +297,14 @@ def test_everything_at_once_keeps_every_promise(dsn: str) -> None:
         done = connection.execute(
             "SELECT count(*), count(DISTINCT id) FROM finished_jobs"
         ).fetchone()
-    told = f"INTURN_TEST_SEED={seed} {dict(run.seen)}"
+    context = f"INTURN_TEST_SEED={seed} {dict(run.seen)}"
     committed = sum(job.committed < float("inf") for job in run.history.deferred)
-    assert left == [], told
-    assert lanes == [], told
-    assert done == (committed, committed), told
-    assert list(violations(run.history)) == [], told
+    assert left == [], context
+    assert lanes == [], context
+    assert done == (committed, committed), context
+    assert list(violations(run.history)) == [], context
     assert [rare for rare in RARE if not run.seen[rare]] == [], (
-        told
+        context
     )  # a run without them proves little
 
 

@@ -233,12 +233,12 @@ def test_what_follows_the_hands_fires_whenever_they_show_it(
     name, jump, before = moment
     zone, start, end = ZoneInfo(name), jump - before * MINUTE, jump + DAY
     watched = (start + n * MINUTE for n in range(1, int((end - start) / MINUTE) + 1))
-    shown = [
+    times = [
         at
         for at in watched
         if (hands := at.astimezone(zone)).hour == hour and hands.minute % every == 0
     ]
-    assert list(Cron(f"*/{every} {hour} * * *", name).between(start, end)) == shown
+    assert list(Cron(f"*/{every} {hour} * * *", name).between(start, end)) == times
 
 
 @given(moment=moments, minute=st.integers(0, 59), hour=hours)

@@ -190,11 +190,11 @@ def explained(ledger: Ledger, run: Run, other: float) -> bool:
 
     Who is stopped again before it could learn anything was stopped all the time.
     """
-    known = 0.0  # when it has learned of all stops that began early enough to explain it
+    explained_until = 0.0  # when it has learned of all stops that began early enough to explain it
     for span in sorted(ledger.stopped[run.pid], key=lambda span: span.start):
-        if span.start < max(other, known):
-            known = span.end + LEARNING
-    return run.start < known
+        if span.start < max(other, explained_until):
+            explained_until = span.end + LEARNING
+    return run.start < explained_until
 
 
 def zombies(ledger: Ledger) -> int:

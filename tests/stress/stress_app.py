@@ -34,7 +34,7 @@ def step(context: JobContext, fails: int, seconds: float) -> None:
     try:
         time.sleep(seconds)
         if context.job.attempts < fails:
-            raise RuntimeError("as told")
+            raise RuntimeError("as requested")
     finally:
         ledger.write(log, "end", fence=context.job.fence)
 

@@ -154,12 +154,12 @@ options = st.fixed_dictionaries(
 
 
 @fuzzed
-@given(given=options, known=st.booleans())
+@given(given=options, is_declared=st.booleans())
 def test_whatever_is_given_is_refused_or_arrives(
-    app: App, connection: Connection, given: dict[str, Any], known: bool
+    app: App, connection: Connection, given: dict[str, Any], is_declared: bool
 ) -> None:
     try:
-        app.configure_task("order" if known else "elsewhere", **given).defer(item=1)
+        app.configure_task("order" if is_declared else "elsewhere", **given).defer(item=1)
     except BadArgument:
         assert connection.execute("SELECT FROM jobs").fetchall() == []
     else:

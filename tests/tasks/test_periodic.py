@@ -145,9 +145,9 @@ def test_bad_defaults_of_an_app_are_refused(given: dict[str, Any]) -> None:
 def test_a_schedule_that_never_fires_is_warned_of(app: App) -> None:
     with pytest.warns(
         UserWarning, match="'0 0 30 2 \\*' never fires, because there is no such day"
-    ) as told:
+    ) as caught:
         declare(app, cron="0 0 30 2 *")
-    assert told[0].filename == __file__
+    assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         declare(App("postgresql://"), cron="0 0 29 2 *")

@@ -22,13 +22,13 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 CLOCK = """
-CREATE TABLE its_clock (shown timestamptz, at timestamptz);
+CREATE TABLE its_clock (reading timestamptz, at timestamptz);
 INSERT INTO its_clock VALUES (now(), now());
 GRANT SELECT ON its_clock TO PUBLIC;
 CREATE OR REPLACE FUNCTION clock() RETURNS timestamptz LANGUAGE sql STABLE
-AS 'SELECT shown + (statement_timestamp() - at) FROM inturn.its_clock'
+AS 'SELECT reading + (statement_timestamp() - at) FROM inturn.its_clock'
 """
-SET_CLOCK = "UPDATE its_clock SET shown = %s, at = clock_timestamp() RETURNING 1"
+SET_CLOCK = "UPDATE its_clock SET reading = %s, at = clock_timestamp() RETURNING 1"
 SCHEDULERS = "FROM pg_stat_activity WHERE application_name = 'inturn schedule' AND datname = current_database()"
 
 
@@ -160,10 +160,10 @@ async def test_what_is_missed_is_told_once(
             workers.start_soon(lambda: app.run_worker_async(wait=True))
             await until(lambda: len(seen) >= 3)
             workers.cancel_scope.cancel()
-    (told,) = [
+    (message,) = [
         record.getMessage() for record in caplog.records if record.name == "inturn.worker.scheduler"
     ]
-    assert told.startswith("schedule.missed: note was to run at 2026-01-31T12:30:00+00:00")
+    assert message.startswith("schedule.missed: note was to run at 2026-01-31T12:30:00+00:00")
 
 
 async def test_a_clock_that_is_set_back_repeats_nothing(

@@ -651,8 +651,8 @@ def test_paths_that_are_not_regular_files_are_refused(tmp_path: Path, kind: str)
     with pytest.raises((LockBackendError, OSError)) as caught:
         ours.FileLock(str(path)).acquire(timeout=0)
     assert any(
-        said in str(caught.value)
-        for said in ("not a regular file", "symbolic link", "folder", "too long")
+        reason in str(caught.value)
+        for reason in ("not a regular file", "symbolic link", "folder", "too long")
     )
     assert is_untouched(path)
 

@@ -465,12 +465,12 @@ def test_a_forked_childs_lease_is_invalid_and_touches_nothing(client: "redis.Red
         assert lease is not None
 
         def child(answers: Any) -> None:
-            said: list[Any] = [lease.valid, lock.owned()]
+            answer: list[Any] = [lease.valid, lock.owned()]
             try:
                 lease.release()
             except Exception as error:
-                said.append(type(error).__name__)
-            answers.put(said)
+                answer.append(type(error).__name__)
+            answers.put(answer)
 
         context = multiprocessing.get_context("fork")
         answers = context.Queue()
