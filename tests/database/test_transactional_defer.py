@@ -123,7 +123,7 @@ async def test_without_a_connection_the_job_is_there_when_defer_returns(
     assert deferred(dsn) == 1
 
 
-@pytest.mark.parametrize("guest", CALLERS)
+@pytest.mark.parametrize("caller", CALLERS)
 async def test_a_job_in_the_callers_transaction_exists_when_the_caller_commits(
     app: App, dsn: str, caller: Owner
 ) -> None:
@@ -131,7 +131,7 @@ async def test_a_job_in_the_callers_transaction_exists_when_the_caller_commits(
     assert deferred(dsn) == 1
 
 
-@pytest.mark.parametrize("guest", CALLERS)
+@pytest.mark.parametrize("caller", CALLERS)
 async def test_a_job_in_the_callers_transaction_is_gone_when_the_caller_rolls_back(
     app: App, dsn: str, caller: Owner
 ) -> None:

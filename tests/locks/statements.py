@@ -2,7 +2,7 @@
 
     python tests/locks/statements.py
 
-writes COVERAGE.md anew from the markers of the tests.
+rewrites COVERAGE.md from the markers of the tests.
 """
 
 import re

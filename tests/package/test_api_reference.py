@@ -127,7 +127,7 @@ def scope(
     engine = create_engine(
         "postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
     )
-    environment = EnvironmentContext(Config(), ScriptDirectory(str(sql.shipped("migrations"))))
+    environment = EnvironmentContext(Config(), ScriptDirectory(str(sql.find_folder("migrations"))))
     with Queue(app, dsn) as queue, engine.connect() as of_alembic, Session(engine) as session:
         yield NAMES | {
             "app": app, "queue": queue, "write": write, "ship": ship, "report": report,

@@ -297,7 +297,7 @@ def test_a_pause_takes_effect_when_the_running_job_ends(stage: Stage) -> None:
     )
 )
 def test_a_finish_leaves_alone_a_paused_lane_that_another_worker_has_by_now(stage: Stage) -> None:
-    """It reports two jobs. While it waited, one was taken back, started anew, and its lane paused."""
+    """It reports two jobs. While it waited, one was taken back, started again, and its lane paused."""
     stage.let_wait()
     producer, worker, other = stage.session(), stage.worker(), stage.worker()
     [taken], [kept] = producer.defer("a"), producer.defer("b")

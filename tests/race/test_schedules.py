@@ -162,7 +162,7 @@ def test_a_schedule_begins_when_it_is_first_told_of(stage: Stage) -> None:
         "",
     ),
 )
-def test_a_changed_schedule_begins_anew_but_repeats_nothing(stage: Stage) -> None:
+def test_a_changed_schedule_begins_again_but_repeats_nothing(stage: Stage) -> None:
     defer(scheduler(stage))
     changed = scheduler(stage, NOON + HOUR, "* * * * *")
     [row] = stage.control.execute("SELECT cron FROM schedules").fetchall()

@@ -52,7 +52,7 @@ class Bench:
             calls += 1
             assert calls < 500, "what was seen in front is not set blocked"
         self._connection.execute("VACUUM jobs")
-        self.claim()  # the first after a vacuum reads the visibility map anew
+        self.claim()  # the first after a vacuum reads the visibility map again
         return calls
 
 

@@ -68,7 +68,7 @@ def test_every_function_body_fits_the_tables(dsn: str) -> None:
 
 
 def test_a_function_file_opens_with_what_it_promises_and_holds_one_function_of_its_name() -> None:
-    for file in (sql.shipped("sql") / "functions").glob("*/*.sql"):
+    for file in (sql.find_folder("sql") / "functions").glob("*/*.sql"):
         text = file.read_text(encoding="utf-8")
         assert text.startswith("-- "), file.name
         assert text.count("CREATE OR REPLACE FUNCTION") == 1, file.name
@@ -83,18 +83,18 @@ def test_the_folders_say_which_functions_are_called_from_outside(dsn: str) -> No
 
 
 def test_the_list_of_functions_names_each_public_one_once() -> None:
-    text = (sql.shipped("sql") / "functions" / "README.md").read_text(encoding="utf-8")
+    text = (sql.find_folder("sql") / "functions" / "README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\* \[(\w+)\]\(api/(\w+)\.sql\) – \w", text, re.MULTILINE)
     assert all(name == file for name, file in listed)
     assert sorted(name for name, _ in listed) == sorted(function_names("api"))
 
 
 def function_names(folder: str) -> set[str]:
-    return {file.stem for file in (sql.shipped("sql") / "functions" / folder).glob("*.sql")}
+    return {file.stem for file in (sql.find_folder("sql") / "functions" / folder).glob("*.sql")}
 
 
 def test_no_line_of_sql_is_wider_than_a_screen_beside_another() -> None:
-    folders = (sql.shipped("sql"), sql.shipped("migrations"))
+    folders = (sql.find_folder("sql"), sql.find_folder("migrations"))
     files = [
         file
         for folder in folders

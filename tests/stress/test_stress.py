@@ -335,7 +335,7 @@ FORGED = {
     "overlap": (ledger(FIRST, replace(SECOND, start=19)), "job 2 (process 2) started while job 1"),
     "overlap of a process that was stopped later": (
         ledger(FIRST, replace(SECOND, start=14), stopped=SLEPT), "job 2 (process 2) started while job 1"),
-    "overlap long after a process was woken and stopped anew": (
+    "overlap long after a process was woken and stopped again": (
         ledger(Run(1, 11, A, 30, 40), Run(1, 12, B, 17, 18), Run(2, 13, B, 19, 20),
                stopped=defaultdict(list, {A: [Span(10, 15), Span(25, 29)]})), "job 2 (process 2) started while job 1"),
     "overlap with the dead": (

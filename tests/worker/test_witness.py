@@ -35,18 +35,20 @@ def test_a_heartbeat_that_stands_still_through_all_looks_is_silent_after_the_pat
     assert judged((10.0 * n, n, 7) for n in range(5)) == [False, False, False, True, True]
 
 
-def test_a_single_sign_of_life_begins_the_observation_anew() -> None:
+def test_a_single_sign_of_life_restarts_the_observation() -> None:
     assert judged((10.0 * n, n, 7 if n < 3 else 8) for n in range(6)) == [False] * 6
 
 
 @pytest.mark.parametrize("pause", [21.0, 1e6])
-def test_a_pause_between_two_looks_begins_all_anew_however_long_it_was(pause: float) -> None:
+def test_a_pause_between_two_looks_restarts_the_observation_however_long_it_was(
+    pause: float,
+) -> None:
     before = [(10.0 * n, n, 7) for n in range(3)]
     after = [(20.0 + pause + 10 * n, 3 + n, 7) for n in range(4)]
     assert judged(before + after) == [False] * 6 + [True]
 
 
-def test_a_failed_look_begins_all_anew() -> None:
+def test_a_failed_look_restarts_the_observation() -> None:
     assert judged(((10.0 * n, n, 7) for n in range(6)), forget=2) == [False] * 5 + [True]
 
 

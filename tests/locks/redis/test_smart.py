@@ -288,7 +288,7 @@ def test_a_job_gives_its_own_hosts_old_lock_300_seconds(
     assert 299_000 < left <= 300_000
     assert SmartLock(client, "it", host="web-1", policy=JOB).acquire(timeout=0) is None
     again: Any = conn.pttl(KEY)
-    assert again <= left  # the grace goes on, and does not begin anew
+    assert again <= left  # the grace goes on, and does not begin again
 
 
 @pytest.mark.statement("S12")
