@@ -21,12 +21,15 @@ import pytest
 
 from inturn import App
 from inturn.testing import Databases
+from tests.lossy import faulty
+from tests.proxy import Faulty
 from tests.roles import APP, as_login, grant_roles
 
 pytest_plugins = ["pytester"]
 Query = Callable[..., list[tuple[Any, ...]]]
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 NO_POLL = 600.0  # seconds: whatever happens in a test was not found by polling
+FAST_TAKEOVER = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 0.5}
 WITH_ROLES = os.environ.get("INTURN_TEST_ROLES") == "1"
 
 
@@ -87,6 +90,13 @@ def query(dsn: str) -> Iterator[Query]:
         yield lambda statement, *parameters: connection.execute(
             statement, parameters or None
         ).fetchall()
+
+
+@pytest.fixture
+def faulty_server(dsn: str) -> Iterator[tuple[Faulty, str]]:
+    """A proxy in front of the test's server that can fail, and the address through it."""
+    with faulty(dsn) as (proxy, address):
+        yield proxy, address
 
 
 @pytest.fixture

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 import psutil
+import psycopg
 import pytest
 
+from inturn import App
 from inturn.worker.signals import INSTANT
 from tests.cli.engine import Engine
 
@@ -186,6 +188,23 @@ def until(folder: Path) -> Until:
             time.sleep(0.01)
 
     return wait
+
+
+@pytest.fixture
+def log(folder: Path) -> Callable[[], str]:
+    return lambda: (folder / "log").read_text()
+
+
+def statuses(dsn: str) -> list[str]:
+    """Return the status of each job, in the order of their ids."""
+    with psycopg.connect(dsn) as connection:
+        rows = connection.execute("SELECT status::text FROM inturn.all_jobs ORDER BY id")
+        return [status for (status,) in rows]
+
+
+def defer(dsn: str, task: str, **arguments: object) -> None:
+    with App(dsn).open() as app:
+        app.configure_task(task).defer(**arguments)
 
 
 def next_instant() -> None:

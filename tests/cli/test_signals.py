@@ -17,7 +17,7 @@ import pytest
 
 from inturn import App
 from inturn.worker import signals
-from tests.cli.conftest import Start, Until, clean, next_instant
+from tests.cli.conftest import Start, Until, clean, next_instant, statuses
 
 MORE_TASKS = """
 import asyncio, multiprocessing, os, signal, threading, time
@@ -82,11 +82,6 @@ Begin = Callable[[str], "subprocess.Popen[str]"]
 
 
 @pytest.fixture
-def log(folder: Path) -> Callable[[], str]:
-    return lambda: (folder / "log").read_text()
-
-
-@pytest.fixture
 def begin(start: Start, dsn: str, folder: Path, until: Until) -> Begin:
     """A worker that runs the only job."""
 
@@ -99,16 +94,6 @@ def begin(start: Start, dsn: str, folder: Path, until: Until) -> Begin:
         return worker
 
     return begin
-
-
-def statuses(dsn: str) -> list[str]:
-    with psycopg.connect(dsn) as connection:
-        return [
-            status
-            for (status,) in connection.execute(
-                "SELECT status::text FROM inturn.all_jobs ORDER BY id"
-            )
-        ]
 
 
 def work(dsn: str, start: Start, folder: Path, until: Until) -> "subprocess.Popen[str]":

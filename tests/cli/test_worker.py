@@ -8,23 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from inturn import App
-from tests.cli.conftest import Run, Start, Until, next_instant
-
-
-def statuses(dsn: str) -> list[str]:
-    with psycopg.connect(dsn) as connection:
-        return [
-            status
-            for (status,) in connection.execute(
-                "SELECT status::text FROM inturn.all_jobs ORDER BY id"
-            )
-        ]
-
-
-def defer(dsn: str, task: str, **arguments: str) -> None:
-    with App(dsn).open() as app:
-        app.configure_task(task).defer(**arguments)
+from tests.cli.conftest import Run, Start, Until, defer, next_instant, statuses
 
 
 @pytest.mark.parametrize(

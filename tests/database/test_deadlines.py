@@ -23,8 +23,8 @@ from inturn.operations import Operation, Statement
 from inturn.sql import SCHEMA
 from inturn.testing import Databases
 from inturn.worker import listener
-from tests.lossy import faulty
 from tests.proxy import Faulty
+from tests.waiting import within
 
 NOT_ASKED = "nobody asked the server whether it is at work"
 PATIENCE = 0.6  # seconds; what is measured in the tests is a multiple of it
@@ -52,13 +52,6 @@ def note_failure(ends: list[str]) -> Iterator[None]:
         ends.append(str(error))
 
 
-@contextmanager
-def soon() -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    assert time.monotonic() - began < GENEROUS
-
-
 async def comes(condition: Callable[[], object]) -> bool:
     """Whether it becomes true in time."""
     with anyio.move_on_after(GENEROUS):
@@ -70,12 +63,6 @@ async def comes(condition: Callable[[], object]) -> bool:
 
 def connector(dsn: str, **options: Any) -> PsycopgConnector:
     return PsycopgConnector(dsn, timeout=2 * PATIENCE, **options)
-
-
-@pytest.fixture
-def way(dsn: str) -> Iterator[tuple[Faulty, str]]:
-    with faulty(dsn) as way:
-        yield way
 
 
 def refuse(proxy: Faulty) -> None:
@@ -94,13 +81,13 @@ FAULTS: dict[str, Callable[[Faulty], None]] = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_a_call_ends_soon_after_its_connection_has_died(
-    way: tuple[Faulty, str], fault: Callable[[Faulty], None]
+    faulty_server: tuple[Faulty, str], fault: Callable[[Faulty], None]
 ) -> None:
-    proxy, dsn = way
+    proxy, dsn = faulty_server
     with closing(connector(dsn).connect("worker")) as own:
         assert drive.run(ask(), own, SCHEMA) == 1
         fault(proxy)
-        with soon(), pytest.raises(DatabaseUnavailable) as raised:
+        with within(GENEROUS), pytest.raises(DatabaseUnavailable) as raised:
             drive.run(ask(), own, SCHEMA)
         assert raised.value.connection_lost
         assert raised.value.outcome_unknown
@@ -110,21 +97,23 @@ def test_a_call_ends_soon_after_its_connection_has_died(
 @pytest.mark.anyio
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_an_async_call_ends_soon_after_its_connection_has_died(
-    way: tuple[Faulty, str], fault: Callable[[Faulty], None]
+    faulty_server: tuple[Faulty, str], fault: Callable[[Faulty], None]
 ) -> None:
-    proxy, dsn = way
+    proxy, dsn = faulty_server
     own = await connector(dsn).connect_async("worker")
     assert await drive.run_async(ask(), own, SCHEMA) == 1
     fault(proxy)
-    with soon(), pytest.raises(DatabaseUnavailable) as raised:
+    with within(GENEROUS), pytest.raises(DatabaseUnavailable) as raised:
         await drive.run_async(ask(), own, SCHEMA)
     assert raised.value.connection_lost
     assert own.closed
 
 
 @pytest.mark.parametrize("role", ["worker", "command", "pool"])
-def test_a_statement_that_takes_long_is_waited_for(way: tuple[Faulty, str], role: str) -> None:
-    proxy, dsn = way
+def test_a_statement_that_takes_long_is_waited_for(
+    faulty_server: tuple[Faulty, str], role: str
+) -> None:
+    proxy, dsn = faulty_server
     ends: list[str] = []
     with closing(connector(dsn, call_timeout=PATIENCE).connect(role)) as own:
         before = proxy.accepted
@@ -135,8 +124,10 @@ def test_a_statement_that_takes_long_is_waited_for(way: tuple[Faulty, str], role
 
 
 @pytest.mark.anyio
-async def test_an_async_statement_that_takes_long_is_waited_for(way: tuple[Faulty, str]) -> None:
-    proxy, dsn = way
+async def test_an_async_statement_that_takes_long_is_waited_for(
+    faulty_server: tuple[Faulty, str],
+) -> None:
+    proxy, dsn = faulty_server
     ends: list[str] = []
     async with await connector(dsn, call_timeout=PATIENCE).connect_async("worker") as own:
         before = proxy.accepted
@@ -147,9 +138,9 @@ async def test_an_async_statement_that_takes_long_is_waited_for(way: tuple[Fault
 
 
 def test_a_server_that_refuses_to_be_asked_may_be_at_work(
-    databases: Databases, way: tuple[Faulty, str]
+    databases: Databases, faulty_server: tuple[Faulty, str]
 ) -> None:
-    proxy, dsn = way
+    proxy, dsn = faulty_server
     allow = SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
     ends: list[str] = []
     with (
@@ -184,18 +175,18 @@ def test_where_the_server_cannot_know_there_is_a_limit(
 
 
 def test_a_server_that_takes_a_connection_and_never_answers_is_given_up(
-    way: tuple[Faulty, str],
+    faulty_server: tuple[Faulty, str],
 ) -> None:
-    proxy, dsn = way
+    proxy, dsn = faulty_server
     proxy.fall_silent()
-    with soon(), pytest.raises(DatabaseUnavailable, match="timeout expired"):
+    with within(GENEROUS), pytest.raises(DatabaseUnavailable, match="timeout expired"):
         connector(dsn).connect()
 
 
 def test_a_frozen_network_that_thaws_in_time_costs_nothing_but_time(
-    way: tuple[Faulty, str],
+    faulty_server: tuple[Faulty, str],
 ) -> None:
-    proxy, dsn = way
+    proxy, dsn = faulty_server
     with closing(PsycopgConnector(dsn, timeout=2 * GENEROUS).connect()) as own:
         proxy.freeze()
         timer = Timer(PATIENCE, proxy.thaw)
@@ -208,9 +199,9 @@ def test_a_frozen_network_that_thaws_in_time_costs_nothing_but_time(
 
 @pytest.mark.anyio
 async def test_a_cancelled_call_on_a_dead_connection_ends_within_about_a_second(
-    way: tuple[Faulty, str],
+    faulty_server: tuple[Faulty, str],
 ) -> None:
-    proxy, dsn = way
+    proxy, dsn = faulty_server
     own = await PsycopgConnector(dsn, timeout=60).connect_async("worker")
     proxy.fall_silent()
     call = asyncio.ensure_future(own.execute("SELECT 1"))
@@ -260,10 +251,10 @@ def test_what_the_address_says_wins(dsn: str, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.anyio
 async def test_a_listener_whose_connection_leads_nowhere_makes_another(
-    way: tuple[Faulty, str], dsn: str, monkeypatch: pytest.MonkeyPatch
+    faulty_server: tuple[Faulty, str], dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dead connection is as silent as an idle queue, so the listener must ask the server."""
-    proxy, proxied = way
+    proxy, proxied = faulty_server
     monkeypatch.setattr(listener, "LOOK", PATIENCE / 2)
     rings: list[None] = []
     heard: list[bool] = []
@@ -284,9 +275,9 @@ async def test_a_listener_whose_connection_leads_nowhere_makes_another(
 
 
 def test_whoever_waits_for_a_result_is_told_although_a_connection_leads_nowhere(
-    way: tuple[Faulty, str], dsn: str, monkeypatch: pytest.MonkeyPatch
+    faulty_server: tuple[Faulty, str], dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proxy, proxied = way
+    proxy, proxied = faulty_server
     monkeypatch.setattr(results, "POLL", PATIENCE / 2)
     notified = Event()
     listener = results.ResultListener(connector(dsn, listen_dsn=proxied))

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from inturn import App, JobContext, check_fence, check_fence_async
 from inturn.errors import BadArgument, StaleFence
-from tests.conftest import Query, Until
+from tests.conftest import FAST_TAKEOVER, Query, Until
 
 pytestmark = pytest.mark.anyio
 
@@ -117,12 +117,7 @@ async def test_the_late_write_of_a_paused_attempt_is_refused(
             raise
 
     pay.defer()
-    quick = {
-        "wait": True,
-        "concurrency": 2,
-        "update_heartbeat_interval": 0.1,
-        "stalled_worker_timeout": 0.5,
-    }
+    quick: dict[str, Any] = {"wait": True, "concurrency": 2, **FAST_TAKEOVER}
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(lambda: app.run_worker_async(**quick))
         await until(lambda: fences)

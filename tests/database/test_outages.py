@@ -2,8 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -14,26 +13,13 @@ from psycopg.conninfo import make_conninfo
 from inturn import App, PsycopgConnector
 from inturn.errors import AppNotOpen, ConfigurationError, DatabaseUnavailable
 from tests.conftest import Query
-from tests.lossy import faulty
 from tests.proxy import Faulty
+from tests.waiting import within
 
 TIMEOUT = 2.0  # seconds, of the producers here
 GENEROUS = (
     15.0  # seconds, for what takes two or three on an idle machine, and minutes if it goes wrong
 )
-
-
-@pytest.fixture
-def way(dsn: str) -> Iterator[tuple[Faulty, str]]:
-    with faulty(dsn) as way:
-        yield way
-
-
-@contextmanager
-def within(seconds: float) -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    assert time.monotonic() - began < seconds
 
 
 def producer(dsn: str, **options: Any) -> App:
@@ -57,9 +43,9 @@ OUTAGES: dict[str, tuple[Callable[[Faulty], None], str]] = {
 
 @pytest.mark.parametrize(("fault", "reason"), OUTAGES.values(), ids=OUTAGES)
 def test_in_an_outage_a_defer_says_why_and_after_it_the_next_one_works(
-    way: tuple[Faulty, str], query: Query, fault: Callable[[Faulty], None], reason: str
+    faulty_server: tuple[Faulty, str], query: Query, fault: Callable[[Faulty], None], reason: str
 ) -> None:
-    proxy, dsn = way
+    proxy, dsn = faulty_server
     app = producer(dsn)
     with app.open():
         app.configure_task("t").defer()
@@ -76,9 +62,9 @@ def test_in_an_outage_a_defer_says_why_and_after_it_the_next_one_works(
 @pytest.mark.anyio
 @pytest.mark.parametrize(("fault", "reason"), OUTAGES.values(), ids=OUTAGES)
 async def test_in_an_outage_an_async_defer_says_why_and_after_it_the_next_one_works(
-    way: tuple[Faulty, str], query: Query, fault: Callable[[Faulty], None], reason: str
+    faulty_server: tuple[Faulty, str], query: Query, fault: Callable[[Faulty], None], reason: str
 ) -> None:
-    proxy, dsn = way
+    proxy, dsn = faulty_server
     app = producer(dsn)
     async with app.open_async():
         await app.configure_task("t").defer_async()
@@ -105,9 +91,9 @@ def test_a_restart_between_two_defers_is_not_noticed(dsn: str, query: Query) -> 
 
 
 def test_who_waits_for_a_connection_has_it_within_a_second_of_the_end_of_the_outage(
-    way: tuple[Faulty, str],
+    faulty_server: tuple[Faulty, str],
 ) -> None:
-    proxy, dsn = way
+    proxy, dsn = faulty_server
     app = App(connector=PsycopgConnector(dsn, timeout=GENEROUS))
     with app.open():
         refuse(proxy)
@@ -124,8 +110,8 @@ def test_who_waits_for_a_connection_has_it_within_a_second_of_the_end_of_the_out
         timer.join()
 
 
-def test_in_an_outage_nobody_knocks_while_nobody_waits(way: tuple[Faulty, str]) -> None:
-    proxy, dsn = way
+def test_in_an_outage_nobody_knocks_while_nobody_waits(faulty_server: tuple[Faulty, str]) -> None:
+    proxy, dsn = faulty_server
     app = producer(dsn)
     with app.open():
         app.configure_task("t").defer()
@@ -144,9 +130,9 @@ def test_in_an_outage_nobody_knocks_while_nobody_waits(way: tuple[Faulty, str]) 
 
 
 def test_one_silent_connection_is_enough_to_replace_the_others(
-    way: tuple[Faulty, str], query: Query
+    faulty_server: tuple[Faulty, str], query: Query
 ) -> None:
-    proxy, dsn = way
+    proxy, dsn = faulty_server
     app = producer(dsn, min_size=5)
     with app.open():
         _until(lambda: _sessions(query), lambda rows: len(rows) == 5)
@@ -242,8 +228,10 @@ def test_a_transaction_whose_connection_is_lost_says_so(dsn: str, query: Query) 
 
 
 @pytest.mark.anyio
-async def test_an_async_transaction_whose_peer_is_silent_says_so(way: tuple[Faulty, str]) -> None:
-    proxy, dsn = way
+async def test_an_async_transaction_whose_peer_is_silent_says_so(
+    faulty_server: tuple[Faulty, str],
+) -> None:
+    proxy, dsn = faulty_server
     app = producer(dsn)
     async with app.open_async():
 

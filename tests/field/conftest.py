@@ -2,11 +2,10 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 
@@ -14,7 +13,6 @@ from tests.cli.conftest import clean
 
 SCRIPT = Path(sys.executable).with_name("queue")
 ROOT = Path(__file__).parents[2]
-LIMIT = 60.0  # seconds; only keeps a failing test from hanging
 
 
 class Start(Protocol):
@@ -54,14 +52,3 @@ def run_python(dsn: str, tmp_path: Path, task_log: object) -> Iterator[Start]:
     for process in processes:
         process.kill()
         process.communicate()
-
-
-@pytest.fixture
-def wait_for() -> Callable[[Callable[[], Any]], None]:
-    def wait(condition: Callable[[], Any]) -> None:
-        deadline = time.monotonic() + LIMIT
-        while not condition():
-            assert time.monotonic() < deadline, "it takes too long"
-            time.sleep(0.02)
-
-    return wait

@@ -3,34 +3,20 @@
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from inturn import App
 from tests.conftest import Query
 from tests.field.conftest import Start
-from tests.lossy import faulty
 from tests.proxy import Faulty
+from tests.waiting import wait_until, within
 
 SECONDS = 20.0  # generous: what is measured takes three to eight on an idle machine, and took 949
 # As by default, only that less time goes by: each fault lasts until a call has met it, and an attempt to connect too.
 HASTY = ("-a", "tests.field.hasty_app:app", "--poll", "1", "--abort-job-polling-interval", "1")
-Wait = Callable[[Callable[[], object]], None]
-
-
-@pytest.fixture
-def way(dsn: str) -> Iterator[tuple[Faulty, str]]:
-    with faulty(dsn) as way:
-        yield way
-
-
-@contextmanager
-def soon() -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    assert time.monotonic() - began < SECONDS
 
 
 def say(app: App, word: str) -> None:
@@ -78,61 +64,58 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=list(FAULTS))
 def test_a_fault_of_the_network_costs_a_worker_seconds(
-    way: tuple[Faulty, str],
+    faulty_server: tuple[Faulty, str],
     app: App,
     worker: Start,
     task_log: Callable[[], list[str]],
-    wait_for: Wait,
     fault: Callable[[Faulty], None],
 ) -> None:
-    proxy, dsn = way
+    proxy, dsn = faulty_server
     process = worker(*HASTY, "--dsn", dsn)
     say(app, "before")
-    wait_for(lambda: task_log() == ["before"])
+    wait_until(lambda: task_log() == ["before"])
     fault(proxy)
     say(app, "after")
-    with soon():
-        wait_for(lambda: task_log() == ["before", "after"])
+    with within(SECONDS):
+        wait_until(lambda: task_log() == ["before", "after"])
     assert process.poll() is None
 
 
 @pytest.mark.parametrize("fault", [vanish, hang_for_a_while], ids=["half open", "hung pooler"])
 def test_a_job_that_runs_meanwhile_runs_once(
-    way: tuple[Faulty, str],
+    faulty_server: tuple[Faulty, str],
     app: App,
     query: Query,
     worker: Start,
     task_log: Callable[[], list[str]],
-    wait_for: Wait,
     fault: Callable[[Faulty], None],
 ) -> None:
-    proxy, dsn = way
+    proxy, dsn = faulty_server
     worker(*HASTY, "--dsn", dsn)
     stay = app.configure_task("tests.field.field_app.stay", lock="lane").defer(seconds=2)
     say(app, "next")
-    wait_for(lambda: task_log() == ["stay"])
+    wait_until(lambda: task_log() == ["stay"])
     fault(proxy)
-    with soon():
-        wait_for(lambda: task_log() == ["stay", "next"])
+    with within(SECONDS):
+        wait_until(lambda: task_log() == ["stay", "next"])
     assert query("SELECT attempts FROM finished_jobs WHERE id = %s", stay) == [(1,)]
 
 
 @pytest.mark.parametrize(("times", "status"), [(1, 0), (2, 128 + signal.SIGTERM)])
 def test_a_worker_that_cannot_reach_its_database_ends_when_it_is_told_to(
-    way: tuple[Faulty, str],
+    faulty_server: tuple[Faulty, str],
     app: App,
     query: Query,
     worker: Start,
-    wait_for: Wait,
     times: int,
     status: int,
 ) -> None:
-    proxy, dsn = way
+    proxy, dsn = faulty_server
     process = worker(
         "--dsn", dsn
     )  # not a hasty one: the second signal must come to its end before the calls do
     say(app, "before")
-    wait_for(lambda: query("SELECT FROM finished_jobs"))
+    wait_until(lambda: query("SELECT FROM finished_jobs"))
     proxy.fall_silent()
     for number in range(times):
         if number:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -12,8 +11,8 @@ from inturn import App
 from inturn.cli import queue
 from tests.conftest import Query
 from tests.field.conftest import Start
+from tests.waiting import wait_until
 
-Wait = Callable[[Callable[[], Any]], None]
 TaskLog = Callable[[], list[str]]
 FAST = ("--heartbeat", "0.2", "--stalled-after", "1")
 
@@ -26,11 +25,11 @@ SCRIPT = "from tests.field.field_app import app; app.run_worker(concurrency=2, u
 
 
 def test_a_dead_loop_ends_its_process_though_a_thread_runs_on_and_its_job_is_charged(
-    run_python: Start, app: App, query: Query, wait_for: Wait, task_log: TaskLog
+    run_python: Start, app: App, query: Query, task_log: TaskLog
 ) -> None:
     process = run_python("-c", SCRIPT)
     app.configure_task(task("stay")).defer(seconds=60)
-    wait_for(lambda: "stay" in task_log())
+    wait_until(lambda: "stay" in task_log())
     app.configure_task(task("close_files"), lock="lane").defer()
     _, stderr = process.communicate(timeout=40)
     assert process.returncode == 1
@@ -40,13 +39,13 @@ def test_a_dead_loop_ends_its_process_though_a_thread_runs_on_and_its_job_is_cha
 
 
 def test_a_dead_loop_ends_its_process_though_its_last_words_fail(
-    run_python: Start, app: App, query: Query, wait_for: Wait, task_log: TaskLog
+    run_python: Start, app: App, query: Query, task_log: TaskLog
 ) -> None:
     process = run_python("-c", SCRIPT)
     app.configure_task(task("stay")).defer(seconds=60)
-    wait_for(lambda: "stay" in task_log())
+    wait_until(lambda: "stay" in task_log())
     app.configure_task(task("break_the_log")).defer(name="inturn.worker.worker")
-    wait_for(lambda: query("SELECT FROM finished_jobs"))
+    wait_until(lambda: query("SELECT FROM finished_jobs"))
     app.configure_task(task("close_files"), lock="lane").defer()
     process.communicate(timeout=40)
     assert process.returncode == 1
@@ -71,16 +70,16 @@ def test_a_job_that_ends_one_loop_after_the_other_fails_in_the_end(
 
 
 def test_a_blocked_loop_is_said_in_the_worker_s_row_and_once_in_the_log_with_the_stack(
-    worker: Start, app: App, query: Query, wait_for: Wait, task_log: TaskLog
+    worker: Start, app: App, query: Query, task_log: TaskLog
 ) -> None:
     app.configure_task(task("block")).defer(seconds=4)
     process = worker(*FAST)
-    wait_for(lambda: "block" in task_log())
-    wait_for(
+    wait_until(lambda: "block" in task_log())
+    wait_until(
         lambda: query("SELECT FROM workers WHERE heartbeat_at - loop_turned_at > interval '1.5 s'")
     )
-    wait_for(lambda: query("SELECT FROM finished_jobs"))
-    wait_for(
+    wait_until(lambda: query("SELECT FROM finished_jobs"))
+    wait_until(
         lambda: query("SELECT FROM workers WHERE heartbeat_at - loop_turned_at < interval '1 s'")
     )
     process.terminate()
@@ -107,19 +106,19 @@ def test_everybody_who_is_asked_says_that_a_loop_is_blocked(
 
 
 def test_a_timeout_reaches_a_thread_while_the_loop_is_blocked(
-    worker: Start, app: App, query: Query, wait_for: Wait, task_log: TaskLog, tmp_path: Path
+    worker: Start, app: App, query: Query, task_log: TaskLog, tmp_path: Path
 ) -> None:
     app.configure_task(task("obey"), timeout=0.5).defer()
     process = worker("-c", "2", *FAST)
-    wait_for(lambda: "obey" in task_log())
+    wait_until(lambda: "obey" in task_log())
     app.configure_task(task("block_until_released")).defer()
-    wait_for(lambda: "block" in task_log())
-    wait_for(lambda: "obeyed" in task_log())
+    wait_until(lambda: "block" in task_log())
+    wait_until(lambda: "obeyed" in task_log())
     assert query("SELECT count(*) FROM jobs WHERE status = 'doing'") == [(2,)], (
         "the loop has turned meanwhile"
     )
     (tmp_path / "released").touch()
-    wait_for(lambda: query("SELECT FROM finished_jobs HAVING count(*) = 2"))
+    wait_until(lambda: query("SELECT FROM finished_jobs HAVING count(*) = 2"))
     assert query("SELECT status::text FROM finished_jobs WHERE task = %s", task("obey")) == [
         ("failed",)
     ]
@@ -135,11 +134,11 @@ def test_what_cannot_be_stopped_is_said(worker: Start, app: App) -> None:
 
 @pytest.mark.parametrize("seconds", [60.0])
 def test_a_worker_that_fails_ends_though_a_thread_runs_on_and_charges_what_it_had_in_hand(
-    worker: Start, app: App, query: Query, wait_for: Wait, task_log: TaskLog, seconds: float
+    worker: Start, app: App, query: Query, task_log: TaskLog, seconds: float
 ) -> None:
     stay = app.configure_task(task("stay"), lock="lane").defer(seconds=seconds)
     process = worker("-c", "2", *FAST)
-    wait_for(lambda: "stay" in task_log())
+    wait_until(lambda: "stay" in task_log())
     app.configure_task(task("break_the_log")).defer()
     _, stderr = process.communicate(timeout=seconds / 2)
     assert process.returncode == 1

@@ -11,7 +11,7 @@ a protection is taken out of the text of a shipped file, and the same story must
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, LiteralString, NamedTuple, cast
@@ -108,6 +108,10 @@ class Job(NamedTuple):
     worker_id: UUID
     queue: str
     attempts: int
+
+
+def ids(jobs: Iterable[Job]) -> list[int]:
+    return [job.id for job in jobs]
 
 
 class Finished(NamedTuple):

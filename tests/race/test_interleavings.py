@@ -10,15 +10,11 @@ from functools import partial
 
 from psycopg.errors import InvalidTransactionState, NoDataFound
 
-from tests.race.harness import Job, Mutation, Stage, promise, story
+from tests.race.harness import Mutation, Stage, ids, promise, story
 
 # A session's clock stands still then, as if its statements took no time or a second had passed.
 NOW = "SELECT set_config('inturn.clock', now()::text, false)"
 LATER = "SELECT set_config('inturn.clock', (now() + interval '1 s')::text, false)"
-
-
-def ids(jobs: list[Job]) -> list[int]:
-    return [job.id for job in jobs]
 
 
 UNFENCED_RETRY = Mutation(

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from tests.race.harness import Job, Mutation, PromiseBroken, Session, Stage, Worker, promise
+from tests.race.harness import Mutation, PromiseBroken, Session, Stage, Worker, ids, promise
 from tests.race.test_queueing_locks import enqueue
 
 End = Callable[[Session], None]
@@ -61,10 +61,6 @@ def story(*mutations: Mutation) -> Callable[[Callable[[Stage, End], None]], Call
         return test
 
     return tell
-
-
-def ids(jobs: list[Job]) -> list[int]:
-    return [job.id for job in jobs]
 
 
 def replace(user: Session, key: str) -> None:

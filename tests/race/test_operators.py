@@ -4,12 +4,7 @@ An operation locks the lane (lock_lane.sql), changes it, and leaves it in order 
 A worker that ends a job of the lane waits for it. A claim never does.
 """
 
-from tests.race.harness import Job, Mutation, Stage, promise, story
-
-
-def ids(jobs: list[Job]) -> list[int]:
-    return [job.id for job in jobs]
-
+from tests.race.harness import Mutation, Stage, ids, promise, story
 
 UNFENCED = Mutation(
     "a job is archived whatever its claim",

@@ -5,15 +5,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import Query
 from tests.stress.history import Run, read, violations
+from tests.waiting import wait_until
 
 LANES = [f"lane{n}" for n in range(100)]
 JOBS, PRODUCERS, WORKERS, FREE = 100, 3, 4, 1000
@@ -27,13 +26,6 @@ def spawn(*arguments: str, **environment: str) -> subprocess.Popen[bytes]:
         cwd=root,
         env=os.environ | environment,
     )
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < deadline, "it takes too long"
-        time.sleep(0.02)
 
 
 def test_workers_killed_on_the_way_lose_nothing_and_keep_every_lane_in_order(
@@ -59,13 +51,13 @@ def test_workers_killed_on_the_way_lose_nothing_and_keep_every_lane_in_order(
     killed: dict[int, int] = {}
     try:
         for victim, after in ((workers[0], 1500), (workers[1], 4000)):
-            wait_until(partial(has_ended, log, after))
-            wait_until(partial(is_stopped_in_a_lane_job, log, victim))
+            wait_until(partial(has_ended, log, after), LIMIT)
+            wait_until(partial(is_stopped_in_a_lane_job, log, victim), LIMIT)
             victim.kill()
             victim.wait()
             killed[victim.pid] = time.monotonic_ns()
         assert [producer.wait(LIMIT) for producer in producers] == [0] * PRODUCERS
-        wait_until(lambda: query("SELECT count(*) FROM jobs") == [(0,)])
+        wait_until(lambda: query("SELECT count(*) FROM jobs") == [(0,)], LIMIT)
         for worker in workers[2:]:
             worker.send_signal(signal.SIGTERM)
         assert [worker.wait(LIMIT) for worker in workers[2:]] == [0, 0]

@@ -24,11 +24,10 @@ from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
 from inturn.worker.scheduler import LONGEST_SLEEP, SHORTEST_SLEEP, Scheduler
-from tests.conftest import Query
+from tests.conftest import FAST_TAKEOVER, Query
 
 pytestmark = pytest.mark.anyio
 NOBODY: Any = None  # the worker that middleware would see
-FAST = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 0.5}
 
 
 @pytest.fixture
@@ -128,7 +127,7 @@ async def test_maintenance_takes_a_silent_workers_job_over_after_some_rounds(
     [(mine,)] = query("SELECT register_worker('me', 'here', 1, NULL, 1)")
     settled: list[None] = []
     maintenance = Maintenance(
-        app.connector, options(FAST), lambda: mine, lambda: settled.append(None)
+        app.connector, options(FAST_TAKEOVER), lambda: mine, lambda: settled.append(None)
     )
     maintenance.run_once(connection)
     assert maintenance.suspects  # it has not seen for itself how long the worker has been silent

@@ -21,7 +21,7 @@ from inturn import App, JobContext
 from inturn.errors import ConfigurationError, DatabaseUnavailable, JobLost
 from inturn.model import Job
 from inturn.operations import claim, finish, workers
-from tests.conftest import NO_POLL, Query, Until
+from tests.conftest import FAST_TAKEOVER, NO_POLL, Query, Until
 from tests.lossy import Lossy
 
 pytestmark = pytest.mark.anyio
@@ -129,12 +129,7 @@ async def test_who_was_taken_for_dead_meanwhile_commits_nothing(
     refusals: list[str] = []
     declare_slow_tasks(app, fences, refusals)
     id = app.configure_task(kind).defer()
-    quick = {
-        "wait": True,
-        "concurrency": 2,
-        "update_heartbeat_interval": 0.1,
-        "stalled_worker_timeout": 0.5,
-    }
+    quick: dict[str, Any] = {"wait": True, "concurrency": 2, **FAST_TAKEOVER}
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(lambda: app.run_worker_async(**quick))
         await until(lambda: fences)
