@@ -28,7 +28,7 @@ from tests.roles import APP, as_login, grant_roles
 pytest_plugins = ["pytester"]
 Query = Callable[..., list[tuple[Any, ...]]]
 Until = Callable[[Callable[[], object]], Awaitable[None]]
-NO_POLL = 600.0  # seconds: whatever happens in a test was not found by polling
+NO_POLL = 600.0  # seconds; so nothing that happens in a test was found by polling
 FAST_TAKEOVER = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 0.5}
 WITH_ROLES = os.environ.get("INTURN_TEST_ROLES") == "1"
 

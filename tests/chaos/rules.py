@@ -264,7 +264,7 @@ def _not_succeeded(runs: list[Run], fence: object) -> Iterator[str]:
 
 
 def _may_fail(evidence: Evidence, job: Job, runs: list[Run]) -> bool:
-    """It was told to, or that many of its processes really were lost."""
+    """A job fails only on request, or after that many of its processes were lost."""
     bad = [
         run
         for run in runs

@@ -95,7 +95,7 @@ def second_attempt(how: str = "ok") -> Story:
 
 
 def idle(bound: float = 10) -> Story:
-    """A job without a lane waits for 16 seconds, and nobody does anything."""
+    """A job without a lane waits for 16 seconds, and no worker takes it."""
     story = (
         Story()
         .defer(1, "one")
@@ -134,7 +134,7 @@ SOUND: dict[str, Story] = {
         .final("one", 11).final("two", 12).final("x", 14).final("y", 13),
     "an odd row failed and the lane went on": Story().defer(1, "odd", odd=True).defer(2, "two", ids=(2,)).run(5, 6, "two", 12)
         .final("odd", 11, "failed").final("two", 12),
-    "it was told to fail": Story().defer(1, "one", fails=9).run(3, 4, "one", 11, how="raised").final("one", 11, "failed"),
+    "it failed on request": Story().defer(1, "one", fails=9).run(3, 4, "one", 11, how="raised").final("one", 11, "failed"),
     "cancelled as asked": Story().defer(1, "one").tell(2, "p", "cancel", key=["one", 0]).final("one", None, "cancelled"),
     "a worker could not start in an outage": idle(bound=17).tell(7, "conductor", "exited", victim="c", status=1, asked=False),
     "a worker ended when asked": sound().tell(50, "conductor", "exited", victim="a", status=0, asked=True),
@@ -196,7 +196,7 @@ FORGED: dict[str, tuple[Story, str]] = {
     "an effect that was refused": (
         two().run(3, 4, "one", 11, accepted=False).run(5, 6, "two", 12).final("one", 11).final("two", 12), "effect"),
     "a worker ended by itself": (sound().tell(50, "conductor", "exited", victim="a", status=1, asked=False), "a process ended"),
-    "a worker ended by itself, and said all is well": (
+    "a worker ended by itself with status 0": (
         sound().tell(50, "conductor", "exited", victim="a", status=0, asked=False), "a process ended"),
     "a worker could not start, and there was no outage": (
         idle(bound=17).tell(9, "conductor", "exited", victim="c", status=1, asked=False), "a process ended"),

@@ -94,7 +94,7 @@ def run(folder: Path) -> Run:
             [SCRIPT, *arguments],
             cwd=folder,
             env=clean(environment),
-            stdin=subprocess.DEVNULL,  # or the command would ask whoever runs the tests
+            stdin=subprocess.DEVNULL,  # or the command would ask the person who runs the tests
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -119,7 +119,7 @@ def engine(dsn: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def answer(folder: Path, dsn: str) -> Answer:
-    """Run `queue` on the test's database, with a terminal on which somebody gives an answer."""
+    """Run `queue` on the test's database, with a terminal that gives an answer."""
 
     def answer(words: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         person, terminal = pty.openpty()
@@ -213,7 +213,7 @@ def next_instant() -> None:
 
 
 def clean(environment: dict[str, str]) -> dict[str, str]:
-    """Return our environment without what would name an app, a database or a terminal."""
+    """Return our environment without variables that name an app, a database or a terminal."""
     foreign = (
         "INTURN_",
         "DATABASE_URL",

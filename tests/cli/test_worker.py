@@ -106,9 +106,7 @@ def test_a_wrong_option_is_exit_2(run: Run, dsn: str) -> None:
 
 def test_a_database_that_is_away_at_the_start_is_exit_69(run: Run) -> None:
     with socket.socket() as unused:
-        unused.bind(
-            ("127.0.0.1", 0)
-        )  # bound but not listening: nobody answers here, and nobody else can
+        unused.bind(("127.0.0.1", 0))  # bound but not listening, so no server can answer here
         dsn = f"postgresql://127.0.0.1:{unused.getsockname()[1]}/x"
         for command in (
             ["-a", "tasks:app", "worker"],

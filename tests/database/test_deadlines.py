@@ -45,7 +45,7 @@ def sleep(seconds: float) -> Operation[str]:
 
 @contextmanager
 def note_failure(ends: list[str]) -> Iterator[None]:
-    """How a call has ended, if it was given up."""
+    """Append the error if the call in the block is given up."""
     try:
         yield
     except DatabaseUnavailable as error:

@@ -83,7 +83,7 @@ def test_a_database_that_is_read_only_is_used_again_when_it_is_not(
         for _ in range(2):
             with pytest.raises(DatabaseUnavailable, match="read-only"):
                 app.configure_task("t").defer()
-        assert app.job_manager.list_queues() == []  # who only reads is not disturbed
+        assert app.job_manager.list_queues() == []  # a session that only reads is not disturbed
         default("RESET default_transaction_read_only")
         app.configure_task("t").defer()
     assert query("SELECT count(*) FROM jobs") == [(1,)]

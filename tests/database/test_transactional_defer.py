@@ -1,4 +1,4 @@
-"""A job exists if and only if the owner of the transaction commits, whoever that is."""
+"""A job exists if and only if the transaction commits, whether the app or the caller owns it."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any

@@ -189,7 +189,7 @@ class Cluster:
         )
 
     def cut(self) -> None:
-        """From now on the standby receives nothing, and nobody notices."""
+        """Stop the replication without an error on either side."""
         self.standby.set(primary_conninfo="")
         wait_until(
             lambda: self.standby.ask("SELECT count(*) FROM pg_stat_wal_receiver") == 0,

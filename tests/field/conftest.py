@@ -21,14 +21,14 @@ class Start(Protocol):
 
 @pytest.fixture
 def task_log(tmp_path: Path) -> Callable[[], list[str]]:
-    """What the tasks of field_app have written."""
+    """Return the words that the tasks of field_app have written."""
     (tmp_path / "task.log").touch()
     return lambda: (tmp_path / "task.log").read_text().split()
 
 
 @pytest.fixture
 def worker(run_python: Start) -> Start:
-    """Start a worker process; what it says is in its `stderr` when it has ended."""
+    """Start a worker process. Read its output from its `stderr` when it has ended."""
     return partial(run_python, str(SCRIPT), "-a", "tests.field.field_app:app", "worker")
 
 

@@ -12,7 +12,7 @@ END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE dat
 
 @contextmanager
 def outage(dsn: str) -> Iterator[None]:
-    """Also for superusers. `dsn` names the database; the server goes on."""
+    """Also for superusers. `dsn` names the database. The server goes on."""
     name = str(conninfo_to_dict(dsn)["dbname"])
     with psycopg.connect(make_conninfo(dsn, dbname="postgres"), autocommit=True) as connection:
         connection.execute(

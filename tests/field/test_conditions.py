@@ -1,4 +1,4 @@
-"""B: errors that are conditions ended the worker."""
+"""Defect B: errors that are conditions ended the worker."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -181,7 +181,7 @@ def test_a_worker_that_waits_for_its_database_at_the_start_can_be_ended(
 async def test_the_first_job_after_a_long_outage_starts_as_soon_as_after_a_short_one(
     app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The pause between two tries does not grow with the outage: at most a second is said."""
+    """The pause between two tries does not grow with the outage. It lasts at most a second."""
     caplog.set_level(logging.WARNING)
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(partial(app.run_worker_async, wait=True))
@@ -214,7 +214,7 @@ async def test_a_job_that_came_while_a_table_was_locked_does_not_wait_for_the_po
         with psycopg.connect(dsn) as user:
             user.execute("LOCK TABLE inturn.lanes IN ACCESS EXCLUSIVE MODE")
             note.defer("meanwhile")
-            await until(lambda: query(HELD_UP))  # it has been told of the job,
+            await until(lambda: query(HELD_UP))  # it has been notified of the job,
             await until(lambda: not query(HELD_UP))  # ... and its claim was refused
         with anyio.move_on_after(LIMIT):
             await until(lambda: len(seen) > 1)
@@ -225,7 +225,7 @@ async def test_a_job_that_came_while_a_table_was_locked_does_not_wait_for_the_po
 async def test_a_database_that_answers_and_takes_nothing_is_away_too(
     app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Else it would be asked without a pause, and db_grace would never be over."""
+    """Otherwise a worker would ask without a pause, and db_grace would never be over."""
 
     async def run_a_worker() -> None:
         with pytest.raises(BaseExceptionGroup) as raised:

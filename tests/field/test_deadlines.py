@@ -1,4 +1,4 @@
-"""D: calls without a deadline. A connection that led nowhere idled a worker for a quarter of an hour."""
+"""Defect D: calls had no deadline, so a dead connection idled a worker for 15 minutes."""
 
 import signal
 import subprocess
@@ -15,7 +15,8 @@ from tests.proxy import Faulty
 from tests.waiting import wait_until, within
 
 SECONDS = 20.0  # generous: what is measured takes three to eight on an idle machine, and took 949
-# As by default, only that less time goes by: each fault lasts until a call has met it, and an attempt to connect too.
+# These are the defaults with shorter times. Each fault lasts until a call has met it, and an
+# attempt to connect too.
 HASTY = ("-a", "tests.field.hasty_app:app", "--poll", "1", "--abort-job-polling-interval", "1")
 
 
@@ -28,7 +29,7 @@ def vanish(proxy: Faulty) -> None:
 
 
 def hang_for_a_while(proxy: Faulty) -> None:
-    """As a pooler that somebody restarts after some time."""
+    """Act like a pooler that is restarted after some time."""
     proxy.fall_silent()
     time.sleep(5)
     proxy.heal()
@@ -119,7 +120,7 @@ def test_a_worker_that_cannot_reach_its_database_ends_when_it_is_told_to(
     proxy.fall_silent()
     for number in range(times):
         if number:
-            time.sleep(0.5)  # or they are one: whoever presses twice means the second
+            time.sleep(0.5)  # or the two signals count as one
         process.send_signal(signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.communicate(timeout=SECONDS)

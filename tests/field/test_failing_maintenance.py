@@ -1,4 +1,4 @@
-"""C: what fails, or takes long, beside judging keeps nobody from being declared dead."""
+"""Defect C: maintenance that failed or took long kept silent workers from being declared dead."""
 
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,7 +17,7 @@ FAST: dict[str, Any] = {
     "wait": True,
 }
 DEAD = "SELECT id FROM claim(register_worker('{name}', 'there', 1, NULL, 1), NULL, 1)"
-# What users' triggers do as a job leaves a dead worker.
+# Effects of users' triggers when a job leaves a dead worker.
 RAISES = "RAISE EXCEPTION 'not this one'"
 SWALLOWS_SLOWLY = "PERFORM pg_sleep(0.5); RETURN NULL"
 # Its worker has no row any more, and its rescue is refused, or has no effect, again and again.

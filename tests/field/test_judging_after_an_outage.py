@@ -1,4 +1,7 @@
-"""C: after an outage of the database the first worker that was back declared the others dead, and their jobs ran twice."""
+"""Defect C: after an outage, the first worker that came back declared the others dead.
+
+Their jobs ran twice.
+"""
 
 import threading
 import time
@@ -67,7 +70,7 @@ async def test_no_outage_makes_a_healthy_worker_s_job_start_twice(
                         dsn, ask(dsn, "SELECT now() - interval '0.3 s'")[0][0]
                     )
                 )
-            await anyio.sleep(3 * FAST["stalled_worker_timeout"])  # whoever wants to judge may
+            await anyio.sleep(3 * FAST["stalled_worker_timeout"])  # now any worker may judge
             release.set()
             await until(lambda: ask(dsn, "SELECT count(*) FROM finished_jobs") == [(3,)])
     finally:

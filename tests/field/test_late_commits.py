@@ -1,4 +1,4 @@
-"""A claim or a hand-over that commits after the worker has asked what it owns is found, however late that is."""
+"""A claim or a hand-over that commits after the worker has asked for its jobs is found, however late."""
 
 from functools import partial
 
@@ -47,7 +47,7 @@ async def test_a_claim_that_commits_long_after_the_worker_has_reconnected_is_und
             cut(query)
             await until(lambda: query(SESSIONS) not in ([], sessions))
             note.defer("meanwhile")
-            await until(lambda: seen == ["meanwhile"])  # it has asked what it owns, and works on
+            await until(lambda: seen == ["meanwhile"])  # it has asked for its jobs, and works on
             assert query("SELECT status FROM jobs WHERE id = %s", late_job) == [
                 ("todo",)
             ]  # not committed

@@ -1,4 +1,7 @@
-"""H: a loop that was dead or blocked looked alive: its lane stood still for ever, and everybody said that all was well."""
+"""Defect H: a worker with a dead or blocked event loop looked alive.
+
+Its lane stood still for ever, and no check found anything wrong.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta

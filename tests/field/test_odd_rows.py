@@ -1,4 +1,4 @@
-"""A: one row with arguments that Python cannot read stopped every worker, for ever."""
+"""Defect A: one row with arguments that Python cannot read stopped every worker, for ever."""
 
 import logging
 

@@ -1,4 +1,7 @@
-"""G: a timer that a finished task left behind cancelled the slot it had run in: the worker ended, or an innocent job failed."""
+"""Defect G: a timer that a finished task had left behind cancelled the slot it had run in.
+
+The worker ended, or an innocent job failed.
+"""
 
 import asyncio
 import logging
@@ -134,7 +137,7 @@ def test_code_that_cancels_everything_ends_the_worker_and_not_as_if_all_were_wel
 def test_the_next_job_is_not_run_by_a_task_that_somebody_still_refers_to(
     app: App, query: Query
 ) -> None:
-    """Else it would be up to luck whether a timer finds its way to another job."""
+    """Otherwise it would depend on luck whether the timer meets another job."""
     kept: list[Any] = []
     ran: list[Any] = []
 

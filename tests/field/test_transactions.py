@@ -1,4 +1,4 @@
-"""I: a connection that was lost inside context.transaction() failed a job whose task has no `retry`."""
+"""Defect I: a connection lost inside context.transaction() failed a job without `retry`."""
 
 from datetime import timedelta
 

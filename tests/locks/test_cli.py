@@ -72,7 +72,7 @@ def test_cli_breaks_a_lock_only_with_a_confirmation(socket: str) -> None:
     address = f"unix://{socket}#it"
     assert queue_locks("break", address, "--yes").exit_code == 3
     lease = lock_from_url(address).acquire()
-    assert queue_locks("break", address).exit_code == 2  # there is nobody to confirm it
+    assert queue_locks("break", address).exit_code == 2  # there is no terminal to confirm it
     assert queue_locks("break", address, "--dry-run").exit_code == 0
     assert lock_from_url(address).locked()
     assert queue_locks("break", address, "--yes").exit_code == 0

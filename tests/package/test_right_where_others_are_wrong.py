@@ -1,6 +1,7 @@
-"""What queues of this kind are known to get wrong, and what none of them has: which tests show that this one does and has it.
+"""Queues of this kind share known defects and missing features. This queue does better.
 
-ROWS and OURS name them; what no other test shows is shown here.
+ROWS (defects of others) and OURS (features that no other has) name the tests that prove it.
+Some of those tests are here.
 """
 
 import re
@@ -100,7 +101,7 @@ ROWS = {
     ],
 }
 
-# What none of them has.
+# Features that none of them has.
 OURS = {
     "transactional enqueue anywhere": [
         "database/test_transactional_defer.py::test_a_job_in_the_callers_transaction_exists_when_the_caller_commits",

@@ -182,13 +182,13 @@ class Session:
             pass
 
     def moves_on_from(self, other: "Session") -> None:
-        """Return when the started step waits for somebody else, or is over."""
+        """Return when the started step waits for another session, or is over."""
         assert self._step is not None
         while not self._step.done() and self._stage.waits_of(self) in ([], [other.pid]):
             pass
 
     def result(self) -> Any:
-        """Return the result of the started step. Nobody holds it back any more."""
+        """Return the result of the started step, which no lock may hold back any more."""
         assert self._step is not None
         step, self._step = self._step, None
         try:

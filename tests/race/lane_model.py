@@ -64,7 +64,7 @@ class Reserved(NamedTuple):
 
 
 class Delayed(NamedTuple):
-    """The row of a lane that nobody holds: a user has locked its next job. Claims look again."""
+    """The row of a free lane whose next job a user has locked. Claims look again."""
 
     look: int = -2  # equal to no reservation
 
@@ -242,7 +242,7 @@ def steps(scope: Scope, state: State) -> Iterator[Step]:
 
 
 def defer_jobs(scope: Scope, state: State) -> Iterator[Step]:
-    """The INSERT of one job, or of two in one call. Nobody sees it before the commit."""
+    """The INSERT of one job, or of two in one call. It is invisible before the commit."""
     for batch in ((state.inserted,), (state.inserted, state.inserted + 1)):
         if batch[-1] >= len(state.jobs):
             continue
@@ -590,7 +590,7 @@ def what_a_start_breaks(scope: Scope, state: State, session: Session, job: int) 
 
 
 def end_job(state: State, job: int) -> State:
-    """The job is over; nobody has to remember anything about it."""
+    """End a job. Nothing about it needs to be remembered."""
     earlier = tuple(tuple(other for other in others if other != job) for others in state.earlier)
     begun = NOBODY if state.begun == job else state.begun
     return state._replace(
@@ -599,7 +599,7 @@ def end_job(state: State, job: int) -> State:
 
 
 def view(state: State, session: Session) -> tuple[tuple[Job, ...], Lane]:
-    """What a session sees: what is committed, and over it what it wrote itself."""
+    """Return what a session sees: the committed rows, and its own writes over them."""
     jobs, lane = state.jobs, state.lane
     for key, value in session.writes:
         if key == LANE:
@@ -629,7 +629,7 @@ def lane_is_locked(state: State, who: int) -> bool:
 
 
 def fresh_claim(state: State) -> int:
-    """Return a number that nobody remembers. It stands for a random id: no other one equals it."""
+    """Return a number that no session remembers. It stands for a random id, which equals no other."""
     used = {state.lane, *state.jobs, *(session.claim for session in state.sessions)}
     return next(claim for claim in range(1, 10) if claim not in used)
 

@@ -247,7 +247,7 @@ OLD = "-40 days"
 
 
 def prepare_an_old_day(stage: Stage, *, halted: bool = False) -> int:
-    """A job that failed long ago, in the history of its day; perhaps it halts its lane."""
+    """Return a job that failed long ago. The history has it in its day. It may halt its lane."""
     then, worker = stage.session(), stage.worker()
     for session in (then, worker):
         session.hasten(OLD)

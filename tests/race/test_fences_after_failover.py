@@ -12,7 +12,7 @@ LATER, COUNTED = 7 << 40, 1000  # a timeline that this server is not on, and how
 
 
 def start_timeline(stage: Stage) -> int:
-    """As after an upgrade, whose timelines begin again: the highest fence that was given."""
+    """Set the counter as an upgrade does, whose timelines begin again. Return the highest fence given."""
     stage.control.execute("SELECT setval('fences', %s)", [LATER + COUNTED])
     return LATER + COUNTED
 
@@ -53,7 +53,7 @@ def test_fences_go_on_above_all_of_another_timeline(stage: Stage) -> None:
     ),
 )
 def test_of_two_first_starts_on_a_timeline_one_raises_the_fences(stage: Stage) -> None:
-    """Else each of them does, and of generations there are no more than 128."""
+    """Otherwise each of them does, and there are only 128 generations."""
     late, early = stage.worker(), stage.worker()
     late.defer(None, 0, 0)
     start_timeline(stage)

@@ -311,7 +311,7 @@ def test_producers_wait_for_nobody_and_nobody_waits_for_them(stage: Stage) -> No
     promise(len(stage.drain()) == 1, "a job that was rolled back never existed")
 
 
-# ---------------------------------------------------------------- nobody waits, nobody deadlocks
+# ---------------------------------------------------------------- no waiting and no deadlocks
 
 
 @story(
@@ -406,7 +406,7 @@ def test_two_finishes_of_the_same_free_jobs_do_not_deadlock(stage: Stage) -> Non
     promise(sorted(accepted) == [a.id, b.id], f"each is accepted once: {accepted}")
 
 
-# ---------------------------------------------------------------- who lost a job can do it no harm
+# ---------------------------------------------------------------- a worker that lost a job can do it no harm
 
 
 @story(
@@ -891,7 +891,7 @@ def test_a_claim_of_many_queues_looks_again_where_others_were_faster(stage: Stag
     )
 )
 def test_claims_of_other_queues_put_their_own_behind(stage: Stage) -> None:
-    """What one leaves to the other must be what the other looks at."""
+    """Jobs that one claim leaves to the other must be jobs that the other looks at."""
     producer, holder = stage.session(), stage.worker("q", "r")
     one, two = stage.worker("q"), stage.worker("r")
     producer.defer("a", queue="q")

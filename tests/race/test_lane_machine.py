@@ -55,7 +55,7 @@ DEFER = ("defer", ["a", "a", "b", None], [[0], [0], [1], [0, 1, 0]], ["x", "y", 
          ["hold", "hold", "release"], ["continue", "halt"])  # fmt: skip
 CHANGE_A_JOB = ("change_a_job", ["cancel", "delete", "retry"], PLACES, PICKS)
 CHANGE_A_LANE = ("change_a_lane", OPERATIONS, ["a", "a", "b"], [None, 5])
-STEPS: list[tuple[Any, ...]] = [  # and what each may be told, one of each list
+STEPS: list[tuple[Any, ...]] = [  # and the arguments of each, one of each list
     DEFER, DEFER, CLAIM, CLAIM, FINISH, FINISH, RETRY, RETRY,
     CHANGE_A_JOB, CHANGE_A_JOB, CHANGE_A_JOB, CHANGE_A_LANE, CHANGE_A_LANE, CHANGE_A_LANE,
     ("die", [0, 1, 2]), ("put_back", PICKS), ("wait", [1, 6, 25]),
@@ -203,7 +203,7 @@ class Lanes(RuleBasedStateMachine):
         self.book.put_back(job.id)
 
     def die(self, worker: int) -> None:
-        """It is taken for dead, rescued from, and what it reports then is refused."""
+        """A worker is declared dead and loses its jobs. Its late reports are refused."""
         dead = self.workers[worker]
         mine = [job.id for job in self.doing() if job.worker == worker]
         self.query("DELETE FROM workers WHERE id = %s", dead)

@@ -90,7 +90,7 @@ class Scene:
         )
 
 
-# ---------------------------------------------------------------- what a worker does, and what must come of it
+# ---------------------------------------------------------------- a worker's calls, and their effects
 
 
 def unrelated(scene: Scene, jobs: list[Job]) -> set[int]:
@@ -214,7 +214,7 @@ CALLS = (
 )
 
 
-# ---------------------------------------------------------------- what a user does, and has not committed
+# ---------------------------------------------------------------- a user's open transaction
 
 
 def each(statement: LiteralString) -> Callable[[Scene], None]:
@@ -312,7 +312,7 @@ def test_a_call_that_meets_a_locked_table_changes_all_or_nothing(
 
 
 def test_no_function_allows_itself_to_wait_longer(stage: Stage) -> None:
-    """For those that set a limit of their own; the connections of workers set it for the rest."""
+    """For calls that set their own limit. The connections of workers set it for the rest."""
     rows = stage.control.execute(
         "SELECT proname, substr(setting, 14)::interval > '100 ms' FROM pg_proc CROSS JOIN unnest(proconfig) AS setting "
         "WHERE pronamespace = current_schema()::regnamespace AND setting LIKE 'lock_timeout=%'"

@@ -42,7 +42,7 @@ def rolls_back(user: Session) -> None:
 
 
 def story(*mutations: Mutation) -> Callable[[Callable[[Stage, End], None]], Callable[..., None]]:
-    """As that of the harness, and for both ends of the transaction."""
+    """Like the harness's `story`, for both ends of the transaction."""
 
     def tell(script: Callable[[Stage, End], None]) -> Callable[..., None]:
         @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_a_claim_beside_a_replace_of_a_scheduled_job_that_is_due_takes_everythin
     promise(ids(worker.claim()) == [first], "now it starts")
 
 
-# ---------------------------------------------------------------- what has ended
+# ---------------------------------------------------------------- jobs that have ended
 
 
 @story(WAITS_FOR_LANES, GIVES_UP)

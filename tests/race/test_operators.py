@@ -736,7 +736,7 @@ def test_the_reconciler_sets_right_what_was_changed_by_hand_and_says_so(stage: S
     promise(stage.drain() == [unclaimed, second, third, fourth], "all go on")
 
 
-# ---------------------------------------------------------------- a head that nobody serves
+# ---------------------------------------------------------------- a head that no worker serves
 
 
 @story(

@@ -16,7 +16,7 @@ WITHOUT_A_LIMIT = Mutation(
 
 
 def die(stage: Stage, worker: Worker) -> list[int]:
-    """It dies over what it does, and comes back as another: what is taken from it?"""
+    """Let a worker die of its job and return under a new id. Return the jobs taken from it."""
     stage.silence(worker)
     taken = stage.session().rescue(LATE)
     worker.register()

@@ -1,6 +1,6 @@
 """Races for a queueing lock: at most one job waits under it.
 
-This holds whoever defers a job, brings it back, or rolls back meanwhile.
+This holds for any mix of producers, retries and rollbacks.
 """
 
 from collections.abc import Callable
@@ -137,7 +137,7 @@ RELIES_ON_NOTHING = Mutation(
     Mutation("`skip` does not lock the job", "rely_on_waiting.sql", " FOR SHARE", ""),
 )
 def test_a_job_does_not_start_before_those_commit_who_rely_on_it(stage: Stage) -> None:
-    """Else it would not see what they write, and no other job would."""
+    """Otherwise neither it nor any other job would see their writes."""
     one, two, worker = stage.session(), stage.session(), stage.worker()
     [(first, _)] = enqueue(one, "k", lock="a")
     [other] = one.defer("b")

@@ -1,6 +1,6 @@
 """The races of schedules as stories on real sessions: each instant has one job.
 
-It does not matter who asks, and how often.
+It does not matter which worker asks, or how often.
 """
 
 from datetime import UTC, datetime, timedelta

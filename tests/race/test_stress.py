@@ -254,7 +254,7 @@ def rescue(run: Run, connection: Connection) -> None:
 
 
 def rescue_until_over(run: Run) -> None:
-    """The rescuer, and who decides that all is over: nobody defers any more, and no job is left."""
+    """The rescuer. It also decides when the run is over: no producer is left, and no job."""
     with run.connect() as connection:
         while not run.over.is_set():
             rescue(run, connection)

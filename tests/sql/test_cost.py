@@ -1,4 +1,4 @@
-"""What a claim costs, in pages touched: counts repeat on a noisy machine, times do not."""
+"""The cost of a claim in pages touched. Counts repeat on a noisy machine, times do not."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

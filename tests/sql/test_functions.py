@@ -30,7 +30,7 @@ STATEMENTS = {
 
 
 def refusal(connection: psycopg.Connection[Any], statement: str) -> str | None:
-    """What the server says against it."""
+    """Return the server's error, or None."""
     try:
         connection.execute(statement.encode())
     except psycopg.Error as error:

@@ -1,8 +1,9 @@
 """A claim and a finish touch as many pages beside 10⁵ rows of each kind as beside 10³.
 
-Counts, not seconds: they repeat on any machine. On a double logarithmic scale the slope is 1 if the cost grows in proportion;
-a tree that gets deeper shows as a few hundredths. INTURN_TEST_GROWTH=1000000 goes to 10⁶ (`make stress` does), too long
-for each day. Rows come by plain SQL, as the engine would leave them.
+The tests count pages, which repeat on any machine, unlike seconds. On a double logarithmic scale
+the slope is 1 if the cost grows in proportion. A tree that gets deeper shows as a few hundredths.
+INTURN_TEST_GROWTH=1000000 goes to 10⁶, as `make stress` does. That takes too long for every day.
+Rows are written by plain SQL, as the engine would leave them.
 """
 
 import math
@@ -18,9 +19,9 @@ import pytest
 LARGEST = int(os.environ.get("INTURN_TEST_GROWTH") or 100_000)
 SIZES = [10**power for power in range(3, round(math.log10(LARGEST)) + 1)]
 FLAT = 0.1
-TIMES = 5  # each is measured; the median, because now and then an index page splits
+TIMES = 5  # calls measured; we take the median, because an index page splits now and then
 
-# `numbers` are those of the rows that come on top of what is there.
+# `numbers` are the numbers of the rows to add.
 GROW: dict[str, list[LiteralString]] = {
     "free jobs": [
         "INSERT INTO jobs (created_at, status, task) SELECT now(), 'todo', 't' FROM numbers"

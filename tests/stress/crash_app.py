@@ -1,4 +1,4 @@
-"""The app of the crash test: its tasks write down what really ran."""
+"""The app of the crash test. Its tasks log what really ran."""
 
 import os
 import random

@@ -1,4 +1,6 @@
-"""What really ran, from a log that the tasks wrote, and whether it was as promised. Knows nothing of the queue's tables.
+"""Read from the tasks' log what really ran, and check it against the promises.
+
+This knows nothing of the queue's tables.
 
 Each line: event, lane, number, process, time. Time is the machine's monotonic clock, one for all
 its processes.
@@ -25,7 +27,7 @@ def write(log: Path, event: str, lane: str, number: int) -> None:
     line = f"{event} {lane} {number} {os.getpid()} {time.monotonic_ns()}\n"
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
-        os.write(file, line.encode())  # one write: appended whole, whatever the other processes do
+        os.write(file, line.encode())  # one write, so that the line is appended whole
     finally:
         os.close(file)
 
@@ -47,8 +49,11 @@ def read(log: Path) -> list[Run]:
 def violations(
     runs: Iterable[Run], promised: Mapping[str, int], killed: Mapping[int, int]
 ) -> list[str]:
-    """`promised`: how many jobs each lane got, numbered from 0 in their order (a lane named `free…` has no order).
-    `killed`: when processes were killed. Empty if everything was as promised.
+    """Return the violations.
+
+    `promised` maps each lane to its number of jobs. They are numbered from 0 in their order, and a
+    lane named `free…` has no order.
+    `killed` maps processes to the time at which they were killed.
     """
     lanes: dict[str, list[Run]] = defaultdict(list)
     for run in runs:

@@ -1,8 +1,10 @@
-"""What a stress run wrote down, and whether it was as promised. Standard library only; knows nothing of the queue's tables.
+"""Read the logs of a stress run, and check them against the promises.
+
+This needs only the standard library and knows nothing of the queue's tables.
 
 Each process appends lines of JSON to one file, each line in one write. Times are the machine's
 monotonic clock, one for all its processes, taken before a call for what it may do and after its
-reply for what it has done. Where two calls overlap nothing is known of their order and nothing is
+reply for what it has done. Where two calls overlap, their order is unknown and nothing is
 demanded. `fence` rises with every claim: it tells in which order the runs of a lane were claimed,
 also those of a process that was stopped and woke up much later.
 """
@@ -16,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-LEARNING = 2.0  # seconds after which a process that was stopped has learned that its jobs are not its own any more
+LEARNING = 2.0  # seconds until a process that was stopped has learned that it lost its jobs
 FOR_EVER = float("inf")
 
 
@@ -158,7 +160,7 @@ def read(lines: Iterable[str]) -> Ledger:
 
 
 def violations(ledger: Ledger) -> list[str]:
-    """Return what was not as promised."""
+    """Return the violations."""
     found = (
         [f"{torn} torn lines and fewer deaths"]
         if (torn := ledger.seen["torn"]) > ledger.seen["kill"]
@@ -186,9 +188,9 @@ def violations(ledger: Ledger) -> list[str]:
 
 
 def explained(ledger: Ledger, run: Run, other: float) -> bool:
-    """Whether something happened elsewhere during a run because the run's process had been stopped before it.
+    """Return True if the run's process had been stopped before something happened elsewhere.
 
-    Who is stopped again before it could learn anything was stopped all the time.
+    If a process is stopped again before it could learn anything, this counts as one stop.
     """
     explained_until = 0.0  # when it has learned of all stops that began early enough to explain it
     for span in sorted(ledger.stopped[run.pid], key=lambda span: span.start):
@@ -266,7 +268,10 @@ def _overlaps(ledger: Ledger, runs: list[Run]) -> Iterator[str]:
 
 
 def _overtaken(ledger: Ledger, lane: str, runs: list[Run]) -> Iterator[str]:
-    """Check that first starts are in order, and that a started job goes first unless its lane's policy is `release`."""
+    """Check that first starts are in order, and that a started job goes first.
+
+    A job with the policy `release` does not.
+    """
     order: dict[int, None] = {}
     before = None
     for run in runs:

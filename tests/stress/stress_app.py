@@ -103,7 +103,7 @@ def waiting(connection: psycopg.Connection) -> int:
 
 
 class Outcomes(logging.Handler):
-    """What the worker learned about the ends that it reported."""
+    """Log what the worker learned about the ends that it reported."""
 
     def emit(self, record: logging.LogRecord) -> None:
         match record.getMessage().split(":")[0]:

@@ -47,7 +47,7 @@ Process = subprocess.Popen[bytes]
 
 
 class Tail:
-    """What was written since the last look."""
+    """The new entries of a log, read again and again."""
 
     def __init__(self, log: Path) -> None:
         log.touch()

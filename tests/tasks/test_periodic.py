@@ -1,4 +1,4 @@
-"""What @app.periodic takes and refuses, and which instants are due."""
+"""Arguments that @app.periodic accepts and refuses, and instants that are due."""
 
 import warnings
 from datetime import UTC, datetime, timedelta

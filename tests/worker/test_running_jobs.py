@@ -1,4 +1,4 @@
-"""What a worker knows about its claims."""
+"""A worker's record of its claims."""
 
 from typing import Any
 

@@ -404,7 +404,7 @@ async def test_killed_anywhere_a_task_has_its_effect_exactly_once(
 
 
 def documented(name: str) -> Any:
-    """Return what a code block of the page defines under a name."""
+    """Return the object that a code block of the page defines under a name."""
     page = Path(__file__).parents[2] / "docs" / "exactly-once.md"
     (block,) = [
         part for part in page.read_text("utf-8").split("```python\n") if f"def {name}" in part

@@ -1,4 +1,4 @@
-"""Who is silent is judged only by what one process has seen itself."""
+"""A worker counts as silent only if this process has observed the silence itself."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What a worker does with jobs, on a real server. It finds nothing here by polling."""
+"""A worker runs jobs on a real server. It finds none of them by polling."""
 
 import asyncio
 import logging

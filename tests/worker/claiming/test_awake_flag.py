@@ -38,7 +38,9 @@ async def test_a_busy_worker_says_that_it_is_awake_and_then_sleeps_and_is_woken(
                 0.3, go_on.set
             ).start()  # all its claims are filled for longer than a moment
             await until(lambda: query(AWAKE))
-            work.configure(connection=latecomer).defer(number=1000)  # sees it awake, tells nobody
+            work.configure(connection=latecomer).defer(
+                number=1000
+            )  # sees it awake, and sends no notification
             await until(lambda: len(done) == 800 and query(ASLEEP))
             latecomer.commit()
             await until(lambda: 1000 in done)
