@@ -105,7 +105,7 @@ def until() -> Until:
 
     async def wait(condition: Callable[[], object]) -> None:
         with anyio.fail_after(30):
-            while not condition():  # noqa: ASYNC110 (it stands in another process, or in the database)
+            while not condition():  # noqa: ASYNC110 (it is in another process or the database)
                 await anyio.sleep(0.005)
 
     return wait

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 
 class Proxy(ABC):
-    """Pass on all data that `passes` lets through. End a connection at the first data that it does not."""
+    """Pass data on as long as `passes` lets it through. Then end the connection."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener

@@ -153,7 +153,7 @@ def members(entry: Named) -> list[Named]:
         for name, value in vars(base).items():
             value = value.__func__ if isinstance(value, classmethod | staticmethod) else value
             is_ours = inspect.isfunction(value) or isinstance(value, property)
-            # A method that only refuses, or does the same in another way, needs no entry of its own.
+            # A method that only refuses, or is another form of the same, needs no entry.
             if is_ours and not name.startswith("_") and (value.__doc__ or name not in told_there):
                 found.setdefault(name, value)
     return [Named(name, value) for name, value in found.items()]

@@ -1,4 +1,4 @@
-"""The worker and producer processes of a run: which run, and which were killed, stopped or ended."""
+"""The worker and producer processes of a run, and which were killed, stopped or ended."""
 
 import json
 import os

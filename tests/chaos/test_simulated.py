@@ -185,7 +185,8 @@ def an_end_that_comes_late(s: Simulation) -> bool:
     return False
 
 
-LIES = [without_a_final, without_a_death, without_a_stop, rolled_back_after_all, ended_by_an_earlier_fence,
+LIES = [without_a_final, without_a_death, without_a_stop, rolled_back_after_all,
+        ended_by_an_earlier_fence,
         an_end_that_comes_late]  # fmt: skip
 
 

@@ -35,7 +35,8 @@ async def block() -> None:
 @app.task
 async def block_in_c() -> None:
     Path("working").touch()
-    os.system("while [ -e tasks.py -a ! -e unblocked ]; do sleep 0.1; done")  # C waits, and runs no handler meanwhile
+    # C waits here, and runs no handler meanwhile.
+    os.system("while [ -e tasks.py -a ! -e unblocked ]; do sleep 0.1; done")
 
 
 @app.task

@@ -170,7 +170,8 @@ def test_stalled_jobs_are_those_of_silent_workers_or_those_that_take_long(
             queue,
         )
     query(
-        "UPDATE workers SET heartbeat_at = clock() - interval '1 minute' WHERE name = 'silent' RETURNING 1"
+        "UPDATE workers SET heartbeat_at = clock() - interval '1 minute' WHERE name = 'silent' "
+        "RETURNING 1"
     )
     query("DELETE FROM workers WHERE name = 'gone' RETURNING 1")
 

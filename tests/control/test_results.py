@@ -206,14 +206,18 @@ async def test_a_waiter_outlives_the_loss_of_its_listener(
         future = threads.submit(app.job_manager.result, id, LONG)
         await until(lambda: query(LISTENERS) == [(1,)])
         query(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'inturn results'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE application_name = 'inturn results'"
         )
         await app.run_worker_async()
         await until(future.done)
         assert future.result() == 7
 
 
-SILENCE = "CREATE OR REPLACE FUNCTION notify_ended(p_id bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true'"
+SILENCE = (
+    "CREATE OR REPLACE FUNCTION notify_ended(p_id bigint) RETURNS boolean "
+    "LANGUAGE sql AS 'SELECT true'"
+)
 
 
 async def test_a_lost_notification_is_made_good_by_looking_now_and_then(

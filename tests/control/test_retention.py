@@ -227,7 +227,8 @@ async def test_old_jobs_are_deleted_as_asked(
     end(past(1.2), "succeeded", "failed", queue="other")
     end(past(0), "succeeded", "failed", queue="new")
     query(
-        "UPDATE finished_jobs SET finished_at = finished_at + (now() - %s::timestamptz) RETURNING 1",
+        "UPDATE finished_jobs SET finished_at = finished_at + (now() - %s::timestamptz) "
+        "RETURNING 1",
         str(NOW),
     )
     app.job_manager.delete_old_jobs(**asked)

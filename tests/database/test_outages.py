@@ -265,7 +265,8 @@ def test_statements_of_the_caller_s_may_take_long_behind_a_pooler_too(dsn: str) 
 
 def _sessions(query: Query) -> list[tuple[Any, ...]]:
     return query(
-        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+        "AND pid <> pg_backend_pid() "
         "AND backend_type = 'client backend'"
     )
 

@@ -19,7 +19,10 @@ from tests.field.outage import outage
 
 pytestmark = pytest.mark.anyio
 LIMIT = 10.0  # seconds; only keeps a failing test from waiting for the poll
-WORKER = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inturn worker'"
+WORKER = (
+    "SELECT FROM pg_stat_activity WHERE datname = current_database() "
+    "AND application_name = 'inturn worker'"
+)
 ASLEEP = (
     WORKER + " AND state = 'idle' AND query LIKE '%next_wake%'"
 )  # its last look before it sleeps

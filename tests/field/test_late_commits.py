@@ -1,4 +1,4 @@
-"""A claim or a hand-over that commits after the worker has asked for its jobs is found, however late."""
+"""A claim or hand-over that commits after the worker has asked for its jobs is found."""
 
 from functools import partial
 
@@ -14,7 +14,10 @@ CUT = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name = 'inturn worker'
 """
-SESSIONS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inturn worker'"
+SESSIONS = (
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+    "AND application_name = 'inturn worker'"
+)
 LATE_CLAIM = "SELECT id FROM claim((SELECT id FROM workers), ARRAY['aside'], 1)"
 LATE_FINISH = """
 SELECT (next).id FROM jobs, finish(worker_id, NULL, 1, ARRAY[id], ARRAY[claim_id], '{succeeded}', '{NULL}')

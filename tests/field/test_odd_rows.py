@@ -13,7 +13,10 @@ from tests.conftest import Query
 pytestmark = pytest.mark.anyio
 DIGITS = """jsonb('{"a": ' || repeat('9', 5000) || '}')"""
 NESTED = """jsonb('{"a": ' || repeat('[', 3000) || repeat(']', 3000) || '}')"""
-ROW = "INSERT INTO jobs (created_at, status, task, lock, on_failure, args) VALUES (now(), 'todo', 'step', %s, %s, {})"
+ROW = (
+    "INSERT INTO jobs (created_at, status, task, lock, on_failure, args) "
+    "VALUES (now(), 'todo', 'step', %s, %s, {})"
+)
 odd_arguments = pytest.mark.parametrize("arguments", [DIGITS, NESTED], ids=["digits", "nested"])
 
 
@@ -39,7 +42,8 @@ async def test_arguments_that_cannot_be_read_fail_their_job_alone(
         await app.run_worker_async(concurrency=2)
     assert seen == list(range(5))
     ends = query(
-        "SELECT id, status, attempts, errors -> -1 ->> 'error' FROM finished_jobs WHERE id = ANY (%s)",
+        "SELECT id, status, attempts, errors -> -1 ->> 'error' FROM finished_jobs "
+        "WHERE id = ANY (%s)",
         odd,
     )
     assert sorted(id for id, *_ in ends) == sorted(odd)

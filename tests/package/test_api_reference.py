@@ -36,7 +36,8 @@ from tests.reference import Named, all_errors, all_locks, blocks, entries, examp
 
 TABLES = "CREATE TABLE orders (id bigint PRIMARY KEY, paid bool); CREATE TABLE accounts (id bigint, balance numeric)"
 # Tasks that an example declares are run too, with these.
-ARGUMENTS = {"letter": "a", "to": "ann@example.org", "order": 7, "amount": 5, "rows": 3, "item": "bolt", "timestamp": 0,
+ARGUMENTS = {"letter": "a", "to": "ann@example.org", "order": 7, "amount": 5, "rows": 3,
+             "item": "bolt", "timestamp": 0,
              "host": "here", "url": "http://here"}  # fmt: skip
 NAMES = {name: getattr(inturn, name) for name in inturn.__all__} | {
     name: getattr(testing, name) for name in testing.__all__

@@ -117,7 +117,7 @@ class State(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """What is explored: jobs and their priorities, the job worker 1 does not serve, what is broken."""
+    """The jobs to explore, their priorities, the job that worker 1 does not serve, and the mutant."""
 
     priorities: tuple[int, ...] = (0, 0, 1)
     unserved: int = NOBODY
@@ -629,7 +629,7 @@ def lane_is_locked(state: State, who: int) -> bool:
 
 
 def fresh_claim(state: State) -> int:
-    """Return a number that no session remembers. It stands for a random id, which equals no other."""
+    """Return a number that no session remembers. It stands for a random id."""
     used = {state.lane, *state.jobs, *(session.claim for session in state.sessions)}
     return next(claim for claim in range(1, 10) if claim not in used)
 

@@ -139,7 +139,7 @@ def test_a_transaction_with_an_old_snapshot_wakes_in_any_case(stage: Stage) -> N
     )
 )
 def test_a_transaction_that_is_to_be_prepared_can_defer_without_a_word(stage: Stage) -> None:
-    """PREPARE TRANSACTION refuses a notification, and whether there is one depends on the workers."""
+    """PREPARE TRANSACTION refuses notifications, which depend on the workers."""
     producer, _ = stage.session(), stage.worker()
     with stage.notifications() as notifications:
         producer.begin()

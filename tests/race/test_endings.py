@@ -85,7 +85,7 @@ def test_a_mark_outlives_a_retry(stage: Stage) -> None:
     promise(notifications == [str(first)], f"the waiter is notified: {notifications}")
 
 
-# ---------------------------------------------------------------- the reply to a task's own COMMIT was lost
+# ------------------------------------------------------- the reply to a task's own COMMIT was lost
 
 
 HURRY = Mutation(
@@ -220,8 +220,10 @@ def test_a_job_ends_while_its_day_is_prepared(stage: Stage) -> None:
 
 
 @story(
-    Mutation("a lock that is not available is an error", "prepare_history.sql", "EXCEPTION WHEN lock_not_available", "EXCEPTION WHEN division_by_zero"),
-    Mutation("two callers prepare the same day at once", "prepare_history.sql", "IF NOT pg_try", "IF false AND NOT pg_try"),
+    Mutation("a lock that is not available is an error", "prepare_history.sql",
+             "EXCEPTION WHEN lock_not_available", "EXCEPTION WHEN division_by_zero"),
+    Mutation("two callers prepare the same day at once", "prepare_history.sql", "IF NOT pg_try",
+             "IF false AND NOT pg_try"),
 )  # fmt: skip
 def test_days_are_prepared_by_one_and_only_when_nobody_uses_the_history(stage: Stage) -> None:
     reader, one, two = stage.session(), stage.session(), stage.session()

@@ -12,7 +12,7 @@ LATER, COUNTED = 7 << 40, 1000  # a timeline that this server is not on, and how
 
 
 def start_timeline(stage: Stage) -> int:
-    """Set the counter as an upgrade does, whose timelines begin again. Return the highest fence given."""
+    """Set the counter as an upgrade does, which restarts timelines. Return the highest fence."""
     stage.control.execute("SELECT setval('fences', %s)", [LATER + COUNTED])
     return LATER + COUNTED
 
@@ -29,7 +29,8 @@ def fences(worker: Worker, ids: list[int]) -> list[int]:
 @story(
     Mutation("the timeline is not looked at", "start_jobs.sql", "<> timeline()", "<> 7"),
     Mutation(
-        "an earlier timeline goes on in the same generation", "next_epoch.sql", "THEN 0 ELSE 1::bigint << 56 END",
+        "an earlier timeline goes on in the same generation", "next_epoch.sql",
+        "THEN 0 ELSE 1::bigint << 56 END",
         "THEN 0 ELSE 1 END",
     ),
 )  # fmt: skip

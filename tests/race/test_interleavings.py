@@ -111,7 +111,7 @@ def test_a_claim_does_not_wait_for_another_one_that_has_not_committed(stage: Sta
     )
 )
 def test_a_claim_starts_the_head_as_it_is_when_the_lane_is_won(stage: Stage) -> None:
-    """The claim sees the batch's token and a late job. Meanwhile the token ends: its sibling is next."""
+    """The claim sees the batch's token and a late job. Then the token ends: its sibling is next."""
     producer, slow, quick = stage.session(), stage.worker(), stage.worker()
     [token, sibling], [latecomer] = producer.defer("a", 1, 0), producer.defer("a")
     slow.start_until("acquire_lanes", slow.claim, 1)
@@ -360,7 +360,7 @@ def test_a_claim_does_not_wait_for_jobs_that_another_claim_looks_at(stage: Stage
     )
 )
 def test_two_finishes_of_the_same_lanes_do_not_deadlock(stage: Stage) -> None:
-    """A finish is sent again because its reply is late. A lock on the lanes delays both at first."""
+    """A finish is sent again because its reply is late. A lock on the lanes delays both."""
     stage.let_wait()
     producer, worker, again = stage.session(), stage.worker(), stage.worker()
     locks_a, locks_b = stage.session(), stage.session()
@@ -406,7 +406,7 @@ def test_two_finishes_of_the_same_free_jobs_do_not_deadlock(stage: Stage) -> Non
     promise(sorted(accepted) == [a.id, b.id], f"each is accepted once: {accepted}")
 
 
-# ---------------------------------------------------------------- a worker that lost a job can do it no harm
+# ------------------------------------------------------ a worker that lost a job can do it no harm
 
 
 @story(
@@ -535,7 +535,7 @@ def test_a_worker_that_registered_anew_ends_its_job_and_gives_the_lane_back(stag
     promise(stage.doing() == [second] and stage.drain() == [second], "in order")
 
 
-# ---------------------------------------------------------------- rescue against finish, rescue against rescue
+# ---------------------------------------------------- rescue against finish, rescue against rescue
 
 
 @story(SAYS_WHAT_IT_WANTED)

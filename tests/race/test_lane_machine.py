@@ -132,7 +132,8 @@ class Lanes(RuleBasedStateMachine):
         rows = self.query(
             "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], %s::timestamptz[], %s::interval[],"
             " %s::retry_policy[], %s::failure_policy[])",
-            ["t"] * n, ["{}"] * n, [queue] * n, [lock] * n, priorities, [None] * n, [timedelta(seconds=delay)] * n,
+            ["t"] * n, ["{}"] * n, [queue] * n, [lock] * n, priorities, [None] * n,
+            [timedelta(seconds=delay)] * n,
             [on_retry] * n, [on_failure] * n,
         )  # fmt: skip
         for (id,), priority in zip(rows, priorities, strict=True):
@@ -326,7 +327,8 @@ class Lanes(RuleBasedStateMachine):
         return self.query(
             "SELECT finished_id, (next).id, (next).claim_id"
             " FROM finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::job_status[], %s::jsonb[])",
-            self.workers[worker], SERVED[worker], want, ids, claims, [status] * len(ids), [None] * len(ids),
+            self.workers[worker], SERVED[worker], want, ids, claims, [status] * len(ids),
+            [None] * len(ids),
         )  # fmt: skip
 
     def take(self, worker: int, rows: list[tuple[Any, ...]]) -> None:
@@ -363,8 +365,11 @@ def test_every_operation_leaves_the_lanes_as_the_book_says(dsn: str) -> None:
 MUTANTS = {
     "cancel takes the token away": ("cancel_job.sql", "PERFORM reopen_lane(v_lock);",
                                     "DELETE FROM lanes WHERE lock = v_lock AND state IS NULL;"),
-    "skip forgets the reservation": ("skip_head.sql", "UPDATE lanes SET job_id = NULL WHERE lock = p_lock;", ""),
-    "explain forgets who is due": ("explain_lane.sql", "due.status = 'scheduled' AND due.scheduled_at <= clock()", "false"),
+    "skip forgets the reservation": ("skip_head.sql",
+                                     "UPDATE lanes SET job_id = NULL WHERE lock = p_lock;", ""),
+    "explain forgets who is due": ("explain_lane.sql",
+                                   "due.status = 'scheduled' AND due.scheduled_at <= clock()",
+                                   "false"),
     "a release keeps the lane": ("retry.sql", "again.on_retry = 'release' AND", "false AND"),
 }  # fmt: skip
 

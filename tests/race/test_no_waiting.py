@@ -21,7 +21,7 @@ KINDS = ("touched", "unrelated")
 
 
 class Scene:
-    """Each kind of job: running in lanes and free, waiting, retrying, paused, and of a dead worker."""
+    """Jobs of each kind: running in lanes and free, waiting, retrying, paused, of a dead worker."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -90,7 +90,7 @@ class Scene:
         )
 
 
-# ---------------------------------------------------------------- a worker's calls, and their effects
+# ------------------------------------------------------------- a worker's calls, and their effects
 
 
 def unrelated(scene: Scene, jobs: list[Job]) -> set[int]:

@@ -90,7 +90,8 @@ def later(worker: Worker) -> Worker:
 
 
 @story(
-    Mutation("is_touched overlooks the user's lock", "is_touched.sql", "p_xmax <> '0'::xid AND", "false AND"),
+    Mutation("is_touched overlooks the user's lock", "is_touched.sql", "p_xmax <> '0'::xid AND",
+             "false AND"),
 )  # fmt: skip
 def test_a_claim_beside_a_replace_takes_everything_else(stage: Stage, end: End) -> None:
     user, producer, one, two = stage.session(), stage.session(), stage.worker(), stage.worker()
@@ -143,8 +144,10 @@ def test_more_locked_heads_than_a_claim_looks_at_hide_no_lane_behind_them(
     Mutation(
         "a lane without a token stays with its worker", "release_lanes.sql", "lanes.lock = head.lock AND head.busy", "false"
     ),
-    Mutation("a delayed lane is never looked at again", "resume_due.sql", "WHERE coalesce(look_at, stopped_until)", "WHERE stopped_until"),
-    Mutation("a worker does not know when to look again", "next_wake.sql", "WHERE coalesce(look_at, stopped_until)", "WHERE stopped_until"),
+    Mutation("a delayed lane is never looked at again", "resume_due.sql",
+             "WHERE coalesce(look_at, stopped_until)", "WHERE stopped_until"),
+    Mutation("a worker does not know when to look again", "next_wake.sql",
+             "WHERE coalesce(look_at, stopped_until)", "WHERE stopped_until"),
 )  # fmt: skip
 def test_a_finish_does_not_wait_for_a_replace_of_the_next_job(stage: Stage, end: End) -> None:
     user, producer, worker, other = stage.session(), stage.session(), stage.worker(), stage.worker()
@@ -264,9 +267,12 @@ def test_a_delayed_lane_is_looked_at_less_and_less_often_and_goes_on_in_the_end(
 
 
 @story(
-    Mutation("a resumed lane waits for its next job", "reopen_lane.sql", " AND NOT try_lock_job(id)", " AND false"),
-    Mutation("the resumed lane is never looked at again", "reopen_lane.sql", "SET look_at = next_look_at(since)", "SET look_at = NULL"),
-    Mutation("the resumed lane is looked at for ever", "reopen_lane.sql", "SET look_at = NULL", "SET since = since"),
+    Mutation("a resumed lane waits for its next job", "reopen_lane.sql",
+             " AND NOT try_lock_job(id)", " AND false"),
+    Mutation("the resumed lane is never looked at again", "reopen_lane.sql",
+             "SET look_at = next_look_at(since)", "SET look_at = NULL"),
+    Mutation("the resumed lane is looked at for ever", "reopen_lane.sql", "SET look_at = NULL",
+             "SET since = since"),
 )  # fmt: skip
 def test_a_pause_ends_in_time_although_the_retry_that_goes_next_is_being_replaced(
     stage: Stage, end: End
@@ -482,13 +488,17 @@ def test_however_many_heads_a_user_has_locked_the_rest_is_claimed(stage: Stage, 
 
 
 @story(
-    Mutation("a heartbeat fails", "await_worker.sql", "EXCEPTION WHEN lock_not_available THEN\n    RETURN false;\n", ""),
-    Mutation("a worker that cannot write its heartbeat counts as dead", "heartbeat.sql", "RETURN EXISTS", "RETURN false AND EXISTS"),
-    Mutation("a rescuer waits", "declare_dead.sql", "        FOR UPDATE OF workers SKIP LOCKED\n", ""),
+    Mutation("a heartbeat fails", "await_worker.sql",
+             "EXCEPTION WHEN lock_not_available THEN\n    RETURN false;\n", ""),
+    Mutation("a worker that cannot write its heartbeat counts as dead", "heartbeat.sql",
+             "RETURN EXISTS", "RETURN false AND EXISTS"),
+    Mutation("a rescuer waits", "declare_dead.sql", "        FOR UPDATE OF workers SKIP LOCKED\n",
+             ""),
     Mutation("a worker that leaves waits", "unregister_worker.sql", " FOR UPDATE SKIP LOCKED", ""),
     Mutation("jobs of a worker that has left stay with it as long as its row exists", "rescue.sql", "ELSE owner.worker_id = p_worker END",
              "ELSE NOT EXISTS (SELECT FROM workers WHERE workers.id = p_worker) END"),
-    Mutation("a worker sleeps although its awake flag could not be cleared", "set_awake.sql", "RETURN NOT EXISTS", "RETURN true OR NOT EXISTS"),
+    Mutation("a worker sleeps although its awake flag could not be cleared", "set_awake.sql",
+             "RETURN NOT EXISTS", "RETURN true OR NOT EXISTS"),
 )  # fmt: skip
 def test_a_worker_whose_row_somebody_has_locked_lives_and_can_leave(stage: Stage, end: End) -> None:
     user, producer, worker, other = stage.session(), stage.session(), stage.worker(), stage.worker()
@@ -510,8 +520,10 @@ def test_a_worker_whose_row_somebody_has_locked_lives_and_can_leave(stage: Stage
 
 
 @story(
-    Mutation("the reconciler waits for a lane", "repair_lane.sql", "IF NOT pg_try_advisory_xact_lock(lane_key(p_lock))", "IF false"),
-    Mutation("the reconciler waits for a lane's row", "repair_lane.sql", "IF NOT FOUND AND EXISTS", "IF false AND EXISTS"),
+    Mutation("the reconciler waits for a lane", "repair_lane.sql",
+             "IF NOT pg_try_advisory_xact_lock(lane_key(p_lock))", "IF false"),
+    Mutation("the reconciler waits for a lane's row", "repair_lane.sql", "IF NOT FOUND AND EXISTS",
+             "IF false AND EXISTS"),
 )  # fmt: skip
 def test_the_reconciler_leaves_lanes_at_which_a_person_is_at_work_for_the_next_time(
     stage: Stage, end: End

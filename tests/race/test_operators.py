@@ -292,7 +292,7 @@ def test_a_pause_takes_effect_when_the_running_job_ends(stage: Stage) -> None:
     )
 )
 def test_a_finish_leaves_alone_a_paused_lane_that_another_worker_has_by_now(stage: Stage) -> None:
-    """It reports two jobs. While it waited, one was taken back, started again, and its lane paused."""
+    """It reports two jobs. Meanwhile one was taken back, started again, and its lane paused."""
     stage.let_wait()
     producer, worker, other = stage.session(), stage.worker(), stage.worker()
     [taken], [kept] = producer.defer("a"), producer.defer("b")
@@ -354,7 +354,8 @@ def test_a_pause_between_the_look_and_the_win_of_a_claim_keeps_it_out(stage: Sta
 
 @story(
     NO_TOKEN,
-    Mutation("resume makes no token", "clear_stop.sql", "PERFORM reopen_lane(p_lock);", "DELETE FROM lanes WHERE lock = p_lock;"),
+    Mutation("resume makes no token", "clear_stop.sql", "PERFORM reopen_lane(p_lock);",
+             "DELETE FROM lanes WHERE lock = p_lock;"),
     Mutation(
         "resume forgets the retry",
         "reopen_lane.sql",
@@ -385,9 +386,12 @@ def test_resume_makes_a_token_of_what_waited_in_a_paused_lane(stage: Stage) -> N
 
 @story(
     Mutation("no claim ends a pause", "claim.sql", "PERFORM resume_due(100);", ""),
-    Mutation("a claim waits for another one that ends a pause", "resume_due.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"),
-    Mutation("the lane of a pause that ends is not locked", "resume_due.sql", " FOR UPDATE SKIP LOCKED", ""),
-    Mutation("a pause ends at once", "resume_due.sql", "coalesce(look_at, stopped_until) <= clock()", "stopped_until IS NOT NULL"),
+    Mutation("a claim waits for another one that ends a pause", "resume_due.sql",
+             "FOR UPDATE SKIP LOCKED", "FOR UPDATE"),
+    Mutation("the lane of a pause that ends is not locked", "resume_due.sql",
+             " FOR UPDATE SKIP LOCKED", ""),
+    Mutation("a pause ends at once", "resume_due.sql",
+             "coalesce(look_at, stopped_until) <= clock()", "stopped_until IS NOT NULL"),
 )  # fmt: skip
 def test_a_pause_that_is_over_is_ended_by_one_of_two_claims(stage: Stage) -> None:
     producer, one, two = stage.session(), stage.worker(), stage.worker()
@@ -617,7 +621,8 @@ def test_a_retry_that_releases_a_paused_lane_leaves_it_paused(stage: Stage) -> N
 @story(
     Mutation("a lane is not given back", "put_back.sql", "|| release_lanes(v_back.lanes)", ""),
     Mutation("a lane forgets that it waited for a retry", "put_back.sql",
-             "jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted", "false AS was_attempted"),
+             "jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted",
+             "false AS was_attempted"),
     Mutation("an attempt is charged", "put_back.sql", ", attempts = attempts - 1", ""),
     Mutation("a pause ends", "put_back.sql", "NOT was_attempted AND lock <> ALL (v_held.stopped)", "NOT was_attempted"),
 )  # fmt: skip
@@ -709,16 +714,20 @@ def test_the_reconciler_leaves_alone_a_lane_that_went_on_meanwhile(stage: Stage)
 
 
 @story(
-    Mutation("a lane without a token does not count as stranded", "lane_is_stranded.sql", "ELSE EXISTS (", "ELSE false AND EXISTS ("),
-    Mutation("a worker's lane without a job does not count as stranded", "lane_is_stranded.sql", "WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (",
+    Mutation("a lane without a token does not count as stranded", "lane_is_stranded.sql",
+             "ELSE EXISTS (", "ELSE false AND EXISTS ("),
+    Mutation("a worker's lane without a job does not count as stranded", "lane_is_stranded.sql",
+             "WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (",
              "WHEN lane.worker_id IS NOT NULL THEN false AND NOT EXISTS ("),
-    Mutation("a lane that waits for a missing job does not count as stranded", "lane_is_stranded.sql",
+    Mutation("a lane that waits for a missing job does not count as stranded",
+             "lane_is_stranded.sql",
              "WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (",
              "WHEN lane.job_id IS NOT NULL THEN false AND NOT EXISTS ("),
     Mutation("the reconciler leaves the worker and the job of the lane in place", "repair_lane.sql",
              "UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;", ""),
     Mutation("the lane is made no token", "repair_lane.sql", "PERFORM reopen_lane(p_lock);", ""),
-    Mutation("the repair is not written to the audit log", "repair_lane.sql", "PERFORM audit(", "PERFORM concat("),
+    Mutation("the repair is not written to the audit log", "repair_lane.sql", "PERFORM audit(",
+             "PERFORM concat("),
 )  # fmt: skip
 def test_the_reconciler_sets_right_what_was_changed_by_hand_and_says_so(stage: Stage) -> None:
     producer, worker, reconciler = stage.session(), stage.worker(), stage.session()
@@ -741,10 +750,12 @@ def test_the_reconciler_sets_right_what_was_changed_by_hand_and_says_so(stage: S
 
 @story(
     Mutation("a claim passes by a head of a queue that no worker serves", "lane_heads.sql",
-             "WHERE jobs.lock = lane.lock", "WHERE jobs.queue <> 'theirs' AND jobs.lock = lane.lock"),
+             "WHERE jobs.lock = lane.lock",
+             "WHERE jobs.queue <> 'theirs' AND jobs.lock = lane.lock"),
     Mutation("explain does not name the head's queue and task", "explain_lane.sql",
              "WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);", "WHERE false;"),
-    Mutation("skip forgets the others", "skip_head.sql", "UPDATE lanes SET job_id = NULL WHERE lock = p_lock;\n        "
+    Mutation("skip forgets the others", "skip_head.sql",
+             "UPDATE lanes SET job_id = NULL WHERE lock = p_lock;\n        "
              "PERFORM reopen_lane(p_lock);", "DELETE FROM lanes WHERE lock = p_lock;"),
 )  # fmt: skip
 def test_a_head_that_no_worker_serves_holds_its_lane_until_it_is_skipped(stage: Stage) -> None:

@@ -41,7 +41,8 @@ def enqueue(
         session.run,
         "SELECT id, is_new FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], NULL, %s::interval[], NULL, NULL, "
         "p_queueing_locks => %s, p_on_conflict => %s)",
-        ["task"] * n, [args] * n, ["default"] * n, [lock] * n, [priority] * n, [delay] * n, list(keys), on_conflict,
+        ["task"] * n, [args] * n, ["default"] * n, [lock] * n, [priority] * n, [delay] * n,
+        list(keys), on_conflict,
     )  # fmt: skip
     return answer
 
@@ -270,9 +271,11 @@ def test_a_conflict_under_raise_defers_nothing_and_leaves_the_transaction_alone(
 
 
 @story(
-    Mutation("a job is replaced while it runs", "replace_waiting.sql", " AND status <> 'doing' AND NOT lost_queueing_lock", ""),
+    Mutation("a job is replaced while it runs", "replace_waiting.sql",
+             " AND status <> 'doing' AND NOT lost_queueing_lock", ""),
     Mutation(
-        "replace does not look again", "replace_waiting.sql", "IF NOT FOUND THEN\n        RETURN false;",
+        "replace does not look again", "replace_waiting.sql",
+        "IF NOT FOUND THEN\n        RETURN false;",
         "IF NOT FOUND THEN\n        RETURN true;"
     ),
 )  # fmt: skip
@@ -322,7 +325,8 @@ def test_replacing_a_job_between_two_attempts_changes_what_it_does_and_nothing_e
 
 @story(
     Mutation("a claim waits to put a job behind others", "block_behind.sql",
-             "AND (NOT is_touched(jobs.xmin, jobs.xmax) OR jobs.id IN (SELECT id FROM touched))", ""),
+             "AND (NOT is_touched(jobs.xmin, jobs.xmax) OR jobs.id IN (SELECT id FROM touched))",
+             ""),
     Mutation("a claim locks a job that is being replaced", "block_behind.sql", "FOR UPDATE OF jobs SKIP LOCKED", "FOR UPDATE OF jobs"),
 )  # fmt: skip
 def test_claims_do_not_wait_for_a_job_of_a_busy_lane_that_a_user_is_replacing(stage: Stage) -> None:
@@ -376,7 +380,7 @@ def test_while_a_replacement_is_not_committed_a_claim_passes_over_the_job_and_ta
     promise(rows == [("2",), ("2",)], f"with what they were given: {rows}")
 
 
-# ---------------------------------------------------------------- the way back to the queue never fails
+# ----------------------------------------------------------- the way back to the queue never fails
 
 LETS_GO = "lost_queueing_lock = jobs.queueing_lock IS NOT NULL,"
 IGNORES_OPEN = Mutation(
@@ -474,7 +478,8 @@ def test_many_jobs_go_back_at_once_although_a_user_is_about_to_defer_all_their_k
 
 
 @story(
-    Mutation("all go without a key because of one", "retake_queueing_locks.sql", "IF v_half > 0 AND", "IF false AND"),
+    Mutation("all go without a key because of one", "retake_queueing_locks.sql",
+             "IF v_half > 0 AND", "IF false AND"),
 )  # fmt: skip
 def test_of_many_jobs_that_go_back_only_that_goes_without_its_key_which_a_user_is_about_to_defer(
     stage: Stage,
@@ -540,7 +545,8 @@ def test_a_rescue_succeeds_although_another_job_waits_under_the_key(stage: Stage
         "queueing_lock IS NOT NULL, args",
         "false, args",
     ),
-    Mutation("a job never gets its key back", "restore_job.sql", "PERFORM retake_queueing_locks(", "PERFORM num_nonnulls("),
+    Mutation("a job never gets its key back", "restore_job.sql", "PERFORM retake_queueing_locks(",
+             "PERFORM num_nonnulls("),
 )  # fmt: skip
 def test_a_finished_job_is_run_again_although_another_waits_under_its_key(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()

@@ -33,7 +33,8 @@ EQUALS = [f"equal {n}" for n in range(5)]
 RANKED = [f"ranked {n}" for n in range(3)]
 QUEUES = ["x", "y"]
 
-RARE = ["crash in a claim", "crash in a finish", "crash with jobs", "refused", "rescued", "handed over",
+RARE = ["crash in a claim", "crash in a finish", "crash with jobs", "refused", "rescued",
+        "handed over",
         "retried", "retried later", "rolled back", "claim refused"]  # fmt: skip
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -89,7 +90,8 @@ class Producer:
         connection.execute("BEGIN")
         rows = connection.execute(
             "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], %s::timestamptz[], %s::interval[])",
-            [["task"] * n, ["{}"] * n, [self.dice.choice(QUEUES)] * n, [lane] * n, priorities, [None] * n,
+            [["task"] * n, ["{}"] * n, [self.dice.choice(QUEUES)] * n, [lane] * n, priorities,
+             [None] * n,
              ["10 ms" if scheduled else None] * n],
         ).fetchall()  # fmt: skip
         if self.dice.random() < 0.3:

@@ -25,7 +25,8 @@ def connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
 
 def jobs(connection: psycopg.Connection[Any]) -> list[Any]:
     return connection.execute(
-        "SELECT task, args, lock, queue, priority, queueing_lock, status::text FROM inturn.jobs ORDER BY id"
+        "SELECT task, args, lock, queue, priority, queueing_lock, status::text FROM inturn.jobs "
+        "ORDER BY id"
     ).fetchall()
 
 
@@ -192,7 +193,10 @@ def test_what_python_takes_the_database_takes_too(
             except ConnectorException as error:
                 refusals.append(str(error))
     assert refusals == []
-    lengths = "SELECT coalesce(jsonb_array_length(args -> 'digits'), length(args ->> 'text')) FROM inturn.jobs"
+    lengths = (
+        "SELECT coalesce(jsonb_array_length(args -> 'digits'), length(args ->> 'text')) "
+        "FROM inturn.jobs"
+    )
     assert connection.execute(lengths).fetchall() == [(most,)] * 3
 
 
@@ -207,7 +211,8 @@ def test_whatever_a_constraint_on_new_jobs_refuses_is_said_in_words_before(
         "jobs_scheduled_when",
     }
     rows = connection.execute(
-        "SELECT conname FROM pg_constraint WHERE conrelid = 'inturn.jobs'::regclass AND contype = 'c'"
+        "SELECT conname FROM pg_constraint WHERE conrelid = 'inturn.jobs'::regclass "
+        "AND contype = 'c'"
     ).fetchall()
     assert {name for (name,) in rows} - of_the_engine == {
         constraint for *_, constraint in BAD if constraint

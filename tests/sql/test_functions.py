@@ -60,7 +60,7 @@ def test_there_are_statements_to_check() -> None:
 
 
 def test_every_function_body_fits_the_tables(dsn: str) -> None:
-    """A migration creates functions in no order and unchecked. Applied again, each finds the others."""
+    """A migration creates functions unordered and unchecked. Applied again, they find each other."""
     with connect(dsn) as connection:
         refusals = [refusal(connection, text) for text in sql.code()]
     assert [reason for reason in refusals if reason] == []

@@ -27,7 +27,8 @@ GROW: dict[str, list[LiteralString]] = {
         "INSERT INTO jobs (created_at, status, task) SELECT now(), 'todo', 't' FROM numbers"
     ],
     "jobs of a busy lane": [
-        "INSERT INTO lanes (lock, worker_id, since) VALUES ('busy', %(other)s, now()) ON CONFLICT DO NOTHING",
+        "INSERT INTO lanes (lock, worker_id, since) VALUES ('busy', %(other)s, now()) "
+        "ON CONFLICT DO NOTHING",
         "INSERT INTO jobs (created_at, status, task, lock) "
         "SELECT now(), 'blocked', 't', 'busy' FROM numbers",
     ],
@@ -37,7 +38,8 @@ GROW: dict[str, list[LiteralString]] = {
     ],
     "running jobs": [
         "INSERT INTO jobs (created_at, status, task, lock, claim_id, worker_id, fence, attempts, started_at) "
-        "SELECT now(), 'doing', 't', 'lane ' || n, gen_random_uuid(), %(worker)s, 0, 1, now() FROM numbers",
+        "SELECT now(), 'doing', 't', 'lane ' || n, gen_random_uuid(), %(worker)s, 0, 1, now() "
+        "FROM numbers",
         "INSERT INTO lanes (lock, worker_id, since) "
         "SELECT 'lane ' || n, %(worker)s, now() FROM numbers",
     ],
@@ -56,7 +58,8 @@ GROW: dict[str, list[LiteralString]] = {
     ],
     "scheduled jobs": [
         "INSERT INTO jobs (created_at, status, task, lock, scheduled_at) "
-        "SELECT now(), 'scheduled', 't', CASE n %% 2 WHEN 1 THEN 'lane ' || n %% 100 END, now() + interval '1 year' "
+        "SELECT now(), 'scheduled', 't', "
+        "CASE n %% 2 WHEN 1 THEN 'lane ' || n %% 100 END, now() + interval '1 year' "
         "FROM numbers",
     ],
     "finished jobs": [
@@ -67,7 +70,10 @@ GROW: dict[str, list[LiteralString]] = {
 }  # fmt: skip
 
 CLAIM: LiteralString = "SELECT id FROM claim(%s, NULL, 1)"
-FINISH: LiteralString = "SELECT finished_id, (next).id FROM finish(%s, NULL, 1, %s::bigint[], %s::uuid[], '{succeeded}', '{NULL}')"
+FINISH: LiteralString = (
+    "SELECT finished_id, (next).id "
+    "FROM finish(%s, NULL, 1, %s::bigint[], %s::uuid[], '{succeeded}', '{NULL}')"
+)
 
 
 class Bench:
@@ -86,7 +92,8 @@ class Bench:
         numbers = {"first": first, "last": last, "worker": self.worker, "other": self.other}
         self.connection.execute("DROP TABLE IF EXISTS pg_temp.numbers")
         self.connection.execute(
-            "CREATE TEMPORARY TABLE numbers AS SELECT n FROM generate_series(%(first)s::int, %(last)s) AS n",
+            "CREATE TEMPORARY TABLE numbers AS SELECT n "
+            "FROM generate_series(%(first)s::int, %(last)s) AS n",
             numbers,
         )
         for statement in statements:
@@ -113,13 +120,15 @@ class Bench:
         before = self.query("SELECT nextval('fences')")[0][0]
         claim = self.pages(CLAIM, self.worker)
         [(id, claim_id)] = self.query(
-            "SELECT id, claim_id FROM jobs WHERE status = 'doing' AND worker_id = %s AND fence > %s",
+            "SELECT id, claim_id FROM jobs WHERE status = 'doing' AND worker_id = %s "
+            "AND fence > %s",
             self.worker,
             before,
         )
         finish = self.pages(FINISH, self.worker, [id], [claim_id])
         for job in self.query(
-            "SELECT id, claim_id FROM jobs WHERE status = 'doing' AND worker_id = %s AND fence > %s",
+            "SELECT id, claim_id FROM jobs WHERE status = 'doing' AND worker_id = %s "
+            "AND fence > %s",
             self.worker,
             before,
         ):

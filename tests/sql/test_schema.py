@@ -78,7 +78,8 @@ def test_migrations_at_once_wait_for_each_other(empty_dsn: str) -> None:
 def test_a_database_with_older_functions_gets_the_new_ones(dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute(
-            "CREATE OR REPLACE FUNCTION inturn.clock() RETURNS timestamptz LANGUAGE sql AS 'SELECT now()'"
+            "CREATE OR REPLACE FUNCTION inturn.clock() RETURNS timestamptz "
+            "LANGUAGE sql AS 'SELECT now()'"
         )
         connection.execute("UPDATE inturn.applied_code SET checksum = 'an older one'")
     migrate(dsn)

@@ -21,7 +21,7 @@ def step(lane: str, number: int) -> None:
 
 
 def produce(lanes: list[str], jobs: int, free: str, free_jobs: int, seed: int) -> None:
-    """Defer the jobs of each lane in order, one or a few in a call, with the lanes mixed at random."""
+    """Defer each lane's jobs in order, one or a few in a call. The lanes are mixed at random."""
     dice = random.Random(seed)
     left = {lane: list(range(jobs)) for lane in lanes} | {free: list(range(free_jobs))}
     with app.open():

@@ -283,7 +283,7 @@ def _overtaken(ledger: Ledger, lane: str, runs: list[Run]) -> Iterator[str]:
 
 
 def _disorder(in_order_of_start: list[Job]) -> Iterator[str]:
-    """Check that a job committed before another's INSERT goes first, unless its priority is lower."""
+    """Check that a job committed before another's INSERT goes first, at equal or higher priority."""
     later: dict[
         int, tuple[float, int]
     ] = {}  # of those that started later, by priority: who was committed first

@@ -1,9 +1,9 @@
 """Everything at once, with real processes. A checker judges what they logged (ledger.py).
 
 Workers are killed, or stopped for so long that others take their jobs over, and then wake up.
-Producers commit late, roll back and are killed. Jobs fail and are retried. People cancel jobs, pause
-lanes and look after halted ones. `make test` runs this for some seconds and `make stress` for ten
-minutes. SECONDS and SEED change that.
+Producers commit late, roll back and are killed. Jobs fail and are retried. People cancel jobs,
+pause lanes and look after halted ones. `make test` runs this for some seconds, and `make stress`
+for ten minutes. SECONDS and SEED change that.
 """
 
 import os
@@ -290,7 +290,8 @@ def test_everything_at_once_with_processes_that_are_killed_and_stopped(
         print("\n" + "\n".join(f"  {name:28}{value}" for name, value in summary.items()))
     assert found == [], f"SEED={SEED}"
     assert (left, repaired, deadlocks) == ([], [], 0), f"SEED={SEED}"
-    rare = ["of them failed", "of them cancelled", "commits delayed", "rolled back", "processes killed", "processes stopped",
+    rare = ["of them failed", "of them cancelled", "commits delayed", "rolled back",
+            "processes killed", "processes stopped",
             "their reports refused", "pauses"]  # fmt: skip
     assert [name for name in rare if not summary[name]] == [], "a run without them proves little"
 
@@ -323,35 +324,49 @@ ROLLED_BACK = replace(BORN_AT_ONCE[0], committed=FOR_EVER)
 FORGED = {
     "lost": (ledger(FIRST), "job 2 was committed and never ended"),
     "from nowhere": (ledger(FIRST, SECOND, Run(3, 13, A, 31, 32)), "job 3 was never committed"),
-    "rolled back": (ledger(FIRST, SECOND, jobs={1: ROLLED_BACK, 2: BORN_AT_ONCE[1]}), "job 1 was never committed"),
+    "rolled back": (ledger(FIRST, SECOND, jobs={1: ROLLED_BACK, 2: BORN_AT_ONCE[1]}),
+                    "job 1 was never committed"),
     "ended twice": (ENDED_TWICE, "job 1 ended 2 times"),
-    "never ran": (ledger(SECOND, ends={1: [(11, "succeeded")], 2: [(12, "succeeded")]}), "job 1 succeeded and never ran"),
+    "never ran": (ledger(SECOND, ends={1: [(11, "succeeded")], 2: [(12, "succeeded")]}),
+                  "job 1 succeeded and never ran"),
     "accepted from a zombie": (
-        ledger(FIRST, replace(FIRST, fence=12, pid=B, start=19, end=25), replace(SECOND, fence=13, start=26),
+        ledger(FIRST, replace(FIRST, fence=12, pid=B, start=19, end=25),
+               replace(SECOND, fence=13, start=26),
                ends={1: [(11, "succeeded")], 2: [(13, "succeeded")]}, stopped=SLEPT),
         "job 1: the end of attempt 11 was accepted, the last one was 12",
     ),
-    "accepted unended": (ledger(replace(FIRST, end=None), SECOND, killed={A: 20}), "attempt that did not end"),
+    "accepted unended": (ledger(replace(FIRST, end=None), SECOND, killed={A: 20}),
+                         "attempt that did not end"),
     "overlap": (ledger(FIRST, replace(SECOND, start=19)), "job 2 (process 2) started while job 1"),
     "overlap of a process that was stopped later": (
-        ledger(FIRST, replace(SECOND, start=14), stopped=SLEPT), "job 2 (process 2) started while job 1"),
+        ledger(FIRST, replace(SECOND, start=14), stopped=SLEPT),
+        "job 2 (process 2) started while job 1"),
     "overlap long after a process was woken and stopped again": (
         ledger(Run(1, 11, A, 30, 40), Run(1, 12, B, 17, 18), Run(2, 13, B, 19, 20),
-               stopped=defaultdict(list, {A: [Span(10, 15), Span(25, 29)]})), "job 2 (process 2) started while job 1"),
+               stopped=defaultdict(list, {A: [Span(10, 15), Span(25, 29)]})),
+        "job 2 (process 2) started while job 1"),
     "overlap with the dead": (
-        ledger(replace(FIRST, end=None), replace(FIRST, fence=12, pid=B, start=14), replace(SECOND, fence=13), killed={A: 15}),
+        ledger(replace(FIRST, end=None), replace(FIRST, fence=12, pid=B, start=14),
+               replace(SECOND, fence=13), killed={A: 15}),
         "job 1 (process 2) started while job 1"),
     "overlap with one long before": (
-        ledger(replace(FIRST, end=40), replace(FIRST, fence=12, start=50, end=60), replace(SECOND, fence=13),
+        ledger(replace(FIRST, end=40), replace(FIRST, fence=12, start=50, end=60),
+               replace(SECOND, fence=13),
                stopped={A: [], B: []}), "job 2 (process 2) started while job 1"),
-    "wrong order": (ledger(replace(FIRST, fence=13, start=31, end=32), SECOND), "job 1 was there before job 2"),
+    "wrong order": (ledger(replace(FIRST, fence=13, start=31, end=32), SECOND),
+                    "job 1 was there before job 2"),
     "wrong order in a call": (
-        ledger(replace(FIRST, fence=13, start=31, end=32), SECOND, jobs=dict(enumerate(BORN_AT_ONCE, 1))), "same call goes before"),
-    "overtaken in a retry": (ledger(FIRST, SECOND, replace(FIRST, fence=13, start=31, end=32)), "between the attempts of job 1"),
-    "neither ended nor killed": (ledger(replace(FIRST, end=None), SECOND), "neither ended nor was its process 1 killed"),
-    "cancelled": (ledger(FIRST, SECOND, cancelled={2: 20.5}), "job 2 started after it was cancelled"),
+        ledger(replace(FIRST, fence=13, start=31, end=32), SECOND,
+               jobs=dict(enumerate(BORN_AT_ONCE, 1))), "same call goes before"),
+    "overtaken in a retry": (ledger(FIRST, SECOND, replace(FIRST, fence=13, start=31, end=32)),
+                             "between the attempts of job 1"),
+    "neither ended nor killed": (ledger(replace(FIRST, end=None), SECOND),
+                                 "neither ended nor was its process 1 killed"),
+    "cancelled": (ledger(FIRST, SECOND, cancelled={2: 20.5}),
+                  "job 2 started after it was cancelled"),
     "torn": (ledger(FIRST, SECOND, seen=defaultdict(int, torn=1)), "1 torn lines and fewer deaths"),
-    "paused": (ledger(FIRST, SECOND, pauses={"equal": [Pause(19, 25, 11)]}), "job 2 was claimed and started in a pause"),
+    "paused": (ledger(FIRST, SECOND, pauses={"equal": [Pause(19, 25, 11)]}),
+               "job 2 was claimed and started in a pause"),
 }  # fmt: skip
 
 
@@ -364,17 +379,22 @@ def test_the_checker_finds_what_is_wrong_in_a_forged_ledger(forged: Ledger, mess
 WELL = {
     "in turn": ledger(FIRST, SECOND),
     "a zombie that was refused": ledger(
-        replace(FIRST, end=23), replace(FIRST, fence=12, pid=B, start=19, end=20), replace(SECOND, fence=13), stopped=SLEPT),
+        replace(FIRST, end=23), replace(FIRST, fence=12, pid=B, start=19, end=20),
+        replace(SECOND, fence=13), stopped=SLEPT),
     "a zombie that was stopped again at once": ledger(
         Run(1, 11, A, 30, 40), Run(1, 12, B, 17, 18), Run(2, 13, B, 19, 20),
         stopped=defaultdict(list, {A: [Span(10, 25), Span(25.1, 29)]})),
     "a process that was killed": ledger(
-        replace(FIRST, end=None), replace(FIRST, fence=12, pid=B, start=16), replace(SECOND, fence=13), killed={A: 15}),
+        replace(FIRST, end=None), replace(FIRST, fence=12, pid=B, start=16),
+        replace(SECOND, fence=13), killed={A: 15}),
     "overlapping calls": ledger(
-        replace(FIRST, fence=13, start=31, end=32), SECOND, jobs={1: BORN_AT_ONCE[0], 2: replace(BORN_AT_ONCE[1], call="other")}),
+        replace(FIRST, fence=13, start=31, end=32), SECOND,
+        jobs={1: BORN_AT_ONCE[0], 2: replace(BORN_AT_ONCE[1], call="other")}),
     "claimed before the pause": ledger(FIRST, SECOND, pauses={"equal": [Pause(19, 25, 12)]}),
     "started after the pause": ledger(FIRST, SECOND, pauses={"equal": [Pause(19, 20.5, 11)]}),
-    "a producer that was killed": ledger(SECOND, jobs={1: replace(BORN_AT_ONCE[0], committed=None), 2: BORN_AT_ONCE[1]}),
+    "a producer that was killed": ledger(SECOND,
+                                         jobs={1: replace(BORN_AT_ONCE[0], committed=None),
+                                               2: BORN_AT_ONCE[1]}),
 }  # fmt: skip
 
 

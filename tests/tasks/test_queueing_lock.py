@@ -83,7 +83,8 @@ def test_replace_moves_a_scheduled_job_to_its_new_time_with_its_new_options(
     replacing = {"on_conflict": "replace", "priority": 9, "queue": "urgent", "on_retry": "release"}
     again = report.configure(schedule_in={"hours": 2}, **replacing).defer(day=2)
     ((hours, *rest),) = query(
-        "SELECT round(extract(epoch FROM scheduled_at - created_at) / 3600)::int, args, priority, queue, on_retry::text FROM jobs"
+        "SELECT round(extract(epoch FROM scheduled_at - created_at) / 3600)::int, "
+        "args, priority, queue, on_retry::text FROM jobs"
     )
     assert (again, hours, rest) == (first, 2, [{"day": 2}, 9, "urgent", "release"])
     report.configure(on_conflict="replace").defer(day=3)

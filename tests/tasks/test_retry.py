@@ -102,8 +102,16 @@ def test_a_wait_stays_within_what_jitter_and_cap_allow(
     assert longest * (1 - jitter) - 1e-5 <= found.total_seconds() <= longest + 1e-5
 
 
-@pytest.mark.parametrize("option", [{"jitter": 1.5}, {"jitter": -0.1}, {"jitter": float("nan")}, {"max_wait": -1},
-                                    {"wait": float("nan")}])  # fmt: skip
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"jitter": 1.5},
+        {"jitter": -0.1},
+        {"jitter": float("nan")},
+        {"max_wait": -1},
+        {"wait": float("nan")},
+    ],
+)
 def test_a_jitter_or_cap_that_makes_no_sense_is_refused(option: dict[str, float]) -> None:
     with pytest.raises(BadArgument, match=f"{next(iter(option))}: "):
         RetryStrategy(**option)  # type: ignore[arg-type]

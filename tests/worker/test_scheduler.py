@@ -29,7 +29,10 @@ CREATE OR REPLACE FUNCTION clock() RETURNS timestamptz LANGUAGE sql STABLE
 AS 'SELECT reading + (statement_timestamp() - at) FROM inturn.its_clock'
 """
 SET_CLOCK = "UPDATE its_clock SET reading = %s, at = clock_timestamp() RETURNING 1"
-SCHEDULERS = "FROM pg_stat_activity WHERE application_name = 'inturn schedule' AND datname = current_database()"
+SCHEDULERS = (
+    "FROM pg_stat_activity WHERE application_name = 'inturn schedule' "
+    "AND datname = current_database()"
+)
 
 
 @pytest.fixture

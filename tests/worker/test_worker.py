@@ -499,7 +499,7 @@ async def test_a_claim_whose_reply_was_lost_is_undone(app: App, query: Query, un
         group.start_soon(lambda: app.run_worker_async(wait=True, queues=["default"]))
         await until(lambda: query("SELECT id FROM workers"))
         note.configure(queue="aside").defer("lost")
-        # As after a claim whose reply was lost: the job is being done, but its worker does not know.
+        # As after a claim whose reply was lost: the job is `doing`, but its worker does not know.
         query("SELECT id FROM claim((SELECT id FROM workers), ARRAY['aside'], 1)")
         query(CUT)
         note.defer("next")

@@ -1,4 +1,4 @@
-"""A worker that continues with free jobs makes full claims in between, so nothing waits for long."""
+"""A worker that continues with free jobs makes full claims in between, so no job waits long."""
 
 import time
 
