@@ -37,7 +37,7 @@ class Breaks(dict[str, Any]):
         raise RuntimeError("do not touch")
 
 
-async def test_what_a_task_returns_is_the_result_of_its_job(app: App, query: Query) -> None:
+async def test_the_return_value_of_a_task_is_the_result_of_its_job(app: App, query: Query) -> None:
     values: list[Any] = [{"a": [1, 2.5, None, "ü", True]}, [], "", 0, False, 2**70, "\\u0000"]
 
     @app.task
@@ -91,7 +91,7 @@ async def test_none_is_not_stored(app: App, query: Query) -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_what_cannot_be_stored_is_named_in_the_log_and_the_job_succeeds_all_the_same(
+async def test_a_result_that_cannot_be_stored_is_named_in_the_log_and_its_job_succeeds(
     app: App, query: Query, caplog: pytest.LogCaptureFixture, value: Any, why: str
 ) -> None:
     @app.task(lock="lane")
@@ -131,7 +131,7 @@ ANYTHING = st.recursive(
     suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300
 )
 @given(value=ANYTHING)
-def test_whatever_is_encoded_reads_back_the_same_and_can_be_stored(
+def test_every_encoded_value_reads_back_the_same_and_can_be_stored(
     query: Query, value: Any
 ) -> None:
     text = result_json.encode(JOB, value, 2**16)
@@ -156,7 +156,7 @@ async def test_how_much_is_stored_is_an_option_of_the_worker(app: App, query: Qu
 # ---------------------------------------------------------------- to wait
 
 
-async def test_waiters_in_threads_and_in_the_loop_are_told_of_the_end(
+async def test_waiters_in_threads_and_in_the_loop_are_notified_of_the_end(
     app: App, query: Query, until: Until
 ) -> None:
     go = anyio.Event()
@@ -240,7 +240,7 @@ async def test_a_lost_notification_is_made_good_by_looking_now_and_then(
         assert future.result() == 7
 
 
-async def test_nobody_is_told_when_nobody_waits(app: App, dsn: str) -> None:
+async def test_no_notification_is_sent_without_a_waiter(app: App, dsn: str) -> None:
     @app.task
     async def give() -> int:
         return 7

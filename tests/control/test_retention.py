@@ -92,7 +92,7 @@ def test_the_boundary_of_a_day_is_that_of_utc_whatever_the_session_says(past: Th
     assert value(connection, PRUNE, "9.5 days") == 1
 
 
-def test_what_lies_beside_the_days_is_deleted_when_it_is_old_enough(past: Then) -> None:
+def test_jobs_in_the_default_partition_are_deleted_when_they_are_old_enough(past: Then) -> None:
     for days in (5, 1):
         end(past(days), "succeeded", queue=f"day-{days}")
     assert value(past(0), PRUNE, "2 days") == 0
@@ -177,7 +177,7 @@ async def test_a_bad_option_is_refused(app: App, option: str, wrong: Any) -> Non
         ("always", ["failed"]),
     ],
 )
-async def test_a_worker_keeps_what_it_is_told_to_and_whatever_halts_a_lane(
+async def test_a_worker_keeps_jobs_as_configured_and_jobs_that_halt_a_lane(
     app: App, query: Query, delete_jobs: str, kept: list[str]
 ) -> None:
     from inturn.errors import JobAborted

@@ -185,7 +185,7 @@ def test_a_connection_that_cannot_be_made_has_written_nothing(dsn: str) -> None:
     "missing",
     ["TABLE {schema}.nothing", "SELECT {schema}.nothing()", "SELECT nothing FROM {schema}.jobs"],
 )
-def test_a_part_of_the_schema_that_is_missing_is_said_with_the_remedy(
+def test_a_missing_part_of_the_schema_is_reported_with_the_remedy(
     connection: Connection, missing: LiteralString
 ) -> None:
     with pytest.raises(SchemaMismatch, match="queue migrate"):

@@ -35,7 +35,7 @@ def test_a_database_can_be_named_in_several_ways(
     assert query("SELECT count(*) FROM jobs") == [(1,)]
 
 
-def test_what_names_no_database_or_names_it_twice_is_refused() -> None:
+def test_an_app_without_a_database_or_with_two_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="both dsn and conninfo"):
         PsycopgConnector("dbname=a", conninfo="dbname=b")
     with pytest.raises(ConfigurationError, match="timeout=0 is not"):

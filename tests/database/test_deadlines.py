@@ -228,7 +228,7 @@ async def test_a_cancelled_call_is_cancelled_on_the_server_and_its_connection_go
         assert await drive.run_async(ask(), own, SCHEMA) == 1
 
 
-def test_what_the_address_says_wins(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_in_the_address_win(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(
         connector(make_conninfo(dsn, connect_timeout=7, keepalives_idle=77)).connect()
     ) as own:
@@ -274,7 +274,7 @@ async def test_a_listener_whose_connection_leads_nowhere_makes_another(
     assert heard == [True, True, True]
 
 
-def test_whoever_waits_for_a_result_is_told_although_a_connection_leads_nowhere(
+def test_a_waiter_for_a_result_is_notified_although_a_connection_leads_nowhere(
     faulty_server: tuple[Faulty, str], dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy, proxied = faulty_server

@@ -86,9 +86,7 @@ def dsn_of(dsn: str) -> Any:
         ("a", 2**63),
     ],
 )
-def test_what_names_no_resource_or_is_no_fence_is_refused(
-    dsn: str, resource: Any, token: Any
-) -> None:
+def test_an_invalid_resource_or_fence_is_refused(dsn: str, resource: Any, token: Any) -> None:
     with psycopg.connect(dsn) as connection, pytest.raises(BadArgument):
         check_fence(connection, resource, token)
 

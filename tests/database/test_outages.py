@@ -90,7 +90,7 @@ def test_a_restart_between_two_defers_is_not_noticed(dsn: str, query: Query) -> 
     assert query("SELECT count(*) FROM jobs") == [(5,)]
 
 
-def test_who_waits_for_a_connection_has_it_within_a_second_of_the_end_of_the_outage(
+def test_a_caller_gets_a_connection_within_a_second_of_the_end_of_the_outage(
     faulty_server: tuple[Faulty, str],
 ) -> None:
     proxy, dsn = faulty_server
@@ -144,7 +144,7 @@ def test_one_silent_connection_is_enough_to_replace_the_others(
                 app.configure_task("t").defer()
 
 
-def test_a_full_pool_is_said_to_be_full(dsn: str) -> None:
+def test_the_error_of_a_full_pool_says_so(dsn: str) -> None:
     app = producer(dsn, min_size=0, max_size=1)
     with (
         app.open(),
@@ -199,7 +199,7 @@ def test_an_app_without_an_address_is_not_open(monkeypatch: pytest.MonkeyPatch) 
         app.configure_task("t").defer()
 
 
-def test_a_wrong_password_is_said_at_once_and_never_repeated(databases: Any, dsn: str) -> None:
+def test_a_wrong_password_is_reported_at_once_and_never_repeated(databases: Any, dsn: str) -> None:
     """The reason names the role and keeps the password secret."""
     app = producer(make_conninfo(dsn, password="open sesame", dbname="nowhere"))
     with pytest.raises(DatabaseUnavailable) as raised:

@@ -103,7 +103,7 @@ def test_a_job_that_runs_meanwhile_runs_once(
 
 
 @pytest.mark.parametrize(("times", "status"), [(1, 0), (2, 128 + signal.SIGTERM)])
-def test_a_worker_that_cannot_reach_its_database_ends_when_it_is_told_to(
+def test_a_worker_that_cannot_reach_its_database_ends_on_request(
     faulty_server: tuple[Faulty, str],
     app: App,
     query: Query,

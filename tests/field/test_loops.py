@@ -72,7 +72,7 @@ def test_a_job_that_ends_one_loop_after_the_other_fails_in_the_end(
     ]
 
 
-def test_a_blocked_loop_is_said_in_the_worker_s_row_and_once_in_the_log_with_the_stack(
+def test_a_blocked_loop_is_reported_in_the_worker_s_row_and_once_in_the_log_with_the_stack(
     worker: Start, app: App, query: Query, task_log: TaskLog
 ) -> None:
     app.configure_task(task("block")).defer(seconds=4)
@@ -91,9 +91,7 @@ def test_a_blocked_loop_is_said_in_the_worker_s_row_and_once_in_the_log_with_the
     assert "time.sleep(seconds)" in stderr
 
 
-def test_everybody_who_is_asked_says_that_a_loop_is_blocked(
-    app: App, dsn: str, query: Query
-) -> None:
+def test_every_command_reports_a_blocked_loop(app: App, dsn: str, query: Query) -> None:
     ((worker,),) = query("SELECT register_worker('stuck', 'here', 7, NULL, 1)")
     running, waiting = app.configure_task("a", lock="lane").defer(), app.configure_task("b").defer()
     query("SELECT FROM claim(%s, NULL, 1)", worker)
@@ -128,7 +126,7 @@ def test_a_timeout_reaches_a_thread_while_the_loop_is_blocked(
     process.terminate()
 
 
-def test_what_cannot_be_stopped_is_said(worker: Start, app: App) -> None:
+def test_a_task_that_cannot_be_stopped_is_reported(worker: Start, app: App) -> None:
     app.configure_task(task("defy"), timeout=0.5).defer(seconds=3)
     _, stderr = worker("--one-shot", *FAST).communicate(timeout=60)
     assert stderr.count("job.overdue") == 1

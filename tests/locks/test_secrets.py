@@ -140,7 +140,7 @@ def test_the_password_need_not_be_among_the_arguments(guarded: str) -> None:
     assert (nowhere.exit_code, "Set INTURN_LOCKS_URL" in nowhere.output) == (2, True)
 
 
-def test_what_a_store_says_cannot_act_on_a_terminal(conn: "redis.Redis", socket: str) -> None:
+def test_the_content_of_a_store_cannot_act_on_a_terminal(conn: "redis.Redis", socket: str) -> None:
     name = "it\n\x1b]52;c;aGk=\x07"
     with SmartLock(conn, name):
         for words in (

@@ -30,12 +30,12 @@ ROWS = {
     ],
     "fetch slows with the blocked backlog": [
         "sql/test_cost.py::test_a_claim_costs_the_same_behind_a_hundred_and_a_million_jobs_of_a_busy_lane",
-        "sql/test_growth.py::test_what_a_claim_and_a_finish_cost_does_not_grow_with",
+        "sql/test_growth.py::test_the_cost_of_a_claim_and_a_finish_does_not_grow_with",
     ],
     "completion accepts any caller": [
         "race/test_interleavings.py::test_a_worker_that_was_taken_for_dead_can_end_its_job_no_more",
         "race/test_interleavings.py::test_an_old_claim_of_the_same_worker_is_refused",
-        "worker/test_worker.py::test_a_worker_that_was_taken_for_dead_registers_anew_and_its_result_is_refused",
+        "worker/test_worker.py::test_a_worker_that_was_taken_for_dead_registers_again_and_its_result_is_refused",
     ],
     "a retry that collides on its queueing lock leaves its job running for ever and its lane blocked": [
         "race/test_queueing_locks.py::test_a_retry_waits_for_no_user_who_defers_its_key_and_goes_on_without_it",
@@ -65,14 +65,14 @@ ROWS = {
         "tasks/test_queueing_lock.py::test_the_transaction_of_the_caller_goes_on_after_a_conflict",
         "tasks/test_queueing_lock.py::test_skip_returns_the_job_that_waits",
         "tasks/test_queueing_lock.py::test_replace_hands_the_new_arguments_to_the_job_that_waits",
-        "race/test_queueing_locks.py::test_of_two_who_defer_one_key_at_once_the_second_gets_the_job_of_the_first",
+        "race/test_queueing_locks.py::test_the_second_of_two_producers_with_one_key_gets_the_job_of_the_first",
     ],
     "no traceback is stored": [
         "worker/test_worker.py::test_only_the_last_ten_errors_are_kept",
     ],
     "no result is stored": [
-        "control/test_results.py::test_what_a_task_returns_is_the_result_of_its_job",
-        "control/test_results.py::test_waiters_in_threads_and_in_the_loop_are_told_of_the_end",
+        "control/test_results.py::test_the_return_value_of_a_task_is_the_result_of_its_job",
+        "control/test_results.py::test_waiters_in_threads_and_in_the_loop_are_notified_of_the_end",
     ],
     "no timeout": [
         "worker/test_timeouts.py::test_an_async_task_is_cancelled_when_its_time_is_up_and_the_lane_goes_on",
@@ -89,8 +89,8 @@ ROWS = {
     ],
     "no policy for missed runs": [
         "worker/test_scheduler.py::test_after_a_downtime_it_catches_up_as_it_says",
-        "worker/test_scheduler.py::test_what_is_missed_is_told_once",
-        "tasks/test_periodic.py::test_what_is_later_than_the_delay_is_not_due",
+        "worker/test_scheduler.py::test_missed_instants_are_reported_once",
+        "tasks/test_periodic.py::test_an_instant_later_than_the_delay_is_not_due",
     ],
     "migrations are tracked by hand": [
         "sql/test_schema.py::test_a_second_migration_changes_nothing",
@@ -111,9 +111,9 @@ OURS = {
         "sql/test_defer.py::test_the_trigger_of_the_example_defers_one_job_however_often_a_row_changes",
     ],
     "transactional completion": [
-        "worker/test_transactions.py::test_what_a_task_writes_and_the_end_of_its_job_commit_together",
+        "worker/test_transactions.py::test_a_task_s_writes_and_the_end_of_its_job_commit_together",
         "worker/test_transactions.py::test_killed_anywhere_a_task_has_its_effect_exactly_once",
-        "worker/test_transactions.py::test_who_was_taken_for_dead_meanwhile_commits_nothing",
+        "worker/test_transactions.py::test_a_worker_declared_dead_meanwhile_commits_nothing",
     ],
     "fences for user code": [
         "database/test_fences.py::test_a_lower_token_than_the_highest_seen_is_refused_and_its_transaction_cannot_commit",
@@ -144,7 +144,7 @@ OURS = {
 
 
 @pytest.mark.parametrize("row", ROWS | OURS)
-def test_what_others_get_wrong_or_lack_is_shown_to_be_right(row: str) -> None:
+def test_known_defects_of_others_are_tested_here(row: str) -> None:
     for name in (ROWS | OURS)[row]:
         file, _, test = name.partition("::")
         assert re.search(

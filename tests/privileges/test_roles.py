@@ -257,7 +257,7 @@ REFUSED = [
 ]
 
 
-def test_what_a_role_is_not_given_it_is_refused(admin: Session, log_in: Log) -> None:
+def test_a_role_is_refused_everything_that_it_was_not_granted(admin: Session, log_in: Log) -> None:
     admin.execute("SELECT inturn.defer('t', %s::jsonb)", [SECRET])
     sessions = {kind: log_in(kind) for kind in NOT_BY}
     done = []
@@ -362,7 +362,7 @@ def test_the_owner_of_the_schema_can_set_the_clock(admin: Session, log_in: Log, 
         assert one(session, "SELECT inturn.clock()") == LONG_AGO
 
 
-def test_a_missing_right_is_said_by_its_name(granted: str) -> None:
+def test_a_missing_right_is_named(granted: str) -> None:
     with (
         App(as_login(granted, LOGINS["monitor"])).open() as app,
         pytest.raises(ConnectorException, match="permission denied"),

@@ -88,7 +88,7 @@ def test_each_part_of_the_list_is_for_somebody(admin: Session) -> None:
     assert set().union(*roles) == set(KINDS)
 
 
-def test_whatever_python_calls_or_reads_is_on_the_list(admin: Session) -> None:
+def test_everything_that_python_calls_or_reads_is_on_the_list(admin: Session) -> None:
     package = Path(inturn.__file__).parent
     text = "".join(
         file.read_text()

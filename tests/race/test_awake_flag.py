@@ -63,7 +63,7 @@ def test_a_worker_of_another_queue_that_is_awake_does_not_stand_in_for_a_sleeper
         "pg_snapshot_xmin(pg_current_snapshot())",
     ),
 )
-def test_a_worker_that_lies_down_looks_again_until_those_are_over_who_saw_it_awake(
+def test_a_worker_looks_again_until_the_transactions_that_saw_it_awake_are_over(
     stage: Stage,
 ) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -90,7 +90,7 @@ def test_a_worker_that_lies_down_looks_again_until_those_are_over_who_saw_it_awa
         "pg_snapshot_xmax(pg_current_snapshot())",
     )
 )
-def test_who_begins_while_a_worker_is_just_saying_that_it_lies_down_is_waited_for(
+def test_a_worker_that_is_going_to_sleep_waits_for_a_transaction_that_begins_meanwhile(
     stage: Stage,
 ) -> None:
     producer, worker = stage.session(), stage.worker()

@@ -34,7 +34,7 @@ NOT_MARKED = Mutation(
         "NOT (SELECT j.has_waiters FROM jobs AS j WHERE j.id = gone.id) OR",
     ),
 )
-def test_who_begins_to_wait_just_before_a_finish_is_told(stage: Stage) -> None:
+def test_a_waiter_that_begins_just_before_a_finish_is_notified(stage: Stage) -> None:
     producer, worker, waiter = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
     running = worker.claim_one()
@@ -63,7 +63,7 @@ def test_who_begins_to_wait_just_before_a_finish_is_told(stage: Stage) -> None:
         "RETURN QUERY WITH marked AS (UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters)\n",
     ),
 )
-def test_who_begins_to_wait_during_a_finish_sees_the_end(stage: Stage) -> None:
+def test_a_waiter_that_begins_during_a_finish_sees_the_end(stage: Stage) -> None:
     producer, worker, waiter = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
     running = worker.claim_one()

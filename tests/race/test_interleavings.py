@@ -179,7 +179,7 @@ def test_a_lane_that_was_just_won_is_handed_on_although_an_older_job_waits(stage
         "        PERFORM (release_lanes(",
     )
 )
-def test_who_could_go_on_with_a_lane_that_gives_way_to_a_better_job_is_woken(stage: Stage) -> None:
+def test_a_worker_is_woken_for_a_lane_that_gives_way_to_a_better_job(stage: Stage) -> None:
     producer, worker, _ = stage.session(), stage.worker("quick", "other"), stage.worker("quick")
     first, second = producer.defer("a", 0, 0, queue="quick")
     running = worker.claim_one()
@@ -500,7 +500,9 @@ def test_a_worker_that_was_taken_for_dead_cannot_claim(stage: Stage) -> None:
         "CASE WHEN p_worker IS NULL THEN false",
     )
 )
-def test_what_a_worker_claims_while_it_is_declared_dead_is_rescued_later(stage: Stage) -> None:
+def test_jobs_that_a_worker_claims_while_it_is_declared_dead_are_rescued_later(
+    stage: Stage,
+) -> None:
     producer, worker, rescuer = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
     worker.start_until("acquire_lanes", worker.claim)
@@ -518,7 +520,7 @@ def test_what_a_worker_claims_while_it_is_declared_dead_is_rescued_later(stage: 
         "",
     )
 )
-def test_a_worker_that_registered_anew_ends_its_job_and_gives_the_lane_back(stage: Stage) -> None:
+def test_a_worker_that_registered_again_ends_its_job_and_gives_the_lane_back(stage: Stage) -> None:
     """It was declared dead and is faster than the rescuer. The lane's row names its old id."""
     producer, worker, reconciler = stage.session(), stage.worker(), stage.session()
     [first], [second] = producer.defer("a"), producer.defer("a")
@@ -539,7 +541,7 @@ def test_a_worker_that_registered_anew_ends_its_job_and_gives_the_lane_back(stag
 
 
 @story(SAYS_WHAT_IT_WANTED)
-def test_a_rescue_leaves_alone_what_is_just_being_finished(stage: Stage) -> None:
+def test_a_rescue_leaves_alone_a_job_that_is_being_finished(stage: Stage) -> None:
     stage.let_wait()
     producer, worker, rescuer = stage.session(), stage.worker(), stage.session()
     [first], [second] = producer.defer("a"), producer.defer("a")

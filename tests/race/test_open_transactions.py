@@ -406,7 +406,9 @@ def test_a_retry_beside_a_pause_takes_back_everything_else(stage: Stage, end: En
 
 
 @story(WAITS_FOR_LANES, GIVES_UP)
-def test_what_a_pause_keeps_from_being_put_back_is_put_back_later(stage: Stage, end: End) -> None:
+def test_a_job_that_a_pause_keeps_from_being_put_back_is_put_back_later(
+    stage: Stage, end: End
+) -> None:
     user, producer, worker = stage.session(), stage.session(), stage.worker()
     first, other = (id for lock in ("a", "b") for id in producer.defer(lock))
     running = worker.claim()
@@ -555,9 +557,7 @@ def test_the_reconciler_leaves_lanes_at_which_a_person_is_at_work_for_the_next_t
         "    RETURN; RETURN QUERY",
     )
 )
-def test_whoever_asks_is_told_of_all_transactions_that_rely_on_a_job(
-    stage: Stage, end: End
-) -> None:
+def test_explain_names_all_transactions_that_rely_on_a_job(stage: Stage, end: End) -> None:
     one, other, producer = stage.session(), stage.session(), stage.session()
     [(job, _)] = enqueue(producer, "k")
     [unrelated] = producer.defer(None)

@@ -364,7 +364,7 @@ def test_a_pause_between_the_look_and_the_win_of_a_claim_keeps_it_out(stage: Sta
     ),
     Mutation("a paused retry keeps workers awake", "block_behind.sql", " OR lanes.stopped IS NOT NULL", ""),
 )  # fmt: skip
-def test_resume_makes_a_token_of_what_waited_in_a_paused_lane(stage: Stage) -> None:
+def test_resume_makes_the_next_job_of_a_paused_lane_a_token(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     retried, behind = producer.defer("retried", 0, 0)
     fresh, later = producer.defer("fresh", 0, 0)
@@ -546,7 +546,7 @@ def test_a_job_is_tried_again_also_when_somebody_has_just_resumed_the_lane_that_
 
 @story(Mutation("retry head does not take the lane", "retry_head.sql", "lock_lane(p_lock)",
                 "(SELECT l FROM lanes AS l WHERE l.lock = p_lock)"))  # fmt: skip
-def test_of_two_operators_one_skips_what_the_other_wants_to_retry_and_both_know(
+def test_if_one_operator_skips_the_job_that_another_retries_both_know(
     stage: Stage,
 ) -> None:
     producer, one, two, worker = stage.session(), stage.session(), stage.session(), stage.worker()
@@ -626,7 +626,7 @@ def test_a_retry_that_releases_a_paused_lane_leaves_it_paused(stage: Stage) -> N
     Mutation("an attempt is charged", "put_back.sql", ", attempts = attempts - 1", ""),
     Mutation("a pause ends", "put_back.sql", "NOT was_attempted AND lock <> ALL (v_held.stopped)", "NOT was_attempted"),
 )  # fmt: skip
-def test_what_is_put_back_is_as_if_it_had_not_been_claimed(stage: Stage) -> None:
+def test_a_job_that_is_put_back_is_as_if_it_had_not_been_claimed(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     [retried], [fresh], [paused] = (
         producer.defer("retried"),
@@ -729,7 +729,7 @@ def test_the_reconciler_leaves_alone_a_lane_that_went_on_meanwhile(stage: Stage)
     Mutation("the repair is not written to the audit log", "repair_lane.sql", "PERFORM audit(",
              "PERFORM concat("),
 )  # fmt: skip
-def test_the_reconciler_sets_right_what_was_changed_by_hand_and_says_so(stage: Stage) -> None:
+def test_the_reconciler_repairs_changes_by_hand_and_reports_them(stage: Stage) -> None:
     producer, worker, reconciler = stage.session(), stage.worker(), stage.session()
     for lock in ("no job", "no retry", "no token"):
         producer.defer(lock, 0, 0)

@@ -77,7 +77,7 @@ def test_a_job_that_is_lost_once_more_than_five_times_fails_and_its_lane_goes_on
         "times_lost(jobs.errors) + 1",
     ),
 )
-def test_what_a_worker_gives_back_when_it_ends_is_not_lost(stage: Stage) -> None:
+def test_jobs_that_a_worker_gives_back_when_it_ends_do_not_count_as_lost(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     [first] = producer.defer("a")
     for _ in range(7):
@@ -158,7 +158,7 @@ def test_a_slow_rescuer_does_not_fail_the_next_attempt(stage: Stage) -> None:
 
 
 @story(SAYS_WHAT_IT_WANTED)
-def test_what_its_worker_finishes_meanwhile_has_not_failed(stage: Stage) -> None:
+def test_a_job_that_its_worker_finishes_meanwhile_has_not_failed(stage: Stage) -> None:
     stage.let_wait()
     producer, zombie, rescuer = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
@@ -180,7 +180,7 @@ def test_what_its_worker_finishes_meanwhile_has_not_failed(stage: Stage) -> None
         "",
     )
 )
-def test_of_two_rescuers_the_slow_one_leaves_alone_what_a_person_has_brought_back(
+def test_the_slow_one_of_two_rescuers_leaves_alone_a_job_that_a_person_has_retried(
     stage: Stage,
 ) -> None:
     worker, slow, quick, person = stage.worker(), stage.session(), stage.session(), stage.session()
@@ -224,7 +224,7 @@ def test_two_rescuers_at_once_fail_a_job_once(stage: Stage) -> None:
         "ORDER BY jobs.id);",
     ),
 )
-def test_failing_some_and_taking_back_others_does_not_deadlock_with_who_finishes_both(
+def test_failing_some_jobs_and_taking_back_others_does_not_deadlock_with_their_finish(
     stage: Stage,
 ) -> None:
     stage.let_wait()

@@ -67,7 +67,7 @@ def keys(stage: Stage) -> dict[int, str | None]:
 
 
 @story(LOOKS_ONCE, RAISES)
-def test_of_two_who_defer_one_key_at_once_the_second_gets_the_job_of_the_first(
+def test_the_second_of_two_producers_with_one_key_gets_the_job_of_the_first(
     stage: Stage,
 ) -> None:
     one, two = stage.session(), stage.session()
@@ -110,7 +110,9 @@ def test_the_job_of_the_second_comes_into_being_when_the_first_rolls_back(stage:
         "status <> 'doing' AND NOT lost_queueing_lock FOR UPDATE;",
     )
 )
-def test_a_job_that_waits_is_found_without_waiting_for_who_changes_it(stage: Stage) -> None:
+def test_a_waiting_job_is_found_without_waiting_for_a_transaction_that_changes_it(
+    stage: Stage,
+) -> None:
     one, two, worker = stage.session(), stage.session(), stage.worker()
     [(first, _)] = enqueue(one, "k")
     worker.begin()
@@ -137,7 +139,7 @@ RELIES_ON_NOTHING = Mutation(
     RELIES_ON_NOTHING,
     Mutation("`skip` does not lock the job", "rely_on_waiting.sql", " FOR SHARE", ""),
 )
-def test_a_job_does_not_start_before_those_commit_who_rely_on_it(stage: Stage) -> None:
+def test_a_job_does_not_start_before_the_transactions_that_rely_on_it_commit(stage: Stage) -> None:
     """Otherwise neither it nor any other job would see their writes."""
     one, two, worker = stage.session(), stage.session(), stage.worker()
     [(first, _)] = enqueue(one, "k", lock="a")
@@ -164,7 +166,7 @@ def test_a_job_does_not_start_before_those_commit_who_rely_on_it(stage: Stage) -
         "",
     ),
 )
-def test_who_skips_beside_a_claim_relies_on_no_job_that_has_started(stage: Stage) -> None:
+def test_skip_beside_a_claim_relies_on_no_job_that_has_started(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     [(first, _)] = enqueue(producer, "k")
     worker.begin()
@@ -176,7 +178,7 @@ def test_who_skips_beside_a_claim_relies_on_no_job_that_has_started(stage: Stage
 
 
 @story(RELIES_ON_NOTHING)
-def test_who_skips_with_an_old_snapshot_relies_on_no_job_that_is_over(stage: Stage) -> None:
+def test_skip_with_an_old_snapshot_relies_on_no_job_that_is_over(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     enqueue(producer, "k")
     producer.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -498,7 +500,7 @@ def test_of_many_jobs_that_go_back_only_that_goes_without_its_key_which_a_user_i
 
 
 @story(LOOKS_ONCE, RAISES)
-def test_who_defers_a_key_that_a_retry_is_bringing_back_gets_that_job(stage: Stage) -> None:
+def test_a_producer_gets_the_job_whose_key_a_retry_is_bringing_back(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     [(first, _)] = enqueue(producer, "k")
     running = worker.claim_one()
@@ -514,7 +516,7 @@ def test_who_defers_a_key_that_a_retry_is_bringing_back_gets_that_job(stage: Sta
              "lost_queueing_lock = jobs.queueing_lock IS NOT NULL", "fence = jobs.fence"),
     Mutation("a job never gets its key back", "put_back.sql", "PERFORM retake_queueing_locks(", "PERFORM num_nonnulls("),
 )  # fmt: skip
-def test_what_is_put_back_gives_way_to_whoever_waits_under_its_key(stage: Stage) -> None:
+def test_a_job_that_is_put_back_gives_way_to_a_job_that_waits_under_its_key(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     [(alone, _)], [(first, _)] = enqueue(producer, "alone"), enqueue(producer, "k", lock="a")
     jobs = worker.claim()

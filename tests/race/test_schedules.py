@@ -71,7 +71,7 @@ def test_two_schedulers_at_one_instant_defer_one_job(stage: Stage) -> None:
 
 
 @story(NO_MEMORY)
-def test_who_comes_later_with_the_same_instant_gets_nothing(stage: Stage) -> None:
+def test_a_later_scheduler_with_the_same_instant_gets_nothing(stage: Stage) -> None:
     first, second = scheduler(stage), scheduler(stage, NOON + MINUTE)
     promise(defer(first) is not None, "the first gets it")
     promise(defer(second) is None, "the second does not")
@@ -142,7 +142,7 @@ def test_a_worker_whose_clock_is_ahead_defers_nothing_early(stage: Stage) -> Non
         "ON CONFLICT (task, periodic_id) DO UPDATE SET since = excluded.since WHERE true",
     )
 )
-def test_a_schedule_begins_when_it_is_first_told_of(stage: Stage) -> None:
+def test_a_schedule_begins_when_it_is_first_registered(stage: Stage) -> None:
     scheduler(stage)
     scheduler(stage, NOON + HOUR)
     promise(since(stage) == NOON, "another worker that tells the same changes nothing")

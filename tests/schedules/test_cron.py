@@ -57,13 +57,13 @@ BAD = {
 
 
 @pytest.mark.parametrize(("expression", "message"), BAD.items(), ids=[text[:20] for text in BAD])
-def test_what_cannot_be_read_is_refused_with_its_place(expression: str, message: str) -> None:
+def test_an_invalid_expression_is_refused_with_the_place(expression: str, message: str) -> None:
     with pytest.raises(BadArgument, match=f"cron: .*{message}"):
         Cron(expression)
 
 
 @pytest.mark.parametrize("expression", [None, 5, b"* * * * *", ["*"] * 5])
-def test_what_is_no_text_is_refused(expression: str) -> None:
+def test_an_expression_that_is_not_text_is_refused(expression: str) -> None:
     with pytest.raises(BadArgument, match=r"cron: is a .*. Give text"):
         Cron(expression)
 
@@ -122,7 +122,7 @@ MEANS = {
 
 
 @pytest.mark.parametrize(("expression", "instants"), MEANS.items())
-def test_what_an_expression_means(expression: str, instants: list[str]) -> None:
+def test_the_meaning_of_expressions(expression: str, instants: list[str]) -> None:
     start = (
         datetime(2026, 1, 1, tzinfo=UTC)
         if expression[:2] != "*/"
@@ -227,7 +227,7 @@ hours = st.integers(0, 4)
 
 
 @given(moment=moments, every=minutes, hour=hours)
-def test_what_follows_the_hands_fires_whenever_they_show_it(
+def test_expressions_that_follow_the_clock_fire_whenever_it_shows_them(
     moment: tuple[str, datetime, int], every: int, hour: int
 ) -> None:
     name, jump, before = moment

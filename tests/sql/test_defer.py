@@ -179,7 +179,7 @@ def test_a_few_numbers_of_many_digits_are_too_large_too(
     assert longest <= 2**21
 
 
-def test_what_python_takes_the_database_takes_too(
+def test_the_database_accepts_everything_that_python_accepts(
     dsn: str, connection: psycopg.Connection[Any]
 ) -> None:
     """PostgreSQL writes a list of digits half as long again."""
@@ -200,7 +200,7 @@ def test_what_python_takes_the_database_takes_too(
     assert connection.execute(lengths).fetchall() == [(most,)] * 3
 
 
-def test_whatever_a_constraint_on_new_jobs_refuses_is_said_in_words_before(
+def test_every_constraint_on_new_jobs_has_an_error_message_of_its_own(
     connection: psycopg.Connection[Any],
 ) -> None:
     of_the_engine = {

@@ -145,7 +145,7 @@ def bench(dsn: str) -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("kind", GROW)
-def test_what_a_claim_and_a_finish_cost_does_not_grow_with(bench: Bench, kind: str) -> None:
+def test_the_cost_of_a_claim_and_a_finish_does_not_grow_with(bench: Bench, kind: str) -> None:
     costs: dict[str, list[float]] = {}
     there = 0
     for size in SIZES:

@@ -121,7 +121,7 @@ async def test_a_task_is_passed_its_context_whether_or_not_middleware_sees_it_to
     assert context.additional_context == {"key": "value"}
 
 
-async def test_what_middleware_raises_fails_the_attempt_and_is_tried_again(
+async def test_an_error_of_middleware_fails_the_attempt_and_the_job_is_retried(
     app: App, query: Query
 ) -> None:
     async def refuse_first(call_next: AsyncNext, context: JobContext, worker: RunningWorker) -> Any:

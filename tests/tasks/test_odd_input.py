@@ -81,7 +81,7 @@ def test_large_numbers_and_numbers_of_other_kinds_arrive(app: App, connection: C
     assert [args["item"] for *_, args in claimed(connection)] == values
 
 
-def test_the_edges_of_what_is_allowed_are_allowed(app: App, connection: Connection) -> None:
+def test_values_at_the_limits_are_allowed(app: App, connection: Connection) -> None:
     order = app.tasks["order"]
     for zone in (timezone(timedelta(hours=-12)), UTC, timezone(timedelta(hours=14))):
         order.configure(schedule_at=datetime(3, 1, 1, tzinfo=zone)).defer(item="first")
@@ -126,7 +126,7 @@ fuzzed = settings(
 
 @fuzzed
 @given(value=json_values)
-def test_what_is_not_refused_comes_back_as_it_was(connection: Connection, value: object) -> None:
+def test_accepted_values_come_back_unchanged(connection: Connection, value: object) -> None:
     try:
         text = encode({"value": value})
     except BadArgument:
@@ -155,7 +155,7 @@ options = st.fixed_dictionaries(
 
 @fuzzed
 @given(given=options, is_declared=st.booleans())
-def test_whatever_is_given_is_refused_or_arrives(
+def test_options_are_refused_or_arrive(
     app: App, connection: Connection, given: dict[str, Any], is_declared: bool
 ) -> None:
     try:

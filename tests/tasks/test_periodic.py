@@ -128,7 +128,7 @@ BAD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("message", "options"), BAD.items(), ids=list(BAD))
-def test_what_is_wrong_is_refused_where_it_is_declared(
+def test_a_wrong_schedule_is_refused_where_it_is_declared(
     app: App, message: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises(BadArgument, match=message):
@@ -180,13 +180,13 @@ def test_or_all_of_them_the_oldest_first(last: MisfirePolicy) -> None:
     assert due(policy, NOON - HOUR, NOON + 2 * MINUTE) == ["11:50", "11:55", "12:00"]
 
 
-def test_what_was_deferred_is_not_due_again(last: MisfirePolicy) -> None:
+def test_a_deferred_instant_is_not_due_again(last: MisfirePolicy) -> None:
     assert due(last, NOON, NOON + 2 * MINUTE) == []
     assert due(last, NOON + 2 * HOUR, NOON) == []  # the clock was set back
 
 
 @pytest.mark.parametrize(("delay", "instants"), [(120, ["12:00"]), (119, [])])
-def test_what_is_later_than_the_delay_is_not_due(
+def test_an_instant_later_than_the_delay_is_not_due(
     last: MisfirePolicy, delay: int, instants: list[str]
 ) -> None:
     assert due(last.change(max_delay=delay), NOON - HOUR, NOON + 2 * MINUTE) == instants

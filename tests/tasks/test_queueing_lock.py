@@ -166,7 +166,7 @@ def test_the_options_of_a_task_are_the_defaults_of_its_jobs(app: App, query: Que
     assert query("SELECT id, task, args FROM jobs") == [(other, "elsewhere", {"n": 1})]
 
 
-def test_what_defer_returns_is_an_integer_wherever_it_goes(
+def test_the_return_value_of_defer_is_an_integer_wherever_it_goes(
     app: App, report: Any, query: Query
 ) -> None:
     job = report.defer()

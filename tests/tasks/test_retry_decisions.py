@@ -49,7 +49,7 @@ def test_a_decision_changes_time_queue_priority_and_lock(app: App, query: Query)
     assert query("SELECT lock FROM lanes") == []
 
 
-def test_what_a_decision_does_not_name_stays(app: App, query: Query) -> None:
+def test_values_that_a_decision_does_not_name_stay(app: App, query: Query) -> None:
     job = failing(
         app, RetryDecision(retry_in={"hours": 1}), lock="l", queue="q", priority=7
     ).defer()

@@ -27,9 +27,7 @@ def job(claim: str) -> Job:
     return Job(1, Claim(claim), 1, "task", "default", None, 0, 0, None, {})
 
 
-def test_what_is_unknown_among_many_claims_is_found_in_as_many_comparisons_as_there_are_claims() -> (
-    None
-):
+def test_an_unknown_job_is_found_in_as_many_comparisons_as_there_are_claims() -> None:
     nobody: Any = None
     app = App("postgresql://nowhere.invalid/")
     running = RunningJobs(

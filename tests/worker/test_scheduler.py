@@ -146,7 +146,7 @@ async def test_hundreds_of_missed_instants_are_all_caught_up(
     assert (len(seen), seen[0], seen[-1]) == (240, "08:01:00", "12:00:00")
 
 
-async def test_what_is_missed_is_told_once(
+async def test_missed_instants_are_reported_once(
     app: App,
     seen: list[str],
     set_clock: Callable[[datetime], object],
@@ -197,7 +197,7 @@ async def test_a_clock_that_was_years_ahead_silences_nothing(
     assert seen[-1] == "12:06:00"
 
 
-async def test_what_a_worker_with_another_expression_says_is_not_about_ours(
+async def test_the_schedule_of_a_worker_with_another_expression_is_not_ours(
     app: App, dsn: str, seen: list[str], set_clock: Callable[[datetime], object]
 ) -> None:
     minutely(app, seen)

@@ -43,7 +43,7 @@ Written = Callable[[], list[int]]
 ENDED = "SELECT id, status::text, attempts FROM finished_jobs ORDER BY id"
 
 
-async def test_what_a_task_writes_and_the_end_of_its_job_commit_together(
+async def test_a_task_s_writes_and_the_end_of_its_job_commit_together(
     app: App, query: Query, written: Written
 ) -> None:
     inside: list[object] = []
@@ -121,7 +121,7 @@ async def test_a_block_that_failed_may_be_tried_again_and_one_that_committed_may
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
-async def test_who_was_taken_for_dead_meanwhile_commits_nothing(
+async def test_a_worker_declared_dead_meanwhile_commits_nothing(
     app: App, query: Query, written: Written, until: Until, kind: str
 ) -> None:
     """The worker is only slow: another attempt begins before its block ends."""
@@ -334,7 +334,7 @@ async def test_a_commit_that_gets_lost_on_the_way_is_not_done_twice(
     assert query(ENDED) == ([(id, "succeeded", 1 + ended[0])] if delete_jobs == "never" else [])
 
 
-def test_who_asks_whether_a_commit_took_effect_waits_for_no_user_for_ever(
+def test_the_question_whether_a_commit_took_effect_waits_for_no_user_for_ever(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with App(dsn).open() as app, psycopg.connect(dsn) as user, ThreadPoolExecutor(1) as thread:

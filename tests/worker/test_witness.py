@@ -56,12 +56,12 @@ def test_nobody_is_judged_while_our_own_heartbeat_does_not_get_through() -> None
     assert judged((10.0 * n, 1, 7) for n in range(50)) == [False] * 50
 
 
-def test_nobody_is_judged_by_a_worker_that_is_not_known_itself() -> None:
+def test_a_worker_that_is_not_registered_judges_no_other() -> None:
     witness = Witness(PATIENCE, GAP)
     assert [witness.look({OTHER: START}, ME, 10.0 * n) for n in range(9)] == [{}] * 9
 
 
-def test_what_the_clocks_of_others_say_does_not_matter() -> None:
+def test_the_clocks_of_others_do_not_matter() -> None:
     jumping = [(10.0 * n, (-1) ** n * 100_000 + n, (-1) ** n * 3600 + n) for n in range(20)]
     assert judged(jumping) == [False] * 20
 

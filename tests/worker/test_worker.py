@@ -224,7 +224,7 @@ POISON: dict[str, BaseException] = {
 
 @pytest.mark.parametrize("sync", [True, False], ids=["sync", "async"])
 @pytest.mark.parametrize(("name", "error"), POISON.items(), ids=list(POISON))
-async def test_whatever_a_task_raises_the_worker_goes_on(
+async def test_the_worker_goes_on_after_any_exception_of_a_task(
     app: App, query: Query, name: str, error: BaseException, sync: bool
 ) -> None:
     def fail() -> None:
@@ -316,7 +316,7 @@ async def test_a_context_tells_about_the_run_and_its_fence_rises(app: App) -> No
     assert one.task is look
 
 
-async def test_a_worker_that_is_told_to_stop_ends_what_runs_and_leaves_the_rest(
+async def test_a_stopping_worker_ends_running_jobs_and_leaves_the_rest(
     app: App, query: Query
 ) -> None:
     @app.task(pass_context=True, lock="lane")
@@ -339,7 +339,7 @@ async def test_a_worker_that_is_told_to_stop_ends_what_runs_and_leaves_the_rest(
     assert query("SELECT * FROM lanes") == query("SELECT * FROM workers") == []
 
 
-async def test_what_outlives_the_grace_goes_back_to_the_head_of_its_lane(
+async def test_a_job_that_outlives_the_grace_goes_back_to_the_head_of_its_lane(
     app: App, query: Query
 ) -> None:
     from inturn.worker.options import options
@@ -413,7 +413,7 @@ async def test_a_worker_that_learns_of_its_death_a_second_time_does_not_register
         group.cancel_scope.cancel()
 
 
-async def test_a_worker_that_was_taken_for_dead_registers_anew_and_its_result_is_refused(
+async def test_a_worker_that_was_taken_for_dead_registers_again_and_its_result_is_refused(
     app: App, query: Query, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:
     releases = threading.Event(), threading.Event()
@@ -509,7 +509,7 @@ async def test_a_claim_whose_reply_was_lost_is_undone(app: App, query: Query, un
     assert query("SELECT queue, attempts FROM jobs") == [("aside", 0)]  # for another claim
 
 
-async def test_an_end_whose_reply_was_lost_is_not_said_to_be_lost(
+async def test_an_end_whose_reply_was_lost_is_not_reported_as_lost(
     app: App, query: Query, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:
     @app.task(pass_context=True)

@@ -80,7 +80,7 @@ async def test_while_jobs_keep_coming_a_worker_looks_by_itself_and_nobody_wakes_
         group.cancel_scope.cancel()
 
 
-async def test_what_ends_meanwhile_does_not_put_off_the_next_look(app: App, until: Until) -> None:
+async def test_jobs_that_end_meanwhile_do_not_put_off_the_next_look(app: App, until: Until) -> None:
     """The worker hears nothing, and a lane keeps handing it short jobs."""
     steps: list[int] = []
     found = anyio.Event()

@@ -55,13 +55,13 @@ def test_a_worker_is_patient_thrice_and_again_when_it_has_found_something() -> N
     assert wakeups.patient
 
 
-def test_what_waits_for_a_slot_gets_stale() -> None:
+def test_jobs_that_wait_for_a_slot_get_stale() -> None:
     assert Prefetch(1).until_stale(claimed_at=0.0) == 0
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("lock", [None, "lane"], ids=["free", "in lanes"])
-async def test_what_was_claimed_ahead_of_a_long_job_is_run_by_others(
+async def test_jobs_claimed_ahead_of_a_long_job_are_run_by_others(
     app: App, query: Query, until: Until, lock: str | None
 ) -> None:
     release = threading.Event()
@@ -96,7 +96,7 @@ async def test_what_was_claimed_ahead_of_a_long_job_is_run_by_others(
 
 
 @pytest.mark.anyio
-async def test_a_worker_that_is_told_to_stop_gives_back_what_it_has_not_begun(
+async def test_a_stopping_worker_gives_back_the_jobs_that_have_not_begun(
     app: App, query: Query, until: Until
 ) -> None:
     from inturn.worker.options import options
@@ -131,7 +131,7 @@ async def test_a_worker_that_is_told_to_stop_gives_back_what_it_has_not_begun(
 
 
 @pytest.mark.anyio
-async def test_what_a_worker_has_put_back_it_runs_itself_when_its_slot_is_free(
+async def test_a_worker_runs_the_jobs_that_it_has_put_back_when_its_slot_is_free(
     app: App, query: Query, until: Until
 ) -> None:
     """Even if nothing wakes it and it never polls, and its last claim has left nothing to start."""
@@ -169,7 +169,7 @@ async def test_what_a_worker_has_put_back_it_runs_itself_when_its_slot_is_free(
 
 
 @pytest.mark.anyio
-async def test_a_claim_that_is_stuck_at_the_front_keeps_nobody_from_what_stands_behind(
+async def test_a_claim_that_is_stuck_at_the_front_keeps_no_worker_from_the_jobs_behind(
     app: App, query: Query, until: Until, dsn: str
 ) -> None:
     done: list[str] = []
