@@ -143,7 +143,7 @@ class Faulty:
                 flow.near.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:
-        """Each connection ends with a reset, on both sides."""
+        """End each connection with a reset on both sides. Nothing passes any more."""
         for flow in self._flows:
             flow.is_reset = True
             for end in flow.ends:
@@ -204,7 +204,7 @@ class Faulty:
                 self._moves.wait()
                 if self._delay:
                     time.sleep(self._delay)
-                if not flow.is_lost:
+                if not (flow.is_lost or flow.is_reset):
                     sink.sendall(data)
         if flow.is_reset:
             source.close()
