@@ -22,7 +22,7 @@ test: .venv/installed ## run all tests on an embedded PostgreSQL
 # Use SECONDS=600 and SEED=... to choose.
 stress: .venv/installed ## run everything at once for ten minutes, then grow to a million jobs
 	@INTURN_STRESS_SECONDS=$(or $(SECONDS),600) INTURN_STRESS_SEED=$(SEED) \
-	  $(python) -m pytest -q tests/flow/test_stress.py
+	  $(python) -m pytest -q tests/stress/test_stress.py
 	@INTURN_TEST_GROWTH=1000000 $(python) -m pytest -q tests/sql/test_growth.py
 
 patroni: .venv/installed ## fail over three nodes under Patroni (names missing Debian packages)

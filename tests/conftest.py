@@ -1,20 +1,35 @@
-"""A real database for every test: one server and one migrated template a session, one clone a test.
+"""Give every test a real database of its own, and an app on it.
 
-INTURN_TEST_DSN names a server to use instead of an embedded one (its user must be allowed to create databases);
-INTURN_TEST_PG_BIN names the binaries of another PostgreSQL for the embedded one.
-INTURN_TEST_ROLES=1: apps log in as one that may only defer, work and operate (see docs/security.md), not as a superuser.
+A session starts one server and migrates one template, and each test gets a clone of it.
+Three variables change that:
+
+* INTURN_TEST_DSN names a server to use instead of an embedded one. Its user must be allowed to
+  create databases.
+* INTURN_TEST_PG_BIN names the binaries of another PostgreSQL for the embedded server.
+* INTURN_TEST_ROLES=1 lets apps log in with the rights to defer, work and operate only (see
+  docs/security.md), and not as a superuser.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import anyio
+import psycopg
 import pytest
 
+from inturn import App
 from inturn.testing import Databases
+from tests.lossy import faulty
+from tests.proxy import Faulty
 from tests.roles import APP, as_login, grant_roles
 
 pytest_plugins = ["pytester"]
+Query = Callable[..., list[tuple[Any, ...]]]
+Until = Callable[[Callable[[], object]], Awaitable[None]]
+NO_POLL = 600.0  # seconds; so nothing that happens in a test was found by polling
+FAST_TAKEOVER = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 0.5}
 WITH_ROLES = os.environ.get("INTURN_TEST_ROLES") == "1"
 
 
@@ -53,3 +68,44 @@ def empty_dsn(databases: Databases) -> Iterator[str]:
     """A database of the test's own in which nothing is migrated."""
     with databases.empty() as dsn:
         yield dsn
+
+
+@pytest.fixture
+def app(app_dsn: str) -> Iterator[App]:
+    """An open app. Its workers stop when idle, never poll, and leave signals alone."""
+    defaults = {
+        "wait": False,
+        "fetch_job_polling_interval": NO_POLL,
+        "install_signal_handlers": False,
+    }
+    app = App(app_dsn, worker_defaults=defaults)
+    with app.open():
+        yield app
+
+
+@pytest.fixture
+def query(dsn: str) -> Iterator[Query]:
+    """Run SQL in the schema and commit each statement."""
+    with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
+        yield lambda statement, *parameters: connection.execute(
+            statement, parameters or None
+        ).fetchall()
+
+
+@pytest.fixture
+def faulty_server(dsn: str) -> Iterator[tuple[Faulty, str]]:
+    """A proxy in front of the test's server that can fail, and the address through it."""
+    with faulty(dsn) as (proxy, address):
+        yield proxy, address
+
+
+@pytest.fixture
+def until() -> Until:
+    """Wait for a condition. The limit only keeps a failing test from hanging."""
+
+    async def wait(condition: Callable[[], object]) -> None:
+        with anyio.fail_after(30):
+            while not condition():  # noqa: ASYNC110 (it is in another process or the database)
+                await anyio.sleep(0.005)
+
+    return wait

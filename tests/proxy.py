@@ -1,4 +1,4 @@
-"""A way to a real server on which what is said can get lost."""
+"""Proxies in front of a real server that can lose messages."""
 
 import contextlib
 import socket
@@ -12,7 +12,7 @@ from typing import Any, Self
 
 
 class Proxy(ABC):
-    """Passes on what `passes` lets through; a connection ends with the first thing that it does not."""
+    """Pass data on as long as `passes` lets it through. Then end the connection."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -25,7 +25,7 @@ class Proxy(ABC):
 
     @abstractmethod
     def passes(self, data: bytes, *, is_reply: bool, doomed: threading.Event) -> bool:
-        """`doomed` is one a connection, to be set by what is said on it."""
+        """Return whether the data passes. Each connection has its own `doomed`."""
 
     def __enter__(self) -> Self:
         self._start(self._accept)
@@ -74,7 +74,7 @@ class Flow:
     """One connection through the proxy."""
 
     near: socket.socket
-    far: socket.socket | None  # None: nobody ever answers
+    far: socket.socket | None  # None: no answer ever comes
     is_lost: bool = False  # swallows both ways, and never says that it is over
     is_reset: bool = False
 
@@ -84,7 +84,7 @@ class Flow:
 
 
 class Faulty:
-    """A way over TCP to a real server, with the faults of a network and of what stands in it."""
+    """A proxy over TCP to a real server, with the faults of networks and poolers."""
 
     def __init__(self, reach: Callable[[], socket.socket]) -> None:
         self._reach = reach
@@ -116,7 +116,7 @@ class Faulty:
     # ------------------------------------------------------------------ the faults
 
     def vanish(self) -> None:
-        """The connections that there are lead nowhere from now on, and nobody is told. New ones are made as before."""
+        """Let existing connections lead nowhere, without an error. New ones work as before."""
         for flow in self._flows:
             flow.is_lost = True
 
@@ -137,13 +137,13 @@ class Faulty:
         self._delay = seconds
 
     def half_close(self) -> None:
-        """The clients hear that the server has said all it had to say; the server hears nothing."""
+        """Close the connections towards the clients only. The server does not notice."""
         for flow in self._flows:
             with contextlib.suppress(OSError):
                 flow.near.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:
-        """Each connection ends with a reset, on both sides."""
+        """End each connection with a reset on both sides. Nothing passes any more."""
         for flow in self._flows:
             flow.is_reset = True
             for end in flow.ends:
@@ -152,7 +152,7 @@ class Faulty:
                     end.shutdown(socket.SHUT_RD)  # wakes the threads that read, which then close it
 
     def refuse(self) -> None:
-        """New connections are refused; those that there are go on."""
+        """Refuse new connections. Existing ones go on."""
         listener, self._listener = self._listener, None
         if listener is not None:
             with contextlib.suppress(OSError):
@@ -204,7 +204,7 @@ class Faulty:
                 self._moves.wait()
                 if self._delay:
                     time.sleep(self._delay)
-                if not flow.is_lost:
+                if not (flow.is_lost or flow.is_reset):
                     sink.sendall(data)
         if flow.is_reset:
             source.close()

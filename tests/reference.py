@@ -87,7 +87,7 @@ CHAPTERS: dict[str, dict[str, object]] = {
     },
     "For tests": {f"inturn.testing.{name}": getattr(testing, name) for name in testing.__all__},
 }
-# Bases whose methods are told with a class of users'.
+# Bases whose methods are documented with the class that users see.
 WITHOUT_ENTRY = {
     "Blueprint": (Periodics,),
     "PsycopgConnector": (DirectConnector,),
@@ -96,7 +96,7 @@ WITHOUT_ENTRY = {
 LOOKED_AT = (inturn.JobContext, inturn.StoredJob, Lane, Reason, testing.Seen)
 ABOUT = r"^([a-z_]+(?:, [a-z_]+)*):(?= )"
 LINE = 90  # of a heading
-# Nobody makes one.
+# Users never construct these.
 MADE_BY_US = (
     Jobs,
     Lanes,
@@ -109,16 +109,16 @@ MADE_BY_US = (
 
 
 class Named(NamedTuple):
-    """Something that people use, and what is said of it."""
+    """A public name, its value and its documentation."""
 
     name: str
     value: Any
 
     @property
     def doc(self) -> str:
-        said = inspect.cleandoc(self.value.__doc__ or "")
-        # What a dataclass or a NamedTuple says by itself is its signature.
-        return "" if said.startswith(f"{self.name.rpartition('.')[2]}(") else said
+        text = inspect.cleandoc(self.value.__doc__ or "")
+        # The default docstring of a dataclass or a NamedTuple is its signature.
+        return "" if text.startswith(f"{self.name.rpartition('.')[2]}(") else text
 
 
 def entries() -> Iterator[Named]:
@@ -153,7 +153,7 @@ def members(entry: Named) -> list[Named]:
         for name, value in vars(base).items():
             value = value.__func__ if isinstance(value, classmethod | staticmethod) else value
             is_ours = inspect.isfunction(value) or isinstance(value, property)
-            # What does nothing but refuse, or do the same in another way, needs no second word.
+            # A method that only refuses, or is another form of the same, needs no entry.
             if is_ours and not name.startswith("_") and (value.__doc__ or name not in told_there):
                 found.setdefault(name, value)
     return [Named(name, value) for name, value in found.items()]
@@ -192,7 +192,7 @@ def examples(named: Named) -> list[str]:
 
 
 def signature(named: Named) -> str:
-    """Names and defaults; the types stand in the code."""
+    """Return names and defaults. The types are in the code."""
     try:
         bare = inspect.signature(named.value)
     except (TypeError, ValueError):
@@ -223,7 +223,7 @@ def written(doc: str) -> Iterator[str]:
 
 
 def as_list(text: str) -> str:
-    """Lines that begin with what they are about become the points of a list."""
+    """Turn lines that begin with their subject into the points of a list."""
     if not re.match(ABOUT, text):
         return text
     return "\n".join(
@@ -240,7 +240,7 @@ def broken(text: str) -> str:
 
 
 def fields(value: Any) -> list[str]:
-    """Of what is only looked at."""
+    """Return the fields of a class that users read but never construct."""
     if not inspect.isclass(value) or value is Options:
         return []
     if issubclass(value, StrEnum):
@@ -252,8 +252,8 @@ def fields(value: Any) -> list[str]:
     return []
 
 
-def told(entry: Named) -> Iterator[str]:
-    """An entry of the page, in blocks."""
+def render_entry(entry: Named) -> Iterator[str]:
+    """Yield an entry of the page, in blocks."""
     yield f"### `{entry.name}`"
     if names := fields(entry.value):
         yield ", ".join(f"`{name}`" for name in names)
@@ -265,10 +265,10 @@ def told(entry: Named) -> Iterator[str]:
         yield broken(text)
     yield from written(entry.doc)
     found = members(entry)
-    known = {member.name for member in found}
+    member_names = {member.name for member in found}
     for member in found:
-        if member.name.removesuffix("_async") not in known - {member.name}:
-            twin = f", `{member.name}_async`" if f"{member.name}_async" in known else ""
+        if member.name.removesuffix("_async") not in member_names - {member.name}:
+            twin = f", `{member.name}_async`" if f"{member.name}_async" in member_names else ""
             text = signature(member)
             yield f"#### `{text if len(text) <= LINE else member.name}`{twin}"
             if len(text) > LINE:
@@ -301,7 +301,7 @@ def page() -> str:
     for chapter, named in CHAPTERS.items():
         parts.append(f"## {chapter}")
         for name, value in named.items():
-            parts += told(Named(name, value))
+            parts += render_entry(Named(name, value))
     parts += [
         "## `inturn.errors`",
         "All of them except `Snoozed` are an `InturnError`. "

@@ -26,11 +26,11 @@ def grant_roles(dsn: str, schema: str = SCHEMA) -> None:
 
 
 def create_role(connection: psycopg.Connection, name: str, options: LiteralString) -> None:
-    """Unless it is there: roles belong to the server, and outlive a database."""
-    known = connection.execute(
+    """Create a role unless it exists. Roles belong to the server and outlive a database."""
+    roles = connection.execute(
         "SELECT count(*) FROM pg_roles WHERE rolname = %s", [name]
     ).fetchone()
-    if known == (0,):
+    if roles == (0,):
         connection.execute(SQL("CREATE ROLE {} {}").format(Identifier(name), SQL(options)))
 
 

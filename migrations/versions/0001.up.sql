@@ -232,8 +232,8 @@ CREATE TABLE fences_seen (
 ) WITH (fillfactor = 50);
 
 -- The database roles that may do what a producer, worker, operator or monitor does (see grant_to).
--- Each migration grants them again. Names and not oids, so that a backup can be restored on a server
--- without these roles.
+-- Each migration grants them again. Names and not oids, so that a backup can be restored on a
+-- server without these roles.
 CREATE TABLE granted_roles (
     role text COLLATE "C" PRIMARY KEY,
     kind text NOT NULL,

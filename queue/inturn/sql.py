@@ -18,7 +18,7 @@ FUNCTION_FOLDERS = ("api", "internal")
 
 
 @cache
-def shipped(folder: str) -> Path:
+def find_folder(folder: str) -> Path:
     """Return the path of `sql` or `migrations`."""
     here = Path(__file__).resolve().parent
     for root in (here, here.parent.parent):
@@ -30,7 +30,7 @@ def shipped(folder: str) -> Path:
 def function_file(name: str) -> Path:
     """Return the file of one function, whether it is public (`api`) or not (`internal`)."""
     for folder in FUNCTION_FOLDERS:
-        if (file := shipped("sql") / "functions" / folder / f"{name}.sql").is_file():
+        if (file := find_folder("sql") / "functions" / folder / f"{name}.sql").is_file():
             return file
     raise FileNotFoundError(f"there is no SQL function {name!r}")
 
@@ -42,10 +42,10 @@ def code() -> Iterator[str]:
     """
     folders = [*(f"functions/{folder}" for folder in FUNCTION_FOLDERS), "views"]
     for folder in folders:
-        for file in sorted((shipped("sql") / folder).glob("*.sql")):
+        for file in sorted((find_folder("sql") / folder).glob("*.sql")):
             yield file.read_text(encoding="utf-8")
     for name in ("surface", "grant_to", "close"):
-        yield (shipped("sql") / "privileges" / f"{name}.sql").read_text(encoding="utf-8")
+        yield (find_folder("sql") / "privileges" / f"{name}.sql").read_text(encoding="utf-8")
 
 
 @cache
@@ -57,7 +57,9 @@ def checksum() -> str:
 @cache
 def revision() -> str:
     """Return the newest revision of the tables, which is the highest number."""
-    return max(file.name[:4] for file in (shipped("migrations") / "versions").glob("[0-9]*.up.sql"))
+    return max(
+        file.name[:4] for file in (find_folder("migrations") / "versions").glob("[0-9]*.up.sql")
+    )
 
 
 @cache
@@ -81,7 +83,7 @@ def grants(
     """
     names = {kind: f"{prefix or schema}_{kind}" for kind in (OWNER, *KINDS)}
     pairs = [(names[kind], member) for kind, each in (members or {}).items() for member in each]
-    text = (shipped("sql") / "grants.sql").read_text(encoding="utf-8")
+    text = (find_folder("sql") / "grants.sql").read_text(encoding="utf-8")
     filled = SQL(text).format(
         schema=Literal(schema),
         owner=Literal(names[OWNER]),
@@ -95,7 +97,7 @@ def grants(
 
 def script(schema: str = SCHEMA) -> str:
     """Return the SQL that creates everything in a database that has no queue yet."""
-    revisions = sorted((shipped("migrations") / "versions").glob("[0-9]*.up.sql"))
+    revisions = sorted((find_folder("migrations") / "versions").glob("[0-9]*.up.sql"))
     applied = SQL(
         "INSERT INTO schema_version VALUES ({});\nINSERT INTO applied_code VALUES ({}, now());"
     )

@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.chaos.checker import check, told
+from tests.chaos.checker import check, describe
 from tests.chaos.faults import ALL, chosen
 from tests.chaos.play import ALWAYS, Setup, perform
 from tests.chaos.pooler import BINARY
@@ -42,7 +42,7 @@ def main() -> int:
     perform(folder, seed, chosen(given.only) if given.only else ALL, given.seconds, setup)
     verdict = check(folder)
     print(report(verdict))
-    print(told(verdict))
+    print(describe(verdict))
     print(f"repeat it: make chaos SECONDS={given.seconds:g} SEED={seed}")
     return 0 if verdict.passes else 1
 

@@ -51,17 +51,17 @@ def check(folder: Path) -> Verdict:
     return judge(*read(folder))
 
 
-def told(verdict: Verdict) -> str:
+def describe(verdict: Verdict) -> str:
     """Return the verdict for people: each violation with the events around it."""
     lines = [f"verdict: {verdict.word}; {len(verdict.violations)} violations"]
     lines += [f"  gap: {gap}" for gap in verdict.gaps]
     lines += [f"  never happened: {name}" for name in verdict.missing]
     rules = Counter(found.rule for found in verdict.violations)
     lines += [f"  {count:6} x {rule}" for rule, count in rules.most_common()]
-    shown: Counter[str] = Counter()
+    printed: Counter[str] = Counter()
     for found in verdict.violations:
-        shown[found.rule] += 1
-        if shown[found.rule] <= SHOWN:
+        printed[found.rule] += 1
+        if printed[found.rule] <= SHOWN:
             lines += ["", f"[{found.rule}] {found.text}", *_window(verdict.evidence, found)]
     return "\n".join(lines)
 
@@ -96,4 +96,4 @@ def _belongs(event: Event, found: Violation) -> bool:
 
 
 if __name__ == "__main__":
-    print(told(check(Path(sys.argv[1]))))
+    print(describe(check(Path(sys.argv[1]))))

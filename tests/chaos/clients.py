@@ -1,4 +1,4 @@
-"""The worker and producer processes of a run: who is there, was killed or stopped, or ended."""
+"""The worker and producer processes of a run, and which were killed, stopped or ended."""
 
 import json
 import os

@@ -54,7 +54,7 @@ class Fault:
     kind: str
     start: int
     end: int
-    bound: float = float("inf")  # seconds: nobody may be idle for longer than this because of it
+    bound: float = float("inf")  # seconds: the longest idle time that a fault excuses
     shows: Sequence[str] = ()  # rare events that must occur in a run with it
 
 

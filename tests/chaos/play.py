@@ -160,7 +160,7 @@ class Play:
         )
 
     def probe(self, kind: str) -> None:
-        """Wait until the fault is over on every route, so that it does not affect the next fault."""
+        """Wait until the fault is over on every route, so that the next one starts afresh."""
         deadline = time.monotonic() + HEALED_WITHIN
         for slot in self.network.routes:
             while not self._is_open(slot):

@@ -56,5 +56,5 @@ FAULTS = [
     Fault("a producer is killed", kill_a_producer, 2, ()),
     Fault("a worker is stopped briefly", stop_briefly, 3, ()),
     Fault("a worker is stopped beyond its heartbeat", stop_for_long, STALLED + 6, (STOPPED,)),
-    Fault("a worker is told to end, and another one begins", deploy, 10, ()),
+    Fault("a worker is asked to end, and another one begins", deploy, 10, ()),
 ]

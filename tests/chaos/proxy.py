@@ -53,7 +53,7 @@ class Link:
     near: tuple[asyncio.StreamReader, asyncio.StreamWriter]
     far: tuple[asyncio.StreamReader, asyncio.StreamWriter]
     talk: Conversation = field(default_factory=Conversation)
-    is_deaf: bool = False  # nothing passes any more, and neither end is told
+    is_deaf: bool = False  # nothing passes any more, and neither end notices
     has_swallowed: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -156,7 +156,7 @@ class Route:
     def _note_swallowed(self, link: Link) -> None:
         if not link.has_swallowed:
             link.has_swallowed = True
-            self._note("a half-open connection swallowed what was said")
+            self._note("a half-open connection swallowed messages")
 
     async def _send(self, sink: asyncio.StreamWriter, data: bytes) -> None:
         if not self.weather.trickles:
@@ -204,7 +204,7 @@ class Route:
         link.near[1].write(frame.raw[: len(frame.raw) // 2])
         asyncio.get_running_loop().call_later(
             0.05, link.reset
-        )  # what was written is on its way by now
+        )  # the bytes written before are on their way by now
         link.is_deaf = link.has_swallowed = True  # which is not a half-open connection
         return b""
 

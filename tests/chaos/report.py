@@ -36,8 +36,8 @@ def report(verdict: Verdict) -> str:
     for kind, (runs, done, bad, gap, wait) in sorted(rows.items()):
         after = "" if wait < 0 else f"{wait / SECOND:.2f}"
         lines.append(f"| {kind} | {runs} | {done} | {bad} | {gap / SECOND:.2f} | {after} |")
-    said = f"jobs {len(evidence.jobs)}, runs {len(evidence.runs)}, violations {len(verdict.violations)}"
-    lines += ["", f"{said}, verdict {verdict.word}", "", "sometimes:"]
+    summary = f"jobs {len(evidence.jobs)}, runs {len(evidence.runs)}, violations {len(verdict.violations)}"
+    lines += ["", f"{summary}, verdict {verdict.word}", "", "sometimes:"]
     kinds = {fault.kind for fault in evidence.faults}
     lines += [
         f"  {count:7} {name}"

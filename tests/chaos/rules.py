@@ -33,8 +33,9 @@ def _at_job(evidence: Evidence, rule: str, key: Key, text: str) -> Violation:
         if (event.facts.get("op"), event.facts.get("index", key[1])) == key
     ]
     job = evidence.jobs.get(key)
-    return Violation(rule, f"job {_name(job, key)} {text}", min(times, default=0), max(times, default=0),
-                     job.lane if job else None, (key,))  # fmt: skip
+    start, end = min(times, default=0), max(times, default=0)
+    lane = job.lane if job else None
+    return Violation(rule, f"job {_name(job, key)} {text}", start, end, lane, (key,))
 
 
 def _between(rule: str, text: str, first: Run, second: Run) -> Violation:
@@ -77,7 +78,7 @@ def lost(evidence: Evidence) -> Iterator[Violation]:
 
 
 def ghosts(evidence: Evidence) -> Iterator[Violation]:
-    """A job that was rolled back or never deferred does not run or end. A call is all or nothing."""
+    """A job rolled back or never deferred does not run or end. A call is all or nothing."""
     there = {run.key for run in evidence.runs} | evidence.finals.keys()
     there |= {(row["op"], row["index"]) for row in evidence.left}
     for key in sorted(there):
@@ -264,7 +265,7 @@ def _not_succeeded(runs: list[Run], fence: object) -> Iterator[str]:
 
 
 def _may_fail(evidence: Evidence, job: Job, runs: list[Run]) -> bool:
-    """It was told to, or that many of its processes really were lost."""
+    """A job fails only on request, or after that many of its processes were lost."""
     bad = [
         run
         for run in runs

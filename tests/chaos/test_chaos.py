@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.checker import check, told
+from tests.chaos.checker import check, describe
 from tests.chaos.faults import SHORT, chosen
 from tests.chaos.play import Setup, perform
 from tests.chaos.report import report
@@ -27,4 +27,4 @@ def test_nothing_is_lost_repeated_or_out_of_order_whatever_fails(
     verdict = check(tmp_path)
     with capsys.disabled():
         print("\n" + report(verdict))
-    assert verdict.passes, told(verdict)
+    assert verdict.passes, describe(verdict)

@@ -10,7 +10,7 @@ from typing import Any, Self
 import pytest
 
 from tests.chaos import checker
-from tests.chaos.checker import check, judge, told
+from tests.chaos.checker import check, describe, judge
 from tests.chaos.evidence import SECOND
 from tests.chaos.history import Event, History, read
 from tests.chaos.rules import RULES
@@ -95,7 +95,7 @@ def second_attempt(how: str = "ok") -> Story:
 
 
 def idle(bound: float = 10) -> Story:
-    """A job without a lane waits for 16 seconds, and nobody does anything."""
+    """A job without a lane waits for 16 seconds, and no worker takes it."""
     story = (
         Story()
         .defer(1, "one")
@@ -134,7 +134,7 @@ SOUND: dict[str, Story] = {
         .final("one", 11).final("two", 12).final("x", 14).final("y", 13),
     "an odd row failed and the lane went on": Story().defer(1, "odd", odd=True).defer(2, "two", ids=(2,)).run(5, 6, "two", 12)
         .final("odd", 11, "failed").final("two", 12),
-    "it was told to fail": Story().defer(1, "one", fails=9).run(3, 4, "one", 11, how="raised").final("one", 11, "failed"),
+    "it failed on request": Story().defer(1, "one", fails=9).run(3, 4, "one", 11, how="raised").final("one", 11, "failed"),
     "cancelled as asked": Story().defer(1, "one").tell(2, "p", "cancel", key=["one", 0]).final("one", None, "cancelled"),
     "a worker could not start in an outage": idle(bound=17).tell(7, "conductor", "exited", victim="c", status=1, asked=False),
     "a worker ended when asked": sound().tell(50, "conductor", "exited", victim="a", status=0, asked=True),
@@ -196,7 +196,7 @@ FORGED: dict[str, tuple[Story, str]] = {
     "an effect that was refused": (
         two().run(3, 4, "one", 11, accepted=False).run(5, 6, "two", 12).final("one", 11).final("two", 12), "effect"),
     "a worker ended by itself": (sound().tell(50, "conductor", "exited", victim="a", status=1, asked=False), "a process ended"),
-    "a worker ended by itself, and said all is well": (
+    "a worker ended by itself with status 0": (
         sound().tell(50, "conductor", "exited", victim="a", status=0, asked=False), "a process ended"),
     "a worker could not start, and there was no outage": (
         idle(bound=17).tell(9, "conductor", "exited", victim="c", status=1, asked=False), "a process ended"),
@@ -217,7 +217,7 @@ FORGED: dict[str, tuple[Story, str]] = {
 @pytest.mark.parametrize("story", SOUND.values(), ids=list(SOUND))
 def test_a_sound_history_is_valid(story: Story) -> None:
     verdict = story.verdict()
-    assert verdict.word == "valid", told(verdict)
+    assert verdict.word == "valid", describe(verdict)
 
 
 @pytest.mark.parametrize(("story", "rule"), FORGED.values(), ids=list(FORGED))
@@ -226,7 +226,7 @@ def test_a_forged_history_is_invalid_by_its_rule(story: Story, rule: str) -> Non
     assert (verdict.word, rule in {found.rule for found in verdict.violations}) == (
         "invalid",
         True,
-    ), told(verdict)
+    ), describe(verdict)
 
 
 def test_each_rule_is_broken_by_a_forged_history() -> None:
@@ -243,7 +243,7 @@ def _flags(rule: Callable[..., Any], story: Story) -> bool:
 
 
 def test_a_violation_comes_with_the_events_around_it() -> None:
-    text = told(FORGED["overlap"][0].stop(1, 2, "b").verdict())
+    text = describe(FORGED["overlap"][0].stop(1, 2, "b").verdict())
     assert "lane L: two#0" in text
     assert text.index("begin {'op': 'one'") < text.index("begin {'op': 'two'")
 
@@ -286,7 +286,7 @@ def written(folder: Path) -> Path:
 
 def test_a_history_is_read_as_it_was_written(tmp_path: Path) -> None:
     verdict = check(written(tmp_path))
-    assert (verdict.word, len(verdict.evidence.runs)) == ("valid", 1), told(verdict)
+    assert (verdict.word, len(verdict.evidence.runs)) == ("valid", 1), describe(verdict)
 
 
 @pytest.mark.parametrize("line", range(4))

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.checker import Verdict, check, told
+from tests.chaos.checker import Verdict, check, describe
 from tests.chaos.faults import chosen
 from tests.chaos.play import Fault, Play, Setup, perform
 from tests.chaos.server import Server
@@ -22,7 +22,7 @@ def judged(folder: Path, faults: list[Fault], setup: Setup) -> Verdict:
 
 
 def rules(verdict: Verdict) -> set[str]:
-    assert verdict.word == "invalid", told(verdict)
+    assert verdict.word == "invalid", describe(verdict)
     return {found.rule for found in verdict.violations}
 
 
@@ -54,7 +54,7 @@ def test_an_engine_whose_finish_is_not_fenced_is_found_out(
     """A stopped worker reports the end of a job that is not its own any more, and is believed."""
     faults = [Fault("a zombie reports", raise_a_zombie, 10, ())]
     verdict = judged(tmp_path, faults, fast(bin_dir, unfenced))
-    assert "overlap" in rules(verdict), told(verdict)
+    assert "overlap" in rules(verdict), describe(verdict)
 
 
 def test_the_same_story_on_the_engine_as_it_is_breaks_nothing(
@@ -65,7 +65,7 @@ def test_the_same_story_on_the_engine_as_it_is_breaks_nothing(
         [Fault("a zombie reports", raise_a_zombie, 10, ())],
         fast(bin_dir, lambda server: None),
     )
-    assert verdict.word == "valid", told(verdict)
+    assert verdict.word == "valid", describe(verdict)
     assert verdict.evidence.silences
 
 

@@ -1,4 +1,4 @@
-"""Each trick of the proxy, on real sessions. The server is asked what the trick really did."""
+"""Each fault of the proxy on real sessions. The tests ask the server for the real effect."""
 
 import contextlib
 import threading

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.checker import Verdict, judge, told
+from tests.chaos.checker import Verdict, describe, judge
 from tests.chaos.evidence import SECOND
 from tests.chaos.history import Event
 
@@ -122,7 +122,7 @@ class Simulation:
 def test_every_sound_history_is_valid() -> None:
     for seed in SEEDS:
         verdict = Simulation(seed).verdict()
-        assert verdict.word == "valid", f"seed {seed}: {told(verdict)}"
+        assert verdict.word == "valid", f"seed {seed}: {describe(verdict)}"
 
 
 def without_a_final(s: Simulation) -> bool:
@@ -185,7 +185,8 @@ def an_end_that_comes_late(s: Simulation) -> bool:
     return False
 
 
-LIES = [without_a_final, without_a_death, without_a_stop, rolled_back_after_all, ended_by_an_earlier_fence,
+LIES = [without_a_final, without_a_death, without_a_stop, rolled_back_after_all,
+        ended_by_an_earlier_fence,
         an_end_that_comes_late]  # fmt: skip
 
 

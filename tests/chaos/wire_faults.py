@@ -8,7 +8,7 @@ from tests.chaos.play import STALLED, Fault, Play
 from tests.chaos.proxy import Route, Trap, Weather
 
 PATIENCE = 4.0  # seconds until the message to lose comes by
-SWALLOWED = "a half-open connection swallowed what was said"
+SWALLOWED = "a half-open connection swallowed messages"
 WIRE = "the reply to a {} was lost"
 
 
@@ -118,23 +118,33 @@ def cut_frames(play: Play) -> None:
 FAULTS = [
     Fault("the reply to a claim is lost", lose("claim", "reply"), 6, (WIRE.format("claim"),)),
     Fault("the reply to a finish is lost", lose("finish", "reply"), 6, (WIRE.format("finish"),)),
-    Fault("the reply to a COMMIT is lost", lose("commit", "reply"), 6, (WIRE.format("commit"), "a call had no clear answer")),
+    Fault("the reply to a COMMIT is lost", lose("commit", "reply"), 6,
+          (WIRE.format("commit"), "a call had no clear answer")),
     Fault("the reply to a defer is lost", lose("defer", "reply"), 6, (WIRE.format("defer"),)),
-    Fault("the reply to a heartbeat is lost", lose("heartbeat", "reply"), 6, (WIRE.format("heartbeat"),)),
-    Fault("the request of a claim is lost", lose("claim", "request"), 6, ("the request of a claim was lost",)),
-    Fault("the request of a finish is lost", lose("finish", "request"), 6, ("the request of a finish was lost",)),
-    Fault("the request of a COMMIT is lost", lose("commit", "request"), 6, ("the request of a commit was lost",)),
-    Fault("the reply to a claim never comes", lose("claim", "reply", mute=True), 20, (WIRE.format("claim"),)),
-    Fault("the reply to a finish never comes", lose("finish", "reply", mute=True), 20, (WIRE.format("finish"),)),
+    Fault("the reply to a heartbeat is lost", lose("heartbeat", "reply"), 6,
+          (WIRE.format("heartbeat"),)),
+    Fault("the request of a claim is lost", lose("claim", "request"), 6,
+          ("the request of a claim was lost",)),
+    Fault("the request of a finish is lost", lose("finish", "request"), 6,
+          ("the request of a finish was lost",)),
+    Fault("the request of a COMMIT is lost", lose("commit", "request"), 6,
+          ("the request of a commit was lost",)),
+    Fault("the reply to a claim never comes", lose("claim", "reply", mute=True), 20,
+          (WIRE.format("claim"),)),
+    Fault("the reply to a finish never comes", lose("finish", "reply", mute=True), 20,
+          (WIRE.format("finish"),)),
     Fault("notifications are lost", lose_notifications, 14, ("a notification was lost",)),
     Fault("the network is slow", weather(4, delay=0.1), 5, ()),
     Fault("the network delivers single bytes", weather(3, trickles=True), 4, ()),
     Fault("connections are reset in the middle of a message", cut_frames, 4,
           ("a connection was reset in the middle of a message",)),
     Fault("a worker's connections freeze for 3 s", silence(3, lambda route: route.freeze()), 6, ()),
-    Fault("a worker's connections freeze beyond its heartbeat", silence(STALLED + 3, lambda route: route.freeze()), 12, ()),
-    Fault("a worker's connections are half-open", silence(STALLED + 6, lambda route: route.forget()), 15, (SWALLOWED,)),
+    Fault("a worker's connections freeze beyond its heartbeat",
+          silence(STALLED + 3, lambda route: route.freeze()), 12, ()),
+    Fault("a worker's connections are half-open",
+          silence(STALLED + 6, lambda route: route.forget()), 15, (SWALLOWED,)),
     Fault("all connections are half-open", forget, 34, (SWALLOWED,), 10),
-    Fault("everybody's connections freeze beyond a heartbeat", freeze_everybody, 14, (), STALLED + 3),
+    Fault("everybody's connections freeze beyond a heartbeat", freeze_everybody, 14, (),
+          STALLED + 3),
     Fault("a worker is refused for 3 s", silence(3, refuse), 6, ()),
 ]  # fmt: skip

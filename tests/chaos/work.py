@@ -84,7 +84,7 @@ def step(context: JobContext, op: str, index: int, seconds: float, fails: int) -
     with Attempt(context, op, index):
         time.sleep(seconds)
         if context.job.attempts < fails:
-            raise RuntimeError("as told")
+            raise RuntimeError("as requested")
 
 
 @app.task(name="stroll", pass_context=True, retry=RetryStrategy(max_attempts=ATTEMPTS, wait=0.05))
@@ -93,7 +93,7 @@ async def stroll(context: JobContext, op: str, index: int, seconds: float, fails
     with Attempt(context, op, index):
         await anyio.sleep(seconds)
         if context.job.attempts < fails:
-            raise RuntimeError("as told")
+            raise RuntimeError("as requested")
 
 
 class Notes(logging.Handler):
@@ -103,7 +103,7 @@ class Notes(logging.Handler):
         text = record.getMessage()
         if not text.startswith(
             ("job.failed", "job.retry_scheduled")
-        ):  # usually as told, and with a traceback
+        ):  # usually as requested, and with a traceback
             history().write("log", what=text.partition(":")[0].partition(" ")[0], text=text[:300])
 
 

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 import psutil
+import psycopg
 import pytest
 
+from inturn import App
 from inturn.worker.signals import INSTANT
 from tests.cli.engine import Engine
 
@@ -92,7 +94,7 @@ def run(folder: Path) -> Run:
             [SCRIPT, *arguments],
             cwd=folder,
             env=clean(environment),
-            stdin=subprocess.DEVNULL,  # or the command would ask whoever runs the tests
+            stdin=subprocess.DEVNULL,  # or the command would ask the person who runs the tests
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -117,7 +119,7 @@ def engine(dsn: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def answer(folder: Path, dsn: str) -> Answer:
-    """Run `queue` on the test's database, with a terminal on which somebody gives an answer."""
+    """Run `queue` on the test's database, with a terminal that gives an answer."""
 
     def answer(words: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         person, terminal = pty.openpty()
@@ -188,13 +190,30 @@ def until(folder: Path) -> Until:
     return wait
 
 
+@pytest.fixture
+def log(folder: Path) -> Callable[[], str]:
+    return lambda: (folder / "log").read_text()
+
+
+def statuses(dsn: str) -> list[str]:
+    """Return the status of each job, in the order of their ids."""
+    with psycopg.connect(dsn) as connection:
+        rows = connection.execute("SELECT status::text FROM inturn.all_jobs ORDER BY id")
+        return [status for (status,) in rows]
+
+
+def defer(dsn: str, task: str, **arguments: object) -> None:
+    with App(dsn).open() as app:
+        app.configure_task(task).defer(**arguments)
+
+
 def next_instant() -> None:
     """Wait until a signal counts as the next one. Signals in one instant count as one."""
     time.sleep(2 * INSTANT)
 
 
 def clean(environment: dict[str, str]) -> dict[str, str]:
-    """Return our environment without what would name an app, a database or a terminal."""
+    """Return our environment without variables that name an app, a database or a terminal."""
     foreign = (
         "INTURN_",
         "DATABASE_URL",

@@ -68,17 +68,17 @@ class Engine:
     def fail(self, claimed: tuple[int, UUID], delay: str | None, error: str) -> None:
         """Retry it after this delay, or never if it is None."""
         id, claim_id = claimed
-        told = json.dumps({"attempt": 1, "error": error})
+        failure = json.dumps({"attempt": 1, "error": error})
         if delay is None:
             self.query(
                 "SELECT finish(%s, '{default}', 0, ARRAY[%s::bigint], ARRAY[%s], '{failed}', "
                 "ARRAY[%s::jsonb])",
-                *(self._worker, id, claim_id, told),
+                *(self._worker, id, claim_id, failure),
             )
         else:
             self.query(
                 "SELECT retry(ARRAY[%s::bigint], ARRAY[%s], ARRAY[%s::interval], ARRAY[%s::jsonb])",
-                *(id, claim_id, delay, told),
+                *(id, claim_id, delay, failure),
             )
 
     def statuses(self) -> dict[int, str]:

@@ -24,8 +24,8 @@ def mixed(engine: Engine) -> Engine:
     return engine
 
 
-def ids(told: str) -> list[int]:
-    return [int(row["id"]) for row in json.loads(told)]
+def ids(output: str) -> list[int]:
+    return [int(row["id"]) for row in json.loads(output)]
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_a_job_is_shown(mixed: Engine, queue: Run) -> None:
     assert lines[:2] == ["job        1 failed", "task       send"]
     assert "finished   14:00:00Z (0s ago)" in lines
     assert lines[-3:] == ["errors:", "  attempt 1: Traceback:", "      KeyError: 'to [bold]'"]
-    told = json.loads(queue("jobs", "show", "1", "--json").stdout)
-    assert (told["id"], told["finished_at"], told["args"]) == ("1", "2026-01-31T14:00:00Z", {})
+    job = json.loads(queue("jobs", "show", "1", "--json").stdout)
+    assert (job["id"], job["finished_at"], job["args"]) == ("1", "2026-01-31T14:00:00Z", {})
 
 
 def test_a_job_shows_its_result_timeout_and_queueing_lock(mixed: Engine, queue: Run) -> None:
@@ -127,10 +127,11 @@ def test_a_job_shows_its_result_timeout_and_queueing_lock(mixed: Engine, queue: 
         "WHERE id = 1 RETURNING 1"
     )
     words = [line.split() for line in queue("jobs", "show", "1").stdout.splitlines()]
-    assert [line for line in (["queueing", "lock", "k"], ["timeout", "00:01:30"], ["result", '{"n":', "1}"])
+    assert [line for line in (["queueing", "lock", "k"], ["timeout", "00:01:30"],
+                              ["result", '{"n":', "1}"])
             if line not in words] == []  # fmt: skip
-    told = json.loads(queue("jobs", "show", "1", "--json").stdout)
-    assert (told["queueing_lock"], told["timeout"], told["result"]) == ("k", "00:01:30", {"n": 1})
+    job = json.loads(queue("jobs", "show", "1", "--json").stdout)
+    assert (job["queueing_lock"], job["timeout"], job["result"]) == ("k", "00:01:30", {"n": 1})
 
 
 def test_a_job_is_explained(mixed: Engine, queue: Run) -> None:

@@ -79,14 +79,14 @@ def test_the_advice_of_explain_unblocks_the_lane(retrying: Engine, queue: Run) -
 
 
 def test_an_explanation_as_json(retrying: Engine, queue: Run) -> None:
-    told = json.loads(queue("lanes", "explain", "order:4711", "--json").stdout)
-    assert told["lane"]["head"]["id"] == "9001"
-    assert told["lane"]["head"]["at"] == "2026-01-31T14:32:10Z"
-    assert told["lane"]["next"] == [
+    explanation = json.loads(queue("lanes", "explain", "order:4711", "--json").stdout)
+    assert explanation["lane"]["head"]["id"] == "9001"
+    assert explanation["lane"]["head"]["at"] == "2026-01-31T14:32:10Z"
+    assert explanation["lane"]["next"] == [
         {"id": "9002", "task": "ship_order"},
         {"id": "9003", "task": "send_receipt"},
     ]
-    assert [reason["reason"] for reason in told["reasons"]] == ["retry wait"]
+    assert [reason["reason"] for reason in explanation["reasons"]] == ["retry wait"]
 
 
 def test_a_held_lane_is_explained(engine: Engine, queue: Run) -> None:
@@ -156,9 +156,9 @@ def test_a_lane_is_paused_explained_and_resumed(engine: Engine, queue: Run) -> N
     assert (paused.returncode, paused.stdout) == (0, "paused a until 14:10:00Z (in 10m00s)\n"), (
         paused.stderr
     )
-    told = queue("lanes", "explain", "a").stdout.splitlines()
-    assert told[0] == "a  paused   1 waiting, oldest 0s"
-    assert "until 14:10:00Z (in 10m00s): bank is down  unblock: queue lanes resume a" in told[2]
+    lines = queue("lanes", "explain", "a").stdout.splitlines()
+    assert lines[0] == "a  paused   1 waiting, oldest 0s"
+    assert "until 14:10:00Z (in 10m00s): bank is down  unblock: queue lanes resume a" in lines[2]
     again = queue("lanes", "pause", "a")
     assert (again.returncode, "queue lanes resume a" in again.stderr) == (4, True)
     assert queue("lanes", "resume", "a").stdout == "resumed a\n"
@@ -234,8 +234,8 @@ def test_a_lane_is_shown_with_the_changes_made_to_it(retrying: Engine, queue: Ru
     lines = queue("lanes", "show", "order:4711").stdout.splitlines()
     assert "state       retrying since 14:28:10Z (48s ago)" in lines
     assert [line.split()[3] for line in lines[-2:]] == ["resume", "pause"]
-    told = json.loads(queue("lanes", "show", "order:4711", "--json").stdout)
-    assert [(entry["operation"], entry["reason"]) for entry in told["audit"]] == [
+    lane = json.loads(queue("lanes", "show", "order:4711", "--json").stdout)
+    assert [(entry["operation"], entry["reason"]) for entry in lane["audit"]] == [
         ("resume", "first"),
         ("pause", "first"),
     ]
@@ -281,8 +281,8 @@ def test_another_head_than_the_one_confirmed_is_not_skipped(engine: Engine, fold
             question += process.stderr.read(1) or pytest.fail(question.decode())
         urgent = engine.defer("t", "a", priority=1)
         keyboard.write(b"y\n")
-        said = process.stderr.read()
-    assert (process.returncode, b"another job is next in the lane" in said) == (4, True)
+        errors = process.stderr.read()
+    assert (process.returncode, b"another job is next in the lane" in errors) == (4, True)
     assert engine.statuses() == {asked: "todo", urgent: "todo"}
     assert engine.query("SELECT FROM lane_audit") == []
 
@@ -292,9 +292,9 @@ def test_a_long_lane_is_counted_as_far_as_a_thousand(engine: Engine, queue: Run)
         "INSERT INTO jobs (created_at, status, task, lock) "
         "SELECT clock(), 'todo', 't', 'a' FROM generate_series(1, 1200)"
     )
-    told = queue("lanes", "explain", "a").stdout.splitlines()
-    assert told[0].startswith("a  free   1,001 or more waiting")
-    assert told[-1] == "  behind it: 2 t, 3 t … (at least 998 more)"
+    lines = queue("lanes", "explain", "a").stdout.splitlines()
+    assert lines[0].startswith("a  free   1,001 or more waiting")
+    assert lines[-1] == "  behind it: 2 t, 3 t … (at least 998 more)"
     assert "Cancel 1,001 jobs or more" in queue("lanes", "cancel-waiting", "a").stderr
 
 
@@ -333,10 +333,10 @@ def test_a_strange_lock_is_shown_harmless_and_its_commands_can_be_copied(
     engine: Engine, queue: Run, lock: str
 ) -> None:
     queue("lanes", "pause", "--", lock)
-    for told in (queue("lanes", "list").stdout, queue("lanes", "show", "--", lock).stdout):
-        assert "\x1b" not in told
-        assert "\u202e" not in told
-        assert lock.encode("unicode_escape").decode().replace("\\\\", "\\") in told
+    for output in (queue("lanes", "list").stdout, queue("lanes", "show", "--", lock).stdout):
+        assert "\x1b" not in output
+        assert "\u202e" not in output
+        assert lock.encode("unicode_escape").decode().replace("\\\\", "\\") in output
     assert json.loads(queue("lanes", "list", "--json").stdout)[0]["lock"] == lock
     _, _, advice = queue("lanes", "explain", "--", lock).stdout.partition("unblock: queue ")
     words = subprocess.run(

@@ -1,4 +1,4 @@
-"""Nobody can forge a worker's log: each event is one line, whatever a job or an error says."""
+"""A job or an error cannot forge a worker's log: each event is one line."""
 
 import logging
 import re

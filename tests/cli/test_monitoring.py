@@ -83,11 +83,11 @@ def test_claims_take_exactly_the_jobs_that_count_as_runnable(engine: Engine, que
     engine.sign_on()
     for number in range(12):
         engine.defer("t", f"lane {number % 5}" if number % 3 else None)
-    (told,) = json.loads(queue("queues", "list", "--json").stdout)
+    (row,) = json.loads(queue("queues", "list", "--json").stdout)
     claimed = engine.query("SELECT id FROM claim((SELECT id FROM workers), '{default}', 100)")
-    assert told["runnable"] == len(claimed)
-    (told,) = json.loads(queue("queues", "list", "--json").stdout)
-    assert (told["runnable"], told["blocked"], told["doing"]) == (
+    assert row["runnable"] == len(claimed)
+    (row,) = json.loads(queue("queues", "list", "--json").stdout)
+    assert (row["runnable"], row["blocked"], row["doing"]) == (
         0,
         12 - len(claimed),
         len(claimed),

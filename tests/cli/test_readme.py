@@ -1,4 +1,4 @@
-"""What the README tells a newcomer to type works."""
+"""The commands that the README shows to a newcomer work."""
 
 import re
 import shutil

@@ -29,8 +29,8 @@ def at_two(engine: Engine, folder: Path) -> Engine:
     return engine
 
 
-def register(engine: Engine, *told: str) -> None:
-    engine.query("SELECT register_schedules(ARRAY[%s], ARRAY[%s], ARRAY[%s], ARRAY[%s])", *told)
+def register(engine: Engine, *columns: str) -> None:
+    engine.query("SELECT register_schedules(ARRAY[%s], ARRAY[%s], ARRAY[%s], ARRAY[%s])", *columns)
 
 
 def test_schedules_are_listed_with_their_next_instant_and_their_last_job(

@@ -42,10 +42,10 @@ def test_two_migrations_at_once_wait_for_each_other(empty_dsn: str, until: Until
         ]
         until(waiting(watcher, 2))
         gate.rollback()
-        said = sorted(process.communicate(timeout=60)[0] for process in both)
+        outputs = sorted(process.communicate(timeout=60)[0] for process in both)
     assert [process.returncode for process in both] == [0, 0]
-    assert "up to date" in said[0]
-    assert "none -> " in said[1]
+    assert "up to date" in outputs[0]
+    assert "none -> " in outputs[1]
 
 
 def test_the_status_is_0_where_the_schema_fits(run: Run, dsn: str) -> None:

@@ -63,7 +63,7 @@ def test_all_is_well(run: Run, dsn: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "output"),
     [
         (["-a", "no:such"], 2, ""),
         (
@@ -73,9 +73,11 @@ def test_all_is_well(run: Run, dsn: str) -> None:
         ),
     ],
 )
-def test_the_status_says_what_is_wrong(run: Run, words: list[str], status: int, said: str) -> None:
+def test_the_status_says_what_is_wrong(
+    run: Run, words: list[str], status: int, output: str
+) -> None:
     ended = run("healthchecks", *words)
-    assert (ended.returncode, ended.stdout) == (status, said), ended.stderr
+    assert (ended.returncode, ended.stdout) == (status, output), ended.stderr
     assert ended.stderr.startswith("error: ")
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from inturn import App
 from inturn.worker import signals
-from tests.cli.conftest import Start, Until, clean, next_instant
+from tests.cli.conftest import Start, Until, clean, next_instant, statuses
 
 MORE_TASKS = """
 import asyncio, multiprocessing, os, signal, threading, time
@@ -35,7 +35,8 @@ async def block() -> None:
 @app.task
 async def block_in_c() -> None:
     Path("working").touch()
-    os.system("while [ -e tasks.py -a ! -e unblocked ]; do sleep 0.1; done")  # C waits, and runs no handler meanwhile
+    # C waits here, and runs no handler meanwhile.
+    os.system("while [ -e tasks.py -a ! -e unblocked ]; do sleep 0.1; done")
 
 
 @app.task
@@ -72,18 +73,13 @@ def fork() -> None:
 
 @app.task
 async def take_over() -> None:
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, Path("told").touch)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, Path("signalled").touch)
     Path("working").touch()
-    while not Path("told").exists():
+    while not Path("signalled").exists():
         await asyncio.sleep(0.01)
 """
 
 Begin = Callable[[str], "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def log(folder: Path) -> Callable[[], str]:
-    return lambda: (folder / "log").read_text()
 
 
 @pytest.fixture
@@ -99,16 +95,6 @@ def begin(start: Start, dsn: str, folder: Path, until: Until) -> Begin:
         return worker
 
     return begin
-
-
-def statuses(dsn: str) -> list[str]:
-    with psycopg.connect(dsn) as connection:
-        return [
-            status
-            for (status,) in connection.execute(
-                "SELECT status::text FROM inturn.all_jobs ORDER BY id"
-            )
-        ]
 
 
 def work(dsn: str, start: Start, folder: Path, until: Until) -> "subprocess.Popen[str]":
@@ -278,7 +264,7 @@ def test_a_task_that_waits_for_signals_of_its_own_takes_none_away(
     assert worker.poll() is None
     worker.send_signal(signal.SIGUSR1)
     assert worker.wait(60) == 0
-    assert (folder / "told").exists()
+    assert (folder / "signalled").exists()
     assert "worker.aborting" not in log()
 
 

@@ -12,8 +12,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from inturn import App
-from tests.cli.conftest import Run, Start, StartScript, Until, next_instant
+from tests.cli.conftest import Run, Start, StartScript, Until, defer, next_instant, statuses
 
 PYTHONPATH = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), "not there"]))
 
@@ -35,11 +34,6 @@ def leave(status: int) -> None:
 """
 
 
-@pytest.fixture
-def log(folder: Path) -> Callable[[], str]:
-    return lambda: (folder / "log").read_text()
-
-
 def workers(dsn: str) -> dict[str, int]:
     with psycopg.connect(dsn) as connection:
         return dict(
@@ -47,21 +41,6 @@ def workers(dsn: str) -> dict[str, int]:
                 "SELECT name, pid FROM inturn.workers ORDER BY started_at"
             ).fetchall()
         )
-
-
-def statuses(dsn: str) -> list[str]:
-    with psycopg.connect(dsn) as connection:
-        return [
-            status
-            for (status,) in connection.execute(
-                "SELECT status::text FROM inturn.all_jobs ORDER BY id"
-            )
-        ]
-
-
-def defer(dsn: str, task: str, **arguments: object) -> None:
-    with App(dsn).open() as app:
-        app.configure_task(task).defer(**arguments)
 
 
 @pytest.fixture

@@ -8,23 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from inturn import App
-from tests.cli.conftest import Run, Start, Until, next_instant
-
-
-def statuses(dsn: str) -> list[str]:
-    with psycopg.connect(dsn) as connection:
-        return [
-            status
-            for (status,) in connection.execute(
-                "SELECT status::text FROM inturn.all_jobs ORDER BY id"
-            )
-        ]
-
-
-def defer(dsn: str, task: str, **arguments: str) -> None:
-    with App(dsn).open() as app:
-        app.configure_task(task).defer(**arguments)
+from tests.cli.conftest import Run, Start, Until, defer, next_instant, statuses
 
 
 @pytest.mark.parametrize(
@@ -122,9 +106,7 @@ def test_a_wrong_option_is_exit_2(run: Run, dsn: str) -> None:
 
 def test_a_database_that_is_away_at_the_start_is_exit_69(run: Run) -> None:
     with socket.socket() as unused:
-        unused.bind(
-            ("127.0.0.1", 0)
-        )  # bound but not listening: nobody answers here, and nobody else can
+        unused.bind(("127.0.0.1", 0))  # bound but not listening, so no server can answer here
         dsn = f"postgresql://127.0.0.1:{unused.getsockname()[1]}/x"
         for command in (
             ["-a", "tasks:app", "worker"],

@@ -54,5 +54,5 @@ def test_each_option_reaches_the_worker_and_the_app_decides_the_others(
 
 
 def test_the_worker_knows_the_options() -> None:
-    said = {name for spelling in SPELLINGS.values() for name in spelling}
-    assert said <= set(Options.__dataclass_fields__)
+    names = {name for spelling in SPELLINGS.values() for name in spelling}
+    assert names <= set(Options.__dataclass_fields__)

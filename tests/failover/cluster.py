@@ -79,7 +79,7 @@ class Node:
         )
 
     def rewind(self, primary: "Node") -> None:
-        """After a clean end, forget what only this node wrote, and become a standby of the other."""
+        """After a clean end, drop the node's own last writes and become a standby of the other."""
         primary.ask(
             "CHECKPOINT"
         )  # before PostgreSQL 16, pg_rewind learns its timeline only from a checkpoint
@@ -107,7 +107,7 @@ class Node:
         wait_until(self._answers, "a server's first answer")
 
     def stop(self) -> None:
-        """Stop with the fast shutdown. Sessions end, and a standby gets everything that was written."""
+        """Stop with the fast shutdown. Sessions end, and a standby gets every write."""
         self._end(b"INT\n")
 
     def crash(self) -> None:
@@ -189,7 +189,7 @@ class Cluster:
         )
 
     def cut(self) -> None:
-        """From now on the standby receives nothing, and nobody notices."""
+        """Stop the replication without an error on either side."""
         self.standby.set(primary_conninfo="")
         wait_until(
             lambda: self.standby.ask("SELECT count(*) FROM pg_stat_wal_receiver") == 0,

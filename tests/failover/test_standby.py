@@ -1,4 +1,4 @@
-"""What docs/high-availability.md says about reading from a standby."""
+"""The promises of docs/high-availability.md about reading from a standby."""
 
 import psycopg
 import pytest

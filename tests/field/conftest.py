@@ -1,22 +1,18 @@
-"""Each defect that was found from outside, as a test named after it; some fixtures are those of tests/flow."""
+"""Each defect that was found from outside is a test here."""
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 
 from tests.cli.conftest import clean
-from tests.flow.conftest import app, query, until
 
-__all__ = ["app", "query", "until"]
 SCRIPT = Path(sys.executable).with_name("queue")
 ROOT = Path(__file__).parents[2]
-LIMIT = 60.0  # seconds; only keeps a failing test from hanging
 
 
 class Start(Protocol):
@@ -24,26 +20,26 @@ class Start(Protocol):
 
 
 @pytest.fixture
-def said(tmp_path: Path) -> Callable[[], list[str]]:
-    """What the tasks of field_app have written."""
-    (tmp_path / "said").touch()
-    return lambda: (tmp_path / "said").read_text().split()
+def task_log(tmp_path: Path) -> Callable[[], list[str]]:
+    """Return the words that the tasks of field_app have written."""
+    (tmp_path / "task.log").touch()
+    return lambda: (tmp_path / "task.log").read_text().split()
 
 
 @pytest.fixture
 def worker(run_python: Start) -> Start:
-    """Start a worker process; what it says is in its `stderr` when it has ended."""
+    """Start a worker process. Read its output from its `stderr` when it has ended."""
     return partial(run_python, str(SCRIPT), "-a", "tests.field.field_app:app", "worker")
 
 
 @pytest.fixture
-def run_python(dsn: str, tmp_path: Path, said: object) -> Iterator[Start]:
+def run_python(dsn: str, tmp_path: Path, task_log: object) -> Iterator[Start]:
     """Start Python, with the test's database and the log of field_app's tasks."""
     processes: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
         environment = clean(
-            {"INTURN_DSN": dsn, "FIELD_LOG": str(tmp_path / "said"), "PYTHONPATH": str(ROOT)}
+            {"INTURN_DSN": dsn, "FIELD_LOG": str(tmp_path / "task.log"), "PYTHONPATH": str(ROOT)}
         )
         process = subprocess.Popen(
             [sys.executable, *arguments],
@@ -56,14 +52,3 @@ def run_python(dsn: str, tmp_path: Path, said: object) -> Iterator[Start]:
     for process in processes:
         process.kill()
         process.communicate()
-
-
-@pytest.fixture
-def wait_for() -> Callable[[Callable[[], Any]], None]:
-    def wait(condition: Callable[[], Any]) -> None:
-        deadline = time.monotonic() + LIMIT
-        while not condition():
-            assert time.monotonic() < deadline, "it takes too long"
-            time.sleep(0.02)
-
-    return wait

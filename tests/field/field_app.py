@@ -1,4 +1,4 @@
-"""The app of the workers in tests/field: tasks that do what tasks must not do, and say what they did."""
+"""The app of the workers in tests/field: tasks that misbehave, and log each step."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ def say(word: str) -> None:
 
 @app.task
 def stay(seconds: float) -> None:
-    """In a thread that nobody can stop."""
+    """Run in a thread that cannot be stopped."""
     note("stay")
     time.sleep(seconds)
 
@@ -56,7 +56,7 @@ def defy(seconds: float) -> None:
 
 @app.task
 async def close_files() -> None:
-    """As a library does that makes a process a daemon; the log stays open."""
+    """Act like a library that turns a process into a daemon. The log stays open."""
     note("close")
     os.closerange(3, 1000)
 

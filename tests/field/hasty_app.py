@@ -1,4 +1,7 @@
-"""The app of field_app, with a connector that doubts a silent server after one second and not after two and a half."""
+"""The app of field_app, with a connector that doubts a silent server after one second.
+
+The default is two and a half seconds.
+"""
 
 from inturn import PsycopgConnector
 from tests.field.field_app import app

@@ -7,12 +7,15 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.sql import SQL, Identifier
 
-END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
+END_SESSIONS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s "
+    "AND pid <> pg_backend_pid()"
+)
 
 
 @contextmanager
 def outage(dsn: str) -> Iterator[None]:
-    """Also for superusers. `dsn` names the database; the server goes on."""
+    """Also for superusers. `dsn` names the database. The server goes on."""
     name = str(conninfo_to_dict(dsn)["dbname"])
     with psycopg.connect(make_conninfo(dsn, dbname="postgres"), autocommit=True) as connection:
         connection.execute(

@@ -1,6 +1,5 @@
-"""A claim or a hand-over that commits after the worker has asked what it owns is found, however late that is."""
+"""A claim or hand-over that commits after the worker has asked for its jobs is found."""
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 import anyio
@@ -8,15 +7,17 @@ import psycopg
 import pytest
 
 from inturn import App
-from tests.flow.conftest import Query
+from tests.conftest import Query, Until
 
 pytestmark = pytest.mark.anyio
-Until = Callable[[Callable[[], object]], Awaitable[None]]
 CUT = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name = 'inturn worker'
 """
-SESSIONS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'inturn worker'"
+SESSIONS = (
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+    "AND application_name = 'inturn worker'"
+)
 LATE_CLAIM = "SELECT id FROM claim((SELECT id FROM workers), ARRAY['aside'], 1)"
 LATE_FINISH = """
 SELECT (next).id FROM jobs, finish(worker_id, NULL, 1, ARRAY[id], ARRAY[claim_id], '{succeeded}', '{NULL}')
@@ -49,7 +50,7 @@ async def test_a_claim_that_commits_long_after_the_worker_has_reconnected_is_und
             cut(query)
             await until(lambda: query(SESSIONS) not in ([], sessions))
             note.defer("meanwhile")
-            await until(lambda: seen == ["meanwhile"])  # it has asked what it owns, and works on
+            await until(lambda: seen == ["meanwhile"])  # it has asked for its jobs, and works on
             assert query("SELECT status FROM jobs WHERE id = %s", late_job) == [
                 ("todo",)
             ]  # not committed

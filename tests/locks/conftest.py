@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the store of the person who runs the tests."""
+    """Hide the developer's own store."""
     monkeypatch.delenv("INTURN_LOCKS_URL", raising=False)
 
 

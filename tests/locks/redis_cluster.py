@@ -58,8 +58,8 @@ def _answers(node: "redis.Redis") -> bool:
 
 
 def _is_whole(node: "redis.Redis") -> bool:
-    said: dict[str, str] = node.execute_command("CLUSTER INFO")  # type: ignore[no-untyped-call]
-    return (said["cluster_state"], said["cluster_known_nodes"]) == ("ok", str(NODES))
+    info: dict[str, str] = node.execute_command("CLUSTER INFO")  # type: ignore[no-untyped-call]
+    return (info["cluster_state"], info["cluster_known_nodes"]) == ("ok", str(NODES))
 
 
 def _free_ports(count: int) -> list[int]:

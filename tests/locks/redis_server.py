@@ -30,11 +30,11 @@ def binaries() -> dict[str, str]:
     )
     for path in (*wheels, shutil.which("redis-server"), shutil.which("valkey-server")):
         if path:
-            said = subprocess.run(
+            version = subprocess.run(
                 [path, "--version"], capture_output=True, text=True, check=True
             ).stdout
-            name = "Valkey " if said.startswith("Valkey") else ""
-            found.setdefault(name + said.split("v=", 1)[1].split()[0], path)
+            name = "Valkey " if version.startswith("Valkey") else ""
+            found.setdefault(name + version.split("v=", 1)[1].split()[0], path)
     return found
 
 
@@ -74,8 +74,10 @@ def server(binary: str) -> Iterator[str]:
 
 
 def _debug(binary: str) -> list[str]:
-    said = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
-    return [] if "v=6." in said else ["--enable-debug-command", "yes"]
+    version = subprocess.run(
+        [binary, "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    return [] if "v=6." in version else ["--enable-debug-command", "yes"]
 
 
 def _wait(socket: str, process: "subprocess.Popen[bytes]") -> None:

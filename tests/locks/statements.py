@@ -2,7 +2,7 @@
 
     python tests/locks/statements.py
 
-writes COVERAGE.md anew from the markers of the tests.
+rewrites COVERAGE.md from the markers of the tests.
 """
 
 import re
@@ -135,8 +135,8 @@ def statements() -> dict[str, str]:
     found = {}
     for family, (_, text) in FAMILIES.items():
         for line in text.strip().splitlines():
-            number, _, said = line.partition(" ")
-            found[family + number] = said
+            number, _, wording = line.partition(" ")
+            found[family + number] = wording
     return found
 
 
@@ -156,8 +156,8 @@ def coverage() -> str:
     for family, (title, text) in FAMILIES.items():
         lines += ["", f"## {title}", ""]
         for line in text.strip().splitlines():
-            number, _, said = line.partition(" ")
-            lines.append(f"* **{family}{number}** {said}")
+            number, _, wording = line.partition(" ")
+            lines.append(f"* **{family}{number}** {wording}")
             lines += [f"  * `{test}`" for test in tests.get(family + number, ["nothing"])]
     return "\n".join(lines) + "\n"
 

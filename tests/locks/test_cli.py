@@ -48,9 +48,9 @@ def test_cli_shows_waits_for_and_runs(address: str) -> None:
     assert queue_locks("wait", address, "--timeout", "0").exit_code == 0
     with lock_from_url(address) as lease:
         assert lease is not None
-        shown = queue_locks("show", address, "-o", "json")
-        assert shown.exit_code == 0
-        assert json.loads(shown.stdout)["name"]
+        result = queue_locks("show", address, "-o", "json")
+        assert result.exit_code == 0
+        assert json.loads(result.stdout)["name"]
         assert queue_locks("wait", address, "--timeout", "0.05").exit_code == 4
         assert queue_locks("run", "--timeout", "0", address, "--", "true").exit_code == 4
     assert queue_locks("run", "--timeout", "0", address, "--", "sh", "-c", "exit 7").exit_code == 7
@@ -72,7 +72,7 @@ def test_cli_breaks_a_lock_only_with_a_confirmation(socket: str) -> None:
     address = f"unix://{socket}#it"
     assert queue_locks("break", address, "--yes").exit_code == 3
     lease = lock_from_url(address).acquire()
-    assert queue_locks("break", address).exit_code == 2  # there is nobody to confirm it
+    assert queue_locks("break", address).exit_code == 2  # there is no terminal to confirm it
     assert queue_locks("break", address, "--dry-run").exit_code == 0
     assert lock_from_url(address).locked()
     assert queue_locks("break", address, "--yes").exit_code == 0

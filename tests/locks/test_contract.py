@@ -218,9 +218,9 @@ def test_a_lease_that_is_not_renewed_ends_and_says_so(make: Make) -> None:
     lock = make(ttl=0.2, renew=False)
     lease = lock.acquire()
     assert lease is not None
-    told = threading.Event()
-    lease.on_lost(told.set)
-    assert told.wait(10)
+    notified = threading.Event()
+    lease.on_lost(notified.set)
+    assert notified.wait(10)
     assert lease.lost
     assert not lease.valid
     assert lease.remaining() == 0
@@ -354,7 +354,7 @@ def test_async_a_loop_does_not_remember_the_leases_that_were_released(make_async
         for _ in range(300):
             async with lock:
                 pass
-        assert sum(type(known) is asyncio.TimerHandle for known in gc.get_objects()) < 200
+        assert sum(type(item) is asyncio.TimerHandle for item in gc.get_objects()) < 200
 
     asynchronously(make_async, body)
 
@@ -438,9 +438,9 @@ def test_async_a_lease_is_renewed_and_one_that_is_not_ends(make_async: Any) -> N
             lease.ensure()
         lease = await make(ttl=0.2, renew=False).acquire()
         assert lease is not None
-        told = asyncio.Event()
-        lease.on_lost(told.set)
-        await told.wait()
+        notified = asyncio.Event()
+        lease.on_lost(notified.set)
+        await notified.wait()
         assert lease.lost
         with pytest.raises(LockLost):
             await lease.release()

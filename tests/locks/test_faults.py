@@ -279,13 +279,13 @@ def test_terminating_its_session_loses_a_postgresql_lock(
     lock = PgLock(pg, "it")
     lease = lock.acquire()
     assert lease is not None
-    told = threading.Event()
-    lease.on_lost(told.set)
+    notified = threading.Event()
+    lease.on_lost(notified.set)
     assert PgLock(pg, "it").break_()
     with PgLock(pg, "it", timeout=10) as successor:
         assert successor is not None
         assert (successor.fence or 0) > (lease.fence or 0)
-        assert told.wait(10)
+        assert notified.wait(10)
         with pytest.raises(LockLost):
             lease.release()
 

@@ -44,11 +44,11 @@ def clean(text: str) -> bool:
 
 @pytest.mark.parametrize("address", UNREACHABLE + MALFORMED)
 def test_no_command_repeats_an_address_that_cannot_be_used(address: str) -> None:
-    said = [invoke("locks", "list", address)]
+    results = [invoke("locks", "list", address)]
     for words in WORDS:
         rest = ["--", "true"] if words[0] == "run" else []
-        said.append(invoke("locks", *words, f"{address}#it", *rest))
-    for result in said:
+        results.append(invoke("locks", *words, f"{address}#it", *rest))
+    for result in results:
         assert result.exit_code in (2, 69), result.output
         assert result.output.startswith("error: ")
         assert clean(result.output), result.output
@@ -72,11 +72,11 @@ def test_no_error_nor_its_cause_repeats_a_malformed_address(address: str) -> Non
     for call in (use, look):
         with pytest.raises((LockError, ValueError, TypeError)) as raised:
             call()
-        shown = "".join(traceback.format_exception(raised.value))
+        report = "".join(traceback.format_exception(raised.value))
         # Without the lines of code: one of them is in this file.
-        assert clean("".join(line for line in shown.splitlines() if not line.startswith("    "))), (
-            shown
-        )
+        assert clean(
+            "".join(line for line in report.splitlines() if not line.startswith("    "))
+        ), report
 
 
 def test_a_malformed_address_is_answered_with_how_to_write_it() -> None:
@@ -103,8 +103,8 @@ def guarded(conn: "redis.Redis", socket: str) -> Iterator[str]:
     try:
         yield f"unix://:hunter@{socket}"
     finally:
-        with redis.Redis(unix_socket_path=socket, password="hunter") as known:
-            known.config_set("requirepass", "")
+        with redis.Redis(unix_socket_path=socket, password="hunter") as client:
+            client.config_set("requirepass", "")
 
 
 def test_no_command_repeats_an_address_that_can_be_used(guarded: str) -> None:
@@ -140,7 +140,7 @@ def test_the_password_need_not_be_among_the_arguments(guarded: str) -> None:
     assert (nowhere.exit_code, "Set INTURN_LOCKS_URL" in nowhere.output) == (2, True)
 
 
-def test_what_a_store_says_cannot_act_on_a_terminal(conn: "redis.Redis", socket: str) -> None:
+def test_the_content_of_a_store_cannot_act_on_a_terminal(conn: "redis.Redis", socket: str) -> None:
     name = "it\n\x1b]52;c;aGk=\x07"
     with SmartLock(conn, name):
         for words in (

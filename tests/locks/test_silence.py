@@ -7,7 +7,6 @@ import asyncio
 import socket as sockets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,18 +15,12 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from inturn.locks import AsyncPgLock, LockBackendError, PgLock, install, lock_from_url
 from inturn.locks.postgres import ports as pg_port
-from tests.flow.lossy import reach
+from tests.lossy import reach
 from tests.proxy import Faulty
+from tests.waiting import within
 
 PATIENCE = 2.0  # seconds for which the callers here would wait for a lock
 GENEROUS = 20.0  # seconds; a client without limits would wait for minutes
-
-
-@contextmanager
-def soon() -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    assert time.monotonic() - began < GENEROUS
 
 
 @pytest.fixture
@@ -62,13 +55,13 @@ def test_a_silent_redis_costs_seconds(before_redis: tuple[Faulty, str], is_conne
             pass
     proxy.fall_silent()
     before = proxy.accepted
-    with soon(), pytest.raises(LockBackendError, match="Redis cannot be reached"):
+    with within(GENEROUS), pytest.raises(LockBackendError, match="Redis cannot be reached"):
         lock.acquire(timeout=PATIENCE)
     assert proxy.accepted - before == (not is_connected), (
         "it was asked again when the time was over"
     )
     proxy.heal()
-    with soon(), lock:
+    with within(GENEROUS), lock:
         pass
 
 
@@ -80,7 +73,7 @@ def test_a_silent_redis_costs_tasks_seconds(before_redis: tuple[Faulty, str]) ->
         async with lock:
             pass
         proxy.fall_silent()
-        with soon(), pytest.raises(LockBackendError, match="Redis cannot be reached"):
+        with within(GENEROUS), pytest.raises(LockBackendError, match="Redis cannot be reached"):
             await lock.acquire(timeout=PATIENCE)
 
     asyncio.run(main())
@@ -99,12 +92,12 @@ def test_a_silent_postgresql_costs_seconds(
         lease = lock.acquire()
         assert lease is not None
         proxy.fall_silent()
-        with soon(), pytest.raises(LockBackendError, match=r"no answer|timeout expired"):
+        with within(GENEROUS), pytest.raises(LockBackendError, match=r"no answer|timeout expired"):
             lease.owned()
     else:
         proxy.fall_silent()
     before = proxy.accepted
-    with soon(), pytest.raises(LockBackendError, match="timeout expired"):
+    with within(GENEROUS), pytest.raises(LockBackendError, match="timeout expired"):
         lock.acquire(timeout=PATIENCE)
     assert proxy.accepted - before == 1, "it was asked again when the time was over"
 
@@ -116,7 +109,7 @@ def test_a_silent_postgresql_costs_tasks_seconds(before_postgresql: tuple[Faulty
         lease = await AsyncPgLock(dsn, "it", mode="table", renew=False).acquire()
         assert lease is not None
         proxy.fall_silent()
-        with soon(), pytest.raises(LockBackendError, match=r"no answer|timeout expired"):
+        with within(GENEROUS), pytest.raises(LockBackendError, match=r"no answer|timeout expired"):
             await lease.owned()
 
     asyncio.run(main())

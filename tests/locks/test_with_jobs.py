@@ -20,10 +20,8 @@ from inturn import App, JobContext
 from inturn.errors import BadArgument, TaskDefinitionError
 from inturn.locks import AsyncSmartLock, KernelFileLock, SmartLock, lock_from_url
 from inturn.worker import resources
-from tests.flow.conftest import Query, app, query
+from tests.conftest import Query
 from tests.locks.conftest import Spawn
-
-__all__ = ["app", "query"]  # fixtures
 
 pytestmark = pytest.mark.anyio
 Brief = Callable[..., AsyncSmartLock]

@@ -20,7 +20,7 @@ def granted_databases(databases: Databases) -> Iterator[Databases]:
 
 @pytest.fixture
 def granted(granted_databases: Databases) -> Iterator[str]:
-    """A database whose roles are granted what they may do; the DSN is the superuser's."""
+    """A database whose roles have their rights. The DSN is the superuser's."""
     with granted_databases.clone() as dsn:
         yield dsn
 

@@ -148,7 +148,9 @@ def test_an_owner_who_may_create_no_roles_uses_those_that_a_dba_has_created(
     assert_it_works(cluster, web, jobs)
 
 
-def test_who_may_not_create_the_roles_is_told_so_and_nothing_changes(cluster: Cluster) -> None:
+def test_without_the_right_to_create_roles_the_error_says_so_and_nothing_changes(
+    cluster: Cluster,
+) -> None:
     migrate(cluster.dsn)
     before = cluster.access()
     nobody = cluster.login("nobody")
@@ -179,7 +181,7 @@ def test_a_member_of_the_owner_migrates_and_what_it_creates_belongs_to_the_owner
     assert_it_works(cluster, web, jobs)
 
 
-def test_a_stranger_does_not_migrate_and_is_told_who_may(cluster: Cluster) -> None:
+def test_a_stranger_does_not_migrate_and_the_error_names_the_owner(cluster: Cluster) -> None:
     migrate(cluster.dsn)
     with pytest.raises(ConnectorException, match="as a member of the role that owns it"):
         migrate(as_login(cluster.dsn, cluster.login("stranger")))
@@ -222,7 +224,7 @@ GRANT SELECT ON inturn.theirs TO PUBLIC;
 """
 
 
-def test_what_somebody_else_has_in_the_schema_stays_theirs_and_stops_no_migration(
+def test_foreign_objects_in_the_schema_keep_their_owner_and_stop_no_migration(
     cluster: Cluster,
 ) -> None:
     deploy, other = cluster.login("deploy", "CREATEROLE"), cluster.login("other")
@@ -258,7 +260,7 @@ def test_two_schemas_of_one_database_have_roles_of_their_own(cluster: Cluster) -
         cluster.logged_in(f"{cluster.prefix}_web1").execute("SELECT inturn.defer('t')")
 
 
-def test_what_is_printed_is_what_is_applied(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_printed_grants_are_the_applied_ones(cluster: Cluster, tmp_path: Path) -> None:
     migrate(cluster.dsn)
     web = cluster.login("web")
     options = ["schema", "grants", "--prefix", cluster.prefix, "--producer", web]
@@ -289,7 +291,7 @@ def test_what_is_printed_is_what_is_applied(cluster: Cluster, tmp_path: Path) ->
         ),
     ],
 )
-def test_what_cannot_be_granted_is_said(
+def test_a_grant_that_fails_is_explained(
     empty_dsn: str, tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
     command = [str(SCRIPT), "schema", "grants", "--apply", "--dsn", empty_dsn, *options]

@@ -19,7 +19,10 @@ from tests.roles import LOGINS, as_login
 
 QUIET = {"wait": False, "install_signal_handlers": False}
 CLAIM = "SELECT id, claim_id FROM inturn.claim(%s, NULL, 10)"
-FINISH = "SELECT finished_id FROM inturn.finish(%s, NULL, 0, %s, %s, '{succeeded}', '{NULL}') WHERE finished_id IS NOT NULL"
+FINISH = (
+    "SELECT finished_id FROM inturn.finish(%s, NULL, 0, %s, %s, '{succeeded}', '{NULL}') "
+    "WHERE finished_id IS NOT NULL"
+)
 REGISTER = "SELECT inturn.register_worker('w', 'here', 1, NULL, 1)"
 SECRET = '{"secret": 1}'
 
@@ -119,9 +122,11 @@ def test_an_operator_sees_and_changes_everything_that_python_and_the_command_lin
         assert jobs_.get_stalled_jobs() == []
         assert jobs_.delete_old_jobs(0, include_cancelled=True) >= 0
         for look in (
-            lanes.report_lane("lane"), workers.list_workers(9), lanes.list_audit("lane", 9), jobs.get_job(third),
+            lanes.report_lane("lane"), workers.list_workers(9), lanes.list_audit("lane", 9),
+            jobs.get_job(third),
             schedules.list_schedules(9),
-            jobs.list_summaries(jobs.JobFilter(), 9), jobs.count_jobs(jobs.JobFilter(), 9), lanes.count_lanes(9),
+            jobs.list_summaries(jobs.JobFilter(), 9), jobs.count_jobs(jobs.JobFilter(), 9),
+            lanes.count_lanes(9),
         ):  # fmt: skip
             app.connector.run(look)
     whos = admin.execute("SELECT DISTINCT who FROM inturn.lane_audit").fetchall()
@@ -171,7 +176,8 @@ NOT_BY_ANYBODY = [
     "INSERT INTO inturn.finished_jobs SELECT * FROM inturn.finished_jobs",
     "DELETE FROM inturn.finished_jobs_default",
     "UPDATE inturn.lanes SET worker_id = NULL",
-    "INSERT INTO inturn.lane_audit (at, who, operation, lock, jobs) VALUES (now(), 'me', 'pause', 'x', 0)",
+    "INSERT INTO inturn.lane_audit (at, who, operation, lock, jobs) "
+    "VALUES (now(), 'me', 'pause', 'x', 0)",
     "DELETE FROM inturn.workers",
     "UPDATE inturn.fences_seen SET token = 0",
     "INSERT INTO inturn.granted_roles VALUES (current_user, 'operator')",
@@ -251,7 +257,7 @@ REFUSED = [
 ]
 
 
-def test_what_a_role_is_not_given_it_is_refused(admin: Session, log_in: Log) -> None:
+def test_a_role_is_refused_everything_that_it_was_not_granted(admin: Session, log_in: Log) -> None:
     admin.execute("SELECT inturn.defer('t', %s::jsonb)", [SECRET])
     sessions = {kind: log_in(kind) for kind in NOT_BY}
     done = []
@@ -305,7 +311,8 @@ def test_no_temporary_object_stands_in_for_one_of_the_schema(
     for table in ("jobs", "workers", "lanes", "finished_jobs"):
         session.execute(f"CREATE TEMP TABLE {table} (LIKE pg_class)".encode())
     session.execute(
-        "CREATE FUNCTION pg_temp.clock() RETURNS timestamptz LANGUAGE sql AS $$SELECT 'epoch'::timestamptz$$"
+        "CREATE FUNCTION pg_temp.clock() RETURNS timestamptz "
+        "LANGUAGE sql AS $$SELECT 'epoch'::timestamptz$$"
     )
     call = {
         "producer": "SELECT inturn.defer('t')",
@@ -355,7 +362,7 @@ def test_the_owner_of_the_schema_can_set_the_clock(admin: Session, log_in: Log, 
         assert one(session, "SELECT inturn.clock()") == LONG_AGO
 
 
-def test_a_missing_right_is_said_by_its_name(granted: str) -> None:
+def test_a_missing_right_is_named(granted: str) -> None:
     with (
         App(as_login(granted, LOGINS["monitor"])).open() as app,
         pytest.raises(ConnectorException, match="permission denied"),

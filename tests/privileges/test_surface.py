@@ -24,8 +24,14 @@ UNION ALL
 SELECT nspname FROM pg_namespace CROSS JOIN LATERAL aclexplode(nspacl) AS granted
 WHERE nspname = 'inturn' AND granted.grantee = 0
 """
-DOORS = "SELECT proname FROM pg_proc WHERE pronamespace = 'inturn'::regnamespace AND prosecdef ORDER BY 1"
-OPEN = "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA inturn TO PUBLIC; GRANT SELECT ON inturn.jobs TO PUBLIC"
+DOORS = (
+    "SELECT proname FROM pg_proc WHERE pronamespace = 'inturn'::regnamespace AND prosecdef "
+    "ORDER BY 1"
+)
+OPEN = (
+    "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA inturn TO PUBLIC; GRANT "
+    "SELECT ON inturn.jobs TO PUBLIC"
+)
 
 
 def migrated(dsn: str) -> None:
@@ -59,7 +65,8 @@ def test_nothing_is_open_to_everybody(empty_dsn: str, bring_up: Callable[[str], 
 
 def test_a_function_that_runs_as_the_owner_looks_for_temporary_tables_last(admin: Session) -> None:
     rows = admin.execute(
-        "SELECT proname, (SELECT setting FROM unnest(proconfig) AS setting WHERE setting LIKE 'search_path=%') "
+        "SELECT proname, (SELECT setting FROM unnest(proconfig) AS setting "
+        "WHERE setting LIKE 'search_path=%') "
         "FROM pg_proc WHERE pronamespace = 'inturn'::regnamespace AND prosecdef"
     ).fetchall()
     assert {path for _, path in rows} == {"search_path=inturn, pg_temp"}
@@ -81,7 +88,7 @@ def test_each_part_of_the_list_is_for_somebody(admin: Session) -> None:
     assert set().union(*roles) == set(KINDS)
 
 
-def test_whatever_python_calls_or_reads_is_on_the_list(admin: Session) -> None:
+def test_everything_that_python_calls_or_reads_is_on_the_list(admin: Session) -> None:
     package = Path(inturn.__file__).parent
     text = "".join(
         file.read_text()
@@ -97,7 +104,8 @@ def test_whatever_python_calls_or_reads_is_on_the_list(admin: Session) -> None:
 def test_a_role_may_call_what_is_on_its_list_and_nothing_else(admin: Session, kind: str) -> None:
     may = admin.execute(
         "SELECT proname FROM pg_proc "
-        "WHERE pronamespace = 'inturn'::regnamespace AND has_function_privilege(%s, oid, 'EXECUTE')",
+        "WHERE pronamespace = 'inturn'::regnamespace "
+        "AND has_function_privilege(%s, oid, 'EXECUTE')",
         [LOGINS[kind]],
     ).fetchall()
     assert {name for (name,) in may} == listed_functions(admin, kind)
@@ -108,14 +116,17 @@ def test_a_role_may_read_the_columns_on_its_list_and_nothing_else(
     admin: Session, kind: str
 ) -> None:
     may = admin.execute(
-        "SELECT relname, attname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0 "
-        "WHERE relnamespace = 'inturn'::regnamespace AND relkind IN ('r', 'p', 'v') AND NOT attisdropped "
+        "SELECT relname, attname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid "
+        "AND attnum > 0 "
+        "WHERE relnamespace = 'inturn'::regnamespace AND relkind IN ('r', 'p', 'v') "
+        "AND NOT attisdropped "
         "AND has_column_privilege(%s, pg_class.oid, attnum, 'SELECT')",
         [LOGINS[kind]],
     ).fetchall()
     listed = admin.execute(
         "SELECT name, attname FROM inturn.surface "
-        "JOIN pg_attribute ON attrelid = to_regclass('inturn.' || name) AND attnum > 0 AND NOT attisdropped "
+        "JOIN pg_attribute ON attrelid = to_regclass('inturn.' || name) AND attnum > 0 "
+        "AND NOT attisdropped "
         "WHERE kind = 'table' AND %s = ANY (roles) "
         "AND (columns IS NULL OR attname = ANY (regexp_split_to_array(columns, ', ')))",
         [kind],
@@ -127,7 +138,8 @@ def test_a_role_may_read_the_columns_on_its_list_and_nothing_else(
 def test_a_role_may_write_nowhere(admin: Session, kind: str) -> None:
     may = admin.execute(
         "SELECT relname FROM pg_class WHERE relnamespace = 'inturn'::regnamespace AND ("
-        "relkind IN ('r', 'p', 'v') AND (has_table_privilege(%(login)s, oid, 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER') "
+        "relkind IN ('r', 'p', 'v') "
+        "AND (has_table_privilege(%(login)s, oid, 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER') "
         "OR has_any_column_privilege(%(login)s, oid, 'INSERT, UPDATE, REFERENCES')) "
         "OR relkind = 'S' AND has_sequence_privilege(%(login)s, oid, 'USAGE, UPDATE'))",
         {"login": LOGINS[kind]},
@@ -142,7 +154,8 @@ def test_a_role_may_write_nowhere(admin: Session, kind: str) -> None:
 def test_a_monitor_is_shown_no_column_that_can_hold_a_secret(admin: Session, column: str) -> None:
     may = admin.execute(
         "SELECT attrelid::regclass FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid "
-        "WHERE relnamespace = 'inturn'::regnamespace AND attname = %s AND relkind IN ('r', 'p', 'v') "
+        "WHERE relnamespace = 'inturn'::regnamespace AND attname = %s "
+        "AND relkind IN ('r', 'p', 'v') "
         "AND has_column_privilege(%s, attrelid, attnum, 'SELECT')",
         [column, LOGINS["monitor"]],
     ).fetchall()
@@ -151,7 +164,8 @@ def test_a_monitor_is_shown_no_column_that_can_hold_a_secret(admin: Session, col
 
 def listed_functions(connection: Session, kind: str | None = None) -> set[str]:
     rows = connection.execute(
-        "SELECT name FROM inturn.surface WHERE kind = 'function' AND (%(kind)s::text IS NULL OR %(kind)s = ANY (roles))",
+        "SELECT name FROM inturn.surface WHERE kind = 'function' "
+        "AND (%(kind)s::text IS NULL OR %(kind)s = ANY (roles))",
         {"kind": kind},
     )
     return {name for (name,) in rows}

@@ -11,7 +11,7 @@ a protection is taken out of the text of a shipped file, and the same story must
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, LiteralString, NamedTuple, cast
@@ -110,6 +110,10 @@ class Job(NamedTuple):
     attempts: int
 
 
+def ids(jobs: Iterable[Job]) -> list[int]:
+    return [job.id for job in jobs]
+
+
 class Finished(NamedTuple):
     accepted: list[int]
     following: list[Job]
@@ -178,13 +182,13 @@ class Session:
             pass
 
     def moves_on_from(self, other: "Session") -> None:
-        """Return when the started step waits for somebody else, or is over."""
+        """Return when the started step waits for another session, or is over."""
         assert self._step is not None
         while not self._step.done() and self._stage.waits_of(self) in ([], [other.pid]):
             pass
 
     def result(self) -> Any:
-        """Return the result of the started step. Nobody holds it back any more."""
+        """Return the result of the started step, which no lock may hold back any more."""
         assert self._step is not None
         step, self._step = self._step, None
         try:
@@ -371,12 +375,12 @@ class Worker(Session):
 
     def last_look(self, horizon: str | None = None) -> tuple[bool, str]:
         """Return whether it is notified of new jobs, and the horizon for the next call."""
-        [(told, horizon)] = self.run(
+        [(notified, horizon)] = self.run(
             "SELECT notified, horizon::text FROM next_wake(%s::text[], %s::text::xid8)",
             self.queues,
             horizon,
         )
-        return bool(told), str(horizon)
+        return bool(notified), str(horizon)
 
     def set_awake(self, awake: bool) -> bool:
         return bool(self._one("SELECT set_awake(%s, %s)", self.id, awake))
@@ -511,11 +515,13 @@ class Stage:
     @contextmanager
     def notifications(self, channel: str = SCHEMA) -> Iterator[list[str]]:
         """Collect the payloads that are notified meanwhile. The list is complete at the end."""
-        heard: list[str] = []
+        notifications: list[str] = []
         with psycopg.connect(self.dsn, autocommit=True) as listener:
-            listener.add_notify_handler(lambda notify: heard.extend(notify.payload.split(",")))
+            listener.add_notify_handler(
+                lambda notify: notifications.extend(notify.payload.split(","))
+            )
             listener.execute(SQL("LISTEN {}").format(Identifier(channel)))
-            yield heard
+            yield notifications
             listener.execute("SELECT")  # what was sent by now arrives with the answer
 
     # -- what the stage sees

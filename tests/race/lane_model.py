@@ -52,7 +52,7 @@ MUTANTS = {
     "a lost lane counts as won": "a claim goes on without the lane row",
     "a reservation is won before its job is due": "a claim takes over a lane for a job that it saw before its first attempt",
     "a lane goes without a token": "the lane row goes although its blocked head is locked and cannot be made a token",
-    "nobody looks again": "a lane that was kept for its locked head is left to itself",
+    "a delayed lane is never looked at again": "a lane that was kept for its locked head is left to itself",
     "a locked job is overtaken": "a claim starts the best job that nobody has locked",
 }
 
@@ -64,7 +64,7 @@ class Reserved(NamedTuple):
 
 
 class Delayed(NamedTuple):
-    """The row of a lane that nobody holds: a user has locked its next job. Claims look again."""
+    """The row of a free lane whose next job a user has locked. Claims look again."""
 
     look: int = -2  # equal to no reservation
 
@@ -117,7 +117,7 @@ class State(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """What is explored: jobs and their priorities, the job worker 1 does not serve, what is broken."""
+    """The jobs to explore, their priorities, the job that worker 1 does not serve, and the mutant."""
 
     priorities: tuple[int, ...] = (0, 0, 1)
     unserved: int = NOBODY
@@ -242,19 +242,19 @@ def steps(scope: Scope, state: State) -> Iterator[Step]:
 
 
 def defer_jobs(scope: Scope, state: State) -> Iterator[Step]:
-    """The INSERT of one job, or of two in one call. Nobody sees it before the commit."""
+    """The INSERT of one job, or of two in one call. It is invisible before the commit."""
     for batch in ((state.inserted,), (state.inserted, state.inserted + 1)):
         if batch[-1] >= len(state.jobs):
             continue
         earlier = state.earlier
         for job in batch:
-            known = (
+            alive = (
                 other
                 for other in range(job)
                 if other in batch or state.jobs[other] not in (UNBORN, ENDED)
             )
             equals = tuple(
-                other for other in known if scope.priorities[other] == scope.priorities[job]
+                other for other in alive if scope.priorities[other] == scope.priorities[job]
             )
             earlier = put(earlier, job, equals)
         producers = tuple(sorted((*state.producers, batch)))
@@ -273,7 +273,7 @@ def end_defer(scope: Scope, state: State) -> Iterator[Step]:
             faults = state.faults._replace(crashes=state.faults.crashes - 1)
             gone = rest
             for job in batch:
-                gone = buried(gone, job)
+                gone = end_job(gone, job)
             yield Step(
                 f"producer: ROLLBACK {named(batch)}", gone._replace(faults=faults), helps=False
             )
@@ -302,7 +302,7 @@ def promote_and_candidates(scope: Scope, state: State, who: int) -> Iterator[Ste
     if (
         isinstance(state.lane, Delayed)
         and not lane_is_locked(state, who)
-        and not scope.breaks("nobody looks again")
+        and not scope.breaks("a delayed lane is never looked at again")
     ):
         yield Step(
             "resume_due.sql", now(state, who, Session(next="release_lanes", locks_lane=True))
@@ -567,7 +567,7 @@ def commit_writes(scope: Scope, state: State, session: Session) -> State:
     state = state._replace(jobs=jobs, lane=lane)
     for job, value in session.writes:
         if job != LANE and value == ENDED:
-            state = buried(state, job)
+            state = end_job(state, job)
     for job, value in session.writes:
         if job != LANE and isinstance(value, int):
             broken = state.broken or what_a_start_breaks(scope, state, session, job)
@@ -589,8 +589,8 @@ def what_a_start_breaks(scope: Scope, state: State, session: Session, job: int) 
     return ""
 
 
-def buried(state: State, job: int) -> State:
-    """The job is over; nobody has to remember anything about it."""
+def end_job(state: State, job: int) -> State:
+    """End a job. Nothing about it needs to be remembered."""
     earlier = tuple(tuple(other for other in others if other != job) for others in state.earlier)
     begun = NOBODY if state.begun == job else state.begun
     return state._replace(
@@ -599,7 +599,7 @@ def buried(state: State, job: int) -> State:
 
 
 def view(state: State, session: Session) -> tuple[tuple[Job, ...], Lane]:
-    """What a session sees: what is committed, and over it what it wrote itself."""
+    """Return what a session sees: the committed rows, and its own writes over them."""
     jobs, lane = state.jobs, state.lane
     for key, value in session.writes:
         if key == LANE:
@@ -629,7 +629,7 @@ def lane_is_locked(state: State, who: int) -> bool:
 
 
 def fresh_claim(state: State) -> int:
-    """Return a number that nobody remembers. It stands for a random id: no other one equals it."""
+    """Return a number that no session remembers. It stands for a random id."""
     used = {state.lane, *state.jobs, *(session.claim for session in state.sessions)}
     return next(claim for claim in range(1, 10) if claim not in used)
 

@@ -8,22 +8,29 @@ def fall_asleep(worker: Worker) -> tuple[bool, str]:
     return worker.last_look()
 
 
-@story(Mutation("everybody is woken", "notify_workers.sql", "WHERE NOT awake AND (", "WHERE ("))
+@story(
+    Mutation(
+        "a notification is sent although a worker is awake",
+        "notify_workers.sql",
+        "WHERE NOT awake AND (",
+        "WHERE (",
+    )
+)
 def test_a_worker_that_is_awake_is_not_woken(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     worker.set_awake(True)
-    with stage.notifications() as heard:
+    with stage.notifications() as notifications:
         producer.defer(None)
-    promise(heard == [], "nobody sleeps, nobody is woken")
+    promise(notifications == [], "nobody sleeps, nobody is woken")
     fall_asleep(worker)
-    with stage.notifications() as heard:
+    with stage.notifications() as notifications:
         producer.defer(None)
-    promise(heard == ["default"], "it may sleep now")
+    promise(notifications == ["default"], "it may sleep now")
 
 
 @story(
     Mutation(
-        "one that is awake wakes for all",
+        "any awake worker of the queue silences the notification",
         "notify_workers.sql",
         "NOT EXISTS (\n        SELECT FROM workers WHERE NOT awake",
         "EXISTS (SELECT FROM workers WHERE awake",
@@ -34,45 +41,45 @@ def test_a_worker_of_another_queue_that_is_awake_does_not_stand_in_for_a_sleeper
 ) -> None:
     producer, worker, _ = stage.session(), stage.worker("other", "default"), stage.worker("default")
     worker.set_awake(True)
-    with stage.notifications() as heard:
+    with stage.notifications() as notifications:
         producer.defer(None)
-    promise(heard == ["default"], "one of the queue may be asleep")
-    with stage.notifications() as heard:
+    promise(notifications == ["default"], "one of the queue may be asleep")
+    with stage.notifications() as notifications:
         producer.defer(None, queue="other")
-    promise(heard == [], "the only worker of the queue is awake")
+    promise(notifications == [], "the only worker of the queue is awake")
 
 
 @story(
     Mutation(
-        "a worker sleeps as soon as it has said so",
+        "a worker sleeps as soon as its awake flag is cleared",
         "next_wake.sql",
         "pg_snapshot_xmin(pg_current_snapshot()) >= began.horizon",
         "true",
     ),
     Mutation(
-        "only the transactions of the moment count",
+        "only transactions that are open now are waited for",
         "next_wake.sql",
         "pg_current_xact_id()",
         "pg_snapshot_xmin(pg_current_snapshot())",
     ),
 )
-def test_a_worker_that_lies_down_looks_again_until_those_are_over_who_saw_it_awake(
+def test_a_worker_looks_again_until_the_transactions_that_saw_it_awake_are_over(
     stage: Stage,
 ) -> None:
     producer, worker = stage.session(), stage.worker()
     worker.set_awake(True)
     producer.begin()
     producer.defer(None)
-    told, horizon = fall_asleep(worker)
-    promise(not told, "somebody who saw it awake has not committed")
-    told, horizon = worker.last_look(horizon)
-    promise(not told, "and still has not")
-    with stage.notifications() as heard:
+    notified, horizon = fall_asleep(worker)
+    promise(not notified, "somebody who saw it awake has not committed")
+    notified, horizon = worker.last_look(horizon)
+    promise(not notified, "and still has not")
+    with stage.notifications() as notifications:
         producer.commit()
-    promise(heard == [], "it says nothing")
+    promise(notifications == [], "it says nothing")
     promise(len(worker.claim()) == 1, "the worker, looking again, finds it")
-    told, _ = worker.last_look(horizon)
-    promise(told, "and may sleep")
+    notified, _ = worker.last_look(horizon)
+    promise(notified, "and may sleep")
 
 
 @story(
@@ -83,7 +90,7 @@ def test_a_worker_that_lies_down_looks_again_until_those_are_over_who_saw_it_awa
         "pg_snapshot_xmax(pg_current_snapshot())",
     )
 )
-def test_who_begins_while_a_worker_is_just_saying_that_it_lies_down_is_waited_for(
+def test_a_worker_that_is_going_to_sleep_waits_for_a_transaction_that_begins_meanwhile(
     stage: Stage,
 ) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -93,8 +100,10 @@ def test_who_begins_while_a_worker_is_just_saying_that_it_lies_down_is_waited_fo
     producer.begin()
     producer.defer(None)
     worker.commit()
-    told, horizon = worker.last_look()
-    promise(not told, "the producer saw it awake: what the worker said had not committed")
+    notified, horizon = worker.last_look()
+    promise(
+        not notified, "the producer saw it awake, because the worker's change had not committed"
+    )
     producer.commit()
     promise(len(worker.claim()) == 1, "the worker, looking again, finds the job")
     promise(worker.last_look(horizon)[0], "and may sleep")
@@ -113,30 +122,30 @@ def test_a_transaction_with_an_old_snapshot_wakes_in_any_case(stage: Stage) -> N
     worker.set_awake(True)
     producer.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
     producer.run("SELECT FROM workers")
-    told, _ = fall_asleep(worker)
-    promise(told, "nobody has written anything that is not committed")
-    with stage.notifications() as heard:
+    notified, _ = fall_asleep(worker)
+    promise(notified, "nobody has written anything that is not committed")
+    with stage.notifications() as notifications:
         producer.defer(None)
         producer.commit()
-    promise(heard == ["default"], "it cannot know that the worker has lain down")
+    promise(notifications == ["default"], "it cannot know that the worker has lain down")
 
 
 @story(
     Mutation(
-        "nobody can ask for silence",
+        "the setting that turns notifications off is ignored",
         "notify_workers.sql",
         "current_setting('inturn.quiet', true) = 'on'",
         "false",
     )
 )
 def test_a_transaction_that_is_to_be_prepared_can_defer_without_a_word(stage: Stage) -> None:
-    """PREPARE TRANSACTION refuses a notification, and whether there is one depends on the workers."""
+    """PREPARE TRANSACTION refuses notifications, which depend on the workers."""
     producer, _ = stage.session(), stage.worker()
-    with stage.notifications() as heard:
+    with stage.notifications() as notifications:
         producer.begin()
         producer.run("SET LOCAL inturn.quiet = on")
         producer.defer("a")
         producer.commit()
-        promise(heard == [], "it is left to the poll")
+        promise(notifications == [], "it is left to the poll")
         producer.defer("b")
-    promise(heard == ["default"], f"the next is told of: {heard}")
+    promise(notifications == ["default"], f"the next is told of: {notifications}")

@@ -22,7 +22,10 @@ NOT_MARKED = Mutation(
 @story(
     NOT_MARKED,
     Mutation(
-        "nobody is told", "notify_ended.sql", "PERFORM pg_notify('inturn ended', p_id::text);", ""
+        "waiters are not notified",
+        "notify_ended.sql",
+        "PERFORM pg_notify('inturn ended', p_id::text);",
+        "",
     ),
     Mutation(
         "whether somebody waits is read from before the finish could lock the job",
@@ -31,16 +34,16 @@ NOT_MARKED = Mutation(
         "NOT (SELECT j.has_waiters FROM jobs AS j WHERE j.id = gone.id) OR",
     ),
 )
-def test_who_begins_to_wait_just_before_a_finish_is_told(stage: Stage) -> None:
+def test_a_waiter_that_begins_just_before_a_finish_is_notified(stage: Stage) -> None:
     producer, worker, waiter = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
     running = worker.claim_one()
     stage.make_gate("archive_jobs.sql", "jobs.claim_id IS NOT DISTINCT FROM ended.claim_id")
-    with stage.notifications(TOLD) as heard:
+    with stage.notifications(TOLD) as notifications:
         worker.start_until("gate", worker.finish, running)
         promise(waiter.await_end(first) == "doing", "it runs")
         promise(worker.resume().accepted == [first], "it ends")
-    promise(heard == [str(first)], f"the waiter is notified, once: {heard}")
+    promise(notifications == [str(first)], f"the waiter is notified, once: {notifications}")
     promise(waiter.await_end(first) == "succeeded", "and sees it")
 
 
@@ -60,7 +63,7 @@ def test_who_begins_to_wait_just_before_a_finish_is_told(stage: Stage) -> None:
         "RETURN QUERY WITH marked AS (UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters)\n",
     ),
 )
-def test_who_begins_to_wait_during_a_finish_sees_the_end(stage: Stage) -> None:
+def test_a_waiter_that_begins_during_a_finish_sees_the_end(stage: Stage) -> None:
     producer, worker, waiter = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
     running = worker.claim_one()
@@ -77,22 +80,22 @@ def test_a_mark_outlives_a_retry(stage: Stage) -> None:
     [first] = producer.defer("a")
     promise(waiter.await_end(first) == "todo", "it waits")
     worker.retry(worker.claim_one())
-    with stage.notifications(TOLD) as heard:
+    with stage.notifications(TOLD) as notifications:
         worker.finish(worker.claim_one())
-    promise(heard == [str(first)], f"the waiter is notified: {heard}")
+    promise(notifications == [str(first)], f"the waiter is notified: {notifications}")
 
 
-# ---------------------------------------------------------------- the reply to a task's own COMMIT was lost
+# ------------------------------------------------------- the reply to a task's own COMMIT was lost
 
 
 HURRY = Mutation(
-    "what is still being committed counts as not ended",
+    "a COMMIT in progress counts as not ended",
     "has_ended.sql",
     "        RETURN NULL;",
     "        RETURN false;",
 )
 UNSEEN = Mutation(
-    "what is still being committed counts as ended",
+    "a COMMIT in progress counts as ended",
     "has_ended.sql",
     "    ELSIF EXISTS (",
     "    ELSIF false AND EXISTS (",
@@ -167,7 +170,7 @@ def fence_of(stage: Stage, job: int) -> int:
 # ---------------------------------------------------------------- the days of the history
 
 READERS_GO_ON = Mutation(
-    "only writers are shut out while a day is prepared",
+    "only writers are locked out while a day is prepared",
     "prepare_history.sql",
     "IN ACCESS EXCLUSIVE MODE",
     "IN EXCLUSIVE MODE",
@@ -194,7 +197,7 @@ def test_a_job_is_found_in_the_history_while_its_day_is_prepared(stage: Stage) -
 
 @story(
     Mutation(
-        "nobody is shut out while a day is prepared",
+        "writers are not locked out while a day is prepared",
         "prepare_history.sql",
         "LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;",
         "",
@@ -217,8 +220,10 @@ def test_a_job_ends_while_its_day_is_prepared(stage: Stage) -> None:
 
 
 @story(
-    Mutation("it fails", "prepare_history.sql", "EXCEPTION WHEN lock_not_available", "EXCEPTION WHEN division_by_zero"),
-    Mutation("all ask at once", "prepare_history.sql", "IF NOT pg_try", "IF false AND NOT pg_try"),
+    Mutation("a lock that is not available is an error", "prepare_history.sql",
+             "EXCEPTION WHEN lock_not_available", "EXCEPTION WHEN division_by_zero"),
+    Mutation("two callers prepare the same day at once", "prepare_history.sql", "IF NOT pg_try",
+             "IF false AND NOT pg_try"),
 )  # fmt: skip
 def test_days_are_prepared_by_one_and_only_when_nobody_uses_the_history(stage: Stage) -> None:
     reader, one, two = stage.session(), stage.session(), stage.session()
@@ -244,7 +249,7 @@ OLD = "-40 days"
 
 
 def prepare_an_old_day(stage: Stage, *, halted: bool = False) -> int:
-    """A job that failed long ago, in the history of its day; perhaps it halts its lane."""
+    """Return a job that failed long ago. The history has it in its day. It may halt its lane."""
     then, worker = stage.session(), stage.worker()
     for session in (then, worker):
         session.hasten(OLD)
@@ -301,7 +306,7 @@ def test_a_job_ends_while_old_days_are_dropped(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "which days go is decided before anybody is shut out",
+        "the days to drop are chosen before the lock is taken",
         "prune_history.sql",
         "    LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;\n    FOREACH v_day IN ARRAY history_days(v_before) LOOP",
         "    FOREACH v_day IN ARRAY history_days(v_before) LOOP LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;",
@@ -325,7 +330,7 @@ def test_two_workers_may_drop_old_days_at_once(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "who reads the history makes it fail",
+        "a reader of the history makes the pruning fail",
         "prune_history.sql",
         "lock_not_available",
         "division_by_zero",

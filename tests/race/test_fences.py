@@ -15,7 +15,7 @@ def check(session: Session, token: int) -> bool:
 
 @story(
     Mutation(
-        "who comes with an equal token does not lock the row",
+        "a check with an equal token does not lock the row",
         "check_fence.sql",
         "    INSERT INTO",
         "    IF EXISTS (SELECT FROM fences_seen WHERE resource = p_resource AND token = p_token) THEN RETURN; END IF;\n"
@@ -25,7 +25,7 @@ def check(session: Session, token: int) -> bool:
 def test_a_later_start_waits_for_the_write_of_an_earlier_one_that_was_let_through(
     stage: Stage,
 ) -> None:
-    """Else the earlier one's write could come after the later one's."""
+    """Otherwise the earlier write could come after the later one."""
     early, late = stage.session(), stage.session()
     promise(check(early, 5), "the first")
     early.begin()

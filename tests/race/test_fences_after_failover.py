@@ -11,8 +11,8 @@ from tests.race.harness import Mutation, Stage, Worker, promise, story
 LATER, COUNTED = 7 << 40, 1000  # a timeline that this server is not on, and how many starts it had
 
 
-def begin_anew(stage: Stage) -> int:
-    """As after an upgrade, whose timelines begin again: the highest fence that was given."""
+def start_timeline(stage: Stage) -> int:
+    """Set the counter as an upgrade does, which restarts timelines. Return the highest fence."""
     stage.control.execute("SELECT setval('fences', %s)", [LATER + COUNTED])
     return LATER + COUNTED
 
@@ -29,14 +29,17 @@ def fences(worker: Worker, ids: list[int]) -> list[int]:
 @story(
     Mutation("the timeline is not looked at", "start_jobs.sql", "<> timeline()", "<> 7"),
     Mutation(
-        "an earlier timeline goes on in the same generation", "next_epoch.sql", "THEN 0 ELSE 1::bigint << 56 END",
+        "an earlier timeline goes on in the same generation", "next_epoch.sql",
+        "THEN 0 ELSE 1::bigint << 56 END",
         "THEN 0 ELSE 1 END",
     ),
 )  # fmt: skip
 def test_fences_go_on_above_all_of_another_timeline(stage: Stage) -> None:
     worker = stage.worker()
     worker.defer(None, 0, 0, 0)
-    highest = begin_anew(stage) + (1 << 39)  # the server that took over knows only the first half
+    highest = start_timeline(stage) + (
+        1 << 39
+    )  # the server that took over knows only the first half
     given = start(worker) + start(worker) + start(worker)
     promise(given == sorted(set(given)) and given[0] > highest, "each is higher than any before")
     promise(given[-1] - given[0] < 100, "it is raised once")
@@ -44,14 +47,17 @@ def test_fences_go_on_above_all_of_another_timeline(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "it is raised without another look", "raise_fences.sql", "<> p_timeline THEN", "<> -1 THEN"
+        "the fences are raised without another look",
+        "raise_fences.sql",
+        "<> p_timeline THEN",
+        "<> -1 THEN",
     ),
 )
 def test_of_two_first_starts_on_a_timeline_one_raises_the_fences(stage: Stage) -> None:
-    """Else each of them does, and of generations there are no more than 128."""
+    """Otherwise each of them does, and there are only 128 generations."""
     late, early = stage.worker(), stage.worker()
     late.defer(None, 0, 0)
-    begin_anew(stage)
+    start_timeline(stage)
     late.start_until("timeline", start, late)  # it has drawn a number of the timeline before
     [first] = start(early)
     late.resume()
@@ -61,7 +67,7 @@ def test_of_two_first_starts_on_a_timeline_one_raises_the_fences(stage: Stage) -
 
 @story(
     Mutation(
-        "nobody waits for who raises it",
+        "a worker does not wait for a session that raises the fences",
         "raise_fences.sql",
         "    PERFORM pg_advisory_xact_lock(",
         "    PERFORM abs(",
@@ -70,7 +76,7 @@ def test_of_two_first_starts_on_a_timeline_one_raises_the_fences(stage: Stage) -
 def test_two_that_raise_the_fences_at_once_do_it_one_after_the_other(stage: Stage) -> None:
     one, other = stage.worker(), stage.worker()
     one.defer(None, 0, 0)
-    begin_anew(stage)
+    start_timeline(stage)
     one.start_until("next_epoch", start, one)
     other.start(start, other)
     given = one.resume() + other.result()
@@ -103,6 +109,6 @@ def test_a_look_at_the_timeline_that_was_rolled_back_is_made_again(stage: Stage)
     worker.begin()
     start(worker)
     worker.rollback()
-    highest = begin_anew(stage)
+    highest = start_timeline(stage)
     [fence] = start(worker)
     assert fence > highest + (1 << 39)

@@ -10,15 +10,11 @@ from functools import partial
 
 from psycopg.errors import InvalidTransactionState, NoDataFound
 
-from tests.race.harness import Job, Mutation, Stage, promise, story
+from tests.race.harness import Mutation, Stage, ids, promise, story
 
 # A session's clock stands still then, as if its statements took no time or a second had passed.
 NOW = "SELECT set_config('inturn.clock', now()::text, false)"
 LATER = "SELECT set_config('inturn.clock', (now() + interval '1 s')::text, false)"
-
-
-def ids(jobs: list[Job]) -> list[int]:
-    return [job.id for job in jobs]
 
 
 UNFENCED_RETRY = Mutation(
@@ -115,7 +111,7 @@ def test_a_claim_does_not_wait_for_another_one_that_has_not_committed(stage: Sta
     )
 )
 def test_a_claim_starts_the_head_as_it_is_when_the_lane_is_won(stage: Stage) -> None:
-    """The claim sees the batch's token and a late job. Meanwhile the token ends: its sibling is next."""
+    """The claim sees the batch's token and a late job. Then the token ends: its sibling is next."""
     producer, slow, quick = stage.session(), stage.worker(), stage.worker()
     [token, sibling], [latecomer] = producer.defer("a", 1, 0), producer.defer("a")
     slow.start_until("acquire_lanes", slow.claim, 1)
@@ -142,7 +138,7 @@ def test_a_claim_never_decides_on_a_snapshot_from_before_it_won_the_lane(stage: 
 
 @story(
     Mutation(
-        "what follows in the lane is handed over in any case",
+        "the next job of the lane is always handed over",
         "handover_candidates.sql",
         "AND (first.id IS NULL",
         "AND (true OR first.id IS NULL",
@@ -183,14 +179,16 @@ def test_a_lane_that_was_just_won_is_handed_on_although_an_older_job_waits(stage
         "        PERFORM (release_lanes(",
     )
 )
-def test_who_could_go_on_with_a_lane_that_gives_way_to_a_better_job_is_woken(stage: Stage) -> None:
+def test_a_worker_is_woken_for_a_lane_that_gives_way_to_a_better_job(stage: Stage) -> None:
     producer, worker, _ = stage.session(), stage.worker("quick", "other"), stage.worker("quick")
     first, second = producer.defer("a", 0, 0, queue="quick")
     running = worker.claim_one()
     [better] = producer.defer(None, 9, queue="other")
-    with stage.notifications() as heard:
+    with stage.notifications() as notifications:
         promise(worker.finish(running, want=1).following == [], "the better one has the slot")
-    promise(heard == ["quick"], f"the next of the lane is for whoever sleeps: {heard}")
+    promise(
+        notifications == ["quick"], f"the next of the lane is for whoever sleeps: {notifications}"
+    )
     promise(stage.drain() == [better, second], f"after {first}")
 
 
@@ -310,10 +308,10 @@ def test_producers_wait_for_nobody_and_nobody_waits_for_them(stage: Stage) -> No
     promise(worker.finish(running).accepted == [first], "claim and finish do not wait either")
     two.commit()
     one.rollback()
-    promise(len(stage.drain()) == 1, "what was rolled back never was")
+    promise(len(stage.drain()) == 1, "a job that was rolled back never existed")
 
 
-# ---------------------------------------------------------------- nobody waits, nobody deadlocks
+# ---------------------------------------------------------------- no waiting and no deadlocks
 
 
 @story(
@@ -362,7 +360,7 @@ def test_a_claim_does_not_wait_for_jobs_that_another_claim_looks_at(stage: Stage
     )
 )
 def test_two_finishes_of_the_same_lanes_do_not_deadlock(stage: Stage) -> None:
-    """A finish is sent again because its reply is late. A lock on the lanes delays both at first."""
+    """A finish is sent again because its reply is late. A lock on the lanes delays both."""
     stage.let_wait()
     producer, worker, again = stage.session(), stage.worker(), stage.worker()
     locks_a, locks_b = stage.session(), stage.session()
@@ -408,7 +406,7 @@ def test_two_finishes_of_the_same_free_jobs_do_not_deadlock(stage: Stage) -> Non
     promise(sorted(accepted) == [a.id, b.id], f"each is accepted once: {accepted}")
 
 
-# ---------------------------------------------------------------- who lost a job can do it no harm
+# ------------------------------------------------------ a worker that lost a job can do it no harm
 
 
 @story(
@@ -502,7 +500,9 @@ def test_a_worker_that_was_taken_for_dead_cannot_claim(stage: Stage) -> None:
         "CASE WHEN p_worker IS NULL THEN false",
     )
 )
-def test_what_a_worker_claims_while_it_is_declared_dead_is_rescued_later(stage: Stage) -> None:
+def test_jobs_that_a_worker_claims_while_it_is_declared_dead_are_rescued_later(
+    stage: Stage,
+) -> None:
     producer, worker, rescuer = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
     worker.start_until("acquire_lanes", worker.claim)
@@ -520,7 +520,7 @@ def test_what_a_worker_claims_while_it_is_declared_dead_is_rescued_later(stage: 
         "",
     )
 )
-def test_a_worker_that_registered_anew_ends_its_job_and_gives_the_lane_back(stage: Stage) -> None:
+def test_a_worker_that_registered_again_ends_its_job_and_gives_the_lane_back(stage: Stage) -> None:
     """It was declared dead and is faster than the rescuer. The lane's row names its old id."""
     producer, worker, reconciler = stage.session(), stage.worker(), stage.session()
     [first], [second] = producer.defer("a"), producer.defer("a")
@@ -537,11 +537,11 @@ def test_a_worker_that_registered_anew_ends_its_job_and_gives_the_lane_back(stag
     promise(stage.doing() == [second] and stage.drain() == [second], "in order")
 
 
-# ---------------------------------------------------------------- rescue against finish, rescue against rescue
+# ---------------------------------------------------- rescue against finish, rescue against rescue
 
 
 @story(SAYS_WHAT_IT_WANTED)
-def test_a_rescue_leaves_alone_what_is_just_being_finished(stage: Stage) -> None:
+def test_a_rescue_leaves_alone_a_job_that_is_being_finished(stage: Stage) -> None:
     stage.let_wait()
     producer, worker, rescuer = stage.session(), stage.worker(), stage.session()
     [first], [second] = producer.defer("a"), producer.defer("a")
@@ -624,7 +624,9 @@ def test_a_heartbeat_in_the_last_moment_saves_the_worker(stage: Stage) -> None:
     worker.claim()
     stage.silence(worker)
     worker.begin()
-    promise(worker.run("SELECT heartbeat(%s)", worker.id) == [(True,)], "it is still known")
+    promise(
+        worker.run("SELECT heartbeat(%s)", worker.id) == [(True,)], "the worker is still registered"
+    )
     promise(rescuer.rescue("1 minute") == [], "somebody has its row, itself perhaps")
     worker.commit()
     promise(rescuer.rescue("1 minute") == [] and stage.doing() == [first], "it lives, and goes on")
@@ -719,14 +721,16 @@ def test_one_claim_at_a_time_puts_jobs_behind_and_the_others_let_it(stage: Stage
     promise(two.claim() == [], "the lane is held")
     promise(
         [stage.statuses()[job] for job in behind] == ["blocked"] * 30,
-        "what was left is put behind by the next",
+        "the next claim blocks the jobs that were left",
     )
     promise(ids(holder.finish(running, want=1).following) == behind[:1], "and nothing sleeps")
 
 
 @story(
-    Mutation("it is patient for ever", "claim.sql", "(p_patient OR v_wanted < p_limit)", "true"),
-    Mutation("it looks no further", "claim.sql", " OR v_window < v_look.widest)", ")"),
+    Mutation(
+        "a claim is patient for ever", "claim.sql", "(p_patient OR v_wanted < p_limit)", "true"
+    ),
+    Mutation("a claim never widens its window", "claim.sql", " OR v_window < v_look.widest)", ")"),
 )
 def test_a_claim_looks_past_another_that_is_stuck_at_the_front(stage: Stage) -> None:
     """Its client may have stopped, or it waits for a user's transaction."""
@@ -750,7 +754,7 @@ def test_a_claim_looks_past_another_that_is_stuck_at_the_front(stage: Stage) -> 
 
 @story(
     Mutation(
-        "it goes home after the first look",
+        "a claim gives up after its first look",
         "claim.sql",
         "(v_ids <> '{}' OR v_window < v_look.widest)",
         "(v_window < v_look.widest)",
@@ -791,14 +795,14 @@ def test_a_claim_that_loses_all_its_lanes_takes_another(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "it tries no more lanes than it wants",
+        "a claim tries no more lanes than it wants",
         "claim.sql",
         "IF v_spare.locks IS NOT NULL THEN",
         "IF false THEN",
         True,
     ),
     Mutation(
-        "it takes all that it tries",
+        "a claim takes all lanes that it tries",
         "acquire_lanes.sql",
         "LIMIT p_limit - (SELECT count(*) FROM reserved)",
         "",
@@ -840,13 +844,13 @@ def test_a_claim_that_loses_lanes_takes_no_younger_ones_while_an_older_free_job_
 
 @story(
     Mutation(
-        "all that is looked at is locked",
+        "a claim locks every job that it looks at",
         "claim.sql",
         "WHEN round = 1 AND cardinality(v_queues) > 1 THEN",
         "WHEN false THEN",
     ),
     Mutation(
-        "what others are about to take is taken",
+        "jobs that another claim has locked are taken",
         "claim_candidates.sql",
         "LIMIT q.share\n            FOR UPDATE SKIP LOCKED",
         "LIMIT q.share",
@@ -859,14 +863,16 @@ def test_a_claim_of_many_queues_keeps_no_more_jobs_from_others_than_it_takes(sta
     ]
     one.begin()
     promise(ids(one.claim(4)) == deferred[:4], "the oldest of all queues")
-    promise(ids(two.claim(4)) == deferred[4:], "what the first has left is there for others")
+    promise(
+        ids(two.claim(4)) == deferred[4:], "another claim finds the jobs that the first one left"
+    )
     one.rollback()
     promise(ids(one.claim(4)) == deferred[:4], "and this again")
 
 
 @story(
     Mutation(
-        "what others were faster to take is not made up for", "claim.sql", "OR v_short OR", "OR"
+        "jobs lost to other claims are not replaced by others", "claim.sql", "OR v_short OR", "OR"
     )
 )
 def test_a_claim_of_many_queues_looks_again_where_others_were_faster(stage: Stage) -> None:
@@ -875,14 +881,19 @@ def test_a_claim_of_many_queues_looks_again_where_others_were_faster(stage: Stag
     younger = [id for _ in range(4) for id in producer.defer(None, queue="r")]
     one.begin()
     promise(ids(one.claim(2)) == older, "the oldest, all of one queue")
-    promise(ids(two.claim(2)) == younger[:2], "what comes next, of the other queue")
+    promise(ids(two.claim(2)) == younger[:2], "the next jobs, of the other queue")
 
 
 @story(
-    Mutation("who serves other queues lets it too", "block_behind.sql", ", p_queues::text)", ")")
+    Mutation(
+        "claims of other queues share one lock for blocking jobs",
+        "block_behind.sql",
+        ", p_queues::text)",
+        ")",
+    )
 )
 def test_claims_of_other_queues_put_their_own_behind(stage: Stage) -> None:
-    """What one leaves to the other must be what the other looks at."""
+    """Jobs that one claim leaves to the other must be jobs that the other looks at."""
     producer, holder = stage.session(), stage.worker("q", "r")
     one, two = stage.worker("q"), stage.worker("r")
     producer.defer("a", queue="q")
@@ -894,7 +905,7 @@ def test_claims_of_other_queues_put_their_own_behind(stage: Stage) -> None:
     [free] = producer.defer("c", queue="r")
     one.begin()
     promise(one.claim() == [], "its lane is held")
-    promise(ids(two.claim(1)) == [free], "what stands behind those of a held lane is found")
+    promise(ids(two.claim(1)) == [free], "a job after those of a held lane is found")
     promise([stage.statuses()[job] for job in behind] == ["blocked"] * 30, "they are put behind")
     one.rollback()
 
@@ -952,7 +963,9 @@ def test_two_claims_that_both_saw_the_lane_reserved_start_one_job(stage: Stage) 
         "AND jobs.lock IS NULL\n",
         "\n",
     ),
-    Mutation("it begins in front", "claim_further.sql", "AND jobs.id > mark.id", ""),
+    Mutation(
+        "a further claim begins at the front", "claim_further.sql", "AND jobs.id > mark.id", ""
+    ),
 )
 def test_a_claim_that_goes_on_takes_free_jobs_only_from_where_it_left_off(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -968,7 +981,7 @@ def test_a_claim_that_goes_on_takes_free_jobs_only_from_where_it_left_off(stage:
 
 
 @story(
-    Mutation("two take one job", "claim_further.sql", "FOR UPDATE SKIP LOCKED", ""),
+    Mutation("two claims take the same job", "claim_further.sql", "FOR UPDATE SKIP LOCKED", ""),
     Mutation(
         "one waits for the other", "claim_further.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"
     ),
@@ -1008,9 +1021,9 @@ def test_two_claims_that_go_on_share_the_jobs(stage: Stage) -> None:
 def test_a_claim_gives_a_lane_back_whose_head_is_for_others(stage: Stage) -> None:
     producer, mine, theirs = stage.session(), stage.worker("mine"), stage.worker("theirs")
     [head], [second] = producer.defer("a", queue="theirs"), producer.defer("a", queue="mine")
-    with stage.notifications() as heard:
+    with stage.notifications() as notifications:
         promise(mine.claim() == [], f"{second} waits for {head}")
-    promise(heard == ["theirs"], f"those who serve the head are woken: {heard}")
+    promise(notifications == ["theirs"], f"those who serve the head are woken: {notifications}")
     promise(
         stage.lanes() == {} and stage.statuses() == {head: "todo", second: "blocked"},
         "the head is the token",
@@ -1040,9 +1053,9 @@ def test_a_finish_gives_a_lane_back_whose_next_job_is_for_others(stage: Stage) -
     [first], [second] = producer.defer("a", queue="theirs"), producer.defer("a", queue="mine")
     running = theirs.claim_one()
     promise(mine.claim() == [] and stage.statuses()[second] == "blocked", "the lane is held")
-    with stage.notifications() as heard:
+    with stage.notifications() as notifications:
         promise(theirs.finish(running) == ([first], [], []), "nothing for this worker")
-    promise(heard == ["mine"], f"those who serve the next job are woken: {heard}")
+    promise(notifications == ["mine"], f"those who serve the next job are woken: {notifications}")
     promise(ids(mine.claim()) == [second], "they find it")
 
 

@@ -55,7 +55,7 @@ DEFER = ("defer", ["a", "a", "b", None], [[0], [0], [1], [0, 1, 0]], ["x", "y", 
          ["hold", "hold", "release"], ["continue", "halt"])  # fmt: skip
 CHANGE_A_JOB = ("change_a_job", ["cancel", "delete", "retry"], PLACES, PICKS)
 CHANGE_A_LANE = ("change_a_lane", OPERATIONS, ["a", "a", "b"], [None, 5])
-STEPS: list[tuple[Any, ...]] = [  # and what each may be told, one of each list
+STEPS: list[tuple[Any, ...]] = [  # and the arguments of each, one of each list
     DEFER, DEFER, CLAIM, CLAIM, FINISH, FINISH, RETRY, RETRY,
     CHANGE_A_JOB, CHANGE_A_JOB, CHANGE_A_JOB, CHANGE_A_LANE, CHANGE_A_LANE, CHANGE_A_LANE,
     ("die", [0, 1, 2]), ("put_back", PICKS), ("wait", [1, 6, 25]),
@@ -132,7 +132,8 @@ class Lanes(RuleBasedStateMachine):
         rows = self.query(
             "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], %s::timestamptz[], %s::interval[],"
             " %s::retry_policy[], %s::failure_policy[])",
-            ["t"] * n, ["{}"] * n, [queue] * n, [lock] * n, priorities, [None] * n, [timedelta(seconds=delay)] * n,
+            ["t"] * n, ["{}"] * n, [queue] * n, [lock] * n, priorities, [None] * n,
+            [timedelta(seconds=delay)] * n,
             [on_retry] * n, [on_failure] * n,
         )  # fmt: skip
         for (id,), priority in zip(rows, priorities, strict=True):
@@ -203,7 +204,7 @@ class Lanes(RuleBasedStateMachine):
         self.book.put_back(job.id)
 
     def die(self, worker: int) -> None:
-        """It is taken for dead, rescued from, and what it reports then is refused."""
+        """A worker is declared dead and loses its jobs. Its late reports are refused."""
         dead = self.workers[worker]
         mine = [job.id for job in self.doing() if job.worker == worker]
         self.query("DELETE FROM workers WHERE id = %s", dead)
@@ -268,11 +269,11 @@ class Lanes(RuleBasedStateMachine):
             row[0]: row[1:]
             for row in self.query("SELECT lock, state::text, stopped::text, job_id FROM lanes")
         }
-        told = {
+        expected = {
             lock: (lane.state, lane.stopped, lane.reserved)
             for lock, lane in self.book.lanes.items()
         }
-        assert lanes == {lock: lane for lock, lane in told.items() if lane[0]}
+        assert lanes == {lock: lane for lock, lane in expected.items() if lane[0]}
         broken = self.query(
             "SELECT lock, count(*) FROM jobs LEFT JOIN lanes USING (lock, worker_id)"
             " WHERE status = 'doing' AND lock IS NOT NULL GROUP BY lock, lanes.since HAVING count(*) > 1 OR since IS NULL"
@@ -309,12 +310,12 @@ class Lanes(RuleBasedStateMachine):
         claimed = {
             id for (id,) in self.query("SELECT id FROM claim(%s, NULL, %s)", self.witness, ROOM)
         }
-        nap = self.one("SELECT delay FROM next_wake(NULL)")
+        delay = self.one("SELECT delay FROM next_wake(NULL)")
         self.query("ROLLBACK")
         assert claimed == ready, (
             f"explain calls {ready} ready, a claim starts {claimed}: {explained}"
         )
-        assert nap is None or nap > timedelta(0), (
+        assert delay is None or delay > timedelta(0), (
             "a worker that found room for all has nothing to sleep for"
         )
 
@@ -326,7 +327,8 @@ class Lanes(RuleBasedStateMachine):
         return self.query(
             "SELECT finished_id, (next).id, (next).claim_id"
             " FROM finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::job_status[], %s::jsonb[])",
-            self.workers[worker], SERVED[worker], want, ids, claims, [status] * len(ids), [None] * len(ids),
+            self.workers[worker], SERVED[worker], want, ids, claims, [status] * len(ids),
+            [None] * len(ids),
         )  # fmt: skip
 
     def take(self, worker: int, rows: list[tuple[Any, ...]]) -> None:
@@ -363,8 +365,11 @@ def test_every_operation_leaves_the_lanes_as_the_book_says(dsn: str) -> None:
 MUTANTS = {
     "cancel takes the token away": ("cancel_job.sql", "PERFORM reopen_lane(v_lock);",
                                     "DELETE FROM lanes WHERE lock = v_lock AND state IS NULL;"),
-    "skip forgets the reservation": ("skip_head.sql", "UPDATE lanes SET job_id = NULL WHERE lock = p_lock;", ""),
-    "explain forgets who is due": ("explain_lane.sql", "due.status = 'scheduled' AND due.scheduled_at <= clock()", "false"),
+    "skip forgets the reservation": ("skip_head.sql",
+                                     "UPDATE lanes SET job_id = NULL WHERE lock = p_lock;", ""),
+    "explain forgets who is due": ("explain_lane.sql",
+                                   "due.status = 'scheduled' AND due.scheduled_at <= clock()",
+                                   "false"),
     "a release keeps the lane": ("retry.sql", "again.on_retry = 'release' AND", "false AND"),
 }  # fmt: skip
 

@@ -70,7 +70,7 @@ REFUTATIONS = {
         OVERTAKEN, TWO_JOBS, Faults(failures=1)
     ),
     "a lane goes without a token": Refutation(STUCK, TWO_JOBS, Faults(replaces=1)),
-    "nobody looks again": Refutation(STUCK, TWO_JOBS, Faults(replaces=1)),
+    "a delayed lane is never looked at again": Refutation(STUCK, TWO_JOBS, Faults(replaces=1)),
     "a locked job is overtaken": Refutation(DISORDER, EQUALS, Faults(replaces=1)),
 }
 
@@ -92,14 +92,14 @@ RARE = (
 @pytest.mark.parametrize("scope", DESIGN.values(), ids=DESIGN.keys())
 def test_the_lane_keeps_its_promises(scope: Scope) -> None:
     verdict = explore(scope)
-    assert not verdict.broken, told(verdict.story)
+    assert not verdict.broken, print_story(verdict.story)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_every_protection_is_needed(mutant: str) -> None:
     broken, jobs, faults = REFUTATIONS[mutant]
     verdict = explore(Scope(jobs, faults=faults, mutant=mutant))
-    assert verdict.broken == broken, told(verdict.story)
+    assert verdict.broken == broken, print_story(verdict.story)
 
 
 def test_the_rare_steps_are_among_those_tried() -> None:
@@ -107,5 +107,5 @@ def test_the_rare_steps_are_among_those_tried() -> None:
     assert [rare for rare in RARE if not any(rare in name for name in tried)] == []
 
 
-def told(story: tuple[str, ...]) -> str:
+def print_story(story: tuple[str, ...]) -> str:
     return "\n" + "\n".join(story)

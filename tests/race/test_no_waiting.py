@@ -21,7 +21,7 @@ KINDS = ("touched", "unrelated")
 
 
 class Scene:
-    """Each kind of job: running in lanes and free, waiting, retrying, paused, and of a dead worker."""
+    """Jobs of each kind: running in lanes and free, waiting, retrying, paused, of a dead worker."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -90,7 +90,7 @@ class Scene:
         )
 
 
-# ---------------------------------------------------------------- what a worker does, and what must come of it
+# ------------------------------------------------------------- a worker's calls, and their effects
 
 
 def unrelated(scene: Scene, jobs: list[Job]) -> set[int]:
@@ -124,7 +124,7 @@ def finish(scene: Scene) -> None:
     done = scene.worker.finish(*jobs)
     promise(
         unrelated(scene, jobs) <= set(done.accepted),
-        "the end of what nobody has touched is accepted",
+        "the end of each untouched job is accepted",
     )
     promise(
         {*done.accepted, *done.busy} == {job.id for job in jobs}, "and nothing is taken for lost"
@@ -136,7 +136,7 @@ def retry(scene: Scene) -> None:
     accepted = scene.worker.retry(*jobs)
     promise(
         unrelated(scene, jobs) <= set(accepted),
-        "what nobody has touched waits for its next attempt",
+        "each untouched job waits for its next attempt",
     )
     promise(
         {*accepted, *scene.worker.busy} == {job.id for job in jobs}, "and nothing is taken for lost"
@@ -146,7 +146,7 @@ def retry(scene: Scene) -> None:
 def put_back(scene: Scene) -> None:
     jobs = scene.running["put_back"]
     busy = scene.worker.put_back(*jobs)
-    promise(not unrelated(scene, jobs) & set(busy), "what nobody has touched is put back")
+    promise(not unrelated(scene, jobs) & set(busy), "each untouched job is put back")
 
 
 def rescue(scene: Scene) -> None:
@@ -154,7 +154,7 @@ def rescue(scene: Scene) -> None:
     scene.worker.rescue("1 minute")
     promise(
         not unrelated(scene, jobs) & set(scene.ids("unrelated", "doing")),
-        "what nobody has touched is taken back",
+        "each untouched job is taken back",
     )
 
 
@@ -163,7 +163,7 @@ def unregister_worker(scene: Scene) -> None:
     scene.leaver.run("SELECT unregister_worker(%s)", scene.leaver.id)
     promise(
         not unrelated(scene, jobs) & set(scene.ids("unrelated", "doing")),
-        "what nobody has touched is given back",
+        "each untouched job is given back",
     )
 
 
@@ -214,7 +214,7 @@ CALLS = (
 )
 
 
-# ---------------------------------------------------------------- what a user does, and has not committed
+# ---------------------------------------------------------------- a user's open transaction
 
 
 def each(statement: LiteralString) -> Callable[[Scene], None]:
@@ -312,7 +312,7 @@ def test_a_call_that_meets_a_locked_table_changes_all_or_nothing(
 
 
 def test_no_function_allows_itself_to_wait_longer(stage: Stage) -> None:
-    """For those that set a limit of their own; the connections of workers set it for the rest."""
+    """For calls that set their own limit. The connections of workers set it for the rest."""
     rows = stage.control.execute(
         "SELECT proname, substr(setting, 14)::interval > '100 ms' FROM pg_proc CROSS JOIN unnest(proconfig) AS setting "
         "WHERE pronamespace = current_schema()::regnamespace AND setting LIKE 'lock_timeout=%'"

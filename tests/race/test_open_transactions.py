@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from tests.race.harness import Job, Mutation, PromiseBroken, Session, Stage, Worker, promise
+from tests.race.harness import Mutation, PromiseBroken, Session, Stage, Worker, ids, promise
 from tests.race.test_queueing_locks import enqueue
 
 End = Callable[[Session], None]
@@ -20,13 +20,13 @@ WAITS_FOR_LANES = Mutation(
     "ORDER BY lanes.lock\n            FOR UPDATE",
 )
 WAITS_FOR_JOBS = Mutation(
-    "what a user has touched is not looked at",
+    "jobs that a user has touched are not checked",
     "lock_lanes.sql",
     "IF v_ours.touched OR ",
     "IF ",
 )
 GIVES_UP = Mutation(
-    "what is busy is not told apart",
+    "busy jobs are not told apart from lost ones",
     "lock_contended_lanes.sql",
     "    busy := ARRAY(",
     "    busy := '{}'; v_got := ARRAY(",
@@ -42,7 +42,7 @@ def rolls_back(user: Session) -> None:
 
 
 def story(*mutations: Mutation) -> Callable[[Callable[[Stage, End], None]], Callable[..., None]]:
-    """As that of the harness, and for both ends of the transaction."""
+    """Like the harness's `story`, for both ends of the transaction."""
 
     def tell(script: Callable[[Stage, End], None]) -> Callable[..., None]:
         @pytest.mark.parametrize(
@@ -61,10 +61,6 @@ def story(*mutations: Mutation) -> Callable[[Callable[[Stage, End], None]], Call
         return test
 
     return tell
-
-
-def ids(jobs: list[Job]) -> list[int]:
-    return [job.id for job in jobs]
 
 
 def replace(user: Session, key: str) -> None:
@@ -94,7 +90,8 @@ def later(worker: Worker) -> Worker:
 
 
 @story(
-    Mutation("nobody sees what is touched", "is_touched.sql", "p_xmax <> '0'::xid AND", "false AND"),
+    Mutation("is_touched overlooks the user's lock", "is_touched.sql", "p_xmax <> '0'::xid AND",
+             "false AND"),
 )  # fmt: skip
 def test_a_claim_beside_a_replace_takes_everything_else(stage: Stage, end: End) -> None:
     user, producer, one, two = stage.session(), stage.session(), stage.worker(), stage.worker()
@@ -114,7 +111,7 @@ def test_a_claim_beside_a_replace_takes_everything_else(stage: Stage, end: End) 
 
 @story(
     Mutation(
-        "they keep their place in the window",
+        "locked jobs keep their place in the window",
         "claim_candidates.sql",
         "2000 + 8 * count(*) FILTER",
         "2000 + 0 * count(*) FILTER",
@@ -147,8 +144,10 @@ def test_more_locked_heads_than_a_claim_looks_at_hide_no_lane_behind_them(
     Mutation(
         "a lane without a token stays with its worker", "release_lanes.sql", "lanes.lock = head.lock AND head.busy", "false"
     ),
-    Mutation("nobody looks again", "resume_due.sql", "WHERE coalesce(look_at, stopped_until)", "WHERE stopped_until"),
-    Mutation("nobody knows when to look again", "next_wake.sql", "WHERE coalesce(look_at, stopped_until)", "WHERE stopped_until"),
+    Mutation("a delayed lane is never looked at again", "resume_due.sql",
+             "WHERE coalesce(look_at, stopped_until)", "WHERE stopped_until"),
+    Mutation("a worker does not know when to look again", "next_wake.sql",
+             "WHERE coalesce(look_at, stopped_until)", "WHERE stopped_until"),
 )  # fmt: skip
 def test_a_finish_does_not_wait_for_a_replace_of_the_next_job(stage: Stage, end: End) -> None:
     user, producer, worker, other = stage.session(), stage.session(), stage.worker(), stage.worker()
@@ -198,25 +197,25 @@ def test_a_lane_does_not_give_way_to_jobs_that_a_user_has_locked(stage: Stage, e
         ids(worker.finish(running).following) == [second], "the next of the lane is handed over"
     )
     end(user)
-    promise(ids(later(worker).claim()) == [urgent, alone], "what was locked starts when it is free")
+    promise(ids(later(worker).claim()) == [urgent, alone], "the locked job starts when it is free")
     promise(stage.drain() == [urgent, alone, second], f"and {first} is over")
 
 
 @story(
     Mutation(
-        "a look waits",
+        "the look at a delayed lane waits for the lock",
         "release_lanes.sql",
         "asleep AND touched AND NOT try_lock_job(id) AS busy",
         "false AS busy",
     ),
     Mutation(
-        "each look wakes all",
+        "each look at a delayed lane notifies all workers",
         "release_lanes.sql",
         "WHERE delayed.since IS NULL OR delayed.since = v_now;",
         ";",
     ),
     Mutation(
-        "who sleeps is not told that he is to look",
+        "sleeping workers are not notified of a delayed lane",
         "release_lanes.sql",
         " OR delayed.since = v_now;",
         ";",
@@ -246,20 +245,20 @@ def test_a_delayed_lane_is_looked_at_less_and_less_often_and_goes_on_in_the_end(
     [(second, _)] = enqueue(producer, "k", lock="a")
     promise(other.claim() == [], "it is put behind")
     replace(user, "k")
-    with stage.notifications() as heard:
+    with stage.notifications() as notifications:
         worker.finish(running)
-    promise(heard == ["default"], f"somebody must look again: {heard}")
-    naps = []
-    with stage.notifications() as heard:
+    promise(notifications == ["default"], f"somebody must look again: {notifications}")
+    waits = []
+    with stage.notifications() as notifications:
         for _ in range(8):
             then = next_look(stage)
             other.run("SELECT set_config('inturn.clock', %s, false)", str(then))
             promise(other.claim() == [], "it is still locked")
-            naps.append((next_look(stage) - then).total_seconds())
-    promise(heard == [], f"nobody is told again: {heard}")
+            waits.append((next_look(stage) - then).total_seconds())
+    promise(notifications == [], f"no more notifications: {notifications}")
     promise(
-        naps == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1, 1],
-        f"twice as long each time, up to a second: {naps}",
+        waits == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1, 1],
+        f"twice as long each time, up to a second: {waits}",
     )
     other.reconcile()
     promise(stage.audited() == [], "nothing is wrong with it")
@@ -268,9 +267,12 @@ def test_a_delayed_lane_is_looked_at_less_and_less_often_and_goes_on_in_the_end(
 
 
 @story(
-    Mutation("a resumed lane waits for its next job", "reopen_lane.sql", " AND NOT try_lock_job(id)", " AND false"),
-    Mutation("it is not looked at again", "reopen_lane.sql", "SET look_at = next_look_at(since)", "SET look_at = NULL"),
-    Mutation("it is looked at for ever", "reopen_lane.sql", "SET look_at = NULL", "SET since = since"),
+    Mutation("a resumed lane waits for its next job", "reopen_lane.sql",
+             " AND NOT try_lock_job(id)", " AND false"),
+    Mutation("the resumed lane is never looked at again", "reopen_lane.sql",
+             "SET look_at = next_look_at(since)", "SET look_at = NULL"),
+    Mutation("the resumed lane is looked at for ever", "reopen_lane.sql", "SET look_at = NULL",
+             "SET since = since"),
 )  # fmt: skip
 def test_a_pause_ends_in_time_although_the_retry_that_goes_next_is_being_replaced(
     stage: Stage, end: End
@@ -339,7 +341,7 @@ def test_a_claim_beside_a_replace_of_a_scheduled_job_that_is_due_takes_everythin
     promise(ids(worker.claim()) == [first], "now it starts")
 
 
-# ---------------------------------------------------------------- what has ended
+# ---------------------------------------------------------------- jobs that have ended
 
 
 @story(WAITS_FOR_LANES, GIVES_UP)
@@ -364,7 +366,7 @@ def test_a_finish_beside_a_pause_reports_everything_else(stage: Stage, end: End)
     promise(done.accepted == [first] and done.busy == [], "in the end it is accepted")
     promise(
         is_paused if end is commits else ids(done.following) == [second],
-        "and what the person said holds",
+        "and the person's change holds",
     )
 
 
@@ -404,7 +406,9 @@ def test_a_retry_beside_a_pause_takes_back_everything_else(stage: Stage, end: En
 
 
 @story(WAITS_FOR_LANES, GIVES_UP)
-def test_what_a_pause_keeps_from_being_put_back_is_put_back_later(stage: Stage, end: End) -> None:
+def test_a_job_that_a_pause_keeps_from_being_put_back_is_put_back_later(
+    stage: Stage, end: End
+) -> None:
     user, producer, worker = stage.session(), stage.session(), stage.worker()
     first, other = (id for lock in ("a", "b") for id in producer.defer(lock))
     running = worker.claim()
@@ -430,9 +434,7 @@ def test_a_rescue_beside_a_pause_takes_back_everything_else(stage: Stage, end: E
     dead.claim()
     stage.forget(dead)
     begin_and(user, user.pause, "a")
-    promise(
-        rescuer.rescue() == [other] and rescuer.rescue() == [], "what is left is left for later"
-    )
+    promise(rescuer.rescue() == [other] and rescuer.rescue() == [], "the busy job stays for later")
     end(user)
     promise(rescuer.rescue() == [first], "and is rescued then")
 
@@ -456,7 +458,7 @@ def test_a_rescue_beside_an_abort_takes_back_everything_else(stage: Stage, end: 
     dead.claim()
     stage.forget(dead)
     begin_and(user, user.run, "SELECT cancel_job(%s, true)", first)
-    promise(rescuer.rescue("1 minute") == [other], "what is left is left for later")
+    promise(rescuer.rescue("1 minute") == [other], "the busy job stays for later")
     end(user)
     promise(rescuer.rescue("1 minute") == [first], "and is rescued then")
 
@@ -488,13 +490,17 @@ def test_however_many_heads_a_user_has_locked_the_rest_is_claimed(stage: Stage, 
 
 
 @story(
-    Mutation("a heartbeat fails", "await_worker.sql", "EXCEPTION WHEN lock_not_available THEN\n    RETURN false;\n", ""),
-    Mutation("who cannot write that it lives is dead", "heartbeat.sql", "RETURN EXISTS", "RETURN false AND EXISTS"),
-    Mutation("a rescuer waits", "declare_dead.sql", "        FOR UPDATE OF workers SKIP LOCKED\n", ""),
+    Mutation("a heartbeat fails", "await_worker.sql",
+             "EXCEPTION WHEN lock_not_available THEN\n    RETURN false;\n", ""),
+    Mutation("a worker that cannot write its heartbeat counts as dead", "heartbeat.sql",
+             "RETURN EXISTS", "RETURN false AND EXISTS"),
+    Mutation("a rescuer waits", "declare_dead.sql", "        FOR UPDATE OF workers SKIP LOCKED\n",
+             ""),
     Mutation("a worker that leaves waits", "unregister_worker.sql", " FOR UPDATE SKIP LOCKED", ""),
-    Mutation("what a worker leaves stays with its row", "rescue.sql", "ELSE owner.worker_id = p_worker END",
+    Mutation("jobs of a worker that has left stay with it as long as its row exists", "rescue.sql", "ELSE owner.worker_id = p_worker END",
              "ELSE NOT EXISTS (SELECT FROM workers WHERE workers.id = p_worker) END"),
-    Mutation("it believes that it may sleep", "set_awake.sql", "RETURN NOT EXISTS", "RETURN true OR NOT EXISTS"),
+    Mutation("a worker sleeps although its awake flag could not be cleared", "set_awake.sql",
+             "RETURN NOT EXISTS", "RETURN true OR NOT EXISTS"),
 )  # fmt: skip
 def test_a_worker_whose_row_somebody_has_locked_lives_and_can_leave(stage: Stage, end: End) -> None:
     user, producer, worker, other = stage.session(), stage.session(), stage.worker(), stage.worker()
@@ -516,8 +522,10 @@ def test_a_worker_whose_row_somebody_has_locked_lives_and_can_leave(stage: Stage
 
 
 @story(
-    Mutation("the net waits for a lane", "repair_lane.sql", "IF NOT pg_try_advisory_xact_lock(lane_key(p_lock))", "IF false"),
-    Mutation("the net waits for its row", "repair_lane.sql", "IF NOT FOUND AND EXISTS", "IF false AND EXISTS"),
+    Mutation("the reconciler waits for a lane", "repair_lane.sql",
+             "IF NOT pg_try_advisory_xact_lock(lane_key(p_lock))", "IF false"),
+    Mutation("the reconciler waits for a lane's row", "repair_lane.sql", "IF NOT FOUND AND EXISTS",
+             "IF false AND EXISTS"),
 )  # fmt: skip
 def test_the_reconciler_leaves_lanes_at_which_a_person_is_at_work_for_the_next_time(
     stage: Stage, end: End
@@ -543,15 +551,13 @@ def test_the_reconciler_leaves_lanes_at_which_a_person_is_at_work_for_the_next_t
 
 @story(
     Mutation(
-        "of several it is known of none",
+        "explain names none of several transactions",
         "locking_transactions.sql",
         "    RETURN QUERY",
         "    RETURN; RETURN QUERY",
     )
 )
-def test_whoever_asks_is_told_of_all_transactions_that_rely_on_a_job(
-    stage: Stage, end: End
-) -> None:
+def test_explain_names_all_transactions_that_rely_on_a_job(stage: Stage, end: End) -> None:
     one, other, producer = stage.session(), stage.session(), stage.session()
     [(job, _)] = enqueue(producer, "k")
     [unrelated] = producer.defer(None)
@@ -565,7 +571,7 @@ def test_whoever_asks_is_told_of_all_transactions_that_rely_on_a_job(
         pid for pid in (one.pid, other.pid) for (detail,) in found if f"process {pid} of" in detail
     )
     promise(named == sorted([one.pid, other.pid]) and len(found) == 2, f"both are named: {found}")
-    promise("busy" not in producer.reasons(unrelated), "of another job they are not said")
+    promise("busy" not in producer.reasons(unrelated), "they are not named for another job")
     end(one)
     found = producer.run("SELECT detail FROM explain(%s) WHERE reason = 'busy'", job)
     promise(
@@ -578,19 +584,19 @@ def test_whoever_asks_is_told_of_all_transactions_that_rely_on_a_job(
 
 @story(
     Mutation(
-        "explain knows of no transactions",
+        "explain does not ask for transactions",
         "explain.sql",
         "RETURN QUERY SELECT * FROM explain_busy(p_id);\n    v_found",
         "v_found",
     ),
     Mutation(
-        "nor of those in front",
+        "explain ignores transactions on earlier jobs",
         "explain_lane.sql",
         "RETURN QUERY SELECT * FROM explain_busy(v_first.id);",
         "",
     ),
     Mutation(
-        "nor of those that are over",
+        "explain does not mention that the lane is delayed",
         "explain_lane.sql",
         "IF v_lane.look_at > clock() THEN",
         "IF false THEN",

@@ -4,15 +4,10 @@ An operation locks the lane (lock_lane.sql), changes it, and leaves it in order 
 A worker that ends a job of the lane waits for it. A claim never does.
 """
 
-from tests.race.harness import Job, Mutation, Stage, promise, story
-
-
-def ids(jobs: list[Job]) -> list[int]:
-    return [job.id for job in jobs]
-
+from tests.race.harness import Mutation, Stage, ids, promise, story
 
 UNFENCED = Mutation(
-    "a job leaves whatever its claim",
+    "a job is archived whatever its claim",
     "archive_jobs.sql",
     "WHERE jobs.id = ended.id AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id",
     "WHERE jobs.id = ended.id",
@@ -24,7 +19,7 @@ TAKEN_UNLOCKED = Mutation(
     "a lane is taken without its row's lock", "lock_lane.sql", " FOR UPDATE;", ";"
 )
 TAKEN_UNANNOUNCED = Mutation(
-    "claims are not told that a lane is being taken",
+    "the advisory lock that announces the taking of a lane is left out",
     "lock_lane.sql",
     "PERFORM pg_advisory_xact_lock(lane_key(p_lock));",
     "",
@@ -157,12 +152,12 @@ def test_a_lane_does_not_wait_for_a_retry_that_was_cancelled(stage: Stage) -> No
 
 @story(
     Mutation(
-        "delete looks at nothing",
+        "delete checks nothing",
         "delete_job.sql",
         "PERFORM cancel_job(p_id);",
         "DELETE FROM jobs WHERE id = p_id;",
     ),
-    Mutation("delete leaves what is waiting", "delete_job.sql", "PERFORM cancel_job(p_id);", ""),
+    Mutation("delete leaves waiting jobs", "delete_job.sql", "PERFORM cancel_job(p_id);", ""),
 )
 def test_a_job_can_be_deleted_whatever_its_status_except_while_it_is_done(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker("q", "x")
@@ -297,7 +292,7 @@ def test_a_pause_takes_effect_when_the_running_job_ends(stage: Stage) -> None:
     )
 )
 def test_a_finish_leaves_alone_a_paused_lane_that_another_worker_has_by_now(stage: Stage) -> None:
-    """It reports two jobs. While it waited, one was taken back, started anew, and its lane paused."""
+    """It reports two jobs. Meanwhile one was taken back, started again, and its lane paused."""
     stage.let_wait()
     producer, worker, other = stage.session(), stage.worker(), stage.worker()
     [taken], [kept] = producer.defer("a"), producer.defer("b")
@@ -359,7 +354,8 @@ def test_a_pause_between_the_look_and_the_win_of_a_claim_keeps_it_out(stage: Sta
 
 @story(
     NO_TOKEN,
-    Mutation("resume makes no token", "clear_stop.sql", "PERFORM reopen_lane(p_lock);", "DELETE FROM lanes WHERE lock = p_lock;"),
+    Mutation("resume makes no token", "clear_stop.sql", "PERFORM reopen_lane(p_lock);",
+             "DELETE FROM lanes WHERE lock = p_lock;"),
     Mutation(
         "resume forgets the retry",
         "reopen_lane.sql",
@@ -368,7 +364,7 @@ def test_a_pause_between_the_look_and_the_win_of_a_claim_keeps_it_out(stage: Sta
     ),
     Mutation("a paused retry keeps workers awake", "block_behind.sql", " OR lanes.stopped IS NOT NULL", ""),
 )  # fmt: skip
-def test_resume_makes_a_token_of_what_waited_in_a_paused_lane(stage: Stage) -> None:
+def test_resume_makes_the_next_job_of_a_paused_lane_a_token(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     retried, behind = producer.defer("retried", 0, 0)
     fresh, later = producer.defer("fresh", 0, 0)
@@ -390,9 +386,12 @@ def test_resume_makes_a_token_of_what_waited_in_a_paused_lane(stage: Stage) -> N
 
 @story(
     Mutation("no claim ends a pause", "claim.sql", "PERFORM resume_due(100);", ""),
-    Mutation("a claim waits for another one that ends a pause", "resume_due.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"),
-    Mutation("the lane of a pause that ends is not locked", "resume_due.sql", " FOR UPDATE SKIP LOCKED", ""),
-    Mutation("a pause ends at once", "resume_due.sql", "coalesce(look_at, stopped_until) <= clock()", "stopped_until IS NOT NULL"),
+    Mutation("a claim waits for another one that ends a pause", "resume_due.sql",
+             "FOR UPDATE SKIP LOCKED", "FOR UPDATE"),
+    Mutation("the lane of a pause that ends is not locked", "resume_due.sql",
+             " FOR UPDATE SKIP LOCKED", ""),
+    Mutation("a pause ends at once", "resume_due.sql",
+             "coalesce(look_at, stopped_until) <= clock()", "stopped_until IS NOT NULL"),
 )  # fmt: skip
 def test_a_pause_that_is_over_is_ended_by_one_of_two_claims(stage: Stage) -> None:
     producer, one, two = stage.session(), stage.worker(), stage.worker()
@@ -430,7 +429,7 @@ def test_a_lane_halts_when_a_job_has_failed_whose_policy_says_so(stage: Stage) -
     [_], [fails] = producer.defer("a", on_failure="halt"), producer.defer("a")
     [halts], [behind] = producer.defer("a", on_failure="halt"), producer.defer("a")
     following = worker.finish(worker.claim_one()).following
-    promise(ids(following) == [fails], "what succeeded halts nothing")
+    promise(ids(following) == [fails], "a job that succeeded halts nothing")
     following = worker.finish(*following, status="failed").following
     promise(ids(following) == [halts], "this one's policy is to go on")
     promise(worker.finish(*following, status="failed").following == [], "this one's is not")
@@ -441,7 +440,7 @@ def test_a_lane_halts_when_a_job_has_failed_whose_policy_says_so(stage: Stage) -
 @story(
     Mutation("skip leaves the lane halted", "skip_head.sql", "PERFORM clear_stop(p_lock);", ""),
     Mutation(
-        "skip cancels what waits behind the failed job",
+        "skip cancels a job that waits behind the failed one",
         "skip_head.sql",
         "v_lane.stopped = 'halted'",
         "false",
@@ -478,7 +477,10 @@ def test_the_head_can_be_tried_again_at_once_and_goes_first(stage: Stage) -> Non
     [first] = producer.defer("a", on_failure="halt")
     worker.finish(worker.claim_one(), status="failed")
     [better] = producer.defer("a", 9)
-    promise(worker.claim() == [] and producer.retry_head("a") == first, "what had begun goes first")
+    promise(
+        worker.claim() == [] and producer.retry_head("a") == first,
+        "the job that had begun goes first",
+    )
     running = worker.claim_one()
     promise(running.id == first and running.attempts == 2, "its second attempt")
     worker.retry(running, delay="1 hour")
@@ -496,7 +498,7 @@ def test_the_head_can_be_tried_again_at_once_and_goes_first(stage: Stage) -> Non
 
 @story(
     Mutation(
-        "nobody asks whether the failed job is still there",
+        "retry does not check that the failed job still exists",
         "retry_head.sql",
         "v_id := (SELECT id FROM jobs WHERE id = v_id);",
         "",
@@ -528,7 +530,7 @@ def test_two_operators_who_skip_the_head_at_once_skip_two_jobs(stage: Stage) -> 
     promise(ids(worker.claim()) == [third], "the lane goes on")
 
 
-@story(Mutation("nobody asks whether the lane is halted still", "retry_job.sql",
+@story(Mutation("retry does not check that the lane is still halted", "retry_job.sql",
                 "(lock_lane(v_lock)).failed_job_id = p_id", "true"))  # fmt: skip
 def test_a_job_is_tried_again_also_when_somebody_has_just_resumed_the_lane_that_it_halted(
     stage: Stage,
@@ -544,7 +546,7 @@ def test_a_job_is_tried_again_also_when_somebody_has_just_resumed_the_lane_that_
 
 @story(Mutation("retry head does not take the lane", "retry_head.sql", "lock_lane(p_lock)",
                 "(SELECT l FROM lanes AS l WHERE l.lock = p_lock)"))  # fmt: skip
-def test_of_two_operators_one_skips_what_the_other_wants_to_retry_and_both_know(
+def test_if_one_operator_skips_the_job_that_another_retries_both_know(
     stage: Stage,
 ) -> None:
     producer, one, two, worker = stage.session(), stage.session(), stage.session(), stage.worker()
@@ -557,7 +559,7 @@ def test_of_two_operators_one_skips_what_the_other_wants_to_retry_and_both_know(
     promise(two.result() is None, "the lane goes on, it waits for no job any more")
     promise(
         stage.statuses() == {second: "todo"} and stage.lanes() == {},
-        "what was left behind stays there",
+        "the skipped job stays behind",
     )
     promise(stage.drain() == [second], "the lane goes on")
 
@@ -619,11 +621,12 @@ def test_a_retry_that_releases_a_paused_lane_leaves_it_paused(stage: Stage) -> N
 @story(
     Mutation("a lane is not given back", "put_back.sql", "|| release_lanes(v_back.lanes)", ""),
     Mutation("a lane forgets that it waited for a retry", "put_back.sql",
-             "jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted", "false AS was_attempted"),
+             "jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted",
+             "false AS was_attempted"),
     Mutation("an attempt is charged", "put_back.sql", ", attempts = attempts - 1", ""),
     Mutation("a pause ends", "put_back.sql", "NOT was_attempted AND lock <> ALL (v_held.stopped)", "NOT was_attempted"),
 )  # fmt: skip
-def test_what_is_put_back_is_as_if_it_had_not_been_claimed(stage: Stage) -> None:
+def test_a_job_that_is_put_back_is_as_if_it_had_not_been_claimed(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     [retried], [fresh], [paused] = (
         producer.defer("retried"),
@@ -711,18 +714,22 @@ def test_the_reconciler_leaves_alone_a_lane_that_went_on_meanwhile(stage: Stage)
 
 
 @story(
-    Mutation("nobody notices that no job is a token", "lane_is_stranded.sql", "ELSE EXISTS (", "ELSE false AND EXISTS ("),
-    Mutation("nobody notices a claim without a job", "lane_is_stranded.sql", "WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (",
+    Mutation("a lane without a token does not count as stranded", "lane_is_stranded.sql",
+             "ELSE EXISTS (", "ELSE false AND EXISTS ("),
+    Mutation("a worker's lane without a job does not count as stranded", "lane_is_stranded.sql",
+             "WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (",
              "WHEN lane.worker_id IS NOT NULL THEN false AND NOT EXISTS ("),
-    Mutation("nobody notices a lane that waits for nobody", "lane_is_stranded.sql",
+    Mutation("a lane that waits for a missing job does not count as stranded",
+             "lane_is_stranded.sql",
              "WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (",
              "WHEN lane.job_id IS NOT NULL THEN false AND NOT EXISTS ("),
-    Mutation("what kept the lane is left there", "repair_lane.sql",
+    Mutation("the reconciler leaves the worker and the job of the lane in place", "repair_lane.sql",
              "UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;", ""),
     Mutation("the lane is made no token", "repair_lane.sql", "PERFORM reopen_lane(p_lock);", ""),
-    Mutation("nothing is noted", "repair_lane.sql", "PERFORM audit(", "PERFORM concat("),
+    Mutation("the repair is not written to the audit log", "repair_lane.sql", "PERFORM audit(",
+             "PERFORM concat("),
 )  # fmt: skip
-def test_the_reconciler_sets_right_what_was_changed_by_hand_and_says_so(stage: Stage) -> None:
+def test_the_reconciler_repairs_changes_by_hand_and_reports_them(stage: Stage) -> None:
     producer, worker, reconciler = stage.session(), stage.worker(), stage.session()
     for lock in ("no job", "no retry", "no token"):
         producer.defer(lock, 0, 0)
@@ -738,22 +745,27 @@ def test_the_reconciler_sets_right_what_was_changed_by_hand_and_says_so(stage: S
     promise(stage.drain() == [unclaimed, second, third, fourth], "all go on")
 
 
-# ---------------------------------------------------------------- a head that nobody serves
+# ---------------------------------------------------------------- a head that no worker serves
 
 
 @story(
-    Mutation("a claim passes by a head that nobody serves", "lane_heads.sql",
-             "WHERE jobs.lock = lane.lock", "WHERE jobs.queue <> 'theirs' AND jobs.lock = lane.lock"),
-    Mutation("nobody says why", "explain_lane.sql",
+    Mutation("a claim passes by a head of a queue that no worker serves", "lane_heads.sql",
+             "WHERE jobs.lock = lane.lock",
+             "WHERE jobs.queue <> 'theirs' AND jobs.lock = lane.lock"),
+    Mutation("explain does not name the head's queue and task", "explain_lane.sql",
              "WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);", "WHERE false;"),
-    Mutation("skip forgets the others", "skip_head.sql", "UPDATE lanes SET job_id = NULL WHERE lock = p_lock;\n        "
+    Mutation("skip forgets the others", "skip_head.sql",
+             "UPDATE lanes SET job_id = NULL WHERE lock = p_lock;\n        "
              "PERFORM reopen_lane(p_lock);", "DELETE FROM lanes WHERE lock = p_lock;"),
 )  # fmt: skip
 def test_a_head_that_no_worker_serves_holds_its_lane_until_it_is_skipped(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker("mine")
     [head], [second] = producer.defer("a", queue="theirs"), producer.defer("a", queue="mine")
     promise(worker.claim() == [], f"{head} goes first")
-    promise(producer.reasons(second) == ["lane head waits", "queue unserved"], "and it is said why")
+    promise(
+        producer.reasons(second) == ["lane head waits", "queue unserved"],
+        "and explain gives the reason",
+    )
     promise(producer.skip_head("a") == head, "a person may decide otherwise")
     promise(
         producer.reasons(second) == ["ready"] and ids(worker.claim()) == [second], "then it goes on"

@@ -16,7 +16,7 @@ WITHOUT_A_LIMIT = Mutation(
 
 
 def die(stage: Stage, worker: Worker) -> list[int]:
-    """It dies over what it does, and comes back as another: what is taken from it?"""
+    """Let a worker die of its job and return under a new id. Return the jobs taken from it."""
     stage.silence(worker)
     taken = stage.session().rescue(LATE)
     worker.register()
@@ -71,13 +71,13 @@ def test_a_job_that_is_lost_once_more_than_five_times_fails_and_its_lane_goes_on
 @story(
     WITHOUT_A_LIMIT,
     Mutation(
-        "what is given back counts as lost",
+        "jobs that a worker gives back count as lost",
         "rescue.sql",
         "CASE WHEN p_lost THEN times_lost(jobs.errors) + 1 ELSE 0 END",
         "times_lost(jobs.errors) + 1",
     ),
 )
-def test_what_a_worker_gives_back_when_it_ends_is_not_lost(stage: Stage) -> None:
+def test_jobs_that_a_worker_gives_back_when_it_ends_do_not_count_as_lost(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     [first] = producer.defer("a")
     for _ in range(7):
@@ -86,7 +86,7 @@ def test_what_a_worker_gives_back_when_it_ends_is_not_lost(stage: Stage) -> None
         worker.register()
     promise(stage.statuses() == {first: "todo"}, "as often as it likes")
     lose(stage, worker, 6)
-    promise(history(stage) == {first: "failed"}, "nobody said farewell")
+    promise(history(stage) == {first: "failed"}, "the worker did not unregister")
 
 
 @story(WITHOUT_A_LIMIT)
@@ -100,7 +100,7 @@ def test_a_lane_that_halts_after_a_failure_halts_after_this_one(stage: Stage) ->
 
 @story(
     Mutation(
-        "what is lost again comes back together",
+        "jobs lost for the second time come back together",
         "rescue.sql",
         "WHEN times > 1 THEN (row",
         "WHEN false THEN (row",
@@ -158,7 +158,7 @@ def test_a_slow_rescuer_does_not_fail_the_next_attempt(stage: Stage) -> None:
 
 
 @story(SAYS_WHAT_IT_WANTED)
-def test_what_its_worker_finishes_meanwhile_has_not_failed(stage: Stage) -> None:
+def test_a_job_that_its_worker_finishes_meanwhile_has_not_failed(stage: Stage) -> None:
     stage.let_wait()
     producer, zombie, rescuer = stage.session(), stage.worker(), stage.session()
     [first] = producer.defer("a")
@@ -180,7 +180,7 @@ def test_what_its_worker_finishes_meanwhile_has_not_failed(stage: Stage) -> None
         "",
     )
 )
-def test_of_two_rescuers_the_slow_one_leaves_alone_what_a_person_has_brought_back(
+def test_the_slow_one_of_two_rescuers_leaves_alone_a_job_that_a_person_has_retried(
     stage: Stage,
 ) -> None:
     worker, slow, quick, person = stage.worker(), stage.session(), stage.session(), stage.session()
@@ -189,7 +189,10 @@ def test_of_two_rescuers_the_slow_one_leaves_alone_what_a_person_has_brought_bac
     worker.claim_one()
     stage.forget(worker)
     slow.start_until("lock_lanes", slow.rescue, LATE)
-    promise(quick.rescue(LATE) == [first] and history(stage) == {first: "failed"}, "it fails")
+    promise(
+        quick.rescue(LATE) == [first] and history(stage) == {first: "failed"},
+        "a lock that is not available is an error",
+    )
     promise(person.retry_job(first), "and has another chance")
     promise(stage.worker().claim_one().id == first, "now")
     promise(
@@ -215,13 +218,13 @@ def test_two_rescuers_at_once_fail_a_job_once(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "rows are locked as it happens",
+        "job rows are locked in no fixed order",
         "rescue.sql",
         "ORDER BY jobs.id FOR UPDATE SKIP LOCKED);",
         "ORDER BY jobs.id);",
     ),
 )
-def test_failing_some_and_taking_back_others_does_not_deadlock_with_who_finishes_both(
+def test_failing_some_jobs_and_taking_back_others_does_not_deadlock_with_their_finish(
     stage: Stage,
 ) -> None:
     stage.let_wait()
@@ -242,7 +245,7 @@ def test_failing_some_and_taking_back_others_does_not_deadlock_with_who_finishes
 
 @story(
     Mutation(
-        "lanes are locked as it happens",
+        "lane rows are locked in no fixed order",
         "rescue.sql",
         "(SELECT busy FROM lock_lanes(v_seen.ids, v_seen.claims))",
         "'{}'",

@@ -1,6 +1,6 @@
 """Races for a queueing lock: at most one job waits under it.
 
-This holds whoever defers a job, brings it back, or rolls back meanwhile.
+This holds for any mix of producers, retries and rollbacks.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tests.race.harness import Mutation, PromiseBroken, Session, Stage, promise,
 Answer = list[tuple[int | None, bool | None]]
 
 LOOKS_ONCE = Mutation(
-    "who lost the race looks no more",
+    "the loser of the race does not look again",
     "defer_unless_waiting.sql",
     "EXIT WHEN v_id IS NOT NULL;\n        END LOOP;",
     "EXIT;\n        END LOOP;",
@@ -41,7 +41,8 @@ def enqueue(
         session.run,
         "SELECT id, is_new FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], NULL, %s::interval[], NULL, NULL, "
         "p_queueing_locks => %s, p_on_conflict => %s)",
-        ["task"] * n, [args] * n, ["default"] * n, [lock] * n, [priority] * n, [delay] * n, list(keys), on_conflict,
+        ["task"] * n, [args] * n, ["default"] * n, [lock] * n, [priority] * n, [delay] * n,
+        list(keys), on_conflict,
     )  # fmt: skip
     return answer
 
@@ -66,7 +67,7 @@ def keys(stage: Stage) -> dict[int, str | None]:
 
 
 @story(LOOKS_ONCE, RAISES)
-def test_of_two_who_defer_one_key_at_once_the_second_gets_the_job_of_the_first(
+def test_the_second_of_two_producers_with_one_key_gets_the_job_of_the_first(
     stage: Stage,
 ) -> None:
     one, two = stage.session(), stage.session()
@@ -97,19 +98,21 @@ def test_the_job_of_the_second_comes_into_being_when_the_first_rolls_back(stage:
     [(second, is_new)] = two.result()
     promise(
         is_new is True and list(stage.statuses()) == [second],
-        "whoever gets an id gets a job that exists",
+        "every id that is returned is the id of an existing job",
     )
 
 
 @story(
     Mutation(
-        "who finds a job waits for whoever changes it",
+        "a producer that finds a job waits for a transaction that changes it",
         "defer_unless_waiting.sql",
         "status <> 'doing' AND NOT lost_queueing_lock;",
         "status <> 'doing' AND NOT lost_queueing_lock FOR UPDATE;",
     )
 )
-def test_a_job_that_waits_is_found_without_waiting_for_who_changes_it(stage: Stage) -> None:
+def test_a_waiting_job_is_found_without_waiting_for_a_transaction_that_changes_it(
+    stage: Stage,
+) -> None:
     one, two, worker = stage.session(), stage.session(), stage.worker()
     [(first, _)] = enqueue(one, "k")
     worker.begin()
@@ -128,15 +131,16 @@ def test_a_job_that_waits_is_found_without_waiting_for_who_changes_it(stage: Sta
 
 SKIP: LiteralString = "OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)"
 RELIES_ON_NOTHING = Mutation(
-    "who skips does not look again", "defer_unless_waiting.sql", SKIP, "OR p_on_conflict = 'skip'"
+    "`skip` does not look again", "defer_unless_waiting.sql", SKIP, "OR p_on_conflict = 'skip'"
 )
 
 
 @story(
-    RELIES_ON_NOTHING, Mutation("who skips locks nothing", "rely_on_waiting.sql", " FOR SHARE", "")
+    RELIES_ON_NOTHING,
+    Mutation("`skip` does not lock the job", "rely_on_waiting.sql", " FOR SHARE", ""),
 )
-def test_a_job_does_not_start_before_those_commit_who_rely_on_it(stage: Stage) -> None:
-    """Else it would not see what they write, and no other job would."""
+def test_a_job_does_not_start_before_the_transactions_that_rely_on_it_commit(stage: Stage) -> None:
+    """Otherwise neither it nor any other job would see their writes."""
     one, two, worker = stage.session(), stage.session(), stage.worker()
     [(first, _)] = enqueue(one, "k", lock="a")
     [other] = one.defer("b")
@@ -156,13 +160,13 @@ def test_a_job_does_not_start_before_those_commit_who_rely_on_it(stage: Stage) -
 @story(
     RELIES_ON_NOTHING,
     Mutation(
-        "it is found in any state",
+        "a job is found in any state",
         "rely_on_waiting.sql",
         " AND status <> 'doing' AND NOT lost_queueing_lock",
         "",
     ),
 )
-def test_who_skips_beside_a_claim_relies_on_no_job_that_has_started(stage: Stage) -> None:
+def test_skip_beside_a_claim_relies_on_no_job_that_has_started(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     [(first, _)] = enqueue(producer, "k")
     worker.begin()
@@ -170,11 +174,11 @@ def test_who_skips_beside_a_claim_relies_on_no_job_that_has_started(stage: Stage
     producer.start(enqueue, producer, "k")
     worker.commit()
     [(second, is_new)] = producer.result()
-    promise(is_new is True and second != first, "what the first has seen is not all")
+    promise(is_new is True and second != first, "the second producer gets a job of its own")
 
 
 @story(RELIES_ON_NOTHING)
-def test_who_skips_with_an_old_snapshot_relies_on_no_job_that_is_over(stage: Stage) -> None:
+def test_skip_with_an_old_snapshot_relies_on_no_job_that_is_over(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     enqueue(producer, "k")
     producer.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -184,7 +188,7 @@ def test_who_skips_with_an_old_snapshot_relies_on_no_job_that_is_over(stage: Sta
         enqueue(producer, "k")
     except SerializationFailure:
         return
-    promise(False, "it was told of a job that is over")
+    promise(False, "skip returned a job that has ended")
 
 
 @story(
@@ -237,7 +241,7 @@ def test_siblings_of_a_job_that_is_not_new_are_not_left_asleep(stage: Stage) -> 
 
 @story(
     Mutation(
-        "what was inserted before the conflict stays",
+        "jobs inserted before the conflict stay",
         "defer_unless_waiting.sql",
         "DELETE FROM jobs WHERE jobs.id = ANY (v_ids);",
         "",
@@ -269,9 +273,11 @@ def test_a_conflict_under_raise_defers_nothing_and_leaves_the_transaction_alone(
 
 
 @story(
-    Mutation("a job is replaced while it runs", "replace_waiting.sql", " AND status <> 'doing' AND NOT lost_queueing_lock", ""),
+    Mutation("a job is replaced while it runs", "replace_waiting.sql",
+             " AND status <> 'doing' AND NOT lost_queueing_lock", ""),
     Mutation(
-        "replace does not look again", "replace_waiting.sql", "IF NOT FOUND THEN\n        RETURN false;",
+        "replace does not look again", "replace_waiting.sql",
+        "IF NOT FOUND THEN\n        RETURN false;",
         "IF NOT FOUND THEN\n        RETURN true;"
     ),
 )  # fmt: skip
@@ -321,8 +327,9 @@ def test_replacing_a_job_between_two_attempts_changes_what_it_does_and_nothing_e
 
 @story(
     Mutation("a claim waits to put a job behind others", "block_behind.sql",
-             "AND (NOT is_touched(jobs.xmin, jobs.xmax) OR jobs.id IN (SELECT id FROM touched))", ""),
-    Mutation("a claim locks it all the same", "block_behind.sql", "FOR UPDATE OF jobs SKIP LOCKED", "FOR UPDATE OF jobs"),
+             "AND (NOT is_touched(jobs.xmin, jobs.xmax) OR jobs.id IN (SELECT id FROM touched))",
+             ""),
+    Mutation("a claim locks a job that is being replaced", "block_behind.sql", "FOR UPDATE OF jobs SKIP LOCKED", "FOR UPDATE OF jobs"),
 )  # fmt: skip
 def test_claims_do_not_wait_for_a_job_of_a_busy_lane_that_a_user_is_replacing(stage: Stage) -> None:
     producer, holder, passer = stage.session(), stage.worker(), stage.worker()
@@ -341,7 +348,7 @@ def test_claims_do_not_wait_for_a_job_of_a_busy_lane_that_a_user_is_replacing(st
 
 @story(
     Mutation(
-        "replace only says so",
+        "replace changes nothing",
         "replace_waiting.sql",
         "UPDATE jobs SET task = p_task, args = p_args, timeout = p_options.timeout WHERE id = p_id;",
         "",
@@ -375,7 +382,7 @@ def test_while_a_replacement_is_not_committed_a_claim_passes_over_the_job_and_ta
     promise(rows == [("2",), ("2",)], f"with what they were given: {rows}")
 
 
-# ---------------------------------------------------------------- the way back to the queue never fails
+# ----------------------------------------------------------- the way back to the queue never fails
 
 LETS_GO = "lost_queueing_lock = jobs.queueing_lock IS NOT NULL,"
 IGNORES_OPEN = Mutation(
@@ -473,7 +480,8 @@ def test_many_jobs_go_back_at_once_although_a_user_is_about_to_defer_all_their_k
 
 
 @story(
-    Mutation("all go without a key because of one", "retake_queueing_locks.sql", "IF v_half > 0 AND", "IF false AND"),
+    Mutation("all go without a key because of one", "retake_queueing_locks.sql",
+             "IF v_half > 0 AND", "IF false AND"),
 )  # fmt: skip
 def test_of_many_jobs_that_go_back_only_that_goes_without_its_key_which_a_user_is_about_to_defer(
     stage: Stage,
@@ -492,7 +500,7 @@ def test_of_many_jobs_that_go_back_only_that_goes_without_its_key_which_a_user_i
 
 
 @story(LOOKS_ONCE, RAISES)
-def test_who_defers_a_key_that_a_retry_is_bringing_back_gets_that_job(stage: Stage) -> None:
+def test_a_producer_gets_the_job_whose_key_a_retry_is_bringing_back(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     [(first, _)] = enqueue(producer, "k")
     running = worker.claim_one()
@@ -508,7 +516,7 @@ def test_who_defers_a_key_that_a_retry_is_bringing_back_gets_that_job(stage: Sta
              "lost_queueing_lock = jobs.queueing_lock IS NOT NULL", "fence = jobs.fence"),
     Mutation("a job never gets its key back", "put_back.sql", "PERFORM retake_queueing_locks(", "PERFORM num_nonnulls("),
 )  # fmt: skip
-def test_what_is_put_back_gives_way_to_whoever_waits_under_its_key(stage: Stage) -> None:
+def test_a_job_that_is_put_back_gives_way_to_a_job_that_waits_under_its_key(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     [(alone, _)], [(first, _)] = enqueue(producer, "alone"), enqueue(producer, "k", lock="a")
     jobs = worker.claim()
@@ -534,12 +542,13 @@ def test_a_rescue_succeeds_although_another_job_waits_under_the_key(stage: Stage
 
 @story(
     Mutation(
-        "a job comes back with its key whoever has it",
+        "a job comes back with its key although another job has it",
         "restore_job.sql",
         "queueing_lock IS NOT NULL, args",
         "false, args",
     ),
-    Mutation("a job never gets its key back", "restore_job.sql", "PERFORM retake_queueing_locks(", "PERFORM num_nonnulls("),
+    Mutation("a job never gets its key back", "restore_job.sql", "PERFORM retake_queueing_locks(",
+             "PERFORM num_nonnulls("),
 )  # fmt: skip
 def test_a_finished_job_is_run_again_although_another_waits_under_its_key(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()

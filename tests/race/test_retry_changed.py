@@ -37,7 +37,7 @@ def test_a_lane_does_not_wait_for_a_job_that_was_moved_to_another(stage: Stage) 
 
 @story(
     Mutation(
-        "a job leaves whatever its claim",
+        "a job is archived whatever its claim",
         "archive_jobs.sql",
         "WHERE jobs.id = ended.id AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id",
         "WHERE jobs.id = ended.id",
@@ -57,7 +57,7 @@ def test_a_job_that_a_claim_is_starting_is_not_moved(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "nobody asks whether the lane is halted still",
+        "retry does not check that the lane is still halted",
         FILE,
         ".failed_job_id = p_id THEN",
         ".lock IS NOT NULL THEN",

@@ -1,6 +1,6 @@
 """The races of schedules as stories on real sessions: each instant has one job.
 
-It does not matter who asks, and how often.
+It does not matter which worker asks, or how often.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ NO_LOCK = Mutation(
     "    ;",
 )
 NO_MEMORY = Mutation(
-    "what was deferred last is not asked",
+    "the last deferred instant is not read",
     "defer_periodic.sql",
     "(last_instant IS NULL OR last_instant < p_instant OR",
     "(true OR",
@@ -71,7 +71,7 @@ def test_two_schedulers_at_one_instant_defer_one_job(stage: Stage) -> None:
 
 
 @story(NO_MEMORY)
-def test_who_comes_later_with_the_same_instant_gets_nothing(stage: Stage) -> None:
+def test_a_later_scheduler_with_the_same_instant_gets_nothing(stage: Stage) -> None:
     first, second = scheduler(stage), scheduler(stage, NOON + MINUTE)
     promise(defer(first) is not None, "the first gets it")
     promise(defer(second) is None, "the second does not")
@@ -81,7 +81,7 @@ def test_who_comes_later_with_the_same_instant_gets_nothing(stage: Stage) -> Non
 
 @story(
     Mutation(
-        "the second does not wait",
+        "the second scheduler does not wait",
         "defer_periodic.sql",
         "FOR NO KEY UPDATE;",
         "FOR NO KEY UPDATE SKIP LOCKED;",
@@ -110,7 +110,7 @@ def test_a_clock_that_is_set_back_two_hours_fires_nothing_twice(stage: Stage) ->
 
 @story(
     Mutation(
-        "what a wrong clock wrote stays for ever",
+        "an instant written by a wrong clock stays for ever",
         "defer_periodic.sql",
         " OR last_instant > clock() + interval '1 day')",
         ")",
@@ -136,13 +136,13 @@ def test_a_worker_whose_clock_is_ahead_defers_nothing_early(stage: Stage) -> Non
 
 @story(
     Mutation(
-        "every worker that starts begins anew",
+        "every worker that starts sets the schedule back",
         "register_schedules.sql",
         ANEW,
         "ON CONFLICT (task, periodic_id) DO UPDATE SET since = excluded.since WHERE true",
     )
 )
-def test_a_schedule_begins_when_it_is_first_told_of(stage: Stage) -> None:
+def test_a_schedule_begins_when_it_is_first_registered(stage: Stage) -> None:
     scheduler(stage)
     scheduler(stage, NOON + HOUR)
     promise(since(stage) == NOON, "another worker that tells the same changes nothing")
@@ -156,16 +156,22 @@ def test_a_schedule_begins_when_it_is_first_told_of(stage: Stage) -> None:
         "SET ",
     ),
     Mutation(
-        "what the old one missed counts", "register_schedules.sql", ", since = excluded.since", ""
+        "instants that the old schedule missed count",
+        "register_schedules.sql",
+        ", since = excluded.since",
+        "",
     ),
 )
-def test_a_changed_schedule_begins_anew_but_repeats_nothing(stage: Stage) -> None:
+def test_a_changed_schedule_begins_again_but_repeats_nothing(stage: Stage) -> None:
     defer(scheduler(stage))
     changed = scheduler(stage, NOON + HOUR, "* * * * *")
     [row] = stage.control.execute("SELECT cron FROM schedules").fetchall()
-    promise(row == ("* * * * *",), "what is told last is known")
+    promise(row == ("* * * * *",), "the last registration counts")
     promise(since(stage) == NOON + HOUR, "nothing is caught up from before")
-    promise(defer(changed, NOON) is None, "what the old one deferred is not deferred again")
+    promise(
+        defer(changed, NOON) is None,
+        "an instant that the old schedule deferred is not deferred again",
+    )
 
 
 @story(NO_LOCK)

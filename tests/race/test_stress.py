@@ -33,7 +33,8 @@ EQUALS = [f"equal {n}" for n in range(5)]
 RANKED = [f"ranked {n}" for n in range(3)]
 QUEUES = ["x", "y"]
 
-RARE = ["crash in a claim", "crash in a finish", "crash with jobs", "refused", "rescued", "handed over",
+RARE = ["crash in a claim", "crash in a finish", "crash with jobs", "refused", "rescued",
+        "handed over",
         "retried", "retried later", "rolled back", "claim refused"]  # fmt: skip
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -89,7 +90,8 @@ class Producer:
         connection.execute("BEGIN")
         rows = connection.execute(
             "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], %s::timestamptz[], %s::interval[])",
-            [["task"] * n, ["{}"] * n, [self.dice.choice(QUEUES)] * n, [lane] * n, priorities, [None] * n,
+            [["task"] * n, ["{}"] * n, [self.dice.choice(QUEUES)] * n, [lane] * n, priorities,
+             [None] * n,
              ["10 ms" if scheduled else None] * n],
         ).fetchall()  # fmt: skip
         if self.dice.random() < 0.3:
@@ -254,7 +256,7 @@ def rescue(run: Run, connection: Connection) -> None:
 
 
 def rescue_until_over(run: Run) -> None:
-    """The rescuer, and who decides that all is over: nobody defers any more, and no job is left."""
+    """The rescuer. It also decides when the run is over: no producer is left, and no job."""
     with run.connect() as connection:
         while not run.over.is_set():
             rescue(run, connection)
@@ -297,14 +299,14 @@ def test_everything_at_once_keeps_every_promise(dsn: str) -> None:
         done = connection.execute(
             "SELECT count(*), count(DISTINCT id) FROM finished_jobs"
         ).fetchone()
-    told = f"INTURN_TEST_SEED={seed} {dict(run.seen)}"
+    context = f"INTURN_TEST_SEED={seed} {dict(run.seen)}"
     committed = sum(job.committed < float("inf") for job in run.history.deferred)
-    assert left == [], told
-    assert lanes == [], told
-    assert done == (committed, committed), told
-    assert list(violations(run.history)) == [], told
+    assert left == [], context
+    assert lanes == [], context
+    assert done == (committed, committed), context
+    assert list(violations(run.history)) == [], context
     assert [rare for rare in RARE if not run.seen[rare]] == [], (
-        told
+        context
     )  # a run without them proves little
 
 

@@ -1,4 +1,4 @@
-"""What a claim costs, in pages touched: counts repeat on a noisy machine, times do not."""
+"""The cost of a claim in pages touched. Counts repeat on a noisy machine, times do not."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -52,7 +52,7 @@ class Bench:
             calls += 1
             assert calls < 500, "what was seen in front is not set blocked"
         self._connection.execute("VACUUM jobs")
-        self.claim()  # the first after a vacuum reads the visibility map anew
+        self.claim()  # the first after a vacuum reads the visibility map again
         return calls
 
 

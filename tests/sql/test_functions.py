@@ -27,11 +27,11 @@ STATEMENTS = {
     for name, text in vars(module).items()
     if name.isupper() and not name.startswith("_") and isinstance(text, str)
 }
-FIRST_REVISION = sql.shipped("migrations") / "versions" / "0001.up.sql"
+FIRST_REVISION = sql.find_folder("migrations") / "versions" / "0001.up.sql"
 
 
 def refusal(connection: psycopg.Connection[Any], statement: str) -> str | None:
-    """What the server says against it."""
+    """Return the server's error, or None."""
     try:
         connection.execute(statement.encode())
     except psycopg.Error as error:
@@ -61,7 +61,7 @@ def test_there_are_statements_to_check() -> None:
 
 
 def test_every_function_body_fits_the_tables(dsn: str) -> None:
-    """A migration creates functions in no order and unchecked. Applied again, each finds the others."""
+    """A migration creates functions unordered and unchecked. Applied again, they find each other."""
     with connect(dsn) as connection:
         refusals = [refusal(connection, text) for text in sql.code()]
     assert [reason for reason in refusals if reason] == []
@@ -69,7 +69,7 @@ def test_every_function_body_fits_the_tables(dsn: str) -> None:
 
 
 def test_a_function_file_opens_with_what_it_promises_and_holds_one_function_of_its_name() -> None:
-    for file in (sql.shipped("sql") / "functions").glob("*/*.sql"):
+    for file in (sql.find_folder("sql") / "functions").glob("*/*.sql"):
         text = file.read_text(encoding="utf-8")
         assert text.startswith("-- "), file.name
         assert text.count("CREATE OR REPLACE FUNCTION") == 1, file.name
@@ -84,16 +84,16 @@ def test_the_folders_say_which_functions_are_called_from_outside(dsn: str) -> No
 
 
 def test_the_list_of_functions_names_each_public_one_once() -> None:
-    text = (sql.shipped("sql") / "functions" / "README.md").read_text(encoding="utf-8")
+    text = (sql.find_folder("sql") / "functions" / "README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\* \[(\w+)\]\(api/(\w+)\.sql\) – \w", text, re.MULTILINE)
     assert all(name == file for name, file in listed)
     assert sorted(name for name, _ in listed) == sorted(function_names("api"))
 
 
 def test_the_list_names_each_view_once() -> None:
-    text = (sql.shipped("sql") / "functions" / "README.md").read_text(encoding="utf-8")
+    text = (sql.find_folder("sql") / "functions" / "README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\* \[(\w+)\]\(\.\./views/\1\.sql\) – \w", text, re.MULTILINE)
-    views = (sql.shipped("sql") / "views").glob("*.sql")
+    views = (sql.find_folder("sql") / "views").glob("*.sql")
     assert sorted(listed) == sorted(file.stem for file in views)
 
 
@@ -107,11 +107,11 @@ def test_no_statement_of_python_reads_a_table() -> None:
 
 
 def function_names(folder: str) -> set[str]:
-    return {file.stem for file in (sql.shipped("sql") / "functions" / folder).glob("*.sql")}
+    return {file.stem for file in (sql.find_folder("sql") / "functions" / folder).glob("*.sql")}
 
 
 def test_no_line_of_sql_is_wider_than_a_screen_beside_another() -> None:
-    folders = (sql.shipped("sql"), sql.shipped("migrations"))
+    folders = (sql.find_folder("sql"), sql.find_folder("migrations"))
     files = [
         file
         for folder in folders

@@ -1,8 +1,9 @@
 """A claim and a finish touch as many pages beside 10⁵ rows of each kind as beside 10³.
 
-Counts, not seconds: they repeat on any machine. On a double logarithmic scale the slope is 1 if the cost grows in proportion;
-a tree that gets deeper shows as a few hundredths. INTURN_TEST_GROWTH=1000000 goes to 10⁶ (`make stress` does), too long
-for each day. Rows come by plain SQL, as the engine would leave them.
+The tests count pages, which repeat on any machine, unlike seconds. On a double logarithmic scale
+the slope is 1 if the cost grows in proportion. A tree that gets deeper shows as a few hundredths.
+INTURN_TEST_GROWTH=1000000 goes to 10⁶, as `make stress` does. That takes too long for every day.
+Rows are written by plain SQL, as the engine would leave them.
 """
 
 import math
@@ -18,15 +19,16 @@ import pytest
 LARGEST = int(os.environ.get("INTURN_TEST_GROWTH") or 100_000)
 SIZES = [10**power for power in range(3, round(math.log10(LARGEST)) + 1)]
 FLAT = 0.1
-TIMES = 5  # each is measured; the median, because now and then an index page splits
+TIMES = 5  # calls measured; we take the median, because an index page splits now and then
 
-# `numbers` are those of the rows that come on top of what is there.
+# `numbers` are the numbers of the rows to add.
 GROW: dict[str, list[LiteralString]] = {
     "free jobs": [
         "INSERT INTO jobs (created_at, status, task) SELECT now(), 'todo', 't' FROM numbers"
     ],
     "jobs of a busy lane": [
-        "INSERT INTO lanes (lock, worker_id, since) VALUES ('busy', %(other)s, now()) ON CONFLICT DO NOTHING",
+        "INSERT INTO lanes (lock, worker_id, since) VALUES ('busy', %(other)s, now()) "
+        "ON CONFLICT DO NOTHING",
         "INSERT INTO jobs (created_at, status, task, lock) "
         "SELECT now(), 'blocked', 't', 'busy' FROM numbers",
     ],
@@ -36,7 +38,8 @@ GROW: dict[str, list[LiteralString]] = {
     ],
     "running jobs": [
         "INSERT INTO jobs (created_at, status, task, lock, claim_id, worker_id, fence, attempts, started_at) "
-        "SELECT now(), 'doing', 't', 'lane ' || n, gen_random_uuid(), %(worker)s, 0, 1, now() FROM numbers",
+        "SELECT now(), 'doing', 't', 'lane ' || n, gen_random_uuid(), %(worker)s, 0, 1, now() "
+        "FROM numbers",
         "INSERT INTO lanes (lock, worker_id, since) "
         "SELECT 'lane ' || n, %(worker)s, now() FROM numbers",
     ],
@@ -55,7 +58,8 @@ GROW: dict[str, list[LiteralString]] = {
     ],
     "scheduled jobs": [
         "INSERT INTO jobs (created_at, status, task, lock, scheduled_at) "
-        "SELECT now(), 'scheduled', 't', CASE n %% 2 WHEN 1 THEN 'lane ' || n %% 100 END, now() + interval '1 year' "
+        "SELECT now(), 'scheduled', 't', "
+        "CASE n %% 2 WHEN 1 THEN 'lane ' || n %% 100 END, now() + interval '1 year' "
         "FROM numbers",
     ],
     "finished jobs": [
@@ -66,7 +70,10 @@ GROW: dict[str, list[LiteralString]] = {
 }  # fmt: skip
 
 CLAIM: LiteralString = "SELECT id FROM claim(%s, NULL, 1)"
-FINISH: LiteralString = "SELECT finished_id, (next).id FROM finish(%s, NULL, 1, %s::bigint[], %s::uuid[], '{succeeded}', '{NULL}')"
+FINISH: LiteralString = (
+    "SELECT finished_id, (next).id "
+    "FROM finish(%s, NULL, 1, %s::bigint[], %s::uuid[], '{succeeded}', '{NULL}')"
+)
 
 
 class Bench:
@@ -85,7 +92,8 @@ class Bench:
         numbers = {"first": first, "last": last, "worker": self.worker, "other": self.other}
         self.connection.execute("DROP TABLE IF EXISTS pg_temp.numbers")
         self.connection.execute(
-            "CREATE TEMPORARY TABLE numbers AS SELECT n FROM generate_series(%(first)s::int, %(last)s) AS n",
+            "CREATE TEMPORARY TABLE numbers AS SELECT n "
+            "FROM generate_series(%(first)s::int, %(last)s) AS n",
             numbers,
         )
         for statement in statements:
@@ -112,13 +120,15 @@ class Bench:
         before = self.query("SELECT nextval('fences')")[0][0]
         claim = self.pages(CLAIM, self.worker)
         [(id, claim_id)] = self.query(
-            "SELECT id, claim_id FROM jobs WHERE status = 'doing' AND worker_id = %s AND fence > %s",
+            "SELECT id, claim_id FROM jobs WHERE status = 'doing' AND worker_id = %s "
+            "AND fence > %s",
             self.worker,
             before,
         )
         finish = self.pages(FINISH, self.worker, [id], [claim_id])
         for job in self.query(
-            "SELECT id, claim_id FROM jobs WHERE status = 'doing' AND worker_id = %s AND fence > %s",
+            "SELECT id, claim_id FROM jobs WHERE status = 'doing' AND worker_id = %s "
+            "AND fence > %s",
             self.worker,
             before,
         ):
@@ -135,7 +145,7 @@ def bench(dsn: str) -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("kind", GROW)
-def test_what_a_claim_and_a_finish_cost_does_not_grow_with(bench: Bench, kind: str) -> None:
+def test_the_cost_of_a_claim_and_a_finish_does_not_grow_with(bench: Bench, kind: str) -> None:
     costs: dict[str, list[float]] = {}
     there = 0
     for size in SIZES:

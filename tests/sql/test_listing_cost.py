@@ -44,7 +44,7 @@ def cost(connection: psycopg.Connection[Any]) -> dict[str, int]:
     }
 
 
-def test_what_a_list_and_a_count_cost_does_not_grow_with_the_history(
+def test_the_cost_of_a_list_and_a_count_does_not_grow_with_the_history(
     connection: psycopg.Connection[Any],
 ) -> None:
     connection.execute(FILL, [1, 3 * COUNTED])

@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 from inturn import sql
 from tests.roles import LOGINS, as_login, grant_roles
 
-FOLDER = sql.shipped("sql") / "monitoring"
+FOLDER = sql.find_folder("sql") / "monitoring"
 QUERIES = sorted(file.stem for file in FOLDER.glob("*.sql"))
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 TRACEBACK = "Traceback (most recent call last):\n  ...\nsmtplib.SMTPServerDisconnected: closed\n"

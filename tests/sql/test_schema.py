@@ -78,7 +78,8 @@ def test_migrations_at_once_wait_for_each_other(empty_dsn: str) -> None:
 def test_a_database_with_older_functions_gets_the_new_ones(dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute(
-            "CREATE OR REPLACE FUNCTION inturn.clock() RETURNS timestamptz LANGUAGE sql AS 'SELECT now()'"
+            "CREATE OR REPLACE FUNCTION inturn.clock() RETURNS timestamptz "
+            "LANGUAGE sql AS 'SELECT now()'"
         )
         connection.execute("UPDATE inturn.applied_code SET checksum = 'an older one'")
     migrate(dsn)
@@ -165,7 +166,7 @@ def test_an_app_brings_its_schema_up_to_date(empty_dsn: str) -> None:
         assert app.check_connection()
 
 
-def test_what_goes_on_in_one_schema_holds_up_nothing_in_another(dsn: str) -> None:
+def test_work_in_one_schema_holds_up_nothing_in_another(dsn: str) -> None:
     """Two queues in one database: one claim at a time clears the front of its own."""
     migrate(dsn, "other")
     claim = "SELECT id FROM {0}.claim({0}.register_worker('w', 'here', 1, NULL, 1), NULL, 1)"

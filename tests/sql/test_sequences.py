@@ -11,7 +11,8 @@ def test_sequences_that_are_behind_their_rows_are_named_with_what_they_need(dsn:
         connection.execute("SELECT defer('t', lock => 'a'), defer('t', lock => 'b')")
         connection.execute("SELECT pause_lane('a')")
         ((id, claim_id, fence),) = connection.execute(
-            "SELECT id, claim_id, fence FROM claim(register_worker('w', 'here', 1, NULL, 1), NULL, 1)"
+            "SELECT id, claim_id, fence "
+            "FROM claim(register_worker('w', 'here', 1, NULL, 1), NULL, 1)"
         ).fetchall()
         connection.execute(
             "SELECT finish(NULL, NULL, 0, %s::bigint[], %s::uuid[], '{succeeded}', '{NULL}')",

@@ -210,7 +210,8 @@ def test_an_overlap_in_the_history_is_found(app: App, queue: Queue, dsn: str) ->
             "lane"
         )  # a job may start at the moment in which the one before ends
         connection.execute(
-            "UPDATE inturn.finished_jobs SET finished_at = finished_at + interval '1 ms' WHERE id = 2"
+            "UPDATE inturn.finished_jobs SET finished_at = finished_at + interval '1 ms' "
+            "WHERE id = 2"
         )
     with pytest.raises(AssertionError) as caught:
         queue.assert_never_overlaps("lane")

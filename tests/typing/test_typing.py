@@ -64,8 +64,8 @@ def mypy() -> Verdict:
         if kind == "error":
             verdict.errors.add(line)
         elif message.startswith("Revealed type is"):
-            shown = MODULE.sub("", message.split('"')[1])
-            verdict.revealed[line] = shown.replace(
+            revealed = MODULE.sub("", message.split('"')[1])
+            verdict.revealed[line] = revealed.replace(
                 "[[*Any, **Any]]", "[...]"
             )  # one or the other, by the state of its cache
     return verdict
@@ -99,12 +99,12 @@ def basedpyright(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
         text=True,
         check=False,
     )
-    for said in json.loads(done.stdout)["generalDiagnostics"]:
-        line = (Path(said["file"]).name, said["range"]["start"]["line"] + 1)
-        if said["severity"] == "error":
+    for diagnostic in json.loads(done.stdout)["generalDiagnostics"]:
+        line = (Path(diagnostic["file"]).name, diagnostic["range"]["start"]["line"] + 1)
+        if diagnostic["severity"] == "error":
             verdict.errors.add(line)
-        elif said["message"].startswith("Type of "):
-            verdict.revealed[line] = said["message"].rpartition(' is "')[2].removesuffix('"')
+        elif diagnostic["message"].startswith("Type of "):
+            verdict.revealed[line] = diagnostic["message"].rpartition(' is "')[2].removesuffix('"')
     return verdict
 
 
@@ -125,8 +125,8 @@ def test_basedpyright_knows_the_types(basedpyright: Verdict) -> None:
 
 
 def test_help_shows_the_options_that_the_checkers_know() -> None:
-    shown = inspect.signature(Task.configure).parameters.keys() - {"self", "task_kwargs"}
-    assert shown == set(JobOptions.__annotations__)
+    options = inspect.signature(Task.configure).parameters.keys() - {"self", "task_kwargs"}
+    assert options == set(JobOptions.__annotations__)
     of_task = inspect.signature(Blueprint.task).parameters.keys()
     assert of_task - {"self", "_func", "pass_context"} == set(TaskOptions.__annotations__)
 

@@ -38,4 +38,4 @@ class SchemaManager:
     @staticmethod
     def get_migrations_path() -> str:
         """Return the folder of the Alembic revisions and their SQL."""
-        return str(sql.shipped("migrations") / "versions")
+        return str(sql.find_folder("migrations") / "versions")

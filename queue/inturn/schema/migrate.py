@@ -127,7 +127,7 @@ def check_models(dsn: str, schema: str = sql.SCHEMA) -> None:
 
 def apply_script(connection: Connection, revision: str, direction: str) -> None:
     """Run `NNNN.up.sql` or `NNNN.down.sql` of a revision."""
-    file = sql.shipped("migrations") / "versions" / f"{revision}.{direction}.sql"
+    file = sql.find_folder("migrations") / "versions" / f"{revision}.{direction}.sql"
     _raw(connection).execute(file.read_bytes())
 
 
@@ -189,7 +189,7 @@ def _plain_errors() -> Iterator[None]:
 
 def _config(connection: Connection, schema: str) -> Config:
     config = Config()
-    config.set_main_option("script_location", str(sql.shipped("migrations")))
+    config.set_main_option("script_location", str(sql.find_folder("migrations")))
     config.attributes.update(connection=connection, schema=schema, version_table=VERSION_TABLE)
     return config
 

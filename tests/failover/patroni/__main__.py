@@ -94,7 +94,7 @@ def go_through(stack: Stack, load: Load, event: str) -> Window:
 
 
 def row(events: list[Event], window: Window, *, synchronous: bool) -> list[str]:
-    """Of what was acknowledged, and of what started meanwhile."""
+    """Return the row of the report about the jobs acknowledged and started in the window."""
     acks = [
         event for event in events if event.kind == "ack" and window.begin <= event.at < window.end
     ]

@@ -39,7 +39,8 @@ def patroni(member: Member, etcd: int, binaries: Path, password: str, *, synchro
     return json.dumps({
         "scope": "inturn",
         "name": member.name,
-        "restapi": {"listen": f"127.0.0.1:{member.rest}", "connect_address": f"127.0.0.1:{member.rest}"},
+        "restapi": {"listen": f"127.0.0.1:{member.rest}",
+                    "connect_address": f"127.0.0.1:{member.rest}"},
         # Not etcd3: with it, Patroni before 3.0.3 lets a paused leader take the lock back from
         # its successor.
         "etcd": {"host": f"127.0.0.1:{etcd}"},

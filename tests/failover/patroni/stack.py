@@ -94,8 +94,10 @@ class Stack:
             ]
             urls = [f"http://127.0.0.1:{port}" for port in (self._etcd, peer)]
             self._launch(
-                "etcd", "etcd", "--data-dir", self.folder / "etcd", "--unsafe-no-fsync", "--enable-v2",
-                "--listen-client-urls", urls[0], "--advertise-client-urls", urls[0], "--listen-peer-urls", urls[1],
+                "etcd", "etcd", "--data-dir", self.folder / "etcd", "--unsafe-no-fsync",
+                "--enable-v2",
+                "--listen-client-urls", urls[0], "--advertise-client-urls", urls[0],
+                "--listen-peer-urls", urls[1],
                 "--initial-advertise-peer-urls", urls[1], "--initial-cluster", f"default={urls[1]}",
             )  # fmt: skip
             for member in self.members:
@@ -168,7 +170,8 @@ class Stack:
         with contextlib.suppress(psycopg.OperationalError):
             with psycopg.connect(self._address(leader.port, "postgres")) as connection:
                 rows = connection.execute(
-                    "SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming' AND application_name IN ('a','b','c')"
+                    "SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming' "
+                    "AND application_name IN ('a','b','c')"
                 ).fetchall()
             return len(rows) == 2 and (not self._synchronous or ("sync",) in rows)
         return False
@@ -221,7 +224,8 @@ class Stack:
         )  # fmt: skip
         self._launch(
             "pgbouncer", "pgbouncer",
-            self._written("pgbouncer.ini", configuration.pgbouncer(self._pgbouncer, self._haproxy, users)),
+            self._written("pgbouncer.ini",
+                          configuration.pgbouncer(self._pgbouncer, self._haproxy, users)),
         )  # fmt: skip
 
     def _written(self, name: str, text: str) -> Path:

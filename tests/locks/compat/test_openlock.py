@@ -218,7 +218,7 @@ def test_a_lock_is_stale_if_no_python_process_of_that_name_runs(path: Path, what
 
 @pytest.mark.statement("O11")
 def test_creation_is_atomic(path: Path) -> None:
-    """Nobody ever sees a lock file without its contents."""
+    """A lock file is never visible without its contents."""
     sightings: list[int] = []
 
     def watch() -> None:
@@ -383,7 +383,7 @@ def test_a_reused_pid_does_not_hide_staleness(path: Path, script: list[str], spa
 
 @pytest.mark.statement("O19")
 def test_a_reused_pid_does_not_hide_that_ours_is_dead(path: Path) -> None:
-    # Our own process id, but nobody has locked the inode.
+    # Our own process id, but the inode is not locked.
     path.write_text(f"{os.getpid()}\npython\ninturn {'0' * 32}\n")
     assert not ours.FileLock(str(path)).locked()
     with ours.FileLock(str(path), timeout=0):
@@ -651,8 +651,8 @@ def test_paths_that_are_not_regular_files_are_refused(tmp_path: Path, kind: str)
     with pytest.raises((LockBackendError, OSError)) as caught:
         ours.FileLock(str(path)).acquire(timeout=0)
     assert any(
-        said in str(caught.value)
-        for said in ("not a regular file", "symbolic link", "folder", "too long")
+        reason in str(caught.value)
+        for reason in ("not a regular file", "symbolic link", "folder", "too long")
     )
     assert is_untouched(path)
 

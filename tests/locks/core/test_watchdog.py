@@ -41,11 +41,11 @@ def test_one_watchdog_serves_many_leases(client: "redis.Redis") -> None:
 def test_a_signal_handler_can_take_a_lock_while_the_watchdog_hears_of_another(
     monkeypatch: Any,
 ) -> None:
-    clock, told, heappush = TimerThread(), threading.Event(), heapq.heappush
+    clock, notified, heappush = TimerThread(), threading.Event(), heapq.heappush
 
     def interrupted(*arguments: Any) -> None:  # in the middle of it, where a signal handler may run
         monkeypatch.setattr(heapq, "heappush", heappush)
-        clock.after(0.0, told.set)
+        clock.after(0.0, notified.set)
         heappush(*arguments)
 
     monkeypatch.setattr(heapq, "heappush", interrupted)
@@ -53,7 +53,7 @@ def test_a_signal_handler_can_take_a_lock_while_the_watchdog_hears_of_another(
     thread.start()
     thread.join(30)
     assert not thread.is_alive()
-    assert told.wait(30)
+    assert notified.wait(30)
 
 
 class Looks(watchdog.FirstLooks):
@@ -317,12 +317,12 @@ def test_every_living_lease_is_found_while_another_thread_acquires(client: "redi
             others.append(SmartLock(client, f"it{len(others)}").acquire())
             return super().__call__()
 
-    known: Any = process.leases
-    known.data[id(first)] = Interrupted(first, lambda _: None, id(first))
+    leases: Any = process.leases
+    leases.data[id(first)] = Interrupted(first, lambda _: None, id(first))
     try:
         assert first in process.list_leases()
     finally:
-        del known.data[id(first)]
+        del leases.data[id(first)]
     assert others
     for lease in (first, *others):
         lease.release()

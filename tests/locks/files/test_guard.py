@@ -102,7 +102,7 @@ def test_a_guard_elsewhere_proves_nothing(
 
 
 @pytest.mark.statement("S8")
-def test_a_guard_that_was_tidied_away_is_made_anew(
+def test_a_guard_that_was_tidied_away_is_made_again(
     conn: "redis.Redis", monkeypatch: Any, folder: Path
 ) -> None:
     monkeypatch.setattr(guard, "LOOK_INTERVAL", 0)
@@ -177,7 +177,7 @@ def test_a_copy_of_a_guard_proves_nothing(conn: "redis.Redis", folder: Path) -> 
 
 
 @pytest.mark.statement("S8")
-def test_a_guard_that_was_closed_behind_our_back_is_made_anew(
+def test_a_guard_that_was_closed_behind_our_back_is_made_again(
     conn: "redis.Redis", folder: Path
 ) -> None:
     """Some daemons close every open file. Its number may belong to another file by then."""

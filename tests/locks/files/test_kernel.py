@@ -149,7 +149,7 @@ def test_a_tmpfs_will_do() -> None:
 
 @pytest.mark.statement("X45")
 def test_a_file_with_another_name_is_refused(tmp_path: Path, path: Path) -> None:
-    """Somebody may have put a link to an empty file of ours where the lock's file will be."""
+    """There may be a link to an empty file of ours in the place of the lock's file."""
     other = tmp_path / "of ours"
     other.touch()
     path.hardlink_to(other)

@@ -78,6 +78,6 @@ def test_async_a_loop_forgets_leases_that_were_released_through_their_lock(
         for _ in range(300):
             await lock.acquire()
             await lock.release()
-        return sum(type(known) is asyncio.TimerHandle for known in gc.get_objects())
+        return sum(type(item) is asyncio.TimerHandle for item in gc.get_objects())
 
     assert with_async(timers_left) < 200

@@ -288,7 +288,7 @@ def test_a_job_gives_its_own_hosts_old_lock_300_seconds(
     assert 299_000 < left <= 300_000
     assert SmartLock(client, "it", host="web-1", policy=JOB).acquire(timeout=0) is None
     again: Any = conn.pttl(KEY)
-    assert again <= left  # the grace goes on, and does not begin anew
+    assert again <= left  # the grace goes on, and does not begin again
 
 
 @pytest.mark.statement("S12")
@@ -465,12 +465,12 @@ def test_a_forked_childs_lease_is_invalid_and_touches_nothing(client: "redis.Red
         assert lease is not None
 
         def child(answers: Any) -> None:
-            said: list[Any] = [lease.valid, lock.owned()]
+            answer: list[Any] = [lease.valid, lock.owned()]
             try:
                 lease.release()
             except Exception as error:
-                said.append(type(error).__name__)
-            answers.put(said)
+                answer.append(type(error).__name__)
+            answers.put(answer)
 
         context = multiprocessing.get_context("fork")
         answers = context.Queue()

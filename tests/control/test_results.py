@@ -1,0 +1,332 @@
+"""A task's result is stored with its job and reaches those who wait for it, without polling."""
+
+import json
+import logging
+import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from inturn import App
+from inturn.control import results
+from inturn.errors import JobCancelled, JobFailed, JobNotFound, ResultTimeout
+from inturn.model import Job
+from inturn.worker import result_json
+from tests.conftest import NO_POLL, Query, Until
+
+pytestmark = pytest.mark.anyio
+LONG = 40.0  # seconds, more than `until` waits: a waiter looks once more when its time is up
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_polled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "POLL", NO_POLL)
+
+
+class Breaks(dict[str, Any]):
+    """A mapping whose items raise."""
+
+    def items(self) -> Any:
+        raise RuntimeError("do not touch")
+
+
+async def test_the_return_value_of_a_task_is_the_result_of_its_job(app: App, query: Query) -> None:
+    values: list[Any] = [{"a": [1, 2.5, None, "ü", True]}, [], "", 0, False, 2**70, "\\u0000"]
+
+    @app.task
+    async def give(n: int) -> Any:
+        return values[n]
+
+    @app.task
+    def give_sync(n: int) -> Any:
+        return values[n]
+
+    for task in (give, give_sync):
+        jobs = task.batch_defer(*({"n": n} for n in range(len(values))))
+        await app.run_worker_async(concurrency=4)
+        assert (
+            [app.job_manager.result(int(job)) for job in jobs]
+            == [job.result() for job in jobs]
+            == values
+        )
+        async with app.open_async():
+            assert [
+                await app.job_manager.result_async(int(job), timeout=0) for job in jobs
+            ] == values
+            assert [await job.result_async(timeout=0) for job in jobs] == values
+        app.open()  # close_async closes the other pool too
+
+
+async def test_none_is_not_stored(app: App, query: Query) -> None:
+    @app.task
+    async def nothing() -> None: ...
+
+    id = nothing.defer()
+    await app.run_worker_async()
+    assert query("SELECT result IS NULL FROM finished_jobs") == [(True,)]
+    assert app.job_manager.result(id) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (b"bytes", "JSON cannot carry a bytes"),
+        ("a\0b", "the character NUL"),
+        ({"\0": 1}, "the character NUL"),
+        ("\ud800", "half of a surrogate pair"),
+        (math.nan, "JSON has no nan"),
+        ({1: 2}, "the key 1 would come back as '1'"),
+        ("x" * 65535, "65,537 bytes of JSON, at most 65,536"),
+        ("ü" * 33000, "66,002 bytes"),
+        (10**5000, "4,200 digits"),
+        (Breaks(a=1), "do not touch"),
+        (object(), "cannot carry a object"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_a_result_that_cannot_be_stored_is_named_in_the_log_and_its_job_succeeds(
+    app: App, query: Query, caplog: pytest.LogCaptureFixture, value: Any, why: str
+) -> None:
+    @app.task(lock="lane")
+    async def give(good: bool) -> Any:
+        return "good" if good else value
+
+    ids = give.batch_defer({"good": False}, {"good": True})
+    await app.run_worker_async()
+    assert query("SELECT id, status::text, result FROM finished_jobs ORDER BY id") == [
+        (ids[0], "succeeded", None),
+        (ids[1], "succeeded", "good"),
+    ]
+    (warning,) = [
+        record for record in caplog.records if record.message.startswith("job.result_not_stored")
+    ]
+    assert warning.levelno == logging.WARNING
+    assert f": {ids[0]} " in warning.message
+    assert why in warning.message
+
+
+JOB = Job(1, "claim", 1, "task", "default", None, 0, 0, None, {})
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters())
+    | st.binary(max_size=3),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text(st.characters()) | st.integers(), inner)
+    ),
+    max_leaves=10,
+)
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300
+)
+@given(value=ANYTHING)
+def test_every_encoded_value_reads_back_the_same_and_can_be_stored(
+    query: Query, value: Any
+) -> None:
+    text = result_json.encode(JOB, value, 2**16)
+    if text is not None:
+        assert json.loads(text) == value
+        assert query("SELECT %s::jsonb IS NOT NULL", text) == [(True,)]
+
+
+async def test_how_much_is_stored_is_an_option_of_the_worker(app: App, query: Query) -> None:
+    @app.task
+    async def give() -> str:
+        return "12345"
+
+    give.defer()
+    await app.run_worker_async(max_result_size=6)
+    assert query("SELECT result FROM finished_jobs") == [(None,)]
+    give.defer()
+    await app.run_worker_async(max_result_size=7)
+    assert query("SELECT result FROM finished_jobs ORDER BY id DESC LIMIT 1") == [("12345",)]
+
+
+# ---------------------------------------------------------------- to wait
+
+
+async def test_waiters_in_threads_and_in_the_loop_are_notified_of_the_end(
+    app: App, query: Query, until: Until
+) -> None:
+    go = anyio.Event()
+
+    @app.task
+    async def add(a: int, b: int) -> int:
+        await go.wait()
+        return a + b
+
+    results: dict[str, Any] = {}
+
+    async def wait(name: str, id: int) -> None:
+        results[name] = await app.job_manager.result_async(id, timeout=LONG)
+
+    first, second = add.defer(1, 2), add.defer(3, 4)
+    async with app.open_async(), anyio.create_task_group() as group:
+        with ThreadPoolExecutor() as threads:
+            future = threads.submit(app.job_manager.result, first, LONG)
+            for name, id in (("a", first), ("b", second), ("c", second)):
+                group.start_soon(wait, name, id)
+            await until(lambda: query("SELECT count(*) FROM jobs WHERE has_waiters") == [(2,)])
+            await until(lambda: query(LISTENERS) == [(1,)])
+            group.start_soon(lambda: app.run_worker_async(wait=True, concurrency=2))
+            await until(lambda: query("SELECT count(*) FROM jobs WHERE status = 'doing'") == [(2,)])
+            go.set()
+            await until(lambda: len(results) == 3 and future.done())
+            assert future.result() == 3
+        group.cancel_scope.cancel()
+    assert results == {"a": 3, "b": 7, "c": 7}
+    await until(lambda: query(LISTENERS) == [(0,)])
+
+
+LISTENERS = """
+SELECT count(*) FROM pg_stat_activity WHERE application_name = 'inturn results' AND datname = current_database()
+"""
+
+
+async def test_a_waiter_outlives_the_loss_of_its_listener(
+    app: App, query: Query, until: Until
+) -> None:
+    @app.task
+    async def give() -> int:
+        return 7
+
+    id = give.defer()
+    with ThreadPoolExecutor() as threads:
+        future = threads.submit(app.job_manager.result, id, LONG)
+        await until(lambda: query(LISTENERS) == [(1,)])
+        query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE application_name = 'inturn results'"
+        )
+        await app.run_worker_async()
+        await until(future.done)
+        assert future.result() == 7
+
+
+SILENCE = (
+    "CREATE OR REPLACE FUNCTION notify_ended(p_id bigint) RETURNS boolean "
+    "LANGUAGE sql AS 'SELECT true'"
+)
+
+
+async def test_a_lost_notification_is_made_good_by_looking_now_and_then(
+    app: App, dsn: str, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "POLL", 0.05)
+    with psycopg.connect(dsn, options="-c search_path=inturn") as connection:
+        connection.execute(SILENCE)
+
+    @app.task
+    async def give() -> int:
+        return 7
+
+    id = give.defer()
+    with ThreadPoolExecutor() as threads:
+        future = threads.submit(app.job_manager.result, id, LONG)
+        await until(lambda: query("SELECT 1 FROM jobs WHERE has_waiters"))
+        await app.run_worker_async()
+        await until(future.done)
+        assert future.result() == 7
+
+
+async def test_no_notification_is_sent_without_a_waiter(app: App, dsn: str) -> None:
+    @app.task
+    async def give() -> int:
+        return 7
+
+    with psycopg.connect(dsn, autocommit=True) as listener:
+        listener.execute(results.LISTEN)
+        awaited, other = give.defer(), give.defer()
+        with pytest.raises(ResultTimeout):
+            app.job_manager.result(awaited, timeout=0)
+        await app.run_worker_async()
+        assert [notify.payload for notify in listener.notifies(timeout=0.1)] == [str(awaited)]
+    assert other != awaited
+
+
+async def test_a_wait_ends_when_its_time_is_up_and_the_job_goes_on(app: App, query: Query) -> None:
+    @app.task
+    async def give() -> int:
+        return 7
+
+    id = give.defer()
+    with pytest.raises(
+        ResultTimeout,
+        match=f"Job {id} has not ended within 0.05 s. It goes on.*queue jobs explain {id}",
+    ):
+        app.job_manager.result(id, timeout=0.05)
+    async with app.open_async():
+        with pytest.raises(TimeoutError):
+            await app.job_manager.result_async(id, timeout=0.05)
+    app.open()
+    await app.run_worker_async()
+    assert app.job_manager.result(id) == 7
+
+
+async def test_a_job_without_a_result_says_why(app: App, query: Query, until: Until) -> None:
+    @app.task
+    async def fail() -> None:
+        raise ValueError("on purpose")
+
+    @app.task
+    async def fine() -> None: ...
+
+    failed = fail.defer()
+    cancelled = fine.configure(schedule_in={"hours": 1}).defer()
+    await app.run_worker_async()
+    with pytest.raises(
+        JobFailed, match=f"(?s)^Job {failed} failed.*ValueError: on purpose"
+    ) as caught:
+        app.job_manager.result(failed)
+    assert caught.value.job_id == failed
+    with ThreadPoolExecutor() as threads:
+        future = threads.submit(app.job_manager.result, cancelled, LONG)
+        await until(lambda: query("SELECT 1 FROM jobs WHERE has_waiters"))
+        app.job_manager.cancel_job_by_id(cancelled)
+        with pytest.raises(
+            JobCancelled, match=rf"^Job {cancelled} was cancelled, so it has no result\.$"
+        ):
+            await anyio.to_thread.run_sync(future.result, 30)
+    with pytest.raises(
+        JobNotFound, match="There is no job 12345: it was never deferred, is not committed yet"
+    ):
+        app.job_manager.result(12345)
+
+
+async def test_a_waiter_waits_through_retries(app: App, query: Query, until: Until) -> None:
+    @app.task(retry=1)
+    async def fail_once() -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ValueError("once")
+        return "done"
+
+    tries: list[int] = []
+    id = fail_once.defer()
+    with ThreadPoolExecutor() as threads:
+        future = threads.submit(app.job_manager.result, id, LONG)
+        await until(lambda: query("SELECT 1 FROM jobs WHERE has_waiters"))
+        await app.run_worker_async()
+        assert await anyio.to_thread.run_sync(future.result, 30) == "done"
+    assert len(tries) == 2
+
+
+def test_a_waiting_thread_leaves_nothing_behind(app: App) -> None:
+    id = app.configure_task("nobody.knows.it").defer()
+    with pytest.raises(ResultTimeout):
+        app.job_manager.result(id, timeout=0.01)
+    for thread in threading.enumerate():
+        if thread.name == "inturn results":
+            thread.join(30)
+            assert not thread.is_alive()

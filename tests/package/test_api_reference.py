@@ -1,0 +1,169 @@
+"""docs/api.md is up to date and complete. Its examples run, and so do those of the README."""
+
+import ast
+import inspect
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import ModuleType
+from typing import Any, Unpack
+
+import anyio
+import psycopg
+import pytest
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.script import ScriptDirectory
+from anyio.from_thread import start_blocking_portal
+from fastapi import FastAPI
+from sqlalchemy import MetaData, create_engine
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
+
+import inturn
+from inturn import App, sql, testing
+from inturn.contrib import lifespan
+from inturn.contrib.alembic import ignoring
+from inturn.errors import JobAborted
+from inturn.model import Status
+from inturn.tasks.task import P, R
+from inturn.testing import Databases, Queue
+from tests import reference
+from tests.reference import Named, all_errors, all_locks, blocks, entries, examples, members
+
+TABLES = "CREATE TABLE orders (id bigint PRIMARY KEY, paid bool); CREATE TABLE accounts (id bigint, balance numeric)"
+# Tasks that an example declares are run too, with these.
+ARGUMENTS = {"letter": "a", "to": "ann@example.org", "order": 7, "amount": 5, "rows": 3,
+             "item": "bolt", "timestamp": 0,
+             "host": "here", "url": "http://here"}  # fmt: skip
+NAMES = {name: getattr(inturn, name) for name in inturn.__all__} | {
+    name: getattr(testing, name) for name in testing.__all__
+}
+ALL = [each for entry in entries() for each in (entry, *members(entry))]
+CODE = [
+    pytest.param(code, id=f"{entry.name}.{each.name}")
+    for entry in entries()
+    for each in (entry, *members(entry))
+    for code in examples(each)
+]
+README = (reference.PAGE.parent.parent / "README.md").read_text(encoding="utf-8")
+CODE.append(pytest.param(README.split("```python\n")[-1].partition("```")[0], id="README"))
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run `make docs`"
+
+
+def test_every_public_name_of_the_package_is_on_the_page() -> None:
+    values = [entry.value for entry in entries()]
+    for name in inturn.__all__:
+        assert getattr(inturn, name) in values, name
+
+
+@pytest.mark.parametrize(
+    "named", [*ALL, *(Named(error.__name__, error) for error in all_errors())], ids=lambda n: n.name
+)
+def test_every_public_name_says_what_it_is(named: Named) -> None:
+    assert any(not code for _, code in blocks(named.doc))
+
+
+@pytest.mark.parametrize("lock", all_locks(), ids=lambda lock: lock.name)
+def test_every_lock_says_what_it_is(lock: Named) -> None:
+    assert reference.first_sentence(lock.value)
+
+
+@pytest.mark.parametrize("entry", list(entries()), ids=lambda entry: entry.name)
+def test_everything_that_people_use_has_an_example(entry: Named) -> None:
+    assert any(examples(each) for each in (entry, *members(entry)))
+
+
+class Supplier:
+    """A supplier that is closed when it is first asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def is_open(self) -> bool:
+        self.asked += 1
+        return self.asked > 1
+
+
+@contextmanager
+def worker(app: App) -> Iterator[None]:
+    """Run a worker beside an example that waits for results."""
+    with start_blocking_portal() as portal:
+        running = portal.start_task_soon(partial(app.run_worker_async, wait=True))
+        try:
+            yield
+        finally:
+            running.cancel()
+
+
+@pytest.fixture
+def scope(
+    dsn: str, databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, Any]]:
+    """The names that the examples can use."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute(TABLES)
+    monkeypatch.setenv("INTURN_TEST_DSN", databases.server_dsn)
+    app = App(dsn, worker_defaults={"install_signal_handlers": False})
+    monkeypatch.setitem(sys.modules, "shop", ModuleType("shop"))
+    monkeypatch.setitem(sys.modules, "shop.tasks", tasks := ModuleType("shop.tasks"))
+    tasks.__dict__["app"] = app
+
+    @app.task(name="write")
+    def write(letter: str) -> None: ...
+
+    @app.task(name="ship")
+    def ship(order: int) -> None: ...
+
+    @app.task(name="report")
+    def report(day: int) -> int:
+        return 42
+
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
+    )
+    environment = EnvironmentContext(Config(), ScriptDirectory(str(sql.find_folder("migrations"))))
+    with Queue(app, dsn) as queue, engine.connect() as of_alembic, Session(engine) as session:
+        yield NAMES | {
+            "app": app, "queue": queue, "write": write, "ship": ship, "report": report,
+            "dsn": dsn, "test_dsn": dsn, "supplier": Supplier(), "context": environment,
+            "create_my_tables": lambda dsn: None, "metadata": MetaData(), "connection": of_alembic,
+            "session": session, "psycopg": psycopg, "time": time, "datetime": datetime,
+            "timedelta": timedelta, "UTC": UTC, "FastAPI": FastAPI, "Any": Any, "P": P, "R": R,
+            "Callable": Callable, "Unpack": Unpack, "Status": Status, "JobAborted": JobAborted,
+            "lifespan": lifespan.lifespan, "ignoring": ignoring,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("code", CODE)
+def test_an_example_runs(code: str, scope: dict[str, Any]) -> None:
+    app, queue = scope["app"], scope["queue"]
+    compiled = compile(
+        code, "<example>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+    )
+    with worker(app) if ".result" in code else nullcontext():
+        if compiled.co_flags & inspect.CO_COROUTINE:
+            anyio.run(partial(eval, compiled, scope))
+        else:
+            exec(compiled, scope)  # noqa: S102 (our own documentation)
+    run_what_it_left(app, queue)
+    assert [job for job in queue.jobs() if job.status is Status.FAILED] == []
+
+
+def run_what_it_left(app: App, queue: Queue) -> None:
+    """Run the tasks that an example declared and the jobs that it deferred."""
+    for task in app.tasks.values():
+        if task.names and task.names <= ARGUMENTS.keys():
+            task.defer(**{name: ARGUMENTS[name] for name in task.names})
+    for lane in app.lanes.list():
+        app.lanes.resume(lane.lock)
+    for job in queue.jobs():
+        if job.task not in app.tasks:  # of another program
+            app.job_manager.cancel_job_by_id(job.id)
+    queue.drain(advance=timedelta(days=1))

@@ -1,0 +1,39 @@
+"""How an app is made, and how it is found by its path."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from inturn import App, PsycopgConnector
+from inturn.errors import ConfigurationError
+
+
+def test_an_app_takes_a_dsn_or_a_connector_but_not_both() -> None:
+    address = "postgresql://user:secret@host/db"
+    with pytest.raises(ConfigurationError, match="either a DSN or a connector"):
+        App(address, connector=PsycopgConnector(address))
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nonsense", "is not the path of an app. Write package.module:app"),
+        ("no_such_module:app", "The module 'no_such_module'"),
+        ("sys:path", "is a list, not an inturn.App"),
+        ("sys:nothing", "is nothing, not an inturn.App"),
+    ],
+)
+def test_a_wrong_path_of_an_app_is_explained(path: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        App.from_path(path)
+
+
+def test_a_missing_import_inside_the_users_module_is_shown_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_module.py").write_text("import a_library_that_is_not_there\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="a_library_that_is_not_there"):
+        App.from_path("broken_module:app")
+    sys.modules.pop("broken_module", None)

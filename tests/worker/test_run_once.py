@@ -1,0 +1,172 @@
+"""Each service of a worker has one round, `run_once`, that needs no thread and no loop."""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import anyio
+import psycopg
+import pytest
+
+from inturn import App
+from inturn.worker.claiming.claiming import Claiming
+from inturn.worker.claiming.prefetch import Prefetch
+from inturn.worker.claiming.wakeups import Wakeups
+from inturn.worker.connection import WorkerConnection
+from inturn.worker.heartbeat import Heartbeat, Reactions
+from inturn.worker.listener import ABORT, Listener
+from inturn.worker.loop import Loop
+from inturn.worker.loop_watch import LoopWatch
+from inturn.worker.maintenance import Maintenance
+from inturn.worker.middleware_chain import MiddlewareChain
+from inturn.worker.options import options
+from inturn.worker.recovery import Recovery
+from inturn.worker.registration import Registration
+from inturn.worker.running_jobs import RunningJobs
+from inturn.worker.scheduler import LONGEST_SLEEP, SHORTEST_SLEEP, Scheduler
+from tests.conftest import FAST_TAKEOVER, Query
+
+pytestmark = pytest.mark.anyio
+NOBODY: Any = None  # the worker that middleware would see
+
+
+@pytest.fixture
+def connection(app: App) -> Iterator[psycopg.Connection]:
+    with app.connector.connect("test") as connection:
+        yield connection
+
+
+class Parts:
+    """A worker's parts without its threads."""
+
+    def __init__(self, app: App, **given: Any) -> None:
+        o = options(given)
+        wakeups = Wakeups(o.fetch_job_polling_interval)
+        self.link = link = WorkerConnection(app.connector)
+        self.registration = mine = Registration(link, o, app.tasks)
+        chain = MiddlewareChain(NOBODY, None, None)
+        self.running = running = RunningJobs(app, app.connector, o, wakeups.ring, chain)
+        claiming = Claiming(link, mine, o, running, wakeups, Prefetch(o.concurrency))
+        self.recovery = Recovery(link, mine, o, running, claiming)
+        self.loop = Loop(link, mine, o, running, claiming, self.recovery, lambda: True)
+
+
+async def test_the_loop_claims_then_reports_and_takes_over_the_next_of_the_lane(
+    app: App, query: Query
+) -> None:
+    seen: list[int] = []
+    parts = Parts(app)
+
+    @app.task(lock="lane")
+    async def step(number: int) -> None:
+        seen.append(number)
+
+    step.batch_defer({"number": 1}, {"number": 2})
+    ended = "SELECT count(*) FROM finished_jobs"
+
+    async def work() -> None:
+        await parts.registration.register()
+        await parts.loop.run_once()
+        await parts.running.wait_until_empty()
+        assert (seen, query(ended)) == ([1], [(0,)])
+        await parts.loop.run_once()
+        await parts.running.wait_until_empty()
+        assert (seen, query(ended)) == ([1, 2], [(1,)])
+        await parts.loop.run_once()
+        assert query(ended) == [(2,)]
+
+    with anyio.fail_after(60):
+        await parts.running.serve(work)
+        await parts.link.close()
+
+
+async def test_the_loop_registers_again_before_anything_else_when_it_was_taken_for_dead(
+    app: App, query: Query
+) -> None:
+    parts = Parts(app)
+    await parts.registration.register()
+    dead = parts.registration.worker_id
+    query("DELETE FROM workers RETURNING 1")
+    parts.recovery.note_lost(dead)
+    await parts.loop.run_once()
+    await parts.link.close()
+    assert query("SELECT id FROM workers") == [(parts.registration.worker_id,)]
+    assert parts.registration.worker_id != dead
+
+
+async def test_the_heartbeat_says_that_the_worker_lives_and_hears_that_it_is_taken_for_dead(
+    app: App, query: Query, connection: psycopg.Connection
+) -> None:
+    parts = Parts(app)
+    lost: list[UUID] = []
+    await parts.registration.register()
+    await parts.link.close()
+    reactions = Reactions(
+        lost=lost.append, unheard=lambda: None, ticked=lambda _: None, dead=lambda: None
+    )
+    heartbeat = Heartbeat(app.connector, 10.0, parts.registration, LoopWatch(), reactions)
+    [(before,)] = query("SELECT heartbeat_at FROM workers")
+    heartbeat.run_once(connection)
+    [(after,)] = query("SELECT heartbeat_at FROM workers")
+    assert after > before
+    assert not lost
+    query("DELETE FROM workers RETURNING 1")
+    heartbeat.run_once(connection)
+    assert lost == [parts.registration.worker_id]
+
+
+async def test_maintenance_takes_a_silent_workers_job_over_after_some_rounds(
+    app: App, query: Query, connection: psycopg.Connection
+) -> None:
+    @app.task
+    async def work() -> None: ...
+
+    work.defer()
+    query("SELECT id FROM claim(register_worker('dead', 'there', 1, NULL, 1), NULL, 1)")
+    query("UPDATE workers SET heartbeat_at = heartbeat_at - interval '1 hour' RETURNING 1")
+    [(mine,)] = query("SELECT register_worker('me', 'here', 1, NULL, 1)")
+    settled: list[None] = []
+    maintenance = Maintenance(
+        app.connector, options(FAST_TAKEOVER), lambda: mine, lambda: settled.append(None)
+    )
+    maintenance.run_once(connection)
+    assert maintenance.suspects  # it has not seen for itself how long the worker has been silent
+    assert not settled
+    assert query("SELECT status::text FROM jobs") == [("doing",)]
+    with anyio.fail_after(60):
+        while not settled:  # no worker is suspected any more
+            query("SELECT heartbeat(%s)", mine)
+            await anyio.sleep(maintenance.run_once(connection))
+    assert query("SELECT name FROM workers") == [("me",)]
+    assert query("SELECT status::text FROM jobs") == [("todo",)]
+
+
+async def test_the_scheduler_defers_what_is_due_and_says_how_long_to_sleep(
+    app: App, query: Query, connection: psycopg.Connection
+) -> None:
+    @app.periodic(cron="* * * * *")
+    @app.task
+    async def note(timestamp: int) -> None: ...
+
+    scheduler = Scheduler(app.connector, app)
+    assert scheduler.run_once(connection) == SHORTEST_SLEEP  # it has registered the schedule
+    query("UPDATE schedules SET since = since - interval '1 hour' RETURNING 1")
+    scheduler.run_once(connection)
+    assert query("SELECT task FROM jobs") == [(note.name,)]  # the newest instant only
+    assert SHORTEST_SLEEP <= scheduler.run_once(connection) <= LONGEST_SLEEP
+
+
+async def test_the_listener_passes_on_what_concerns_its_queues(app: App) -> None:
+    heard: list[str] = []
+    listener = Listener(
+        app.connector,
+        ["mine"],
+        wake=lambda: heard.append("wake"),
+        abort=lambda: heard.append("abort"),
+    )
+    async with await app.connector.connect_async("listener", to_listen=True) as connection:
+        await connection.execute("LISTEN inturn")
+        for payload in ("other", "mine", ABORT, "other,mine", ""):
+            await connection.execute("SELECT pg_notify('inturn', %s)", [payload])
+        await listener.run_once(connection, seconds=0.2)
+    assert heard == ["wake", "abort", "wake", "wake"]
