@@ -32,13 +32,16 @@ BEGIN
                AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
         ) AS ready
-        WHERE ready.lock IS NULL OR ready.lock <> ALL (p_locks)
+        WHERE ready.lock IS NULL OR ready.lock NOT IN (SELECT unnest(p_locks))
         ORDER BY ready.priority DESC, ready.id
         LIMIT 1
     )
     SELECT lane.lock, head.id
     FROM unnest(p_locks) AS lane(lock)
-    JOIN lanes AS held ON held.lock = lane.lock AND held.worker_id = p_worker
+    CROSS JOIN LATERAL (
+        SELECT lanes.since FROM lanes
+        WHERE lanes.lock = lane.lock AND lanes.worker_id = p_worker LIMIT 1
+    ) AS held
     CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
     LEFT JOIN first ON true
     WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
