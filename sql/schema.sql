@@ -1123,18 +1123,24 @@ BEGIN
         ORDER BY ready.priority DESC, ready.id
         LIMIT 1
     )
-    SELECT lane.lock, head.id
-    FROM unnest(p_locks) AS lane(lock)
-    CROSS JOIN LATERAL (
-        SELECT lanes.since FROM lanes
-        WHERE lanes.lock = lane.lock AND lanes.worker_id = p_worker LIMIT 1
-    ) AS held
-    CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
+    SELECT head.lock, head.id
+    FROM (
+        SELECT lane.lock, best.id, best.priority, best.queue, best.touched, held.since,
+            row_number() OVER (ORDER BY held.since, best.id) AS place
+        FROM unnest(p_locks) AS lane(lock)
+        CROSS JOIN LATERAL (
+            SELECT lanes.since FROM lanes
+            WHERE lanes.lock = lane.lock AND lanes.worker_id = p_worker LIMIT 1
+        ) AS held
+        CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS best
+    ) AS head
     LEFT JOIN first ON true
     WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
       AND (NOT head.touched OR try_lock_job(head.id))
       AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
-           OR (head.priority = first.priority AND held.since + interval '0.1 s' > clock()))
+           OR (head.priority = first.priority
+               AND (head.since + interval '0.1 s' > clock()
+                    OR head.place > (cardinality(p_locks) + 3) / 4)))
     ORDER BY head.priority DESC, head.id
     LIMIT p_want;
 END $$;

@@ -162,7 +162,7 @@ def test_a_deep_lane_keeps_its_worker_from_an_older_job_for_its_slice_only(stage
     Mutation(
         "a lane has no slice",
         "handover_candidates.sql",
-        "held.since + interval '0.1 s' > clock()",
+        "head.since + interval '0.1 s' > clock()",
         "false",
     ),
 )
@@ -173,6 +173,44 @@ def test_a_lane_that_was_just_won_is_handed_on_although_an_older_job_waits(stage
     running = worker.claim_one()
     [_], [follower] = producer.defer(None), producer.defer("a")
     promise(ids(worker.finish(running).following) == [follower], "the lane has its slice")
+
+
+@story(
+    Mutation(
+        "every lane gives way to one older job",
+        "handover_candidates.sql",
+        "head.place > (cardinality(p_locks) + 3) / 4",
+        "false",
+    ),
+    Mutation(
+        "no lane of many gives way",
+        "handover_candidates.sql",
+        "head.place > (cardinality(p_locks) + 3) / 4",
+        "cardinality(p_locks) > 1",
+    ),
+    Mutation(
+        "it does not matter how long a lane was held",
+        "handover_candidates.sql",
+        "ORDER BY held.since, best.id",
+        "ORDER BY best.id DESC",
+    ),
+)
+def test_of_many_lanes_in_hand_a_quarter_gives_way_to_older_jobs(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    worker.run(NOW)
+    lanes = [f"lane {n}" for n in range(8)]
+    for lane in lanes:
+        producer.defer(lane)
+    running: list[Job] = worker.claim(8)
+    producer.defer(None)
+    followers = [producer.defer(lane)[0] for lane in lanes]
+    worker.run(LATER)
+    for lane in lanes[2:]:
+        stage.control.execute(
+            "UPDATE inturn.lanes SET since = since + interval '1 ms' WHERE lock = %s", [lane]
+        )
+    following = ids(worker.finish(*running, want=8).following)
+    promise(following == followers[2:], f"two lanes give way, those held longest: {following}")
 
 
 @story(
