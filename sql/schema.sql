@@ -53,32 +53,37 @@ CREATE FUNCTION inturn.acquire_lanes(p_worker uuid, p_queues text[], p_locks tex
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    WITH wanted AS MATERIALIZED (
-        SELECT w.lock FROM unnest(p_locks) AS w(lock)
+    WITH waiting AS MATERIALIZED (
+        SELECT lanes.lock, lanes.job_id FROM lanes
+        WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)
+          AND lanes.stopped IS NULL
+        FOR UPDATE OF lanes SKIP LOCKED
     ), reserved AS MATERIALIZED (
         -- Lock the job's row too, so that it is read again. Since we saw it, the job may have run,
         -- failed, and moved.
-        SELECT lanes.lock, lanes.job_id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
-        WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)
-          AND lanes.stopped IS NULL AND jobs.status = 'todo'
-          AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
+        SELECT waiting.lock, waiting.job_id FROM waiting
+        CROSS JOIN LATERAL (
+            SELECT FROM jobs
+            WHERE jobs.id = waiting.job_id AND jobs.status = 'todo'
+              AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
+            LIMIT 1
+            FOR UPDATE SKIP LOCKED
+        ) AS job
         LIMIT p_limit
-        FOR UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE lanes
         SET worker_id = p_worker, job_id = NULL, look_at = NULL, since = clock()
-        FROM reserved WHERE lanes.lock = reserved.lock
-        RETURNING lanes.lock, reserved.job_id
+        WHERE lanes.lock = ANY (ARRAY(SELECT reserved.lock FROM reserved))
     ), created AS (
         INSERT INTO lanes (lock, worker_id, since)
-        SELECT wanted.lock, p_worker, clock() FROM wanted
-        WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = wanted.lock)
-          AND pg_try_advisory_xact_lock(lane_key(wanted.lock))
+        SELECT wanted.lock, p_worker, clock() FROM unnest(p_locks) AS wanted(lock)
+        WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = wanted.lock) IS NULL
+                   THEN pg_try_advisory_xact_lock(lane_key(wanted.lock)) END
         LIMIT p_limit - (SELECT count(*) FROM reserved)
         ON CONFLICT DO NOTHING
         RETURNING lanes.lock
     )
-    SELECT * FROM taken UNION ALL SELECT created.lock, NULL FROM created;
+    SELECT * FROM reserved UNION ALL SELECT created.lock, NULL FROM created;
 END $$;
 CREATE FUNCTION inturn.add_error(p_errors jsonb, p_error jsonb) RETURNS jsonb
     LANGUAGE sql STABLE
@@ -103,7 +108,7 @@ BEGIN
                 AS e(id, claim_id, status, error, result)
             ORDER BY e.id
         ) AS ended
-        WHERE jobs.id = ended.id AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id
+        WHERE jobs.id = ANY (ARRAY[ended.id]) AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id
         RETURNING jobs.*, ended.status AS outcome, ended.error, ended.result
     ), kept AS (
         INSERT INTO finished_jobs (
@@ -174,20 +179,26 @@ BEGIN
     END IF;
     WITH held AS MATERIALIZED (
         SELECT seen.id
-        FROM unnest(p_ids, p_locks) AS seen(id, lock) JOIN lanes ON lanes.lock = seen.lock
-        -- The job that a retrying lane waits for stays its token. A stopped lane needs no token:
-        -- resume_lane makes one.
-        WHERE lanes.job_id IS DISTINCT FROM seen.id OR lanes.stopped IS NOT NULL
-        FOR UPDATE OF lanes SKIP LOCKED
+        FROM unnest(p_ids, p_locks) AS seen(id, lock)
+        CROSS JOIN LATERAL (
+            SELECT FROM lanes
+            -- The job that a retrying lane waits for stays its token. A stopped lane needs no
+            -- token: resume_lane makes one.
+            WHERE lanes.lock = seen.lock
+              AND (lanes.job_id IS DISTINCT FROM seen.id OR lanes.stopped IS NOT NULL)
+            LIMIT 1
+            FOR UPDATE OF lanes SKIP LOCKED
+        ) AS lane
     ), touched AS MATERIALIZED (
         -- An open transaction may have a job locked. We would wait for it, and the lane's holder
         -- for us.
-        SELECT jobs.id FROM held JOIN jobs ON jobs.id = held.id
-        WHERE is_touched(jobs.xmin, jobs.xmax)
+        SELECT jobs.id FROM jobs
+        WHERE jobs.id = ANY (ARRAY(SELECT held.id FROM held))
+          AND is_touched(jobs.xmin, jobs.xmax)
         FOR UPDATE OF jobs SKIP LOCKED
     ), blocked AS (
-        UPDATE jobs SET status = 'blocked' FROM held
-        WHERE jobs.id = held.id AND jobs.status = 'todo'
+        UPDATE jobs SET status = 'blocked'
+        WHERE jobs.id = ANY (ARRAY(SELECT held.id FROM held)) AND jobs.status = 'todo'
           AND (NOT is_touched(jobs.xmin, jobs.xmax) OR jobs.id IN (SELECT id FROM touched))
         RETURNING 1
     )
@@ -314,6 +325,7 @@ CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
     SET jit TO 'off'
     AS $$
 DECLARE
@@ -327,6 +339,7 @@ DECLARE
     v_short   boolean;    -- other claims took some of the free jobs
     v_won     text[];     -- lanes that are ours
     v_retries bigint[];   -- the jobs that these lanes wait for, or NULL
+    v_heads   bigint[];   -- the next jobs of these lanes, as far as we may start them
     v_used    text[];     -- the lanes in which we start a job
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
     v_started integer;
@@ -349,6 +362,7 @@ BEGIN
             AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
         v_won := '{}';
         v_used := '{}';
+        v_heads := NULL;
         IF v_look.lanes <> '{}' THEN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
             FROM acquire_lanes(p_worker, p_queues, v_look.lanes, v_look.seen,
@@ -368,8 +382,7 @@ BEGIN
             END IF;
             -- A new statement, so it reads what was committed before we got the lanes.
             -- A job that waits for its retry goes before the head of its lane.
-            SELECT v_ids || array_agg(next.id), coalesce(array_agg(won.lock), '{}')
-            INTO v_ids, v_used
+            SELECT array_agg(next.id), coalesce(array_agg(won.lock), '{}') INTO v_heads, v_used
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
             CROSS JOIN LATERAL (
                 SELECT id, queue, false AS touched FROM jobs WHERE id = won.job_id
@@ -379,6 +392,7 @@ BEGIN
             ) AS next
             WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL)
               AND (NOT next.touched OR try_lock_job(next.id));
+            v_ids := v_ids || v_heads;
         END IF;
         IF v_ids <> '{}' THEN
             RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
@@ -388,7 +402,7 @@ BEGIN
         -- Do not try these lanes again: a faster claim may not have committed, so we cannot see it.
         v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
         -- Block what stays behind: tokens of held lanes, and tokens that were not the next job.
-        IF NOT v_look.seen <@ v_ids THEN
+        IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
             v_look.behind := v_look.behind || v_look.seen;
             v_look.behind_locks := v_look.behind_locks || v_look.lanes;
         END IF;
@@ -410,7 +424,7 @@ BEGIN
             OR NOT (
             coalesce(v_blocked, 0) > 0 OR v_look.more
                 AND (v_ids <> '{}' OR v_window < v_look.widest)
-            OR v_short OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used
+            OR v_short OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)
         );
         IF v_look.behind IS NOT NULL THEN
             v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest
@@ -470,6 +484,7 @@ CREATE FUNCTION inturn.claim_further(p_worker uuid, p_queues text[], p_prioritie
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
     SET jit TO 'off'
     AS $$
 DECLARE
@@ -841,6 +856,8 @@ END $$;
 CREATE FUNCTION inturn.explain(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     AS $$
 DECLARE
     v_job   jobs;
@@ -1005,6 +1022,7 @@ CREATE FUNCTION inturn.finish(p_worker uuid, p_queues text[], p_want integer, p_
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
     SET jit TO 'off'
     AS $$
 DECLARE
@@ -1123,19 +1141,28 @@ BEGIN
                AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
         ) AS ready
-        WHERE ready.lock IS NULL OR ready.lock <> ALL (p_locks)
+        WHERE ready.lock IS NULL OR ready.lock NOT IN (SELECT unnest(p_locks))
         ORDER BY ready.priority DESC, ready.id
         LIMIT 1
     )
-    SELECT lane.lock, head.id
-    FROM unnest(p_locks) AS lane(lock)
-    JOIN lanes AS held ON held.lock = lane.lock AND held.worker_id = p_worker
-    CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
+    SELECT head.lock, head.id
+    FROM (
+        SELECT lane.lock, best.id, best.priority, best.queue, best.touched, held.since,
+            row_number() OVER (ORDER BY held.since, best.id) AS place
+        FROM unnest(p_locks) AS lane(lock)
+        CROSS JOIN LATERAL (
+            SELECT lanes.since FROM lanes
+            WHERE lanes.lock = lane.lock AND lanes.worker_id = p_worker LIMIT 1
+        ) AS held
+        CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS best
+    ) AS head
     LEFT JOIN first ON true
     WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
       AND (NOT head.touched OR try_lock_job(head.id))
       AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
-           OR (head.priority = first.priority AND held.since + interval '0.1 s' > clock()))
+           OR (head.priority = first.priority
+               AND (head.since + interval '0.1 s' > clock()
+                    OR head.place > (cardinality(p_locks) + 3) / 4)))
     ORDER BY head.priority DESC, head.id
     LIMIT p_want;
 END $$;
@@ -1347,7 +1374,7 @@ CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost tex
     AS $$
     SELECT t.id, t.lock, t.priority,
         (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
-            AND t.lock <> ALL (p_lost)
+            AND t.lock NOT IN (SELECT unnest(p_lost))
             AND row_number() OVER (
                 PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id
                     ORDER BY t.priority DESC, t.id) = 1
@@ -1361,7 +1388,9 @@ CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost tex
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT p_window
     ) AS t
-    LEFT JOIN lanes AS lane ON lane.lock = t.lock
+    LEFT JOIN LATERAL (
+        SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes WHERE lanes.lock = t.lock LIMIT 1
+    ) AS lane ON true
 $$;
 CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id uuid, heartbeat_at timestamp with time zone, late boolean, locked boolean)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1460,8 +1489,11 @@ BEGIN
     SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
            array_agg(jobs.id) FILTER (WHERE is_touched(jobs.xmin, jobs.xmax)) AS touched
     INTO v_ours
-    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id
-        AND jobs.claim_id = ours.claim_id;
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
+    CROSS JOIN LATERAL (
+        SELECT j.id, j.lock, j.xmin, j.xmax FROM jobs AS j
+        WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
+    ) AS jobs;
     PERFORM await_locks(v_ours.locks, v_ours.touched);
     WITH held AS MATERIALIZED (
         SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks)
@@ -1476,9 +1508,14 @@ BEGIN
     busy := ARRAY(
         SELECT jobs.id
         FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
-        JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-        WHERE EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.lock <> ALL (v_held))
-           OR (jobs.id = ANY (v_ours.touched) AND jobs.id <> ALL (v_got))
+        CROSS JOIN LATERAL (
+            SELECT j.id, j.lock FROM jobs AS j
+            WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
+        ) AS jobs
+        WHERE CASE WHEN jobs.lock NOT IN (SELECT unnest(v_held))
+                   THEN (SELECT true FROM lanes WHERE lanes.lock = jobs.lock) END
+           OR (jobs.id IN (SELECT unnest(v_ours.touched))
+               AND jobs.id NOT IN (SELECT unnest(v_got)))
     );
 END $$;
 CREATE TABLE inturn.lanes (
@@ -1538,8 +1575,11 @@ BEGIN
     SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
         bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched
     INTO v_ours
-    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id
-        AND jobs.claim_id = ours.claim_id;
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
+    CROSS JOIN LATERAL (
+        SELECT j.lock, j.xmin, j.xmax FROM jobs AS j
+        WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
+    ) AS jobs;
     IF v_ours.locks IS NOT NULL THEN
         WITH held AS MATERIALIZED (
             SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks)
@@ -1574,7 +1614,7 @@ END $$;
 CREATE FUNCTION inturn.mask_ids(p_ids bigint[], p_busy bigint[]) RETURNS bigint[]
     LANGUAGE sql IMMUTABLE
     AS $$
-    SELECT array_agg(CASE WHEN id <> ALL (p_busy) THEN id END ORDER BY place)
+    SELECT array_agg(CASE WHEN id NOT IN (SELECT unnest(p_busy)) THEN id END ORDER BY place)
     FROM unnest(p_ids) WITH ORDINALITY AS given(id, place)
 $$;
 CREATE FUNCTION inturn.next_epoch(p_fence bigint, p_timeline bigint) RETURNS bigint
@@ -1592,13 +1632,14 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     AS $$
     SELECT CASE WHEN EXISTS (
         SELECT FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
-        WHERE EXISTS (SELECT FROM jobs WHERE status = 'todo' AND lock IS NULL
-            AND jobs.queue = q.queue)
-           OR EXISTS (SELECT FROM jobs WHERE status = 'todo' AND lock IS NOT NULL
-               AND jobs.queue = q.queue)
+        WHERE (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NULL
+               AND jobs.queue = q.queue LIMIT 1)
+           OR (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NOT NULL
+               AND jobs.queue = q.queue LIMIT 1)
     ) THEN interval '0'
     ELSE (
         SELECT greatest(min(due.at) - clock(), interval '0') FROM (
@@ -1714,7 +1755,7 @@ BEGIN
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     )
-    UPDATE jobs SET status = 'todo' FROM due WHERE jobs.id = due.id;
+    UPDATE jobs SET status = 'todo' WHERE jobs.id = ANY (ARRAY(SELECT due.id FROM due));
 END $$;
 CREATE FUNCTION inturn.prune_history(p_keep interval) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1754,8 +1795,11 @@ CREATE FUNCTION inturn.put_back(p_ids bigint[], p_claims uuid[]) RETURNS SETOF b
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_held record;
@@ -1772,14 +1816,14 @@ BEGIN
             -- Until we know, below, that no other job waits under it.
             lost_queueing_lock = jobs.queueing_lock IS NOT NULL
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
-        WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+        WHERE jobs.id = ANY (ARRAY[ours.id]) AND jobs.claim_id = ours.claim_id
         RETURNING jobs.id, jobs.lock, jobs.queue, jobs.lost_queueing_lock,
             jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted
     ), let_go AS (
         UPDATE lanes
         SET worker_id = NULL, since = clock(),
             job_id = CASE WHEN back.was_attempted THEN back.id END
-        FROM back WHERE lanes.lock = back.lock
+        FROM back WHERE lanes.lock = ANY (ARRAY[back.lock])
     )
     SELECT array_agg(queue) AS queues,
            array_agg(lock)
@@ -1853,6 +1897,7 @@ CREATE FUNCTION inturn.reconcile(p_after text, p_limit integer) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     AS $$
 DECLARE
     v_locks text[];
@@ -1923,22 +1968,24 @@ BEGIN
         SELECT lock, id, queue, asleep, asleep AND touched AND NOT try_lock_job(id) AS busy
         FROM lane_heads(p_locks)
     ), token AS (
-        UPDATE jobs SET status = 'todo' FROM head WHERE jobs.id = head.id
-            AND jobs.status = 'blocked' AND NOT head.busy
+        UPDATE jobs SET status = 'todo'
+        WHERE jobs.id = ANY (ARRAY(SELECT head.id FROM head WHERE asleep AND NOT busy))
+            AND jobs.status = 'blocked'
     ), delayed AS (
         UPDATE lanes
         SET worker_id = NULL,
             since = CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END,
             look_at = next_look_at(CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END)
-        FROM head WHERE lanes.lock = head.lock AND head.busy
+        WHERE lanes.lock = ANY (ARRAY(SELECT head.lock FROM head WHERE busy))
         RETURNING lanes.lock, lanes.since
     ), gone AS (
         DELETE FROM lanes WHERE lanes.lock = ANY (p_locks)
             AND lanes.lock NOT IN (SELECT lock FROM head WHERE busy)
     )
     SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result
-    FROM head LEFT JOIN delayed USING (lock)
-    WHERE delayed.since IS NULL OR delayed.since = v_now;   -- tell sleeping workers once
+    FROM head
+    -- Tell sleeping workers once about a lane that is delayed.
+    WHERE NOT busy OR lock IN (SELECT delayed.lock FROM delayed WHERE delayed.since = v_now);
     RETURN v_result;
 END $$;
 CREATE FUNCTION inturn.rely_on_waiting(p_id bigint, p_queueing_lock text) RETURNS boolean
@@ -2047,6 +2094,11 @@ END $$;
 CREATE FUNCTION inturn.rescue(p_max_lost integer DEFAULT 5, p_worker uuid DEFAULT NULL::uuid, p_lost boolean DEFAULT true, p_error text DEFAULT NULL::text) RETURNS TABLE(id bigint, worker_id uuid, failed boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_material TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_seen record;
@@ -2063,7 +2115,12 @@ BEGIN
     ), orphan AS (
         SELECT jobs.id, jobs.claim_id, jobs.worker_id,
                CASE WHEN p_lost THEN times_lost(jobs.errors) + 1 ELSE 0 END AS times
-        FROM owner JOIN jobs ON jobs.status = 'doing' AND jobs.worker_id = owner.worker_id
+        FROM owner
+        CROSS JOIN LATERAL (
+            SELECT j.id, j.claim_id, j.worker_id, j.errors FROM jobs AS j
+            WHERE j.status = 'doing' AND j.worker_id = owner.worker_id
+            LIMIT 2000
+        ) AS jobs
         WHERE CASE WHEN p_worker IS NULL
                    THEN NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)
                    ELSE owner.worker_id = p_worker END
@@ -2090,7 +2147,8 @@ BEGIN
                    || jsonb_build_object('at', clock()) AS error
         FROM unnest(v_seen.ids, v_seen.claims, v_seen.workers, v_seen.times)
             AS orphan(id, claim_id, worker_id, times)
-        WHERE orphan.id = ANY (v_ours)
+        -- Not a plain IN, which the planner may turn into a comparison of each with each.
+        WHERE coalesce(orphan.id IN (SELECT unnest(v_ours)), false)
     )
     SELECT array_agg(j.id) FILTER (WHERE NOT hopeless) AS ids,
            array_agg(j.claim_id) FILTER (WHERE NOT hopeless) AS claims,
@@ -2187,15 +2245,16 @@ DECLARE
     v_half integer := cardinality(p_ids) / 2;
 BEGIN
     UPDATE jobs SET lost_queueing_lock = false
-    WHERE jobs.id IN (
+    WHERE jobs.id = ANY (ARRAY(
         SELECT DISTINCT ON (again.queueing_lock) again.id FROM jobs AS again
         WHERE again.id = ANY (p_ids)
         ORDER BY again.queueing_lock, again.id
-    ) AND NOT EXISTS (
-        SELECT FROM jobs AS rival
+    )) AND (
+        SELECT rival.id FROM jobs AS rival
         WHERE rival.queueing_lock = jobs.queueing_lock AND rival.status <> 'doing'
             AND NOT rival.lost_queueing_lock
-    );
+        LIMIT 1
+    ) IS NULL;
 EXCEPTION WHEN unique_violation OR lock_not_available THEN  -- a rival that we could not see
     IF v_half > 0 AND clock_timestamp() < p_until THEN
         PERFORM retake_queueing_locks(p_ids[:v_half], p_until);
@@ -2210,6 +2269,7 @@ CREATE FUNCTION inturn.retry(p_ids bigint[], p_claims uuid[], p_delays interval[
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
     SET jit TO 'off'
     AS $$
 DECLARE
@@ -2228,8 +2288,8 @@ BEGIN
     END IF;
     IF p_locks IS NOT NULL THEN
         v_left := ARRAY(
-            SELECT jobs.lock FROM unnest(p_ids) WITH ORDINALITY AS o(id, position)
-            LEFT JOIN jobs ON jobs.id = o.id ORDER BY o.position
+            SELECT (SELECT jobs.lock FROM jobs WHERE jobs.id = o.id)
+            FROM unnest(p_ids) WITH ORDINALITY AS o(id, position) ORDER BY o.position
         );
     END IF;
     WITH again AS (
@@ -2253,7 +2313,7 @@ BEGIN
                 AS e(id, claim_id, delay, error, at, priority, queue, lock, left_lock, uncharged)
             ORDER BY e.id
         ) AS ended
-        WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id
+        WHERE jobs.id = ANY (ARRAY[ended.id]) AND jobs.claim_id = ended.claim_id
         RETURNING jobs.id, jobs.queue, jobs.lost_queueing_lock,
                   CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
                   CASE WHEN ended.lock <> ended.left_lock THEN 'release'
@@ -2262,7 +2322,7 @@ BEGIN
         UPDATE lanes
         SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END,
             worker_id = NULL, since = clock()
-        FROM again WHERE lanes.lock = again.lock
+        FROM again WHERE lanes.lock = ANY (ARRAY[again.lock])
     )
     SELECT array_agg(again.id) AS ids, array_agg(again.queue) AS queues,
            array_agg(again.lock) FILTER (
@@ -2448,7 +2508,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.priority FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
-                AND jobs.id <> ALL (p_free)
+                AND jobs.id NOT IN (SELECT unnest(p_free))
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT 1
         ) AS f
@@ -2497,8 +2557,7 @@ BEGIN
         worker_id = p_worker,
         started_at = v_now,
         attempts = jobs.attempts + 1
-    FROM unnest(p_ids) AS starting(id)
-    WHERE jobs.id = starting.id AND jobs.status IN ('todo', 'blocked')
+    WHERE jobs.id = ANY (p_ids) AND jobs.status IN ('todo', 'blocked')
     RETURNING jobs.*;
 END $$;
 CREATE FUNCTION inturn.timeline() RETURNS bigint

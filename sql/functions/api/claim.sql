@@ -23,6 +23,7 @@ SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET enable_material = off
 SET jit = off
 AS $$
 DECLARE
@@ -36,6 +37,7 @@ DECLARE
     v_short   boolean;    -- other claims took some of the free jobs
     v_won     text[];     -- lanes that are ours
     v_retries bigint[];   -- the jobs that these lanes wait for, or NULL
+    v_heads   bigint[];   -- the next jobs of these lanes, as far as we may start them
     v_used    text[];     -- the lanes in which we start a job
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
     v_started integer;
@@ -59,6 +61,7 @@ BEGIN
             AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
         v_won := '{}';
         v_used := '{}';
+        v_heads := NULL;
         IF v_look.lanes <> '{}' THEN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
             FROM acquire_lanes(p_worker, p_queues, v_look.lanes, v_look.seen,
@@ -79,8 +82,7 @@ BEGIN
 
             -- A new statement, so it reads what was committed before we got the lanes.
             -- A job that waits for its retry goes before the head of its lane.
-            SELECT v_ids || array_agg(next.id), coalesce(array_agg(won.lock), '{}')
-            INTO v_ids, v_used
+            SELECT array_agg(next.id), coalesce(array_agg(won.lock), '{}') INTO v_heads, v_used
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
             CROSS JOIN LATERAL (
                 SELECT id, queue, false AS touched FROM jobs WHERE id = won.job_id
@@ -90,6 +92,7 @@ BEGIN
             ) AS next
             WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL)
               AND (NOT next.touched OR try_lock_job(next.id));
+            v_ids := v_ids || v_heads;
         END IF;
 
         IF v_ids <> '{}' THEN
@@ -102,7 +105,7 @@ BEGIN
         v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
 
         -- Block what stays behind: tokens of held lanes, and tokens that were not the next job.
-        IF NOT v_look.seen <@ v_ids THEN
+        IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
             v_look.behind := v_look.behind || v_look.seen;
             v_look.behind_locks := v_look.behind_locks || v_look.lanes;
         END IF;
@@ -125,7 +128,7 @@ BEGIN
             OR NOT (
             coalesce(v_blocked, 0) > 0 OR v_look.more
                 AND (v_ids <> '{}' OR v_window < v_look.widest)
-            OR v_short OR v_wanted = p_limit AND NOT v_look.lanes <@ v_used
+            OR v_short OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)
         );
         IF v_look.behind IS NOT NULL THEN
             v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest

@@ -20,6 +20,7 @@ SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET enable_material = off
 SET jit = off
 AS $$
 DECLARE

@@ -14,13 +14,14 @@ CREATE OR REPLACE FUNCTION next_wake(
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 AS $$
     SELECT CASE WHEN EXISTS (
         SELECT FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
-        WHERE EXISTS (SELECT FROM jobs WHERE status = 'todo' AND lock IS NULL
-            AND jobs.queue = q.queue)
-           OR EXISTS (SELECT FROM jobs WHERE status = 'todo' AND lock IS NOT NULL
-               AND jobs.queue = q.queue)
+        WHERE (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NULL
+               AND jobs.queue = q.queue LIMIT 1)
+           OR (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NOT NULL
+               AND jobs.queue = q.queue LIMIT 1)
     ) THEN interval '0'
     ELSE (
         SELECT greatest(min(due.at) - clock(), interval '0') FROM (

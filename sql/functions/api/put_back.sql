@@ -9,8 +9,11 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET enable_material = off
+SET jit = off
 AS $$
 DECLARE
     v_held record;
@@ -28,14 +31,14 @@ BEGIN
             -- Until we know, below, that no other job waits under it.
             lost_queueing_lock = jobs.queueing_lock IS NOT NULL
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
-        WHERE jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+        WHERE jobs.id = ANY (ARRAY[ours.id]) AND jobs.claim_id = ours.claim_id
         RETURNING jobs.id, jobs.lock, jobs.queue, jobs.lost_queueing_lock,
             jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted
     ), let_go AS (
         UPDATE lanes
         SET worker_id = NULL, since = clock(),
             job_id = CASE WHEN back.was_attempted THEN back.id END
-        FROM back WHERE lanes.lock = back.lock
+        FROM back WHERE lanes.lock = ANY (ARRAY[back.lock])
     )
     SELECT array_agg(queue) AS queues,
            array_agg(lock)

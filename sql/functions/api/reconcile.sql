@@ -6,6 +6,7 @@ CREATE OR REPLACE FUNCTION reconcile(p_after text, p_limit integer) RETURNS text
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 AS $$
 DECLARE
     v_locks text[];

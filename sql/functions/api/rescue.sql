@@ -22,6 +22,11 @@ CREATE OR REPLACE FUNCTION rescue(
 ) RETURNS TABLE (id bigint, worker_id uuid, failed boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_material = off
+SET jit = off
 AS $$
 DECLARE
     v_seen record;
@@ -38,7 +43,12 @@ BEGIN
     ), orphan AS (
         SELECT jobs.id, jobs.claim_id, jobs.worker_id,
                CASE WHEN p_lost THEN times_lost(jobs.errors) + 1 ELSE 0 END AS times
-        FROM owner JOIN jobs ON jobs.status = 'doing' AND jobs.worker_id = owner.worker_id
+        FROM owner
+        CROSS JOIN LATERAL (
+            SELECT j.id, j.claim_id, j.worker_id, j.errors FROM jobs AS j
+            WHERE j.status = 'doing' AND j.worker_id = owner.worker_id
+            LIMIT 2000
+        ) AS jobs
         WHERE CASE WHEN p_worker IS NULL
                    THEN NOT EXISTS (SELECT FROM workers WHERE workers.id = owner.worker_id)
                    ELSE owner.worker_id = p_worker END
@@ -67,7 +77,8 @@ BEGIN
                    || jsonb_build_object('at', clock()) AS error
         FROM unnest(v_seen.ids, v_seen.claims, v_seen.workers, v_seen.times)
             AS orphan(id, claim_id, worker_id, times)
-        WHERE orphan.id = ANY (v_ours)
+        -- Not a plain IN, which the planner may turn into a comparison of each with each.
+        WHERE coalesce(orphan.id IN (SELECT unnest(v_ours)), false)
     )
     SELECT array_agg(j.id) FILTER (WHERE NOT hopeless) AS ids,
            array_agg(j.claim_id) FILTER (WHERE NOT hopeless) AS claims,

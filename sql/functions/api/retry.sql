@@ -26,6 +26,7 @@ SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET enable_material = off
 SET jit = off
 AS $$
 DECLARE
@@ -44,8 +45,8 @@ BEGIN
     END IF;
     IF p_locks IS NOT NULL THEN
         v_left := ARRAY(
-            SELECT jobs.lock FROM unnest(p_ids) WITH ORDINALITY AS o(id, position)
-            LEFT JOIN jobs ON jobs.id = o.id ORDER BY o.position
+            SELECT (SELECT jobs.lock FROM jobs WHERE jobs.id = o.id)
+            FROM unnest(p_ids) WITH ORDINALITY AS o(id, position) ORDER BY o.position
         );
     END IF;
 
@@ -70,7 +71,7 @@ BEGIN
                 AS e(id, claim_id, delay, error, at, priority, queue, lock, left_lock, uncharged)
             ORDER BY e.id
         ) AS ended
-        WHERE jobs.id = ended.id AND jobs.claim_id = ended.claim_id
+        WHERE jobs.id = ANY (ARRAY[ended.id]) AND jobs.claim_id = ended.claim_id
         RETURNING jobs.id, jobs.queue, jobs.lost_queueing_lock,
                   CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
                   CASE WHEN ended.lock <> ended.left_lock THEN 'release'
@@ -79,7 +80,7 @@ BEGIN
         UPDATE lanes
         SET job_id = CASE WHEN again.on_retry = 'hold' THEN again.id END,
             worker_id = NULL, since = clock()
-        FROM again WHERE lanes.lock = again.lock
+        FROM again WHERE lanes.lock = ANY (ARRAY[again.lock])
     )
     SELECT array_agg(again.id) AS ids, array_agg(again.queue) AS queues,
            array_agg(again.lock) FILTER (

@@ -3,8 +3,8 @@
 -- stays reserved. The returned lanes are ours until we give them back. Somebody else is working
 -- on the others.
 --
--- It never waits. The advisory lock filters out lanes that another claim is just inserting, and
--- NOT EXISTS filters out those that have a row. (ON CONFLICT alone would wait until an update of
+-- It never waits. Lanes that have a row are filtered out, and the advisory lock filters out those
+-- that another claim is just inserting. (ON CONFLICT alone would wait until an update of
 -- that row commits.) The lanes are tried in the given order until there are enough.
 CREATE OR REPLACE FUNCTION acquire_lanes(p_worker uuid, p_queues text[], p_locks text[],
     p_seen bigint[], p_limit bigint)
@@ -13,30 +13,35 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    WITH wanted AS MATERIALIZED (
-        SELECT w.lock FROM unnest(p_locks) AS w(lock)
+    WITH waiting AS MATERIALIZED (
+        SELECT lanes.lock, lanes.job_id FROM lanes
+        WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)
+          AND lanes.stopped IS NULL
+        FOR UPDATE OF lanes SKIP LOCKED
     ), reserved AS MATERIALIZED (
         -- Lock the job's row too, so that it is read again. Since we saw it, the job may have run,
         -- failed, and moved.
-        SELECT lanes.lock, lanes.job_id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
-        WHERE lanes.lock = ANY (p_locks) AND lanes.job_id = ANY (p_seen)
-          AND lanes.stopped IS NULL AND jobs.status = 'todo'
-          AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
+        SELECT waiting.lock, waiting.job_id FROM waiting
+        CROSS JOIN LATERAL (
+            SELECT FROM jobs
+            WHERE jobs.id = waiting.job_id AND jobs.status = 'todo'
+              AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
+            LIMIT 1
+            FOR UPDATE SKIP LOCKED
+        ) AS job
         LIMIT p_limit
-        FOR UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE lanes
         SET worker_id = p_worker, job_id = NULL, look_at = NULL, since = clock()
-        FROM reserved WHERE lanes.lock = reserved.lock
-        RETURNING lanes.lock, reserved.job_id
+        WHERE lanes.lock = ANY (ARRAY(SELECT reserved.lock FROM reserved))
     ), created AS (
         INSERT INTO lanes (lock, worker_id, since)
-        SELECT wanted.lock, p_worker, clock() FROM wanted
-        WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = wanted.lock)
-          AND pg_try_advisory_xact_lock(lane_key(wanted.lock))
+        SELECT wanted.lock, p_worker, clock() FROM unnest(p_locks) AS wanted(lock)
+        WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = wanted.lock) IS NULL
+                   THEN pg_try_advisory_xact_lock(lane_key(wanted.lock)) END
         LIMIT p_limit - (SELECT count(*) FROM reserved)
         ON CONFLICT DO NOTHING
         RETURNING lanes.lock
     )
-    SELECT * FROM taken UNION ALL SELECT created.lock, NULL FROM created;
+    SELECT * FROM reserved UNION ALL SELECT created.lock, NULL FROM created;
 END $$;

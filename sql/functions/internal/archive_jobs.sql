@@ -3,7 +3,8 @@
 -- lane rows.
 --
 -- The WHERE clause must not name the status: a plan could then walk the index of running jobs
--- once for each of ours. The ids are sorted, so a rescuer of the same jobs locks them in the same
+-- once for each of ours. The ANY leaves the index of ids as the one way to find a job (see the
+-- README of this folder). The ids are sorted, so a rescuer of the same jobs locks them in the same
 -- order.
 CREATE OR REPLACE FUNCTION archive_jobs(
     p_ids      bigint[],
@@ -26,7 +27,7 @@ BEGIN
                 AS e(id, claim_id, status, error, result)
             ORDER BY e.id
         ) AS ended
-        WHERE jobs.id = ended.id AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id
+        WHERE jobs.id = ANY (ARRAY[ended.id]) AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id
         RETURNING jobs.*, ended.status AS outcome, ended.error, ended.result
     ), kept AS (
         INSERT INTO finished_jobs (

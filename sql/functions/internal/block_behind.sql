@@ -22,20 +22,26 @@ BEGIN
 
     WITH held AS MATERIALIZED (
         SELECT seen.id
-        FROM unnest(p_ids, p_locks) AS seen(id, lock) JOIN lanes ON lanes.lock = seen.lock
-        -- The job that a retrying lane waits for stays its token. A stopped lane needs no token:
-        -- resume_lane makes one.
-        WHERE lanes.job_id IS DISTINCT FROM seen.id OR lanes.stopped IS NOT NULL
-        FOR UPDATE OF lanes SKIP LOCKED
+        FROM unnest(p_ids, p_locks) AS seen(id, lock)
+        CROSS JOIN LATERAL (
+            SELECT FROM lanes
+            -- The job that a retrying lane waits for stays its token. A stopped lane needs no
+            -- token: resume_lane makes one.
+            WHERE lanes.lock = seen.lock
+              AND (lanes.job_id IS DISTINCT FROM seen.id OR lanes.stopped IS NOT NULL)
+            LIMIT 1
+            FOR UPDATE OF lanes SKIP LOCKED
+        ) AS lane
     ), touched AS MATERIALIZED (
         -- An open transaction may have a job locked. We would wait for it, and the lane's holder
         -- for us.
-        SELECT jobs.id FROM held JOIN jobs ON jobs.id = held.id
-        WHERE is_touched(jobs.xmin, jobs.xmax)
+        SELECT jobs.id FROM jobs
+        WHERE jobs.id = ANY (ARRAY(SELECT held.id FROM held))
+          AND is_touched(jobs.xmin, jobs.xmax)
         FOR UPDATE OF jobs SKIP LOCKED
     ), blocked AS (
-        UPDATE jobs SET status = 'blocked' FROM held
-        WHERE jobs.id = held.id AND jobs.status = 'todo'
+        UPDATE jobs SET status = 'blocked'
+        WHERE jobs.id = ANY (ARRAY(SELECT held.id FROM held)) AND jobs.status = 'todo'
           AND (NOT is_touched(jobs.xmin, jobs.xmax) OR jobs.id IN (SELECT id FROM touched))
         RETURNING 1
     )

@@ -7,7 +7,9 @@
 -- * No other ready job should get the slot first. A job of higher priority always should. An
 --   older job of the same priority should when the lane has been held for its slice.
 --   Otherwise a worker would stay in one deep lane and starve the rest. Without the slice, it
---   would give each lane up after every single job.
+--   would give each lane up after every single job. At most a quarter of the lanes give way in one
+--   call, those that were held longest: a worker with many lanes in hand never comes round to all
+--   of them within a slice, and to claim a lane anew costs more than to hand it over.
 -- * No open transaction has the job locked. A locked job is neither handed over nor given way
 --   to.
 CREATE OR REPLACE FUNCTION handover_candidates(
@@ -32,19 +34,28 @@ BEGIN
                AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
         ) AS ready
-        WHERE ready.lock IS NULL OR ready.lock <> ALL (p_locks)
+        WHERE ready.lock IS NULL OR ready.lock NOT IN (SELECT unnest(p_locks))
         ORDER BY ready.priority DESC, ready.id
         LIMIT 1
     )
-    SELECT lane.lock, head.id
-    FROM unnest(p_locks) AS lane(lock)
-    JOIN lanes AS held ON held.lock = lane.lock AND held.worker_id = p_worker
-    CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS head
+    SELECT head.lock, head.id
+    FROM (
+        SELECT lane.lock, best.id, best.priority, best.queue, best.touched, held.since,
+            row_number() OVER (ORDER BY held.since, best.id) AS place
+        FROM unnest(p_locks) AS lane(lock)
+        CROSS JOIN LATERAL (
+            SELECT lanes.since FROM lanes
+            WHERE lanes.lock = lane.lock AND lanes.worker_id = p_worker LIMIT 1
+        ) AS held
+        CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS best
+    ) AS head
     LEFT JOIN first ON true
     WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
       AND (NOT head.touched OR try_lock_job(head.id))
       AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
-           OR (head.priority = first.priority AND held.since + interval '0.1 s' > clock()))
+           OR (head.priority = first.priority
+               AND (head.since + interval '0.1 s' > clock()
+                    OR head.place > (cardinality(p_locks) + 3) / 4)))
     ORDER BY head.priority DESC, head.id
     LIMIT p_want;
 END $$;

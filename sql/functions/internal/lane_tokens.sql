@@ -7,7 +7,7 @@ RETURNS TABLE (id bigint, lock text, priority integer, open boolean, touched boo
 LANGUAGE sql STABLE AS $$
     SELECT t.id, t.lock, t.priority,
         (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
-            AND t.lock <> ALL (p_lost)
+            AND t.lock NOT IN (SELECT unnest(p_lost))
             AND row_number() OVER (
                 PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id
                     ORDER BY t.priority DESC, t.id) = 1
@@ -21,5 +21,7 @@ LANGUAGE sql STABLE AS $$
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT p_window
     ) AS t
-    LEFT JOIN lanes AS lane ON lane.lock = t.lock
+    LEFT JOIN LATERAL (
+        SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes WHERE lanes.lock = t.lock LIMIT 1
+    ) AS lane ON true
 $$;

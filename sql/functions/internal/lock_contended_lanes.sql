@@ -12,8 +12,11 @@ BEGIN
     SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
            array_agg(jobs.id) FILTER (WHERE is_touched(jobs.xmin, jobs.xmax)) AS touched
     INTO v_ours
-    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id
-        AND jobs.claim_id = ours.claim_id;
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
+    CROSS JOIN LATERAL (
+        SELECT j.id, j.lock, j.xmin, j.xmax FROM jobs AS j
+        WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
+    ) AS jobs;
 
     PERFORM await_locks(v_ours.locks, v_ours.touched);
 
@@ -30,8 +33,13 @@ BEGIN
     busy := ARRAY(
         SELECT jobs.id
         FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
-        JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
-        WHERE EXISTS (SELECT FROM lanes WHERE lanes.lock = jobs.lock AND lanes.lock <> ALL (v_held))
-           OR (jobs.id = ANY (v_ours.touched) AND jobs.id <> ALL (v_got))
+        CROSS JOIN LATERAL (
+            SELECT j.id, j.lock FROM jobs AS j
+            WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
+        ) AS jobs
+        WHERE CASE WHEN jobs.lock NOT IN (SELECT unnest(v_held))
+                   THEN (SELECT true FROM lanes WHERE lanes.lock = jobs.lock) END
+           OR (jobs.id IN (SELECT unnest(v_ours.touched))
+               AND jobs.id NOT IN (SELECT unnest(v_got)))
     );
 END $$;

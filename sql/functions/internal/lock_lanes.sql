@@ -19,8 +19,11 @@ BEGIN
     SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
         bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched
     INTO v_ours
-    FROM unnest(p_ids, p_claims) AS ours(id, claim_id) JOIN jobs ON jobs.id = ours.id
-        AND jobs.claim_id = ours.claim_id;
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
+    CROSS JOIN LATERAL (
+        SELECT j.lock, j.xmin, j.xmax FROM jobs AS j
+        WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
+    ) AS jobs;
 
     IF v_ours.locks IS NOT NULL THEN
         WITH held AS MATERIALIZED (

@@ -11,5 +11,5 @@ BEGIN
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     )
-    UPDATE jobs SET status = 'todo' FROM due WHERE jobs.id = due.id;
+    UPDATE jobs SET status = 'todo' WHERE jobs.id = ANY (ARRAY(SELECT due.id FROM due));
 END $$;

@@ -15,21 +15,23 @@ BEGIN
         SELECT lock, id, queue, asleep, asleep AND touched AND NOT try_lock_job(id) AS busy
         FROM lane_heads(p_locks)
     ), token AS (
-        UPDATE jobs SET status = 'todo' FROM head WHERE jobs.id = head.id
-            AND jobs.status = 'blocked' AND NOT head.busy
+        UPDATE jobs SET status = 'todo'
+        WHERE jobs.id = ANY (ARRAY(SELECT head.id FROM head WHERE asleep AND NOT busy))
+            AND jobs.status = 'blocked'
     ), delayed AS (
         UPDATE lanes
         SET worker_id = NULL,
             since = CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END,
             look_at = next_look_at(CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END)
-        FROM head WHERE lanes.lock = head.lock AND head.busy
+        WHERE lanes.lock = ANY (ARRAY(SELECT head.lock FROM head WHERE busy))
         RETURNING lanes.lock, lanes.since
     ), gone AS (
         DELETE FROM lanes WHERE lanes.lock = ANY (p_locks)
             AND lanes.lock NOT IN (SELECT lock FROM head WHERE busy)
     )
     SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result
-    FROM head LEFT JOIN delayed USING (lock)
-    WHERE delayed.since IS NULL OR delayed.since = v_now;   -- tell sleeping workers once
+    FROM head
+    -- Tell sleeping workers once about a lane that is delayed.
+    WHERE NOT busy OR lock IN (SELECT delayed.lock FROM delayed WHERE delayed.since = v_now);
     RETURN v_result;
 END $$;

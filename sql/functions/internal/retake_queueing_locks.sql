@@ -18,15 +18,16 @@ DECLARE
     v_half integer := cardinality(p_ids) / 2;
 BEGIN
     UPDATE jobs SET lost_queueing_lock = false
-    WHERE jobs.id IN (
+    WHERE jobs.id = ANY (ARRAY(
         SELECT DISTINCT ON (again.queueing_lock) again.id FROM jobs AS again
         WHERE again.id = ANY (p_ids)
         ORDER BY again.queueing_lock, again.id
-    ) AND NOT EXISTS (
-        SELECT FROM jobs AS rival
+    )) AND (
+        SELECT rival.id FROM jobs AS rival
         WHERE rival.queueing_lock = jobs.queueing_lock AND rival.status <> 'doing'
             AND NOT rival.lost_queueing_lock
-    );
+        LIMIT 1
+    ) IS NULL;
 EXCEPTION WHEN unique_violation OR lock_not_available THEN  -- a rival that we could not see
     IF v_half > 0 AND clock_timestamp() < p_until THEN
         PERFORM retake_queueing_locks(p_ids[:v_half], p_until);

@@ -19,7 +19,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.priority FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
-                AND jobs.id <> ALL (p_free)
+                AND jobs.id NOT IN (SELECT unnest(p_free))
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT 1
         ) AS f

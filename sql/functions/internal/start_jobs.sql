@@ -29,7 +29,6 @@ BEGIN
         worker_id = p_worker,
         started_at = v_now,
         attempts = jobs.attempts + 1
-    FROM unnest(p_ids) AS starting(id)
-    WHERE jobs.id = starting.id AND jobs.status IN ('todo', 'blocked')
+    WHERE jobs.id = ANY (p_ids) AND jobs.status IN ('todo', 'blocked')
     RETURNING jobs.*;
 END $$;
