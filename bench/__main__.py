@@ -9,6 +9,7 @@ import time
 from rich.console import Console
 
 from bench import chart, report, rows, run, summary, table
+from bench.arena import Moment
 from bench.peers import registry
 from bench.peers.adapter import Peer
 from bench.pooler import pooler
@@ -42,6 +43,12 @@ def arguments() -> argparse.Namespace:
         "--quick",
         action="store_true",
         help="a few rows, peers and jobs; too little to draw conclusions from",
+    )
+    parser.add_argument(
+        "--analysed",
+        choices=[moment.value for moment in Moment],
+        default=Moment.EMPTY.value,
+        help="when the tables are vacuumed and analysed [%(default)s]",
     )
     return parser.parse_args()
 
@@ -78,11 +85,12 @@ def main() -> None:
 
     with bed() as server, pooler(server.dsn("postgres")):
         about = report.about(server.version, rounds, scale.share, contestants, absent)
-        results = run.measure(server, contestants, scenes, rounds, scale, tell)
+        moment = Moment(given.analysed)
+        results = run.measure(server, contestants, scenes, rounds, scale, moment, tell)
     _show(
         about,
         results,
-        [row for scene in scenes for row in scene.rows],
+        [row.at(scale) for scene in scenes for row in scene.rows],
         "quick" if given.quick else "latest",
         console,
     )

@@ -146,7 +146,7 @@ class Arena:
         workers = []
         for index in range(count):
             [worker] = self.cold_workers(1, Load(lanes))
-            worker.go()
+            worker.resume()
             self._warm(
                 worker, WARM + index * WARM_JOBS, lanes if warm_lanes is None else warm_lanes
             )

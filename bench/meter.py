@@ -7,7 +7,7 @@ threads that have ended. Elsewhere the operating system's ticks have to do.
 from __future__ import annotations
 
 import contextlib
-import sys
+import platform
 import time
 from collections.abc import Collection
 
@@ -17,7 +17,7 @@ PROCESS_CLOCK = 2  # the kernel's CPUCLOCK_SCHED: the time for which the schedul
 
 
 def cpu_seconds(pid: int) -> float:
-    if sys.platform == "linux":
+    if platform.system() == "Linux":
         return time.clock_gettime((~pid << 3) | PROCESS_CLOCK)
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)

@@ -136,13 +136,10 @@ class ProducerProcess(Process):
 class WorkerProcess(Process):
     def __init__(self, peer: Peer, dsn: str, load: Load) -> None:
         self.ran = 0
+        self._waiting = True  # for the order to go
         self.warmed = 0  # how many of these jobs were for warming up
         super().__init__(peer, "work", dsn, *(str(number) for number in load))
         self.answer()  # wait until it is ready
-
-    def go(self) -> None:
-        """Let it connect and run jobs. Until then it has only imported its modules."""
-        self.ask("go")
 
     def note(self, message: dict[str, Any]) -> None:
         self.ran = message["ran"]
@@ -151,7 +148,12 @@ class WorkerProcess(Process):
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
+        """Let it go on. A cold worker has only imported its modules, and now connects."""
+        if self._waiting:
+            self._waiting = False
+            self.ask("go")
+        else:
+            self.process.send_signal(signal.SIGCONT)
 
     @property
     def cpu_seconds(self) -> float:

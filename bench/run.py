@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from bench.arena import Arena
+from bench.arena import Arena, Moment
 from bench.peers.adapter import Peer
 from bench.processes import PeerFailed
 from bench.rows.row import Reading, Scale, Scene
@@ -28,9 +28,10 @@ def measure(
     scenes: Sequence[Scene],
     rounds: int,
     scale: Scale,
+    moment: Moment,
     tell: Callable[[Measured], object],
 ) -> list[Measured]:
-    arenas = [Arena(bed, peer) for peer in peers]
+    arenas = [Arena(bed, peer, moment) for peer in peers]
     results: list[Measured] = []
     for number in range(rounds):
         for scene in scenes:

@@ -54,7 +54,7 @@ def _drain(
     server, worker = arena.server_cpu_seconds, _cpu(workers)
     began = time.monotonic()
     for one in workers:
-        one.resume() if state == WARM else one.go()
+        one.resume()
     done = wait_until_ran(workers, first + shape.jobs, limit)
     waited = time.monotonic() - began
     if done:
