@@ -42,11 +42,12 @@ check: .venv/installed ## check lint, format, types and layers
 	@echo "lint-imports" && .venv/bin/lint-imports --no-logo
 
 # QUICK=1 takes a minute, for trying it out. ROUNDS, ONLY (rows), PEERS and ROWS (share of the jobs)
-# choose what to run. INTURN_SOURCE names another checkout to measure, and BASE one to compare it
-# with.
+# choose what to run. ANALYSED (never, empty, full) says when the tables are analysed. INTURN_SOURCE
+# names another checkout to measure, and BASE one to compare it with.
 bench: bench/.venv/installed bench/node_modules/installed ## compare with other queues (30 minutes)
 	@bench/.venv/bin/python -m bench $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) \
-	  $(if $(ONLY),--only $(ONLY)) $(if $(PEERS),--peers $(PEERS)) $(if $(ROWS),--share $(ROWS))
+	  $(if $(ONLY),--only $(ONLY)) $(if $(PEERS),--peers "$(PEERS)") $(if $(ROWS),--share $(ROWS)) \
+	  $(if $(ANALYSED),--analysed $(ANALYSED))
 
 # QUICK=1 takes some minutes, for trying it out. ROUNDS, ONLY (shapes and selections, such as
 # ONLY=bars or ONLY=1000x10,10000x2/4w), PEERS, COLD=1 and PATIENCE choose what to run. LIST=1 only

@@ -64,8 +64,13 @@ def chosen_scenes(only: str, quick: bool) -> list[Scene]:
 def chosen_peers(given: str, quick: bool) -> list[Peer]:
     wanted = [name for name in given.split(",") if name] or (list(QUICK_PEERS) if quick else [""])
     return [
-        peer for peer in registry.all_peers() if any(peer.name.startswith(name) for name in wanted)
+        peer for peer in registry.all_peers() if any(_is_meant(peer.name, name) for name in wanted)
     ]
+
+
+def _is_meant(peer: str, name: str) -> bool:
+    """Return True if the peer's name begins like this. A variant that few need is named whole."""
+    return peer == name or (peer.startswith(name) and peer != registry.UVLOOP)
 
 
 def main() -> None:

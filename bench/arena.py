@@ -12,6 +12,7 @@ import enum
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, TypeVar
 
 import psycopg
@@ -127,6 +128,16 @@ class Arena:
 
     def counters(self) -> Counters:
         return self._bed.counters(self._database)
+
+    def commit_ms(self, count: int) -> float:
+        """Return how long one statement with its commit takes, as the median of so many."""
+        self._observer.execute("CREATE TABLE commits (number integer)")
+        times = []
+        for number in range(count):
+            began = time.monotonic()
+            self._observer.execute("INSERT INTO commits VALUES (%s)", [number], prepare=True)
+            times.append(time.monotonic() - began)
+        return median(times) * 1000
 
     @property
     def server_cpu_seconds(self) -> float:
