@@ -44,7 +44,7 @@ check: .venv/installed ## check lint, format, types and layers
 # QUICK=1 takes a minute, for trying it out. ROUNDS, ONLY (rows), PEERS and ROWS (share of the jobs)
 # choose what to run. ANALYSED (never, empty, full) says when the tables are analysed. INTURN_SOURCE
 # names another checkout to measure, and BASE one to compare it with.
-bench: bench/.venv/installed bench/node_modules/installed ## compare with other queues (30 minutes)
+bench: bench/.venv/installed bench/node_modules/installed ## compare with other queues (an hour)
 	@bench/.venv/bin/python -m bench $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 	  $(if $(ONLY),--only $(ONLY)) $(if $(PEERS),--peers "$(PEERS)") $(if $(ROWS),--share $(ROWS)) \
 	  $(if $(ANALYSED),--analysed $(ANALYSED))
