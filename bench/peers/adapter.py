@@ -51,6 +51,7 @@ class Peer:
     max_lanes: int = MANY  # the number of lanes in which it keeps order
     max_queues: int = MANY  # the number of queues that its adapter uses
     max_priorities: int = MANY
+    rows: tuple[str, ...] = ()  # the rows that it is measured in; empty means all
     settings: str = ""  # its best settings, for the report
     environment: tuple[tuple[str, str], ...] = ()
     missing: Callable[[], str | None] = lambda: None

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from bench.peers import chancy, floor, graphile, ours, pgboss, pgqueuer, procrastinate
+from bench.peers import chancy, enqueuers, floor, graphile, ours, pgboss, pgqueuer, procrastinate
 from bench.peers.adapter import ROOT, Peer
 
 OURS = "inturn"
@@ -23,6 +23,7 @@ def all_peers() -> list[Peer]:
         peers.append(ours.peer(BASE, Path(os.environ["BASE"])))
     peers.append(ours.peer(POOLED, ROOT, ours.POOLED))
     peers.append(ours.peer(UVLOOP, ROOT, ours.UVLOOP))
+    peers += [enqueuers.peer(kind, ROOT) for kind in enqueuers.SETTINGS]
     return [
         *peers,
         procrastinate.PEER,
