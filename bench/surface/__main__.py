@@ -9,18 +9,19 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 
 from rich.console import Console
 
 from bench import report as plain_report
 from bench.peers import registry
 from bench.peers.adapter import Peer
-from bench.report import RESULTS
+from bench.report import RESULTS, About
 from bench.server import bed
 from bench.surface import picture, report, shapes
 from bench.surface.progress import Progress
 from bench.surface.reading import COLD, WARM
-from bench.surface.run import Patience, run, steps
+from bench.surface.run import Patience, Result, run, steps
 from bench.surface.summary import cells, lines
 
 PEERS = (
@@ -84,6 +85,7 @@ def main() -> None:
     absent = [peer for peer in peers if peer.missing()]
     console, log = Console(width=220), Console(stderr=True)
     began = time.monotonic()
+    results: list[Result] = []
     with bed() as server:
         planned = steps(server, contestants, chosen, rounds)
         if given.list:
@@ -91,17 +93,24 @@ def main() -> None:
                 console.print(f"{step.round + 1} {step.shape} {step.peer}", highlight=False)
             return
         progress = Progress(planned, log)
-        results = run(planned, Patience(given.patience), warm=not given.cold, tell=progress.tell)
         about = plain_report.about(server.version, rounds, 1, contestants, absent)
+        name = "surface-quick" if given.quick else "surface"
+        patience, warm = Patience(given.patience), not given.cold
+        try:
+            run(planned, patience, results, warm=warm, tell=progress.tell)
+        finally:  # also when somebody stops it after hours
+            console.print(_write(name, about, results, chosen), markup=False, highlight=False)
+    seconds = time.monotonic() - began
+    console.print(f"{seconds:.0f} s; bench/results/{name}.*", markup=False, highlight=False)
+
+
+def _write(name: str, about: About, results: list[Result], chosen: Sequence[shapes.Shape]) -> str:
+    """Write tables, readings and charts, and return the tables."""
     found = cells(results)
-    name = "surface-quick" if given.quick else "surface"
-    console.print(report.write(name, about, results, found, chosen), markup=False, highlight=False)
     for state, ending in ((COLD, ""), (WARM, "-warm")):
         caption = f"jobs per second, {state} workers; {about}"
         picture.draw(lines(found, chosen, state), RESULTS / f"{name}{ending}.svg", caption)
-    console.print(
-        f"{time.monotonic() - began:.0f} s; bench/results/{name}.*", markup=False, highlight=False
-    )
+    return report.write(name, about, results, found, chosen)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.chart import INK, OURS_COLOUR, PEER_COLOUR
-from bench.surface.shapes import Shape, column_of
+from bench.surface.shapes import column_of
 from bench.surface.summary import Line
 
 WRONG_COLOUR = "#b5523b"
@@ -24,7 +24,7 @@ Panel = tuple[int, int]  # the number of workers, the depth (0: free jobs)
 def draw(lines: Sequence[Line], file: Path, caption: str) -> None:
     panels: dict[Panel, list[Line]] = {}
     for line in lines:
-        if _is_plain(line.shape):
+        if line.shape.is_plain:
             panels.setdefault((line.shape.workers, column_of(line.shape)), []).append(line)
     if not panels:
         return
@@ -39,11 +39,6 @@ def draw(lines: Sequence[Line], file: Path, caption: str) -> None:
     figure.suptitle(caption, fontsize=9, color=INK)
     file.parent.mkdir(exist_ok=True)
     figure.savefig(file)
-
-
-def _is_plain(shape: Shape) -> bool:
-    """Return True if the shape belongs to the surface: one queue, one priority, one moment."""
-    return shape == Shape(shape.lanes, shape.jobs, shape.workers)
 
 
 def _panel(axes: Axes, panel: Panel, lines: list[Line]) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from bench.peers.registry import OURS
 from bench.report import RESULTS, About
 from bench.surface.reading import COLD, WARM, Failure
 from bench.surface.run import Result
@@ -48,6 +49,7 @@ def markdown(about: About, results: Sequence[Result], found: Cells, shapes: Sequ
         if mine:
             parts += [f"## {state.capitalize()} workers", _table(HEAD, map(_cells_of, mine))]
             missed += [text for line in mine for text in misses(line)]
+    parts += ["## Cost by lanes and depth", _matrix(found, shapes)]
     parts += ["## Missed", _bullets(missed) or "Nothing."]
     parts += ["## Everybody", _everybody(found, shapes, list(about.peers))]
     failures = {f"{r.shape}, {r.peer}: {r.why}" for r in results if isinstance(r, Failure)}
@@ -73,8 +75,29 @@ def _cells_of(line: Line) -> list[str]:
     ]
 
 
+def _matrix(found: Cells, shapes: Sequence[Shape]) -> str:
+    """Return what a job costs inturn by lanes and depth, so that growth can be seen."""
+    plain = [shape for shape in shapes if shape.lanes and shape.is_plain and shape.workers == 1]
+    costs = {
+        (one.lanes, one.depth): _cost(found[one, COLD][OURS])
+        for one in plain
+        if OURS in found.get((one, COLD), {})
+    }
+    depths = sorted({depth for _, depth in costs})
+    rows = [
+        [f"{lanes:,}", *(costs.get((lanes, depth), "") for depth in depths)]
+        for lanes in sorted({lanes for lanes, _ in costs})
+    ]
+    head = ["lanes; µs of server + worker, cold", *(f"{depth:,} deep" for depth in depths)]
+    return _table(head, rows)
+
+
+def _cost(cell: Cell) -> str:
+    return f"{cell.of('server'):,.0f} + {cell.of('worker'):,.0f}"
+
+
 def _everybody(found: Cells, shapes: Sequence[Shape], peers: Sequence[str]) -> str:
-    """Return the rates of all peers, with the CPU of server and worker per job in µs."""
+    """Return the rates of all peers, with the CPU of server and worker per job and the spread."""
     rows = [
         [f"{shape} {state}", *(_short(found[shape, state].get(peer)) for peer in peers)]
         for state in (COLD, WARM)
@@ -88,8 +111,8 @@ def _everybody(found: Cells, shapes: Sequence[Shape], peers: Sequence[str]) -> s
 def _short(cell: Cell | None) -> str:
     if cell is None:
         return "–"
-    cost = f"{cell.of('server'):,.0f} + {cell.of('worker'):,.0f}"
-    return f"{cell.of('rate'):,.0f}{cell.mark} ({cost})"
+    spread = f", {cell.spread:.0%}" if len(cell.readings) > 1 else ""
+    return f"{cell.of('rate'):,.0f}{cell.mark} ({_cost(cell)}{spread})"
 
 
 def _table(head: Sequence[str], rows: Any) -> str:

@@ -78,13 +78,19 @@ def can_run(peer: Peer, shape: Shape) -> bool:
     )
 
 
-def run(planned: Sequence[Step], patience: Patience, *, warm: bool, tell: Tell) -> list[Result]:
-    results: list[Result] = []
+def run(
+    planned: Sequence[Step],
+    patience: Patience,
+    results: list[Result],
+    *,
+    warm: bool,
+    tell: Tell,
+) -> None:
+    """Take the steps and append what they find to `results`, so that a stop loses nothing."""
     for step in planned:
         found = [] if _was_cut_off(step, results) else list(_take(step, results, patience, warm))
         results += found
         tell(step, found)
-    return results
 
 
 def _was_cut_off(step: Step, results: Sequence[Result]) -> bool:

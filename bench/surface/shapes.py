@@ -49,6 +49,11 @@ class Shape:
         """The shape to compare with: as many free jobs, in one queue, of one priority."""
         return replace(self, lanes=0, queues=1, priorities=1)
 
+    @property
+    def is_plain(self) -> bool:
+        """True if it belongs to the surface: one queue, one priority, analysed when empty."""
+        return self == Shape(self.lanes, self.jobs, self.workers)
+
     def __str__(self) -> str:
         name = f"{self.lanes}x{self.depth}" if self.lanes else f"free{self.jobs}"
         counts = ((self.workers, "w"), (self.queues, "q"), (self.priorities, "p"))
