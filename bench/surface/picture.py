@@ -33,7 +33,10 @@ def draw(lines: Sequence[Line], file: Path, caption: str) -> None:
     grid = figure.subplots(len(workers), len(depths), squeeze=False, sharey=True)
     for row, count in enumerate(workers):
         for column, depth in enumerate(depths):
-            _panel(grid[row][column], (count, depth), panels.get((count, depth), []))
+            if found := panels.get((count, depth)):
+                _panel(grid[row][column], (count, depth), found)
+            else:
+                grid[row][column].remove()
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     figure.suptitle(caption, fontsize=9, color=INK)
@@ -64,5 +67,5 @@ def _panel(axes: Axes, panel: Panel, lines: list[Line]) -> None:
     axes.set_ylabel("jobs/s", fontsize=7)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.tick_params(labelsize=7)
+    axes.tick_params(which="both", labelsize=7)
     axes.spines[["top", "right"]].set_visible(False)

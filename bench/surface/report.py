@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bench.peers.registry import OURS
 from bench.report import RESULTS, About
 from bench.surface.reading import COLD, WARM, Failure
 from bench.surface.run import Result
-from bench.surface.shapes import Shape
+from bench.surface.shapes import IN_A_CALL, Shape
 from bench.surface.summary import QUANTITIES, Cell, Cells, Line, lines, misses
 
 HEAD = (
@@ -49,9 +49,14 @@ def markdown(about: About, results: Sequence[Result], found: Cells, shapes: Sequ
         if mine:
             parts += [f"## {state.capitalize()} workers", _table(HEAD, map(_cells_of, mine))]
             missed += [text for line in mine for text in misses(line)]
-    parts += ["## Cost by lanes and depth", _matrix(found, shapes)]
+    if matrix := _matrix(found, shapes):
+        parts += ["## Cost by lanes and depth", matrix]
     parts += ["## Missed", _bullets(missed) or "Nothing."]
-    parts += ["## Everybody", _everybody(found, shapes, list(about.peers))]
+    peers = list(about.peers)
+    head = "jobs/s (µs of server + worker, WAL bytes, spread)"
+    parts += ["## Everybody", _everybody(found, shapes, peers, head, _short)]
+    head = f"jobs/s enqueued, in calls of {IN_A_CALL:,}"
+    parts += ["## Enqueueing", _everybody(found, shapes, peers, head, _enqueued)]
     failures = {f"{r.shape}, {r.peer}: {r.why}" for r in results if isinstance(r, Failure)}
     versions = [f"{peer} {version}" for peer, version in about.peers.items()]
     absent = [f"missing: {peer}, {why}" for peer, why in about.absent.items()]
@@ -89,30 +94,37 @@ def _matrix(found: Cells, shapes: Sequence[Shape]) -> str:
         for lanes in sorted({lanes for lanes, _ in costs})
     ]
     head = ["lanes; µs of server + worker, cold", *(f"{depth:,} deep" for depth in depths)]
-    return _table(head, rows)
+    return _table(head, rows) if rows else ""
 
 
 def _cost(cell: Cell) -> str:
     return f"{cell.of('server'):,.0f} + {cell.of('worker'):,.0f}"
 
 
-def _everybody(found: Cells, shapes: Sequence[Shape], peers: Sequence[str]) -> str:
-    """Return the rates of all peers, with the CPU of server and worker per job and the spread."""
+def _everybody(
+    found: Cells,
+    shapes: Sequence[Shape],
+    peers: Sequence[str],
+    head: str,
+    text: Callable[[Cell], str],
+) -> str:
     rows = [
-        [f"{shape} {state}", *(_short(found[shape, state].get(peer)) for peer in peers)]
+        [f"{shape} {state}", *(text(cells[peer]) if peer in cells else "–" for peer in peers)]
         for state in (COLD, WARM)
         for shape in shapes
-        if (shape, state) in found
+        if (cells := found.get((shape, state)))
     ]
-    head = ["jobs/s (µs of server + worker)", *peers]
-    return _table(head, rows)
+    return _table([head, *peers], rows)
 
 
-def _short(cell: Cell | None) -> str:
-    if cell is None:
-        return "–"
+def _short(cell: Cell) -> str:
     spread = f", {cell.spread:.0%}" if len(cell.readings) > 1 else ""
-    return f"{cell.of('rate'):,.0f}{cell.mark} ({_cost(cell)}{spread})"
+    wal = f", {cell.of('wal'):,.0f}" if cell.done else ""  # of jobs that were not run yet, too
+    return f"{cell.of('rate'):,.0f}{cell.mark} ({_cost(cell)}{wal}{spread})"
+
+
+def _enqueued(cell: Cell) -> str:
+    return f"{cell.of('enqueue'):,.0f}"
 
 
 def _table(head: Sequence[str], rows: Any) -> str:

@@ -125,9 +125,9 @@ def _best(rivals: dict[str, Cell], ours: Cell) -> Rival | None:
 
 # A ratio that misses its bar is listed below the table. Each has its shape, so its size.
 MOST_FREE = 3.0  # times a free job of the same number of jobs
-LEAST_RIGHT = 2.0  # times the fastest peer that is right
-LEAST_FAST = 1.0  # times the fastest peer, for the shapes that issue 15 names
+LEAST_FAST = 1.0  # times the fastest peer, for these shapes
 FASTEST_TOO = ("free20000", "free100000", "1000x10", "10000x2")
+LEAST_RIGHT = 2.0  # times the fastest peer that is right, for the other shapes with lanes
 
 
 def misses(line: Line) -> list[str]:
@@ -138,9 +138,10 @@ def misses(line: Line) -> list[str]:
         for name, times in line.free.items()
         if name != "wall" and times > MOST_FREE
     ]
-    if line.fastest and str(line.shape) in FASTEST_TOO and line.fastest.times < LEAST_FAST:
-        found.append(f"{where}: {line.fastest.times:.2f} × {line.fastest.peer}, the fastest")
-    if line.shape.lanes and line.right and line.right.times < LEAST_RIGHT:
+    if str(line.shape) in FASTEST_TOO:
+        if line.fastest and line.fastest.times < LEAST_FAST:
+            found.append(f"{where}: {line.fastest.times:.2f} × {line.fastest.peer}, the fastest")
+    elif line.shape.lanes and line.right and line.right.times < LEAST_RIGHT:
         found.append(f"{where}: {line.right.times:.2f} × {line.right.peer}, the fastest right one")
     if not (line.ours.right and line.ours.done):
         found.append(f"{where}: inturn itself is{line.ours.mark or ' not done'}")
