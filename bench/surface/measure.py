@@ -13,6 +13,8 @@ from bench.server import Counters
 from bench.surface.reading import COLD, WARM, Reading
 from bench.surface.shapes import Shape
 
+WARM_PATIENCE = 10.0  # a warm drain is cut off after this many times the seconds of the cold one
+
 
 @dataclass(frozen=True)
 class Drain:
@@ -39,6 +41,7 @@ def measure(arena: Arena, shape: Shape, number: int, limit: float, *, warm: bool
             for worker in workers:
                 arena.pause(worker)
             arena.analyse(Moment.EMPTY)
+            limit = min(limit, WARM_PATIENCE * drains[0].waited)
             drains.append(_drain(arena, shape, workers, WARM, limit))
         trace = [ran for worker in workers for ran in worker.stop()]
     return [_read(drain, trace, arena.peer.name, shape, number) for drain in drains]

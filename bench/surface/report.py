@@ -24,6 +24,7 @@ EXPLANATION = """\
 * `never` and `full`: the tables were never analysed, or when they were full.
   Otherwise they were vacuumed and analysed when they were empty.
 * Costs are per job. `× free` divides them by those of as many free jobs in the same round.
+  WAL includes enqueueing, and with `full` the vacuum.
 * The spread is the range of the rounds, as a share of their median.
 * `× the fastest` is how many times as fast inturn is, in the same round.
   The peer's name has a `*` if it was cut off, and WRONG if a lane's jobs ran out of order,

@@ -17,7 +17,7 @@ from bench.peers.registry import OURS
 from bench.processes import PeerFailed
 from bench.server import Bed
 from bench.surface.measure import measure
-from bench.surface.reading import Failure, Reading
+from bench.surface.reading import COLD, WARM, Failure, Reading
 from bench.surface.shapes import Shape
 
 CEILING = 600.0  # seconds; it only keeps a drain that hangs from hanging forever
@@ -31,9 +31,8 @@ class Patience:
     floor: float = 3.0  # seconds, since a small shape takes less time than a worker's start
 
     def limit(self, ours: Sequence[Reading]) -> float:
-        if not ours:
-            return CEILING
-        return max(self.floor, self.ratio * median(reading.seconds for reading in ours))
+        cold = [reading.seconds for reading in ours if reading.state == COLD]
+        return max(self.floor, self.ratio * median(cold)) if cold else CEILING
 
 
 @dataclass(frozen=True)
@@ -88,13 +87,11 @@ def run(
 ) -> None:
     """Take the steps and append what they find to `results`, so that a stop loses nothing."""
     for step in planned:
-        found = [] if _was_cut_off(step, results) else list(_take(step, results, patience, warm))
+        cut = {one.state for one in _of(results, step.peer, step.shape) if not one.done}
+        warm_too = warm and WARM not in cut
+        found = [] if COLD in cut else list(_take(step, results, patience, warm_too))
         results += found
         tell(step, found)
-
-
-def _was_cut_off(step: Step, results: Sequence[Result]) -> bool:
-    return any(not reading.done for reading in _of(results, step.peer, step.shape))
 
 
 def _take(

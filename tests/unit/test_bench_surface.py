@@ -12,6 +12,7 @@ import pytest
 jobs: Any = importlib.import_module("bench.jobs")
 meter: Any = importlib.import_module("bench.meter")
 reading: Any = importlib.import_module("bench.surface.reading")
+run: Any = importlib.import_module("bench.surface.run")
 shapes: Any = importlib.import_module("bench.surface.shapes")
 summary: Any = importlib.import_module("bench.surface.summary")
 
@@ -125,3 +126,12 @@ def test_the_cpu_time_of_a_process_is_read_from_outside_as_it_reads_it_itself() 
     before = time.process_time()
     seen = meter.cpu_seconds(os.getpid())
     assert before <= seen <= time.process_time()
+
+
+def test_a_slow_warm_drain_of_ours_gives_the_peers_no_more_time() -> None:
+    cold, warm = ran("inturn", LANES, 2.0), ran("inturn", LANES, 90.0, state=reading.WARM)
+    assert run.Patience(ratio=10.0, floor=3.0).limit([cold, warm]) == 20.0
+
+
+def test_a_small_shape_gives_the_peers_the_time_to_start() -> None:
+    assert run.Patience(ratio=10.0, floor=3.0).limit([ran("inturn", LANES, 0.1)]) == 3.0
