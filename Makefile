@@ -5,7 +5,8 @@ PARALLEL := -n logical --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress chaos witness check bench bench-growth bench-scale schema docs
+.PHONY: help demo test stress chaos witness check bench bench-surface bench-growth bench-scale
+.PHONY: schema docs
 .PHONY: patroni wheel-demo lock locked clean
 
 help: ## list these commands
@@ -41,11 +42,20 @@ check: .venv/installed ## check lint, format, types and layers
 	@echo "lint-imports" && .venv/bin/lint-imports --no-logo
 
 # QUICK=1 takes a minute, for trying it out. ROUNDS, ONLY (rows), PEERS and ROWS (share of the jobs)
-# choose what to run. INTURN_SOURCE names another checkout to measure, and BASE one to compare it
-# with.
-bench: bench/.venv/installed bench/node_modules/installed ## compare with other queues (30 minutes)
+# choose what to run. ANALYSED (never, empty, full) says when the tables are analysed. INTURN_SOURCE
+# names another checkout to measure, and BASE one to compare it with.
+bench: bench/.venv/installed bench/node_modules/installed ## compare with other queues (an hour)
 	@bench/.venv/bin/python -m bench $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) \
-	  $(if $(ONLY),--only $(ONLY)) $(if $(PEERS),--peers $(PEERS)) $(if $(ROWS),--share $(ROWS))
+	  $(if $(ONLY),--only $(ONLY)) $(if $(PEERS),--peers "$(PEERS)") $(if $(ROWS),--share $(ROWS)) \
+	  $(if $(ANALYSED),--analysed $(ANALYSED))
+
+# QUICK=1 takes some minutes, for trying it out. ROUNDS, ONLY (shapes and selections, such as
+# ONLY=bars or ONLY=1000x10,10000x2/4w), PEERS, COLD=1 and PATIENCE choose what to run. LIST=1 only
+# lists it.
+bench-surface: bench/.venv/installed bench/node_modules/installed ## measure all shapes of lanes
+	@bench/.venv/bin/python -m bench.surface $(if $(QUICK),--quick) $(if $(LIST),--list) \
+	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)") \
+	  $(if $(PEERS),--peers "$(PEERS)") $(if $(COLD),--cold) $(if $(PATIENCE),--patience $(PATIENCE))
 
 # FULL=1 means ten million finished jobs.
 bench-growth: bench/.venv/installed ## measure what calls cost as the tables grow

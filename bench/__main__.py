@@ -9,6 +9,7 @@ import time
 from rich.console import Console
 
 from bench import chart, report, rows, run, summary, table
+from bench.arena import Moment
 from bench.peers import registry
 from bench.peers.adapter import Peer
 from bench.pooler import pooler
@@ -43,6 +44,12 @@ def arguments() -> argparse.Namespace:
         action="store_true",
         help="a few rows, peers and jobs; too little to draw conclusions from",
     )
+    parser.add_argument(
+        "--analysed",
+        choices=[moment.value for moment in Moment],
+        default=Moment.EMPTY.value,
+        help="when the tables are vacuumed and analysed [%(default)s]",
+    )
     return parser.parse_args()
 
 
@@ -57,8 +64,13 @@ def chosen_scenes(only: str, quick: bool) -> list[Scene]:
 def chosen_peers(given: str, quick: bool) -> list[Peer]:
     wanted = [name for name in given.split(",") if name] or (list(QUICK_PEERS) if quick else [""])
     return [
-        peer for peer in registry.all_peers() if any(peer.name.startswith(name) for name in wanted)
+        peer for peer in registry.all_peers() if any(_is_meant(peer.name, name) for name in wanted)
     ]
+
+
+def _is_meant(peer: str, name: str) -> bool:
+    """Return True if the peer's name begins like this. A variant that few need is named whole."""
+    return peer == name or (peer.startswith(name) and peer != registry.UVLOOP)
 
 
 def main() -> None:
@@ -78,11 +90,12 @@ def main() -> None:
 
     with bed() as server, pooler(server.dsn("postgres")):
         about = report.about(server.version, rounds, scale.share, contestants, absent)
-        results = run.measure(server, contestants, scenes, rounds, scale, tell)
+        moment = Moment(given.analysed)
+        results = run.measure(server, contestants, scenes, rounds, scale, moment, tell)
     _show(
         about,
         results,
-        [row for scene in scenes for row in scene.rows],
+        [row.at(scale) for scene in scenes for row in scene.rows],
         "quick" if given.quick else "latest",
         console,
     )

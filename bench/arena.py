@@ -1,20 +1,23 @@
 """Run one peer in a fresh database, with its processes. Each row is measured in an arena.
 
 The database is a copy of a template in which the peer has installed itself, so every run starts
-from the same state.
+from the same state. Autovacuum analyses tables at moments of its own choosing. Therefore the arena
+analyses them at a moment that you choose (`Moment`), and the server's autovacuum is off.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, TypeVar
 
 import psycopg
 
-from bench.jobs import WARM, Ran, Verdict, judge
+from bench.jobs import WARM, Load, Ran, Verdict, judge
 from bench.peers.adapter import Peer
 from bench.processes import Process, ProducerProcess, WorkerProcess
 from bench.server import Bed, Counters
@@ -25,6 +28,14 @@ WARM_JOBS_OF_A_LANE = 20  # some peers run two a second
 WARM_SECONDS = 30.0
 SETTLE_SECONDS = 20.0
 LOOK_SECONDS = 0.005
+
+
+class Moment(enum.StrEnum):
+    """When the tables are vacuumed and analysed."""
+
+    NEVER = "never"
+    EMPTY = "empty"  # before the jobs are enqueued
+    FULL = "full"  # after the jobs have been enqueued
 
 
 @dataclass(frozen=True)
@@ -53,8 +64,9 @@ class Drained:
 
 
 class Arena:
-    def __init__(self, bed: Bed, peer: Peer) -> None:
+    def __init__(self, bed: Bed, peer: Peer, moment: Moment = Moment.EMPTY) -> None:
         self.peer = peer
+        self.moment = moment
         self._bed = bed
         self._template = "bench_" + "".join(c if c.isalnum() else "_" for c in peer.name)
         self._database = self._template + "_run"
@@ -78,6 +90,7 @@ class Arena:
                 self.producer = self._start(
                     ProducerProcess(self.peer, self._bed.dsn(self._database))
                 )
+                self.analyse(Moment.EMPTY)
                 yield self
         finally:
             self._bed.drop(self._database)
@@ -100,8 +113,42 @@ class Arena:
     def another_producer(self) -> ProducerProcess:
         return self._start(ProducerProcess(self.peer, self._bed.dsn(self._database)))
 
+    def analyse(self, now: Moment) -> None:
+        """Vacuum and analyse the tables if this is the arena's moment."""
+        if now is self.moment:
+            self._observer.execute("VACUUM (ANALYZE)")
+
+    def enqueue(
+        self, count: int, load: Load, *, first: int = 0, calls: int = 1, ms: float = 0
+    ) -> float:
+        """Enqueue jobs, analyse at the arena's moment, and return the seconds that it took."""
+        seconds = self.producer.bulk(count, first=first, calls=calls, ms=ms, **load._asdict())
+        self.analyse(Moment.FULL)
+        return seconds
+
     def counters(self) -> Counters:
         return self._bed.counters(self._database)
+
+    def commit_ms(self, count: int) -> float:
+        """Return how long one statement with its commit takes, as the median of so many."""
+        self._observer.execute("CREATE TABLE commits (number integer)")
+        times = []
+        for number in range(count):
+            began = time.monotonic()
+            self._observer.execute("INSERT INTO commits VALUES (%s)", [number], prepare=True)
+            times.append(time.monotonic() - began)
+        return median(times) * 1000
+
+    @property
+    def server_cpu_seconds(self) -> float:
+        return self._bed.cpu_seconds
+
+    def cold_workers(self, count: int, load: Load) -> list[WorkerProcess]:
+        """Start workers that have imported their modules and wait for the order to go."""
+        return [self._start_worker(load) for _ in range(count)]
+
+    def _start_worker(self, load: Load) -> WorkerProcess:
+        return self._start(WorkerProcess(self.peer, self._bed.dsn(self._database), load))
 
     def workers(
         self, count: int, *, lanes: int = 0, warm_lanes: int | None = None
@@ -109,11 +156,12 @@ class Arena:
         """Start workers, warm them up and pause them. By default, `warm_lanes` equals `lanes`."""
         workers = []
         for index in range(count):
-            worker = self._start(WorkerProcess(self.peer, self._bed.dsn(self._database), lanes))
+            [worker] = self.cold_workers(1, Load(lanes))
+            worker.resume()
             self._warm(
                 worker, WARM + index * WARM_JOBS, lanes if warm_lanes is None else warm_lanes
             )
-            self._pause(worker)
+            self.pause(worker)
             workers.append(worker)
         return workers
 
@@ -128,7 +176,7 @@ class Arena:
         worker.warmed = count
         self.settle()
 
-    def _pause(self, worker: WorkerProcess) -> None:
+    def pause(self, worker: WorkerProcess) -> None:
         """Pause a worker outside of a transaction, so that it holds no locks while it is paused."""
         for _ in range(100):
             worker.pause()
@@ -150,13 +198,9 @@ class Arena:
         began = time.monotonic()
         for worker in workers:
             worker.resume()
-        _until(
-            lambda: sum(worker.ran for worker in workers) - before >= count or not _alive(workers),
-            limit,
-        )
+        done = wait_until_ran(workers, before + count, limit)
         waited = time.monotonic() - began
         cpu = sum(worker.cpu_seconds for worker in workers) - cpu
-        done = sum(worker.ran for worker in workers) - before >= count
         if done and settle:
             self.settle()
         trace = [ran for worker in workers for ran in worker.stop() if ran.number < WARM]
@@ -174,7 +218,17 @@ class Arena:
         return int(row[0])
 
 
-def _alive(workers: list[WorkerProcess]) -> bool:
+def wait_until_ran(workers: Sequence[WorkerProcess], count: int, seconds: float) -> bool:
+    """Wait until the workers have run `count` jobs. Return False if the time is over first."""
+
+    def ran() -> bool:
+        return sum(worker.ran for worker in workers) >= count
+
+    _until(lambda: ran() or not _alive(workers), seconds)
+    return ran()
+
+
+def _alive(workers: Sequence[WorkerProcess]) -> bool:
     for worker in workers:
         if not worker.alive:
             raise worker.failed("exited")

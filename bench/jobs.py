@@ -14,10 +14,20 @@ from typing import NamedTuple
 WARM = 10_000_000  # jobs from this number on warm the workers up and are not counted
 
 
+class Load(NamedTuple):
+    """How jobs are dealt out: to lanes (0: free jobs), queues and priorities, in turn."""
+
+    lanes: int = 0
+    queues: int = 1
+    priorities: int = 1
+
+
 class Job(NamedTuple):
     number: int
     lane: str | None
     ms: float
+    queue: str | None = None  # None is the peer's default queue
+    priority: int = 0
 
     @property
     def args(self) -> dict[str, int | str | float]:
@@ -48,9 +58,33 @@ class Verdict(NamedTuple):
         )
 
 
-def make(count: int, *, first: int = 0, lanes: int = 0, ms: float = 0) -> list[Job]:
-    """Return `count` jobs, dealt out to the lanes in turn. Without lanes, the jobs are free."""
-    return [Job(n, f"lane-{n % lanes}" if lanes else None, ms) for n in range(first, first + count)]
+def make(
+    count: int,
+    *,
+    first: int = 0,
+    lanes: int = 0,
+    queues: int = 1,
+    priorities: int = 1,
+    ms: float = 0,
+) -> list[Job]:
+    """Return `count` jobs, dealt out to the lanes in turn. Without lanes, the jobs are free.
+
+    All jobs of a lane have the same queue and the same priority, so their order is their numbers'.
+    """
+    load = Load(lanes, queues, priorities)
+    return [_make_job(number, load, ms) for number in range(first, first + count)]
+
+
+def _make_job(number: int, load: Load, ms: float) -> Job:
+    lane = number % load.lanes if load.lanes else None
+    share = number if lane is None else lane
+    queue = queue_name(share % load.queues) if load.queues > 1 else None
+    name = None if lane is None else f"lane-{lane}"
+    return Job(number, name, ms, queue, share % load.priorities)
+
+
+def queue_name(index: int) -> str:
+    return f"queue-{index}"
 
 
 def judge(trace: Iterable[Ran]) -> Verdict:

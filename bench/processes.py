@@ -1,9 +1,9 @@
 """A peer's processes, as the harness sees them: a producer that takes orders, and workers.
 
-The harness starts a worker and gives it some jobs to warm up. Then *the operating system pauses it*
-(SIGSTOP) while the counted jobs are enqueued. When the worker resumes, all jobs are there at once.
-So the measured time includes neither the worker's start nor the enqueueing, and no peer has to
-cooperate.
+A *cold* worker has imported its modules, and then waits for the order to go. A *warm* worker has
+run some jobs. Then *the operating system pauses it* (SIGSTOP) while the counted jobs are enqueued.
+In both cases all jobs are there at once when the worker may go on. So the measured time does not
+include the enqueueing, and no peer has to cooperate.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any
 
 import psutil
 
-from bench.jobs import Ran
+from bench.jobs import Load, Ran
+from bench.meter import cpu_seconds
 from bench.peers.adapter import ROOT, Peer
 
 ANSWER_SECONDS = 180
@@ -133,10 +134,12 @@ class ProducerProcess(Process):
 
 
 class WorkerProcess(Process):
-    def __init__(self, peer: Peer, dsn: str, lanes: int) -> None:
+    def __init__(self, peer: Peer, dsn: str, load: Load) -> None:
         self.ran = 0
+        self._waiting = True  # for the order to go
         self.warmed = 0  # how many of these jobs were for warming up
-        super().__init__(peer, "work", dsn, str(lanes))
+        super().__init__(peer, "work", dsn, *(str(number) for number in load))
+        self.answer()  # wait until it is ready
 
     def note(self, message: dict[str, Any]) -> None:
         self.ran = message["ran"]
@@ -145,12 +148,16 @@ class WorkerProcess(Process):
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
+        """Let it go on. A cold worker has only imported its modules, and now connects."""
+        if self._waiting:
+            self._waiting = False
+            self.ask("go")
+        else:
+            self.process.send_signal(signal.SIGCONT)
 
     @property
     def cpu_seconds(self) -> float:
-        times = self.process.cpu_times()
-        return float(times.user + times.system)
+        return cpu_seconds(self.process.pid)
 
     @property
     def memory(self) -> int:

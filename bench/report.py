@@ -34,10 +34,14 @@ class About:
         memory = psutil.virtual_memory().total / 2**30
         return f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()}"
 
+    @property
+    def _rounds(self) -> str:
+        return "one round" if self.rounds == 1 else f"medians of {self.rounds} rounds"
+
     def __str__(self) -> str:
         return (
             f"{self.machine}, PostgreSQL {self.postgres}, Python {platform.python_version()}; "
-            f"medians of {self.rounds} rounds at {self.share:g} of the jobs"
+            f"{self._rounds} at {'full size' if self.share == 1 else f'{self.share:g} of the jobs'}"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from bench.arena import Arena
+from bench.arena import Arena, Moment
 from bench.peers.adapter import Peer
 from bench.processes import PeerFailed
 from bench.rows.row import Reading, Scale, Scene
@@ -28,17 +28,24 @@ def measure(
     scenes: Sequence[Scene],
     rounds: int,
     scale: Scale,
+    moment: Moment,
     tell: Callable[[Measured], object],
 ) -> list[Measured]:
-    arenas = [Arena(bed, peer) for peer in peers]
+    arenas = [Arena(bed, peer, moment) for peer in peers]
     results: list[Measured] = []
     for number in range(rounds):
         for scene in scenes:
             for arena in arenas:
+                if not _is_measured(arena.peer, scene):
+                    continue
                 for measured in _play(scene, arena, scale, number):
                     results.append(measured)
                     tell(measured)
     return results
+
+
+def _is_measured(peer: Peer, scene: Scene) -> bool:
+    return not peer.rows or any(row.name in peer.rows for row in scene.rows)
 
 
 def _play(scene: Scene, arena: Arena, scale: Scale, number: int) -> list[Measured]:

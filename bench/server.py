@@ -1,8 +1,9 @@
 """The server on which everything is measured, and its counters.
 
 Its settings are durable, as in production: every commit reaches the disk, and so does the data. The
-settings keep checkpoints out of the runs, because a checkpoint would hit a peer by chance. The
-harness connects as a role of its own, so its calls are not counted with the peers' calls.
+settings keep checkpoints and autovacuum out of the runs, because they would hit a peer by chance.
+An arena analyses the tables itself. The harness connects as a role of its own, so its calls are not
+counted with the peers' calls.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+import psutil
 import psycopg
 from psycopg.sql import SQL, Identifier
 
+from bench.meter import server_cpu_seconds
 from inturn.embedded import Server
 
 SETTINGS = {
@@ -30,6 +33,7 @@ SETTINGS = {
     "max_wal_size": "16GB",
     "checkpoint_timeout": "30min",
     "max_connections": "200",
+    "autovacuum": "off",
     "shared_preload_libraries": "pg_stat_statements",
     "pg_stat_statements.track": "top",
 }
@@ -46,6 +50,8 @@ IN_TRANSACTION = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = %s AND usename <> %s AND xact_start IS NOT NULL
 """
+OBSERVERS = "SELECT pid FROM pg_stat_activity WHERE usename = %s"
+BACKEND = "SELECT pg_backend_pid()"
 
 
 class Counters(NamedTuple):
@@ -67,6 +73,7 @@ class Bed:
         self._control.close()
         self._control = self.observe("postgres")
         self.version = str(self._control.info.parameter_status("server_version"))
+        self._postmaster = self._find_postmaster()
 
     def dsn(self, database: str) -> str:
         return self._server.dsn(database)
@@ -93,6 +100,19 @@ class Bed:
     def in_transaction(self, database: str) -> bool:
         row = self._control.execute(IN_TRANSACTION, [database, OBSERVER]).fetchone()
         return row is not None and row[0] > 0
+
+    def _find_postmaster(self) -> psutil.Process:
+        row = self._control.execute(BACKEND).fetchone()
+        assert row is not None
+        postmaster = psutil.Process(row[0]).parent()
+        assert postmaster is not None
+        return postmaster
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU time of all processes of the server, except those that serve the harness."""
+        observers = {row[0] for row in self._control.execute(OBSERVERS, [OBSERVER])}
+        return server_cpu_seconds(self._postmaster, observers)
 
     def close(self) -> None:
         self._control.close()

@@ -16,7 +16,7 @@ async function start(connectionString, options = {}) {
 }
 
 const queueOf = (job) => (job.lane ? LANES : FREE);
-const keyOf = (job) => (job.lane ? { singletonKey: job.lane } : {});
+const options = ({ lane, priority }) => ({ ...(lane && { singletonKey: lane }), priority });
 
 await main({
   async install(dsn) {
@@ -29,19 +29,20 @@ await main({
   async producer(dsn) {
     const boss = await start(dsn, { supervise: false });
     return {
-      one: (job) => boss.send(queueOf(job), job, keyOf(job)),
-      prepare: (jobs) => [queueOf(jobs[0]), jobs.map((job) => ({ data: job, ...keyOf(job) }))],
+      one: (job) => boss.send(queueOf(job), job.args, options(job)),
+      prepare: (jobs) => [queueOf(jobs[0]), jobs.map((job) => ({ data: job.args, ...options(job) }))],
       bulk: ([queue, jobs]) => boss.insert(queue, jobs),
     };
   },
 
-  async work(dsn, lanes, task) {
+  async work(dsn, { lanes }, task) {
     const boss = await start(dsn);
     const handle = (jobs) => Promise.all(jobs.map((job) => task(job.data)));
     const polling = {
       pollingIntervalSeconds: 0.5,
       notifyPollingIntervalSeconds: 0.5,
       burstWhenBatchFull: true,
+      localConcurrency: 2,
     };
     await boss.work(FREE, { batchSize: BATCH, ...polling }, handle);
     if (lanes) {

@@ -1,5 +1,6 @@
 // The processes of the peers on Node. peers/adapter.py describes their protocol.
 
+import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -9,24 +10,32 @@ const REPORT_MS = 5;
 const now = () => Number(process.hrtime.bigint()) / 1e9; // the clock of Python's time.monotonic()
 const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
 
-const make = ({ count, first = 0, lanes = 0, ms = 0 }) =>
-  Array.from({ length: count }, (_, index) => ({
-    number: first + index,
-    lane: lanes ? `lane-${(first + index) % lanes}` : "",
-    ms,
-  }));
+export const queueName = (index) => `queue-${index}`;
 
-// An adapter has install(dsn), work(dsn, lanes, run) and
+// The same jobs as those of jobs.py. Without a queue, a job goes to the peer's default queue.
+const make = ({ count, first = 0, lanes = 0, queues = 1, priorities = 1, ms = 0 }) =>
+  Array.from({ length: count }, (_, index) => {
+    const number = first + index;
+    const share = lanes ? number % lanes : number;
+    return {
+      args: { number, lane: lanes ? `lane-${share}` : "", ms },
+      lane: lanes ? `lane-${share}` : "",
+      queue: queues > 1 ? queueName(share % queues) : "",
+      priority: share % priorities,
+    };
+  });
+
+// An adapter has install(dsn), work(dsn, load, run) with the load's lanes and queues, and
 // producer(dsn) -> {one(job), prepare(jobs), bulk(prepared)}.
 export async function main(adapter) {
-  const [role, dsn, lanes] = process.argv.slice(2);
+  const [role, dsn, lanes, queues] = process.argv.slice(2);
   if (role === "install") {
     await adapter.install(dsn);
     process.exit(0);
   } else if (role === "produce") {
     await produce(await adapter.producer(dsn));
   } else {
-    await work(adapter, dsn, Number(lanes));
+    await work(adapter, dsn, { lanes: Number(lanes), queues: Number(queues) });
   }
 }
 
@@ -62,16 +71,18 @@ async function oneByOne(producer, jobs, pause) {
   return { seconds: now() - start, at: pause ? at : [] };
 }
 
-async function work(adapter, dsn, lanes) {
+async function work(adapter, dsn, load) {
   const trace = [];
   let said = 0;
+  const orders = createInterface({ input: process.stdin });
+  orders.once("close", () => process.exit(0));
+  say({ ready: true });
+  await once(orders, "line"); // the order to go
+  orders.once("line", () => stop(trace));
   setInterval(() => {
     if (trace.length !== said) say({ ran: (said = trace.length) });
   }, REPORT_MS);
-  createInterface({ input: process.stdin })
-    .once("line", () => stop(trace))
-    .once("close", () => process.exit(0));
-  await adapter.work(dsn, lanes, async ({ number, lane, ms }) => {
+  await adapter.work(dsn, load, async ({ number, lane, ms }) => {
     const start = now();
     if (ms) await sleep(ms);
     trace.push([number, lane, start, now()]);

@@ -5,8 +5,9 @@ A peer's file declares its `Peer` for the harness and its `Adapter` for the proc
 
 - `install` creates the schema and exits.
 - `produce` reads orders, one JSON object per line, and answers each with the seconds it took.
-- `work` runs the peer's own worker and reports how many jobs have run. When it reads the line
-  `stop`, it prints its trace and exits.
+- `work` imports what the worker needs and says that it is ready. When it reads the line `go`, it
+  runs the peer's own worker and reports how many jobs have run. When it reads the line `stop`, it
+  prints its trace and exits.
 
 The peers on Node follow the same protocol (node/process.mjs).
 """
@@ -14,6 +15,7 @@ The peers on Node follow the same protocol (node/process.mjs).
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
 import sys
@@ -27,7 +29,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bench import jobs
-from bench.jobs import Job
+from bench.jobs import Job, Load
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT_SECONDS = 0.005
@@ -47,6 +49,9 @@ class Peer:
     unfinished: str
     command: tuple[str, ...]
     max_lanes: int = MANY  # the number of lanes in which it keeps order
+    max_queues: int = MANY  # the number of queues that its adapter uses
+    max_priorities: int = MANY
+    rows: tuple[str, ...] = ()  # the rows that it is measured in; empty means all
     settings: str = ""  # its best settings, for the report
     environment: tuple[tuple[str, str], ...] = ()
     missing: Callable[[], str | None] = lambda: None
@@ -72,14 +77,16 @@ class Run(Protocol):
 
 
 class Adapter(Protocol):
+    imports: tuple[str, ...]  # the modules that the worker needs, imported before it is ready
+
     def install(self, dsn: str) -> None: ...
 
     def producer(self, dsn: str) -> AbstractAsyncContextManager[Producer]: ...
 
-    def work(self, dsn: str, lanes: int, run: Run) -> None:
+    def work(self, dsn: str, load: Load, run: Run) -> None:
         """Run the peer's worker forever and await `run` for each job.
 
-        `lanes` is the number of lanes that the jobs will have.
+        `load` has the numbers of lanes, queues and priorities that the jobs will have.
         """
 
 
@@ -114,7 +121,7 @@ def main(adapter: Adapter) -> None:
     elif role == "produce":
         asyncio.run(_produce(adapter, dsn))
     else:
-        _work(adapter, dsn, int(rest[0]))
+        _work(adapter, dsn, Load(*map(int, rest)))
 
 
 def say(**message: Any) -> None:
@@ -155,7 +162,7 @@ async def _one_by_one(producer: Producer, batch: list[Job], pause: float) -> dic
     return {"seconds": time.monotonic() - start, "at": at if pause else []}
 
 
-def _work(adapter: Adapter, dsn: str, lanes: int) -> None:
+def _work(adapter: Adapter, dsn: str, load: Load) -> None:
     trace: list[tuple[int, str, float, float]] = []
 
     async def run(number: int, lane: str, ms: float) -> None:
@@ -164,9 +171,13 @@ def _work(adapter: Adapter, dsn: str, lanes: int) -> None:
             await asyncio.sleep(ms / 1000)
         trace.append((number, lane, start, time.monotonic()))
 
+    for name in adapter.imports:
+        importlib.import_module(name)
+    say(ready=True)
+    sys.stdin.readline()  # returns on the order to go
     threading.Thread(target=_report, args=(trace,), daemon=True).start()
     threading.Thread(target=_await_stop, args=(trace,), daemon=True).start()
-    adapter.work(dsn, lanes, run)
+    adapter.work(dsn, load, run)
 
 
 def _report(trace: list[Any]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from bench.jobs import Job
+from bench.jobs import Job, Load
 from bench.peers.adapter import SLOTS, Run, main, python_peer
 
 PEER = python_peer(
@@ -18,7 +18,9 @@ PEER = python_peer(
     module="bench.peers.chancy",
     entry="from chancy import Chancy",
     max_lanes=0,
-    settings=f"async executor, concurrency {SLOTS}, eager polling",
+    max_queues=1,
+    max_priorities=1,
+    settings=f"async executor, concurrency {SLOTS}, eager polling, uvloop",
 )
 _run: list[Run] = []  # the body of `work`, which chancy imports by name
 
@@ -45,6 +47,8 @@ class Producer:
 
 
 class Adapter:
+    imports: tuple[str, ...] = ("chancy", "uvloop")
+
     def install(self, dsn: str) -> None:
         asyncio.run(_install(dsn))
 
@@ -53,9 +57,11 @@ class Adapter:
         with _chancy(dsn) as chancy:
             yield Producer(chancy)
 
-    def work(self, dsn: str, lanes: int, run: Run) -> None:
+    def work(self, dsn: str, load: Load, run: Run) -> None:
         _run.append(run)
-        asyncio.run(_work(dsn))
+        import uvloop
+
+        uvloop.run(_work(dsn))
 
 
 async def _install(dsn: str) -> None:

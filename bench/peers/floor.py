@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from bench.jobs import Job
+from bench.jobs import Job, Load
 from bench.peers.adapter import SLOTS, Run, main, python_peer
 
 PEER = python_peer(
@@ -24,6 +24,8 @@ PEER = python_peer(
     module="bench.peers.floor",
     entry="import psycopg",
     max_lanes=1,
+    max_queues=1,
+    max_priorities=1,
     settings=f"claim and delete in batches of {SLOTS}; the hot lane one by one",
 )
 
@@ -63,6 +65,8 @@ class Producer:
 
 
 class Adapter:
+    imports: tuple[str, ...] = ("psycopg",)
+
     def install(self, dsn: str) -> None:
         with psycopg.connect(dsn) as connection:
             connection.execute(TABLE)
@@ -72,8 +76,8 @@ class Adapter:
         with psycopg.connect(dsn, autocommit=True) as connection:
             yield Producer(connection)
 
-    def work(self, dsn: str, lanes: int, run: Run) -> None:
-        asyncio.run(_work(dsn, 1 if lanes else SLOTS, run))
+    def work(self, dsn: str, load: Load, run: Run) -> None:
+        asyncio.run(_work(dsn, 1 if load.lanes else SLOTS, run))
 
 
 async def _work(dsn: str, batch: int, run: Run) -> None:

@@ -8,5 +8,5 @@ from bench.peers.node import node_peer
 PEER = node_peer(
     "graphile-worker",
     "SELECT count(*) FROM graphile_worker._private_jobs",
-    settings="24 jobs at once, local queue of 500, batched completions, polls lanes every 3 ms",
+    settings="24 jobs at once, local queue of 1,000, batched completions, polls lanes every 3 ms",
 )

@@ -12,21 +12,28 @@ from pathlib import Path
 from typing import Any
 
 from bench import pooler
-from bench.jobs import Job
+from bench.jobs import Job, Load
 from bench.peers.adapter import ROOT, SLOTS, Peer, Run, import_time, main
 
 UNFINISHED = "SELECT count(*) FROM inturn.jobs"
 
 
-def peer(name: str, source: Path, *, pooled: bool = False) -> Peer:
+UVLOOP = "--uvloop"
+POOLED = "--pooled"
+FLAGS = {
+    POOLED: ", through PgBouncer in transaction mode",
+    UVLOOP: ", uvloop",
+}
+
+
+def peer(name: str, source: Path, *flags: str) -> Peer:
     return Peer(
         name,
         "inturn",
         UNFINISHED,
-        command=(sys.executable, "-m", "bench.peers.ours", *(["--pooled"] if pooled else [])),
-        settings=f"concurrency {SLOTS}"
-        + (", through PgBouncer in transaction mode" if pooled else ""),
-        missing=pooler.missing if pooled else lambda: None,
+        command=(sys.executable, "-m", "bench.peers.ours", *flags),
+        settings=f"concurrency {SLOTS}" + "".join(FLAGS[flag] for flag in flags),
+        missing=pooler.missing if POOLED in flags else lambda: None,
         environment=(("PYTHONPATH", f"{source / 'queue'}{os.pathsep}{ROOT}"),),
         version=lambda: _revision(source),
         import_time=import_time("from inturn import App"),
@@ -49,10 +56,11 @@ class Producer:
         self._task = task
 
     async def one(self, job: Job) -> object:
-        return (self._task.configure(lock=job.lane) if job.lane else self._task).defer(**job.args)
+        plain = not (job.lane or job.queue or job.priority)
+        return (self._task if plain else _configured(self._task, job)).defer(**job.args)
 
     def prepare(self, batch: list[Job]) -> Callable[[], object]:
-        if batch[0].lane is None:
+        if all(not (job.lane or job.queue or job.priority) for job in batch):
             kwargs = [job.args for job in batch]
             return lambda: self._task.batch_defer(*kwargs)
         new = _new_jobs(self._task, batch)
@@ -62,14 +70,26 @@ class Producer:
         return prepared()
 
 
+def _configured(task: Any, job: Job) -> Any:
+    queue = {"queue": job.queue} if job.queue else {}
+    return task.configure(lock=job.lane, priority=job.priority, **queue)
+
+
 def _new_jobs(task: Any, batch: list[Job]) -> list[Any]:
     """Return the jobs for one call. Each job can have a lock of its own."""
-    return [task.configure(lock=job.lane).make_new_job(**job.args) for job in batch]
+    return [_configured(task, job).make_new_job(**job.args) for job in batch]
 
 
 class Adapter:
-    def __init__(self, *, pooled: bool) -> None:
-        self._pooled = pooled
+    imports: tuple[str, ...] = (
+        "inturn",
+        "inturn.worker",
+        "psycopg_pool",
+        "anyio._backends._asyncio",
+    )
+
+    def __init__(self, flags: list[str]) -> None:
+        self._flags = flags
 
     def install(self, dsn: str) -> None:
         from inturn import App
@@ -82,14 +102,19 @@ class Adapter:
         with app.open():
             yield Producer(task)
 
-    def work(self, dsn: str, lanes: int, run: Run) -> None:
+    def work(self, dsn: str, load: Load, run: Run) -> None:
         app, _ = self._app(dsn, run)
-        app.run_worker(concurrency=SLOTS)
+        if UVLOOP in self._flags:
+            import uvloop
+
+            uvloop.run(app.run_worker_async(concurrency=SLOTS))
+        else:
+            app.run_worker(concurrency=SLOTS)
 
     def _app(self, dsn: str, run: Run | None) -> tuple[Any, Any]:
         from inturn import App, PsycopgConnector
 
-        if self._pooled:
+        if POOLED in self._flags:
             app = App(
                 connector=PsycopgConnector(
                     pooler.through(dsn), listen_dsn=dsn, prepare_threshold=None
@@ -107,6 +132,6 @@ class Adapter:
 
 
 if __name__ == "__main__":
-    pooled = "--pooled" in sys.argv
-    sys.argv = [word for word in sys.argv if word != "--pooled"]
-    main(Adapter(pooled=pooled))
+    given = [word for word in sys.argv if word in FLAGS]
+    sys.argv = [word for word in sys.argv if word not in FLAGS]
+    main(Adapter(given))

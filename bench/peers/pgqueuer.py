@@ -11,8 +11,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from bench.jobs import Job
-from bench.peers.adapter import SLOTS, Run, main, python_peer
+from bench.jobs import Job, Load
+from bench.peers.adapter import Run, main, python_peer
+
+BATCH = 500
 
 PEER = python_peer(
     "pgqueuer",
@@ -20,7 +22,8 @@ PEER = python_peer(
     "SELECT count(*) FROM pgqueuer",
     module="bench.peers.pgqueuer",
     entry="from pgqueuer import PgQueuer",
-    settings=f"asyncpg, uvloop, batch_size {SLOTS}; lanes: entrypoints with concurrency_limit 1",
+    max_queues=1,
+    settings=f"asyncpg, uvloop, batch_size {BATCH}; lanes: entrypoints with concurrency_limit 1",
 )
 FREE = "free"
 
@@ -30,13 +33,13 @@ class Producer:
         self._queries = queries
 
     async def one(self, job: Job) -> object:
-        return await self._queries.enqueue(job.lane or FREE, _payload(job))
+        return await self._queries.enqueue(job.lane or FREE, _payload(job), job.priority)
 
     def prepare(self, batch: list[Job]) -> Any:
         return (
             [job.lane or FREE for job in batch],
             [_payload(job) for job in batch],
-            [0] * len(batch),
+            [job.priority for job in batch],
         )
 
     async def bulk(self, prepared: Any) -> object:
@@ -48,6 +51,8 @@ def _payload(job: Job) -> bytes:
 
 
 class Adapter:
+    imports: tuple[str, ...] = ("pgqueuer", "asyncpg", "uvloop")
+
     def install(self, dsn: str) -> None:
         asyncio.run(_install(dsn))
 
@@ -57,13 +62,13 @@ class Adapter:
         yield Producer(_queries(connection))
         await connection.close()
 
-    def work(self, dsn: str, lanes: int, run: Run) -> None:
+    def work(self, dsn: str, load: Load, run: Run) -> None:
         import uvloop  # pgqueuer's own command line uses it too
 
-        uvloop.run(_work(dsn, lanes, run))
+        uvloop.run(_work(dsn, load, run))
 
 
-async def _work(dsn: str, lanes: int, run: Run) -> None:
+async def _work(dsn: str, load: Load, run: Run) -> None:
     from pgqueuer import PgQueuer
     from pgqueuer.models import Job as Theirs
 
@@ -72,9 +77,9 @@ async def _work(dsn: str, lanes: int, run: Run) -> None:
 
     queue = PgQueuer.from_asyncpg_connection(await _connect(dsn))
     queue.entrypoint(FREE)(work)
-    for lane in range(lanes):
+    for lane in range(load.lanes):
         queue.entrypoint(f"lane-{lane}", concurrency_limit=1)(work)
-    await queue.run(batch_size=SLOTS)
+    await queue.run(batch_size=BATCH)
 
 
 async def _install(dsn: str) -> None:

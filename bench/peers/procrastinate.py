@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from bench.jobs import Job
+from bench.jobs import Job, Load
 from bench.peers.adapter import Run, main, python_peer
 
 CONCURRENCY = 4  # more is slower, because one loop fetches all jobs
@@ -20,8 +19,13 @@ PEER = python_peer(
     module="bench.peers.procrastinate",
     entry="from procrastinate import App",
     settings=f"concurrency {CONCURRENCY} (hot lane: 1, otherwise each job waits for the next "
-    "poll), sync connector to enqueue",
+    "poll), uvloop, sync connector to enqueue",
 )
+
+
+def _configured(task: Any, job: Job) -> Any:
+    queue = {"queue": job.queue} if job.queue else {}
+    return task.configure(lock=job.lane, priority=job.priority, **queue)
 
 
 class Producer:
@@ -29,16 +33,18 @@ class Producer:
         self._manager, self._task = app.job_manager, task
 
     async def one(self, job: Job) -> object:
-        return (self._task.configure(lock=job.lane) if job.lane else self._task).defer(**job.args)
+        return _configured(self._task, job).defer(**job.args)
 
     def prepare(self, batch: list[Job]) -> Any:
-        return [self._task.configure(lock=job.lane).make_new_job(**job.args) for job in batch]
+        return [_configured(self._task, job).make_new_job(**job.args) for job in batch]
 
     async def bulk(self, prepared: Any) -> object:
         return self._manager.batch_defer_jobs(jobs=prepared)
 
 
 class Adapter:
+    imports: tuple[str, ...] = ("procrastinate", "psycopg_pool", "uvloop")
+
     def install(self, dsn: str) -> None:
         app, _ = _app(_sync(dsn), None)
         with app.open():
@@ -50,8 +56,10 @@ class Adapter:
         with app.open():
             yield Producer(app, task)
 
-    def work(self, dsn: str, lanes: int, run: Run) -> None:
-        asyncio.run(_work(dsn, 1 if lanes == 1 else CONCURRENCY, run))
+    def work(self, dsn: str, load: Load, run: Run) -> None:
+        import uvloop
+
+        uvloop.run(_work(dsn, 1 if load.lanes == 1 else CONCURRENCY, run))
 
 
 async def _work(dsn: str, concurrency: int, run: Run) -> None:

@@ -3,12 +3,13 @@
 import os
 from pathlib import Path
 
-from bench.peers import chancy, floor, graphile, ours, pgboss, pgqueuer, procrastinate
+from bench.peers import chancy, enqueuers, floor, graphile, ours, pgboss, pgqueuer, procrastinate
 from bench.peers.adapter import ROOT, Peer
 
 OURS = "inturn"
 BASE = "inturn (base)"
 POOLED = "inturn (pooled)"
+UVLOOP = "inturn (uvloop)"
 FLOOR = floor.PEER.name
 
 
@@ -20,7 +21,9 @@ def all_peers() -> list[Peer]:
     peers = [ours.peer(OURS, Path(os.environ.get("INTURN_SOURCE") or ROOT))]
     if os.environ.get("BASE"):
         peers.append(ours.peer(BASE, Path(os.environ["BASE"])))
-    peers.append(ours.peer(POOLED, ROOT, pooled=True))
+    peers.append(ours.peer(POOLED, ROOT, ours.POOLED))
+    peers.append(ours.peer(UVLOOP, ROOT, ours.UVLOOP))
+    peers += [enqueuers.peer(kind, ROOT) for kind in enqueuers.SETTINGS]
     return [
         *peers,
         procrastinate.PEER,

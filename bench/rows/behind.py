@@ -7,7 +7,7 @@ them.
 from functools import partial
 
 from bench.arena import Arena
-from bench.jobs import Ran
+from bench.jobs import Load, Ran
 from bench.peers.adapter import MANY
 from bench.rows.row import Reading, Row, Scale, Scene
 
@@ -19,10 +19,11 @@ IN_ONE_CALL = 20_000
 def row(waiting: int) -> Row:
     return Row(
         f"behind_{waiting // 1000}k",
-        f"500 free jobs behind {waiting:,} of a busy lane",
+        "500 free jobs behind {jobs} of a busy lane" if waiting else "500 free jobs, no busy lane",
         "s",
         more=False,
         digits=2,
+        jobs=waiting,
     )
 
 
@@ -32,7 +33,7 @@ def behind(waiting: int, arena: Arena, scale: Scale) -> dict[str, Reading]:
     if count:
         arena.producer.bulk(1, lanes=1, ms=FOR_EVER)
         arena.producer.bulk(count, first=1, lanes=1, calls=-(-count // IN_ONE_CALL))
-    arena.producer.bulk(FREE, first=count + 1)
+    arena.enqueue(FREE, Load(), first=count + 1)
     drained = arena.drain(workers, FREE, scale.limit, settle=False)
     free = [ran for ran in drained.trace if not ran.lane]
     seconds = (

@@ -11,10 +11,11 @@ from bench.processes import ProducerProcess
 from bench.rows.row import Reading, Row, Scale, Scene
 
 CROWD = 10
+EACH = 300
 WARM_JOBS = 50
 
-ALONE = Row("crowd", "enqueue one by one, 10 at once, no worker")
-BUSY = Row("crowd_busy", "enqueue one by one, 10 at once, 1 busy worker")
+ALONE = Row("crowd", "enqueue one by one, 10 at once, {jobs} each, no worker", jobs=EACH)
+BUSY = Row("crowd_busy", "enqueue one by one, 10 at once, {jobs} each, 1 busy worker", jobs=EACH)
 
 
 def alone(arena: Arena, scale: Scale) -> dict[str, Reading]:
@@ -40,7 +41,7 @@ def _crowd(arena: Arena) -> list[ProducerProcess]:
 
 
 def _each(scale: Scale) -> int:
-    return scale.jobs(300)
+    return scale.jobs(EACH)
 
 
 def _rate(crowd: list[ProducerProcess], scale: Scale) -> float:

@@ -1,6 +1,7 @@
 """Does the order hold? Two workers run 1,000 jobs of 10 lanes, deferred in one call."""
 
 from bench.arena import Arena
+from bench.jobs import Load
 from bench.peers.adapter import MANY
 from bench.rows.row import Reading, Row, Scale, Scene
 
@@ -17,7 +18,7 @@ OVERLAPPING = Row("overlapping", "the same: overlapping", "jobs", more=False)
 
 def order(arena: Arena, scale: Scale) -> dict[str, Reading]:
     workers = arena.workers(2, lanes=LANES)
-    arena.producer.bulk(JOBS, lanes=LANES, ms=MS)
+    arena.enqueue(JOBS, Load(LANES), ms=MS)
     drained = arena.drain(workers, JOBS, scale.limit)
     note = "" if drained.done else f"only {len(drained.trace)} in {drained.seconds:.0f} s"
     return {

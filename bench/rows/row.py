@@ -10,13 +10,26 @@ from bench.arena import Arena
 
 
 class Row(NamedTuple):
-    """A line of the table. `more`: higher is better. `digits`: decimals to print."""
+    """A line of the table. `more`: higher is better. `digits`: decimals to print.
+
+    The title names the size of what was measured: `{jobs}` and `{lanes}` stand for the numbers
+    that were run, which are a share of the full ones.
+    """
 
     name: str
     title: str
     unit: str = "jobs/s"
     more: bool = True
     digits: int = 0
+    jobs: int = 0
+    lanes: int = 0
+
+    def at(self, scale: Scale) -> Row:
+        """Return the row with the numbers of this run in its title."""
+        numbers = {"jobs": scale.jobs(self.jobs), "lanes": scale.jobs(self.lanes)}
+        return self._replace(
+            title=self.title.format(**{name: f"{number:,}" for name, number in numbers.items()})
+        )
 
 
 class Reading(NamedTuple):
