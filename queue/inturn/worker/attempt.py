@@ -59,10 +59,12 @@ class Attempt:
         "task",
     )
 
-    def __init__(self, job: Job, task: Task[..., Any], chain: MiddlewareChain | None) -> None:
+    def __init__(
+        self, job: Job, task: Task[..., Any], chain: MiddlewareChain | None, claimed_at: float
+    ) -> None:
         self.job = job
         self.task = task
-        self.claimed_at = time.monotonic()
+        self.claimed_at = claimed_at  # by the monotonic clock
         self._chain = chain  # the middleware around the task, if there is any
         self._context: JobContext | None = None  # only if the task, or a middleware, asks for it
         self.held_locks: HeldLocks | None = None  # only if the task needs resources
@@ -187,10 +189,15 @@ class Attempt:
             return self._call(limiter, self.task.func)
         return self._chain.call(self.task, self._context, partial(self._call, limiter))
 
-    async def _call(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> Any:
+    def _call(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> Awaitable[Any]:
         args = (self._context,) if self.task.pass_context else ()
         if self.task.is_async:
-            return await function(*args, **self.job.task_kwargs)
+            return function(*args, **self.job.task_kwargs)  # type: ignore[no-any-return]
+        return self._call_in_thread(limiter, function, args)
+
+    async def _call_in_thread(
+        self, limiter: anyio.CapacityLimiter, function: Callable[..., Any], args: tuple[Any, ...]
+    ) -> Any:
         # Shielded: only `abandon` ends the wait for a thread.
         with anyio.CancelScope(shield=True) as self._thread_scope:
             error, value = await anyio.to_thread.run_sync(

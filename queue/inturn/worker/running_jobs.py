@@ -1,7 +1,7 @@
 """The jobs that a worker has claimed: running, waiting for a slot, or ended but not reported."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy
 class RunningJobs:
     """The worker's attempts, from the claim until the server has stored how they ended.
 
-    `len()` counts the attempts that run or wait for a slot. `ended` is called after each one.
+    `attempts` are those that run or wait for a slot. `ended` is called after each one.
     """
 
     def __init__(
@@ -55,49 +55,45 @@ class RunningJobs:
         self._note_ended = ended
         self._limiter = anyio.CapacityLimiter(options.concurrency)
         # By job and claim: a worker that was taken for dead may get a job again that it still runs.
-        self._attempts: dict[tuple[int, str], Attempt] = {}
+        self.attempts: dict[tuple[int, str], Attempt] = {}
         self._is_closed = False
-        self._emptied = anyio.Event()  # a new one for each call that waits for it
+        self._emptied: anyio.Event | None = None  # while somebody waits for it
+        self._logs_starts = False
         self._resource_locks: ResourceLocks | None = None  # once a job needs some
-
-    def __len__(self) -> int:
-        return len(self._attempts)
 
     # ------------------------------------------------------------------ starting
 
-    async def serve(self, work: Callable[[], Awaitable[None]]) -> None:
+    def serve(self, work: Callable[[], Awaitable[None]]) -> Awaitable[None]:
         """Run the slots until `work` is done and nothing runs any more."""
-        await self._slots.run(work)
+        return self._slots.run(work)
 
-    def start_all(self, jobs: Iterable[Job]) -> None:
+    def start_all(self, jobs: Sequence[Job]) -> None:
         """Start these jobs now, or when a slot is free."""
-        if self._is_closed:
-            return  # they go back to their lanes when the worker leaves
+        if not jobs or self._is_closed:
+            return  # after the close they go back to their lanes when the worker leaves
+        self._logs_starts = joblog.logs_starts()
+        now = time.monotonic()
         for job in jobs:
-            self.start(job)
+            # A job that cannot be started has failed, whatever the reason.
+            try:
+                if isinstance(job.task_kwargs, Unreadable):
+                    self.unreported.add(Ended(job, Status.FAILED, job.task_kwargs.reason))
+                else:
+                    self._start(job, self._app.find_task(job.task_name), now)
+            except TaskNotFound as error:
+                self.unreported.add(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
+            except Exception as error:
+                text = f"the worker could not start it:\n{describe(error)}"
+                self.unreported.add(Ended(job, Status.FAILED, text))
 
-    def start(self, job: Job) -> None:
-        """Start a job. A job that cannot be started has failed, whatever the reason."""
-        try:
-            if isinstance(job.task_kwargs, Unreadable):
-                self.unreported.add(Ended(job, Status.FAILED, job.task_kwargs.reason))
-            else:
-                self._start(job, self._app.find_task(job.task_name))
-        except TaskNotFound as error:
-            self.unreported.add(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
-        except Exception as error:
-            self.unreported.add(
-                Ended(job, Status.FAILED, f"the worker could not start it:\n{describe(error)}")
-            )
-
-    def _start(self, job: Job, task: Task[..., Any]) -> None:
+    def _start(self, job: Job, task: Task[..., Any], now: float) -> None:
         chain = None if self._chain.is_empty and not task.task_middleware else self._chain
-        attempt = Attempt(job, task, chain)
+        attempt = Attempt(job, task, chain, now)
         if task.pass_context or chain is not None:
             attempt.provide_context(self._make_context(attempt))
         if task.resources is not None:
             attempt.require(self._load_resource_locks().held_by(attempt))
-        self._attempts[job.id, job.claim_id] = attempt
+        self.attempts[job.id, job.claim_id] = attempt
         self._slots.add(attempt)
 
     def _make_context(self, attempt: Attempt) -> JobContext:
@@ -121,7 +117,8 @@ class RunningJobs:
         return self._resource_locks
 
     async def _perform(self, attempt: Attempt) -> None:
-        joblog.note_start(attempt.job)
+        if self._logs_starts:
+            joblog.note_start(attempt.job)
         try:
             outcome = await attempt.perform(self._limiter, self._options.max_result_size)
             if attempt.held_locks is not None:
@@ -129,8 +126,8 @@ class RunningJobs:
             if outcome is not None:
                 self.unreported.add(outcome)
         finally:
-            del self._attempts[attempt.job.id, attempt.job.claim_id]
-            if not self._attempts:
+            del self.attempts[attempt.job.id, attempt.job.claim_id]
+            if self._emptied is not None and not self.attempts:
                 self._emptied.set()
             self._note_ended()
 
@@ -157,7 +154,7 @@ class RunningJobs:
 
     def find_unknown(self, claims: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
         """Return the claims that neither run, nor wait for a slot, nor wait to be reported."""
-        others = set(claims) - self._attempts.keys()
+        others = set(claims) - self.attempts.keys()
         return others - self.unreported.claims() if others else others
 
     # ------------------------------------------------------------------ ending runs
@@ -168,7 +165,7 @@ class RunningJobs:
         `blocked`: for how many seconds the event loop has not turned. Since it may be blocked,
         another thread calls this.
         """
-        for attempt in list(self._attempts.values()):
+        for attempt in list(self.attempts.values()):
             if attempt.enforce_deadline():
                 is_blocked = blocked > BLOCKED_SECONDS
                 joblog.note_overdue(
@@ -177,13 +174,13 @@ class RunningJobs:
 
     def abort(self, job_ids: list[int]) -> None:
         """End these jobs for good, as an operator has asked."""
-        for attempt in list(self._attempts.values()):
+        for attempt in list(self.attempts.values()):
             if attempt.job.id in job_ids:
                 attempt.abort("somebody asked to end the job")
 
     def give_back(self, reason: str) -> None:
         """End all runs, but not their jobs: they go back to their lanes."""
-        for attempt in list(self._attempts.values()):
+        for attempt in list(self.attempts.values()):
             attempt.end_run(reason)
 
     def give_back_for_good(self, reason: str) -> None:
@@ -199,12 +196,12 @@ class RunningJobs:
     async def wait_until_empty(self) -> None:
         """Wait until no attempt runs or waits for a slot."""
         self._emptied = anyio.Event()
-        if self._attempts:
+        if self.attempts:
             await self._emptied.wait()
 
     def abandon(self) -> None:
         """Leave behind the threads that run on."""
-        for attempt in list(self._attempts.values()):
+        for attempt in list(self.attempts.values()):
             attempt.abandon()
 
     # ------------------------------------------------------------------ waiting for a slot
@@ -218,7 +215,7 @@ class RunningJobs:
         """Return the jobs that wait for a slot and forget them."""
         jobs = [attempt.job for attempt in self._slots.take_waiting()]
         for job in jobs:
-            del self._attempts[job.id, job.claim_id]
+            del self.attempts[job.id, job.claim_id]
         return jobs
 
 

@@ -5,7 +5,7 @@ again later. Everything else goes on meanwhile.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from inturn.model import Outcome
 from inturn.worker import joblog
@@ -55,12 +55,11 @@ class UnreportedOutcomes:
         """Keep these in front of the others, because the report failed."""
         self._new[:0] = outcomes
 
-    def hold(self, outcomes: Iterable[Outcome]) -> None:
+    def hold(self, outcomes: Sequence[Outcome]) -> None:
         """Keep these for later, because open transactions keep the server from storing them.
 
         Call it after each report. Without outcomes it means that what was held is stored now.
         """
-        outcomes = list(outcomes)
         if outcomes:
             already_held = bool(self._held)  # for their own time, which these must not extend
             self._held += outcomes
@@ -70,5 +69,5 @@ class UnreportedOutcomes:
             if self._backoff.failures == LOGGED_AFTER:
                 for each in self._held:
                     joblog.note_held(each.job)
-        elif not self._held:
+        elif self._backoff.failures and not self._held:
             self._backoff.reset()
