@@ -84,7 +84,7 @@ def to_jobs(rows: Rows) -> list[Job]:
     if not rows:
         return []
     kwargs = decode_all([row[9] for row in rows])
-    return [Job(*row[:9], each, *row[10:]) for row, each in zip(rows, kwargs, strict=True)]
+    return [Job._make((*row[:9], each, *row[10:])) for row, each in zip(rows, kwargs, strict=True)]
 
 
 def to_list(queues: Queues) -> list[str] | None:

@@ -262,7 +262,7 @@ class Worker:
             with suppress(InturnError):
                 await self._loop.report_last()
             try:
-                count = await self._registration.leave(self._error_to_charge())
+                count = await self._registration.unregister(self._error_to_charge())
                 logger.info("worker.stopped: %s; %d jobs given back", self._options.name, count)
             except InturnError as error:
                 logger.warning(
@@ -320,7 +320,7 @@ class Worker:
         """Unregister, and count all jobs in hand as lost: one of them may be the cause."""
         with closing(self._connector.connect("worker")) as connection:
             error = "the event loop of its worker died while it had this job in hand"
-            drive.run(self._registration.leaving(error), connection, self._connector.schema)
+            drive.run(self._registration.unregistering(error), connection, self._connector.schema)
 
 
 def _has_signals(caught: signals.Caught | None) -> bool:
