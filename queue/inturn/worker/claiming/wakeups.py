@@ -5,6 +5,7 @@ row of `workers`, and clears it before it may sleep.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -104,9 +105,9 @@ class Wakeups:
         anything between its last check and this call, which forgets what has woken it before.
         """
         self._woken.clear()
-        left = max(0.0, self._look_at - time.monotonic())
-        limit = at_most if not polls else left if at_most is None else min(left, at_most)
-        if limit is None:
+        until_look = max(0.0, self._look_at - time.monotonic()) if polls else math.inf
+        limit = until_look if at_most is None else min(until_look, at_most)
+        if limit == math.inf:
             await self._woken.wait()
         else:
             timer = asyncio.get_running_loop().call_later(limit, self._woken.set)
