@@ -51,9 +51,9 @@ class Registration:
 
     async def unregister(self, error: str | None) -> int:
         """Delete the row and give all jobs back to their lanes. Return how many they were."""
-        return await self._connection.run(self.unregistering(error))
+        return await self._connection.run(self.unregister_operation(error))
 
-    def unregistering(self, error: str | None) -> Operation[int]:
+    def unregister_operation(self, error: str | None) -> Operation[int]:
         """Return the operation of `unregister`.
 
         If there is an error, the jobs count as lost to this worker, as if it had died.

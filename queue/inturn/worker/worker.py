@@ -320,7 +320,9 @@ class Worker:
         """Unregister, and count all jobs in hand as lost: one of them may be the cause."""
         with closing(self._connector.connect("worker")) as connection:
             error = "the event loop of its worker died while it had this job in hand"
-            drive.run(self._registration.unregistering(error), connection, self._connector.schema)
+            drive.run(
+                self._registration.unregister_operation(error), connection, self._connector.schema
+            )
 
 
 def _has_signals(caught: signals.Caught | None) -> bool:
