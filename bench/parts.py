@@ -26,6 +26,7 @@ TICK = 0.0005  # seconds of CPU time between samples
 # The innermost frame that matches an entry decides.
 PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("the task itself", "bench/parts.py", ("work",)),
+    ("decode rows and arguments", "inturn/arguments.py", ("decode", "decode_all")),
     ("decode rows and arguments", "json/__init__.py", ()),
     ("decode rows and arguments", "json/decoder.py", ()),
     ("decode rows and arguments", "psycopg/types/json.py", ()),
@@ -44,10 +45,14 @@ PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("prepare an attempt", "inturn/worker/attempt.py", ("__init__",)),
     ("run an attempt", "inturn/worker/attempt.py", ()),
     ("run an attempt", "inturn/worker/middleware_chain.py", ()),
+    (
+        "report ended jobs",
+        "inturn/worker/running_jobs.py",
+        ("add", "hold", "requeue", "take", "take_ended", "release_resources"),
+    ),
     ("run an attempt", "inturn/worker/running_jobs.py", ()),
     ("slots", "inturn/worker/slots.py", ()),
     ("report ended jobs", "inturn/worker/reporting.py", ()),
-    ("report ended jobs", "inturn/worker/unreported.py", ()),
     ("claim", "inturn/worker/claiming/", ()),
     ("log ended jobs", "inturn/worker/joblog.py", ()),
     ("the worker's loop", "inturn/worker/", ()),

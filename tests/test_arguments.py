@@ -51,3 +51,21 @@ def test_what_json_cannot_carry_is_refused_on_both_ways(kwargs: dict[Any, Any]) 
         arguments._encode_checked(kwargs)
     with pytest.raises(BadArgument):
         arguments.encode(kwargs)
+
+
+GOOD = ['{"a":1}', "{}", '{"a":[{"b":null}],"ä":"],["}']
+DIGITS = '{"a":' + "9" * arguments.MAX_INTEGER_BITS + "}"
+UNREADABLE = ["[1]", "null", DIGITS, "[" * 100_000 + "]" * 100_000]
+
+
+def test_a_batch_of_arguments_reads_as_each_of_them_does() -> None:
+    assert arguments.decode_all([]) == []
+    assert arguments.decode_all(GOOD) == [arguments.decode(text) for text in GOOD]
+
+
+def test_arguments_that_cannot_be_read_do_not_spoil_the_others_of_their_batch() -> None:
+    for bad in UNREADABLE:
+        first, middle, last = arguments.decode_all([GOOD[0], bad, GOOD[2]])
+        assert (first, last) == (arguments.decode(GOOD[0]), arguments.decode(GOOD[2]))
+        assert isinstance(middle, arguments.Unreadable)
+        assert middle.reason

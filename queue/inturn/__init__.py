@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from inturn.database.connectors import BaseConnector, PsycopgConnector, SyncPsycopgConnector
     from inturn.database.fences import check_fence, check_fence_async
     from inturn.model import Job, Status, StoredJob
-    from inturn.tasks.blueprint import Blueprint
+    from inturn.tasks.blueprint import Blueprint, TaskOptions
     from inturn.tasks.context import JobContext
     from inturn.tasks.deferred import DeferredJob
-    from inturn.tasks.options import JobOptions, TaskOptions
+    from inturn.tasks.options import JobOptions
     from inturn.tasks.retry import BaseRetryStrategy, RetryDecision, RetryStrategy
     from inturn.tasks.task import Deferrer, Task
 
@@ -76,7 +76,7 @@ _HOMES = {
     "Task": "tasks.task",
     "check_fence": "database.fences",
     "check_fence_async": "database.fences",
-    "TaskOptions": "tasks.options",
+    "TaskOptions": "tasks.blueprint",
 }
 
 

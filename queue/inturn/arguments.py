@@ -28,8 +28,9 @@ MAX_INTEGER_BITS = 14_000  # Python reads at most 4,300 digits
 MAX_PLAIN = 4_000  # characters; a number among them has fewer digits than the limit
 _NAME_TYPES = frozenset({str})
 _PLAIN_TYPES = frozenset({str, int, float, bool, type(None)})
-# Made once, because json.dumps would make an encoder for each call.
+# Made once: json.dumps would make an encoder for each call, and json.loads asks for a BOM.
 _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_read = json.JSONDecoder().decode
 
 
 class Unreadable(dict[str, Any]):
@@ -47,7 +48,7 @@ class Unreadable(dict[str, Any]):
 def decode(text: str) -> dict[str, Any]:
     """Return the arguments in a JSON text. Return an `Unreadable` if Python cannot read them."""
     try:
-        kwargs = json.loads(text)
+        kwargs = _read(text)
     except (ValueError, RecursionError) as error:
         return Unreadable(
             f"Python cannot read the arguments, {len(text):,} characters of JSON: {error}"
@@ -57,6 +58,20 @@ def decode(text: str) -> dict[str, Any]:
         if isinstance(kwargs, dict)
         else Unreadable(f"the arguments are not a JSON object: {text[:80]}")
     )
+
+
+def decode_all(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what `decode` returns for each text, at a fraction of the cost of as many calls.
+
+    Each text is JSON, since the server has stored it as such, but Python may be unable to read it.
+    """
+    try:
+        values = _read(f"[{','.join(texts)}]")
+        if {type(value) for value in values} <= {dict}:
+            return values  # type: ignore[no-any-return]
+    except (ValueError, RecursionError):
+        pass
+    return [decode(text) for text in texts]  # one by one: what is wrong spoils only itself
 
 
 def check_signature(name: str, signature: Signature) -> None:

@@ -177,7 +177,7 @@ def test_a_wake_up_during_a_fetch_is_not_dropped() -> None:
     wakeups = Wakeups(poll=600.0)
     wakeups.begin_claim()
     wakeups.wake()  # while the claim is under way
-    wakeups.found_less(0, None, notified=True)  # it has seen nothing of that
+    wakeups.note_not_filled(0, None, notified=True)  # it has seen nothing of that
     assert wakeups.should_claim
 
 

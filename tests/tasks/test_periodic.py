@@ -10,7 +10,7 @@ import pytest
 from inturn import App, Blueprint
 from inturn.errors import BadArgument, TaskDefinitionError
 from inturn.schedules.misfires import CatchUp, MisfirePolicy
-from inturn.tasks.periodic import AT_ONCE, Schedule
+from inturn.tasks.task import AT_ONCE, Schedule
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

@@ -45,7 +45,7 @@ class Parts:
         self.link = link = WorkerConnection(app.connector)
         self.registration = mine = Registration(link, o, app.tasks)
         chain = MiddlewareChain(NOBODY, None, None)
-        self.running = running = RunningJobs(app, app.connector, o, wakeups.ring, chain)
+        self.running = running = RunningJobs(app, app.connector, o, wakeups.interrupt_wait, chain)
         claiming = Claiming(link, mine, o, running, wakeups, Prefetch(o.concurrency))
         self.recovery = Recovery(link, mine, o, running, claiming)
         self.loop = Loop(link, mine, o, running, claiming, self.recovery, lambda: True)

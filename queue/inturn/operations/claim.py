@@ -5,8 +5,9 @@ from datetime import timedelta
 from typing import LiteralString, NamedTuple
 from uuid import UUID
 
+from inturn.arguments import decode_all
 from inturn.model import Job
-from inturn.operations import Operation, Rows, Statement, decode_column
+from inturn.operations import Operation, Rows, Statement
 
 # The columns of a `Job`. The database counts attempts that were started. People count those before
 # this one: `attempts - 1`.
@@ -80,7 +81,10 @@ def set_awake(worker_id: UUID, awake: bool) -> Operation[bool]:
 
 def to_jobs(rows: Rows) -> list[Job]:
     """Return a Job for each row. Arguments that cannot be read do not spoil the other jobs."""
-    return [Job._make(decode_column(row, 9)) for row in rows]
+    if not rows:
+        return []
+    kwargs = decode_all([row[9] for row in rows])
+    return [Job._make((*row[:9], each, *row[10:])) for row, each in zip(rows, kwargs, strict=True)]
 
 
 def to_list(queues: Queues) -> list[str] | None:

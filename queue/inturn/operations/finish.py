@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -67,8 +67,8 @@ def finish(
             want,
             [outcome.job.id for outcome in ended],
             [outcome.job.claim_id for outcome in ended],
-            [outcome.status.value for outcome in ended],
-            [_error(outcome) for outcome in ended],
+            [str(outcome.status) for outcome in ended],
+            _errors(ended),
             _results(ended),
             [status.value for status in forget],
         ],
@@ -88,7 +88,7 @@ def retry(again: Sequence[Again]) -> Operation[Retried]:
             [outcome.job.id for outcome in again],
             [outcome.job.claim_id for outcome in again],
             [outcome.delay for outcome in again],
-            [_error(outcome) for outcome in again],
+            _errors(again),
             unless_all(None, (outcome.at for outcome in again)),
             unless_all(None, (outcome.priority for outcome in again)),
             unless_all(None, (outcome.queue for outcome in again)),
@@ -137,9 +137,10 @@ def _results(ended: Sequence[Ended]) -> list[str | None] | None:
     return results if any(results) else None
 
 
-def _error(outcome: Ended | Again) -> Any:
-    return (
+def _errors(outcomes: Sequence[Ended] | Sequence[Again]) -> list[Jsonb | None]:
+    return [
         None
         if outcome.error is None
         else Jsonb({"attempt": outcome.job.attempts + 1, "error": outcome.error})
-    )
+        for outcome in outcomes
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -14,21 +15,15 @@ from inturn.errors import (
     TaskDefinitionError,
     TaskNotFound,
     UnboundTaskError,
+    UnknownOption,
 )
 from inturn.tasks.context import JobContext
 from inturn.tasks.deferred import DeferredJob
-from inturn.tasks.middleware import TaskMiddleware
-from inturn.tasks.options import (
-    CheckedOptions,
-    DefaultOptions,
-    NewJob,
-    Retry,
-    TaskOptions,
-    check_task_options,
-    show_options,
-)
+from inturn.tasks.middleware import TaskMiddleware, check_task_middleware
+from inturn.tasks.options import CheckedOptions, DefaultOptions, NewJob, show_options
 from inturn.tasks.periodic import Periodics
 from inturn.tasks.resources import OnBusyName, Resource
+from inturn.tasks.retry import Retry
 from inturn.tasks.task import P, R, Task
 
 NO_APP = (
@@ -45,6 +40,25 @@ def default_name(func: Callable[..., Any]) -> str:
         spec = getattr(main, "__spec__", None)
         module = spec.name if spec else Path(getattr(main, "__file__", module)).stem
     return f"{module}.{func.__qualname__}"
+
+
+class TaskOptions(DefaultOptions, total=False):
+    """The options of a task, for decorators of your own.
+
+    def nightly(**options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]:
+        return app.task(queue="night", **options)
+
+    @nightly(retry=3)
+    def tidy_up() -> None: ...
+    """
+
+    name: str | None
+    aliases: Sequence[str] | None
+    retry: Retry
+    task_middleware: Sequence[TaskMiddleware] | None
+    resources: Sequence[Resource]
+    on_busy: OnBusyName
+    busy_seconds: float | None
 
 
 class Blueprint(Periodics):
@@ -180,7 +194,7 @@ class Blueprint(Periodics):
         """
         declare = partial(
             self._declare, name=name, aliases=arguments.check_aliases(aliases), retry=retry,
-            pass_context=pass_context, options=check_task_options(options), resources=resources,
+            pass_context=pass_context, options=_check_options(options), resources=resources,
             task_middleware=task_middleware, on_busy=on_busy, busy_seconds=busy_seconds,
         )  # fmt: skip
         return declare if _func is None else declare(_func)
@@ -191,6 +205,7 @@ class Blueprint(Periodics):
         *,
         name: str | None,
         aliases: Sequence[str],
+        task_middleware: Sequence[TaskMiddleware] | None,
         **task_options: Any,
     ) -> Task[..., Any]:
         own_name = arguments.check_task_name(name or default_name(func))
@@ -198,7 +213,11 @@ class Blueprint(Periodics):
             raise TaskAlreadyRegistered(
                 f"The task {own_name!r} has its own name as an alias. Leave the alias out."
             )
-        task: Task[..., Any] = Task(self, func, name=own_name, aliases=aliases, **task_options)
+        is_async = inspect.iscoroutinefunction(func)
+        layers = check_task_middleware(own_name, task_middleware, is_async_task=is_async)
+        task: Task[..., Any] = Task(
+            self, func, name=own_name, aliases=aliases, task_middleware=layers, **task_options
+        )
         self._add(dict.fromkeys((own_name, *aliases), task))
         return task
 
@@ -226,6 +245,13 @@ class Blueprint(Periodics):
         if not self._homes:
             raise UnboundTaskError(NO_APP)
         return self._homes[-1][0]
+
+
+def _check_options(given: DefaultOptions) -> CheckedOptions:
+    """Return the options that a task sets for its jobs, or raise BadArgument."""
+    if unknown := given.keys() - DefaultOptions.__annotations__.keys():
+        raise UnknownOption(min(unknown), "task", TaskOptions.__annotations__)
+    return CheckedOptions().change(given)
 
 
 def _qualify(namespace: str, name: str) -> str:

@@ -15,8 +15,7 @@ from inturn.errors import ConfigurationError, Snoozed
 from inturn.model import Job
 
 if TYPE_CHECKING:
-    from inturn.tasks.blueprint import Blueprint
-    from inturn.tasks.task import Task
+    from inturn.tasks.task import Task, TaskCollection
 
 
 class JobTransaction(
@@ -75,7 +74,7 @@ class JobContext:
     `resources`, in their order.
     """
 
-    app: Blueprint
+    app: TaskCollection
     task: Task[Any, Any]
     job: Job
     worker_name: str
@@ -122,6 +121,14 @@ class JobContext:
         A sync task should check it now and then.
         """
         return self.abort_reason is not None
+
+    def request_abort(self, reason: str) -> None:
+        """Have `should_abort` return True. The worker calls it, and you can in a test of a task."""
+        self.abort_reason = reason
+
+    def provide_leases(self, leases: tuple[HeldResource, ...]) -> None:
+        """Show the task the locks on its `resources`. The worker calls it."""
+        self.leases = leases
 
     def snooze(self, schedule_in: timedelta | Mapping[str, float]) -> NoReturn:
         """End this attempt here and run the job again after this time. The attempt does not count.

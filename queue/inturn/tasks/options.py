@@ -1,4 +1,4 @@
-"""The options of tasks and jobs. The type, check and default of each option stand here, once.
+"""The options of jobs. The type, check and default of each option stand here, once.
 
 From these lines come what type checkers accept, what `help()` shows, the value that a job carries,
 and the columns that `operations.enqueue` sends to the database. Keep them in SQL's order. See
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -35,12 +35,8 @@ from inturn.arguments import (
 )
 from inturn.errors import UnknownOption
 from inturn.model import OnConflict, OnFailure, OnRetry
-from inturn.tasks.middleware import TaskMiddleware
-from inturn.tasks.resources import OnBusyName, Resource
-from inturn.tasks.retry import BaseRetryStrategy
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
-Retry = bool | int | BaseRetryStrategy
 OnRetryName = Literal["hold", "release"]
 OnFailureName = Literal["continue", "halt"]
 OnConflictName = Literal["raise", "skip", "replace"]
@@ -107,25 +103,6 @@ class DefaultOptions(PlaceOptions, RunOptions, total=False):
     """The options that a task can set for all of its jobs."""
 
 
-class TaskOptions(DefaultOptions, total=False):
-    """The options of a task, for decorators of your own.
-
-    def nightly(**options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]:
-        return app.task(queue="night", **options)
-
-    @nightly(retry=3)
-    def tidy_up() -> None: ...
-    """
-
-    name: str | None
-    aliases: Sequence[str] | None
-    retry: Retry
-    task_middleware: Sequence[TaskMiddleware] | None
-    resources: Sequence[Resource]
-    on_busy: OnBusyName
-    busy_seconds: float | None
-
-
 class ScheduleOptions(JobOptions, total=False):
     """The options of a periodic task's jobs."""
 
@@ -170,13 +147,6 @@ class CheckedOptions(_Values):  # type: ignore[misc]
             if value is not None:
                 changes[name] = _STORED[name].check(value)
         return self._replace(**changes) if changes else self
-
-
-def check_task_options(given: DefaultOptions) -> CheckedOptions:
-    """Return the options that a task sets for its jobs, or raise BadArgument."""
-    if unknown := given.keys() - DefaultOptions.__annotations__.keys():
-        raise UnknownOption(min(unknown), "task", TaskOptions.__annotations__)
-    return CheckedOptions().change(given)
 
 
 class NewJob(NamedTuple):

@@ -1,4 +1,4 @@
-"""Periodic tasks: what `@app.periodic` declares, and which jobs are due at a given time.
+"""Periodic tasks: what `@app.periodic` declares.
 
 A schedule is a task with a cron expression. A task can have several, each with another
 `periodic_id`. Every worker knows the schedules of its app. When an instant comes, each of them
@@ -8,50 +8,21 @@ tries to defer its job, and the database lets the first one do so.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from itertools import islice
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from inturn.errors import BadArgument, TaskDefinitionError
-from inturn.schedules.misfires import CatchUp, CatchUpName, MisfirePolicy, Span
+from inturn.schedules.misfires import CatchUpName, MisfirePolicy, Span
+from inturn.tasks.task import Schedule, Task
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from inturn.schedules.cron import Cron
-    from inturn.tasks.options import NewJob, ScheduleOptions
-    from inturn.tasks.task import Task
+    from inturn.tasks.options import ScheduleOptions
 
 AnyTask = TypeVar("AnyTask", bound="Task[..., Any]")
 MAX_ID_BYTES = 512
-AT_ONCE = 100  # how many missed instants are deferred in one step
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Schedule:
-    """When a periodic task runs, and the options of its jobs."""
-
-    task: Task[..., Any]
-    periodic_id: str
-    cron: Cron
-    options: Mapping[str, Any]
-    overrides: Mapping[str, Any]  # what this schedule changes in the policy of its app
-
-    def __str__(self) -> str:
-        return f"{self.task.name} {self.periodic_id!r}" if self.periodic_id else self.task.name
-
-    def job(self, instant: datetime) -> NewJob:
-        return self.task.configure(**self.options)._job((), {"timestamp": int(instant.timestamp())})
-
-    def due(self, after: datetime, now: datetime, policy: MisfirePolicy) -> list[datetime]:
-        """Return the instants to defer now, in order, and at most AT_ONCE of them."""
-        start = max(after, now - policy.max_delay - timedelta(microseconds=1))
-        if policy.catch_up is CatchUp.ALL:
-            return list(islice(self.cron.between(start, now), AT_ONCE))
-        newest = self.cron.newest(start, now)
-        return [] if newest is None else [newest]
 
 
 class Periodics:

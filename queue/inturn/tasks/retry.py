@@ -140,7 +140,10 @@ class RetryStrategy(BaseRetryStrategy):
         return timedelta(seconds=seconds * (1 - self.jitter * self._random.random()))
 
 
-def find_strategy(retry: bool | int | BaseRetryStrategy) -> BaseRetryStrategy | None:
+Retry = bool | int | BaseRetryStrategy  # what a task declares
+
+
+def find_strategy(retry: Retry) -> BaseRetryStrategy | None:
     """Return the strategy that a task's `retry=` stands for, or None for no retries."""
     if isinstance(retry, BaseRetryStrategy):
         return retry

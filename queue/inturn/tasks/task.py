@@ -1,25 +1,45 @@
-"""Tasks, and how a call of one becomes a job."""
+"""Tasks, and how a call of one, or its schedule, becomes a job."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from inturn import arguments
 from inturn.errors import BadArgument, TaskDefinitionError
+from inturn.schedules.misfires import CatchUp, MisfirePolicy
 from inturn.tasks.deferred import DeferredJob
-from inturn.tasks.middleware import TaskMiddleware, check_task_middleware
-from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, Retry, show_options
-from inturn.tasks.periodic import Schedule
+from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, show_options
 from inturn.tasks.resources import Resource, declare_resources
-from inturn.tasks.retry import find_strategy
+from inturn.tasks.retry import Retry, find_strategy
 
 if TYPE_CHECKING:
-    from inturn.tasks.blueprint import Blueprint
+    from inturn.schedules.cron import Cron
 
 P = ParamSpec("P")
 R = TypeVar("R")
+AT_ONCE = 100  # how many missed instants are deferred in one step
+
+
+class TaskCollection(Protocol):
+    """The Blueprint or App to which a task belongs."""
+
+    tasks: dict[str, Task[..., Any]]
+
+    def find_task(self, name: str) -> Task[..., Any]:
+        """Return the task with this name or alias, or raise TaskNotFound."""
+
+    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+        """Enqueue jobs."""
+
+    async def enqueue_async(
+        self, jobs: Sequence[NewJob], connection: object = None
+    ) -> list[DeferredJob]:
+        """Like `enqueue`, in an event loop."""
 
 
 class Deferrer(Generic[P]):
@@ -32,7 +52,7 @@ class Deferrer(Generic[P]):
 
     def __init__(
         self,
-        owner: Blueprint,
+        owner: TaskCollection,
         name: str,
         task: Task[P, Any] | None,
         options: CheckedOptions,
@@ -116,7 +136,7 @@ class Task(Deferrer[P], Generic[P, R]):
 
     def __init__(
         self,
-        owner: Blueprint,
+        owner: TaskCollection,
         func: Callable[..., R],
         *,
         name: str,
@@ -124,7 +144,7 @@ class Task(Deferrer[P], Generic[P, R]):
         retry: Retry,
         pass_context: bool,
         options: CheckedOptions,
-        task_middleware: Sequence[TaskMiddleware] | None = None,
+        task_middleware: Sequence[Callable[..., Any]] = (),
         resources: Sequence[Resource] = (),
         on_busy: str = "snooze",
         busy_seconds: float | None = None,
@@ -145,9 +165,7 @@ class Task(Deferrer[P], Generic[P, R]):
         self.signature = inspect.Signature(parameters[1:] if pass_context else parameters)
         arguments.check_signature(name, self.signature)
         self.names = arguments.names(self.signature)
-        self.task_middleware = check_task_middleware(
-            name, task_middleware, is_async_task=self.is_async
-        )
+        self.task_middleware = tuple(task_middleware)
         self.schedules: dict[str, Schedule] = {}
         self.resources = declare_resources(name, self.signature, resources, on_busy, busy_seconds)
 
@@ -202,3 +220,28 @@ class Task(Deferrer[P], Generic[P, R]):
         connection = options.pop("connection", None)
         changed = self._options.change(options)
         return Deferrer(self._owner, self.name, self, changed, task_kwargs, connection)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule:
+    """When a periodic task runs, and the options of its jobs."""
+
+    task: Task[..., Any]
+    periodic_id: str
+    cron: Cron
+    options: Mapping[str, Any]
+    overrides: Mapping[str, Any]  # what this schedule changes in the policy of its app
+
+    def __str__(self) -> str:
+        return f"{self.task.name} {self.periodic_id!r}" if self.periodic_id else self.task.name
+
+    def job(self, instant: datetime) -> NewJob:
+        return self.task.configure(**self.options)._job((), {"timestamp": int(instant.timestamp())})
+
+    def due(self, after: datetime, now: datetime, policy: MisfirePolicy) -> list[datetime]:
+        """Return the instants to defer now, in order, and at most AT_ONCE of them."""
+        start = max(after, now - policy.max_delay - timedelta(microseconds=1))
+        if policy.catch_up is CatchUp.ALL:
+            return list(islice(self.cron.between(start, now), AT_ONCE))
+        newest = self.cron.newest(start, now)
+        return [] if newest is None else [newest]

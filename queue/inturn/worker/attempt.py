@@ -6,22 +6,18 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
 
 from inturn.errors import DatabaseUnavailable, JobAborted, JobSkipped, JobTimeout, Snoozed
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
-from inturn.tasks.context import JobContext
+from inturn.tasks.context import HeldResource, JobContext
 from inturn.tasks.task import Task
 from inturn.worker import result_json
 from inturn.worker.error_text import MAX_CHARACTERS, describe, storable
 from inturn.worker.middleware_chain import MiddlewareChain
-
-if TYPE_CHECKING:
-    from inturn.locks.core.lease import AsyncLease
-    from inturn.worker.resources import HeldLocks
 
 # How many attempts an outage may cost a task without `retry`. After that, the task itself may be
 # breaking the connection.
@@ -32,6 +28,16 @@ OVERDUE_SECONDS = 1.0  # how long a run may go on past its timeout before it is 
 
 class Abandoned(BaseException):
     """Raised when the worker no longer waits for the thread of a sync task."""
+
+
+class AttemptLocks(Protocol):
+    """The locks on what a task needs, as an attempt sees them; see `resources`."""
+
+    async def take(self) -> None:
+        """Take all locks, or raise an error that ends, snoozes or skips the job."""
+
+    async def settle(self, outcome: Outcome | None) -> Outcome | None:
+        """Return the final outcome of an attempt whose code has ended with this one."""
 
 
 class Attempt:
@@ -59,13 +65,15 @@ class Attempt:
         "task",
     )
 
-    def __init__(self, job: Job, task: Task[..., Any], chain: MiddlewareChain | None) -> None:
+    def __init__(
+        self, job: Job, task: Task[..., Any], chain: MiddlewareChain | None, claimed_at: float
+    ) -> None:
         self.job = job
         self.task = task
-        self.claimed_at = time.monotonic()
+        self.claimed_at = claimed_at  # by the monotonic clock
         self._chain = chain  # the middleware around the task, if there is any
         self._context: JobContext | None = None  # only if the task, or a middleware, asks for it
-        self.held_locks: HeldLocks | None = None  # only if the task needs resources
+        self.held_locks: AttemptLocks | None = None  # only if the task needs resources
         self._scope = anyio.CancelScope()
         self._thread_scope: anyio.CancelScope | None = None  # of a sync task
         self._deadline: float | None = None  # while it runs, if it has a timeout
@@ -82,14 +90,14 @@ class Attempt:
         """Pass this context to the task and its middleware."""
         self._context = context
 
-    def require(self, held_locks: "HeldLocks") -> None:
+    def require(self, held_locks: AttemptLocks) -> None:
         """Take these resources before the task runs."""
         self.held_locks = held_locks
 
-    def provide_leases(self, leases: "tuple[AsyncLease, ...]") -> None:
+    def provide_leases(self, leases: tuple[HeldResource, ...]) -> None:
         """Show the task the leases on its resources."""
         if self._context is not None:
-            self._context.leases = leases
+            self._context.provide_leases(leases)
 
     # ------------------------------------------------------------------ what happens meanwhile
 
@@ -112,7 +120,7 @@ class Attempt:
         An async task is cancelled. A sync one can only be asked to end.
         """
         if self._context is not None:
-            self._context.abort_reason = reason
+            self._context.request_abort(reason)
         self._scope.cancel()
 
     def abort(self, reason: str) -> None:
@@ -139,7 +147,7 @@ class Attempt:
         # The timer does the same, unless the event loop is blocked.
         self._timed_out = True
         if self._context is not None and self._context.abort_reason is None:
-            self._context.abort_reason = str(self._timeout_error())
+            self._context.request_abort(str(self._timeout_error()))
         if self._is_overdue or now <= deadline + OVERDUE_SECONDS:
             return False
         self._is_overdue = True
@@ -187,10 +195,15 @@ class Attempt:
             return self._call(limiter, self.task.func)
         return self._chain.call(self.task, self._context, partial(self._call, limiter))
 
-    async def _call(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> Any:
+    def _call(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> Awaitable[Any]:
         args = (self._context,) if self.task.pass_context else ()
         if self.task.is_async:
-            return await function(*args, **self.job.task_kwargs)
+            return function(*args, **self.job.task_kwargs)  # type: ignore[no-any-return]
+        return self._call_in_thread(limiter, function, args)
+
+    async def _call_in_thread(
+        self, limiter: anyio.CapacityLimiter, function: Callable[..., Any], args: tuple[Any, ...]
+    ) -> Any:
         # Shielded: only `abandon` ends the wait for a thread.
         with anyio.CancelScope(shield=True) as self._thread_scope:
             error, value = await anyio.to_thread.run_sync(

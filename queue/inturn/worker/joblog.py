@@ -1,6 +1,7 @@
 """The log of a worker's jobs: stable event names, and the fields of the job in `extra`."""
 
 import logging
+from collections.abc import Iterable
 
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
 
@@ -19,17 +20,31 @@ def fields(job: Job) -> dict[str, object]:
     }
 
 
+def logs_starts() -> bool:
+    """Return True if `note_start` would log anything."""
+    return logger.isEnabledFor(logging.DEBUG)
+
+
 def note_start(job: Job) -> None:
-    if logger.isEnabledFor(logging.DEBUG):
-        logger.debug("job.started: %s %s", job.id, job.task_name, extra=fields(job))
+    logger.debug("job.started: %s %s", job.id, job.task_name, extra=fields(job))
 
 
-def note_outcome(outcome: Outcome) -> None:
+def note_outcomes(outcomes: Iterable[Outcome]) -> None:
+    """Log how these jobs have ended. Successes cost nothing while nobody wants to know of them."""
+    logs_success = logger.isEnabledFor(logging.INFO)
+    for outcome in outcomes:
+        match outcome:
+            case Ended(status=Status.SUCCEEDED) | Committed(error=None) if not logs_success:
+                pass
+            case _:
+                _note_outcome(outcome)
+
+
+def _note_outcome(outcome: Outcome) -> None:
     job = outcome.job
     match outcome:
         case Ended(status=Status.SUCCEEDED) | Committed(error=None):
-            if logger.isEnabledFor(logging.INFO):
-                logger.info("job.succeeded: %s %s", job.id, job.task_name, extra=fields(job))
+            logger.info("job.succeeded: %s %s", job.id, job.task_name, extra=fields(job))
         case Ended(status=Status.CANCELLED, error=error):
             logger.info("job.skipped: %s %s: %s", job.id, job.task_name, error, extra=fields(job))
         case Committed(error=error):

@@ -5,7 +5,7 @@ It makes one call to the server at a time.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import anyio
 
@@ -15,7 +15,7 @@ from inturn.worker.backoff import Backoff
 from inturn.worker.claiming.claiming import Claiming
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.options import Options
-from inturn.worker.recovery import Action, Recovery
+from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
 from inturn.worker.reporting import Reporting
 from inturn.worker.running_jobs import RunningJobs
@@ -107,32 +107,28 @@ class Loop:
                 self._recovery.note_outage(error)
                 await self._wait_for_database(error)
             else:
-                self._locked_out.reset()
+                if self._locked_out.failures:
+                    self._locked_out.reset()
 
-    async def run_once(self) -> None:
+    def run_once(self) -> Awaitable[None]:
         """Do the next thing that there is to do, or wait until there is one."""
-        action = self._next_action()
-        if action is None:
-            self._claiming.arm()
-            action = self._next_action() or self._wait
-        await action()
-
-    def _next_action(self) -> Action | None:
         recover = self._recovery.next_action()
         if recover is not None:
-            return recover
+            return recover()
         if self._claiming.should_put_back:
-            return self._put_back
-        if self._claiming.is_due(database_busy=bool(self._locked_out.failures)):
-            return self._claim
-        if self._running.unreported.is_due:
-            return self._report
-        return None
+            return self._put_back()
+        report_is_due = self._running.unreported.is_due
+        database_busy = self._locked_out.failures > 0
+        if self._claiming.is_due(report_is_due=report_is_due, database_busy=database_busy):
+            return self._end_outage_after(self._claiming.claim())
+        if report_is_due:
+            return self._end_outage_after(self._reporting.report())
+        return self._wait()
 
     def _is_over(self) -> bool:
         if self._aborted and (self._recovery.is_database_away or self._is_out_of_time):
             return True  # others take over what we cannot end or report now
-        if self._running or self._running.unreported:
+        if self._running.attempts or self._running.unreported:
             return False
         if self.stopped:
             return True
@@ -140,15 +136,15 @@ class Loop:
 
     @property
     def _is_out_of_time(self) -> bool:
-        return time.monotonic() >= self._ends_at and (self._may_abandon or not self._running)
+        return time.monotonic() >= self._ends_at and (
+            self._may_abandon or not self._running.attempts
+        )
 
-    async def _claim(self) -> None:
-        await self._claiming.claim()
-        self._outages.reset()
-
-    async def _report(self) -> None:
-        await self._reporting.report()
-        self._outages.reset()
+    async def _end_outage_after(self, action: Awaitable[None]) -> None:
+        """Await a claim or a report. If it succeeds, the database is back."""
+        await action
+        if self._outages.failures:
+            self._outages.reset()
 
     async def _put_back(self) -> None:
         """Let others run the jobs that were claimed ahead and find no slot."""
@@ -159,15 +155,15 @@ class Loop:
         except DatabaseBusy:
             self._running.start_all(jobs)
             raise
-        self._running.start_all(job for job in jobs if job.id in busy)
+        self._running.start_all([job for job in jobs if job.id in busy])
         if busy:  # an open transaction keeps us from it
             await anyio.sleep(BUSY_PAUSES[0])
 
-    async def _wait(self) -> None:
-        limits = [self._running.unreported.until_due()]
-        if 0 < self._ends_at - time.monotonic() < float("inf"):
-            limits.append(self.seconds_left)
-        await self._claiming.wait(min((each for each in limits if each is not None), default=None))
+    def _wait(self) -> Awaitable[None]:
+        limit = self._running.unreported.until_due()
+        if self._aborted and (left := self.seconds_left):
+            limit = left if limit is None else min(left, limit)
+        return self._claiming.wait(limit)
 
     async def _wait_for_lock(self, error: DatabaseBusy) -> None:
         """Wait until a lock on a table may be gone. Nothing has happened so far."""

@@ -49,12 +49,12 @@ class Registration:
         """Store a heartbeat. Return False if the row is gone because others took us for dead."""
         return await self._connection.run(workers.record_heartbeat(self.worker_id))
 
-    async def leave(self, error: str | None) -> int:
+    async def unregister(self, error: str | None) -> int:
         """Delete the row and give all jobs back to their lanes. Return how many they were."""
-        return await self._connection.run(self.leaving(error))
+        return await self._connection.run(self.unregister_operation(error))
 
-    def leaving(self, error: str | None) -> Operation[int]:
-        """Return the operation of `leave`.
+    def unregister_operation(self, error: str | None) -> Operation[int]:
+        """Return the operation of `unregister`.
 
         If there is an error, the jobs count as lost to this worker, as if it had died.
         """

@@ -1,5 +1,7 @@
 """Tells the server how jobs have ended, and starts the jobs that their lanes hand over."""
 
+from collections.abc import Awaitable
+
 from inturn.errors import ConnectorException, DatabaseUnavailable
 from inturn.model import Again, Committed, Ended, Outcome, Status
 from inturn.operations import finish
@@ -25,7 +27,7 @@ class Reporting:
     ) -> None:
         self._connection = connection
         self._registration = registration
-        self._options = options
+        self._queues, self._forget = options.queues, options.forget
         self._running = running
         self._claiming = claiming
         self._unclear: set[int] = set()  # jobs whose ends were on their way when a call failed
@@ -48,29 +50,41 @@ class Reporting:
             await self._report(outcomes)
 
     async def _report(self, outcomes: list[Outcome]) -> None:
-        ended = [outcome for outcome in outcomes if isinstance(outcome, Ended)]
-        again = [outcome for outcome in outcomes if isinstance(outcome, Again)]
-        accepted = {outcome.job.id for outcome in outcomes if isinstance(outcome, Committed)}
+        ended: list[Ended] = []
+        again: list[Again] = []
+        accepted: set[int] = set()
+        for outcome in outcomes:
+            match outcome:
+                case Ended():
+                    ended.append(outcome)
+                case Again():
+                    again.append(outcome)
+                case Committed(job=job):
+                    accepted.add(job.id)
         retried, done = finish.Retried(set(), set()), finish.Finished(set(), [], set())
         if again:
             retried = await self._connection.run(finish.retry(again))
         if ended:
             done = await self._finish(ended)
-        busy = retried.busy | done.busy
-        self._running.unreported.hold(outcome for outcome in outcomes if outcome.job.id in busy)
-        outcomes = [outcome for outcome in outcomes if outcome.job.id not in busy]
+        held: list[Outcome] = []
+        if busy := retried.busy | done.busy:
+            held = [outcome for outcome in outcomes if outcome.job.id in busy]
+            outcomes = [outcome for outcome in outcomes if outcome.job.id not in busy]
+        self._running.unreported.hold(held)
         self._running.release_resources(outcomes)
         self._running.start_all(done.next)
-        in_lanes = sum(outcome.job.lock is not None for outcome in outcomes)
+        in_lanes = len([outcome for outcome in outcomes if outcome.job.lock is not None])
         self._claiming.note_reported(
             len(outcomes), lanes_went_back=bool(again) or len(done.next) < in_lanes
         )
         self._log(outcomes, accepted | retried.accepted | done.accepted)
 
-    async def _finish(self, ended: list[Ended]) -> finish.Finished:
+    def _finish(self, ended: list[Ended]) -> Awaitable[finish.Finished]:
         want = 0 if self._claiming.is_stopped else len(ended)
-        worker_id, o = self._registration.worker_id, self._options
-        return await self._connection.run(finish.finish(worker_id, o.queues, want, ended, o.forget))
+        worker_id = self._registration.worker_id
+        return self._connection.run(
+            finish.finish(worker_id, self._queues, want, ended, self._forget)
+        )
 
     async def _report_each(self) -> None:
         """Find out which outcomes the database refuses to store, and report those as failures."""
@@ -94,11 +108,14 @@ class Reporting:
                     raise
 
     def _log(self, outcomes: list[Outcome], accepted: set[int]) -> None:
-        for outcome in outcomes:
-            if outcome.job.id in accepted:
-                joblog.note_outcome(outcome)
-            elif outcome.job.id in self._unclear:
-                joblog.note_unclear(outcome.job)
-            else:
-                joblog.note_lost(outcome.job)
-            self._unclear.discard(outcome.job.id)
+        if refused := [outcome.job for outcome in outcomes if outcome.job.id not in accepted]:
+            for job in refused:
+                if job.id in self._unclear:
+                    joblog.note_unclear(job)
+                else:
+                    joblog.note_lost(job)
+            self._unclear -= {job.id for job in refused}
+            outcomes = [outcome for outcome in outcomes if outcome.job.id in accepted]
+        if self._unclear:
+            self._unclear -= accepted
+        joblog.note_outcomes(outcomes)

@@ -33,11 +33,11 @@ from inturn.locks.several import lock_all
 from inturn.locks.urls import REDIS, lock_from_url
 from inturn.model import Again, Ended, Outcome, Status
 from inturn.tasks.resources import OnBusy
+from inturn.worker.attempt import Attempt
 from inturn.worker.error_text import storable
 
 if TYPE_CHECKING:
     from inturn.locks.core.lease import AsyncLease
-    from inturn.worker.attempt import Attempt
 
 logger = logging.getLogger(__name__)
 RELEASE_SECONDS = 10.0  # how long a silent store may keep a slot; then the lease expires
@@ -56,11 +56,11 @@ class ResourceLocks:
         self._held: dict[Key, HeldLocks] = {}
         self._releasing: set[anyio.Event] = set()
 
-    def held_by(self, attempt: "Attempt") -> "HeldLocks":
+    def held_by(self, attempt: Attempt) -> "HeldLocks":
         """Return the locks of an attempt, which are not taken yet."""
         return HeldLocks(attempt, self)
 
-    def lock(self, wanted: object, attempt: "Attempt") -> AsyncLock:
+    def lock(self, wanted: object, attempt: Attempt) -> AsyncLock:
         """Return the lock for what the task declared: a URL, or an async lock."""
         lock = self._lock_at(wanted) if isinstance(wanted, str) else wanted
         if not isinstance(lock, AsyncLock):
@@ -85,11 +85,11 @@ class ResourceLocks:
             return Again(outcome.job, LOST_PAUSE, storable(f"{loss}\n{outcome.error or ''}"))
         return outcome
 
-    def add(self, held: "HeldLocks", attempt: "Attempt") -> None:
+    def add(self, held: "HeldLocks", attempt: Attempt) -> None:
         """Remember that an attempt holds these locks."""
         self._held[key(attempt)] = held
 
-    def forget(self, attempt: "Attempt") -> None:
+    def forget(self, attempt: Attempt) -> None:
         """Forget the locks of an attempt."""
         self._held.pop(key(attempt), None)
 
@@ -146,7 +146,7 @@ class ResourceLocks:
 class HeldLocks:
     """The locks of one attempt."""
 
-    def __init__(self, attempt: "Attempt", resource_locks: ResourceLocks) -> None:
+    def __init__(self, attempt: Attempt, resource_locks: ResourceLocks) -> None:
         self._attempt = attempt
         self._resource_locks = resource_locks
         self._all: lock_all | None = None
@@ -218,7 +218,7 @@ class HeldLocks:
                 logger.warning("resource.lost: job %s: %s", self._attempt.job.id, error)
 
 
-def _raise_if_busy(attempt: "Attempt", on_busy: OnBusy, seconds: float, busy: LockTimeout) -> None:
+def _raise_if_busy(attempt: Attempt, on_busy: OnBusy, seconds: float, busy: LockTimeout) -> None:
     match on_busy:
         case OnBusy.SNOOZE:
             raise Snoozed(timedelta(seconds=seconds)) from busy
@@ -247,7 +247,7 @@ async def _take_all_or_none(locks: lock_all) -> "Sequence[AsyncLease]":
         raise
 
 
-def key(attempt: "Attempt") -> Key:
+def key(attempt: Attempt) -> Key:
     return attempt.job.id, attempt.job.claim_id
 
 

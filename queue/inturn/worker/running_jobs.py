@@ -1,7 +1,7 @@
 """The jobs that a worker has claimed: running, waiting for a slot, or ended but not reported."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,25 +17,27 @@ from inturn.tasks.context import JobContext
 from inturn.tasks.task import Task
 from inturn.worker import joblog
 from inturn.worker.attempt import Attempt
+from inturn.worker.backoff import Backoff
 from inturn.worker.error_text import describe
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options
 from inturn.worker.slots import Slots
 from inturn.worker.transaction import FinishingTransaction
-from inturn.worker.unreported import UnreportedOutcomes
 
 if TYPE_CHECKING:
     from inturn.worker.resources import ResourceLocks
 
 # An event loop that was blocked for this long explains a run that goes on past its timeout.
 BLOCKED_SECONDS = 1.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds before an outcome that is held is tried again
+LOGGED_AFTER = 6  # failed tries, about a second
 UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy, may know the task
 
 
 class RunningJobs:
     """The worker's attempts, from the claim until the server has stored how they ended.
 
-    `len()` counts the attempts that run or wait for a slot. `ended` is called after each one.
+    `attempts` are those that run or wait for a slot. `ended` is called after each one.
     """
 
     def __init__(
@@ -55,49 +57,45 @@ class RunningJobs:
         self._note_ended = ended
         self._limiter = anyio.CapacityLimiter(options.concurrency)
         # By job and claim: a worker that was taken for dead may get a job again that it still runs.
-        self._attempts: dict[tuple[int, str], Attempt] = {}
+        self.attempts: dict[tuple[int, str], Attempt] = {}
         self._is_closed = False
-        self._emptied = anyio.Event()  # a new one for each call that waits for it
+        self._emptied: anyio.Event | None = None  # while somebody waits for it
+        self._logs_starts = False
         self._resource_locks: ResourceLocks | None = None  # once a job needs some
-
-    def __len__(self) -> int:
-        return len(self._attempts)
 
     # ------------------------------------------------------------------ starting
 
-    async def serve(self, work: Callable[[], Awaitable[None]]) -> None:
+    def serve(self, work: Callable[[], Awaitable[None]]) -> Awaitable[None]:
         """Run the slots until `work` is done and nothing runs any more."""
-        await self._slots.run(work)
+        return self._slots.run(work)
 
-    def start_all(self, jobs: Iterable[Job]) -> None:
+    def start_all(self, jobs: Sequence[Job]) -> None:
         """Start these jobs now, or when a slot is free."""
-        if self._is_closed:
-            return  # they go back to their lanes when the worker leaves
+        if not jobs or self._is_closed:
+            return  # after the close they go back to their lanes when the worker leaves
+        self._logs_starts = joblog.logs_starts()
+        now = time.monotonic()
         for job in jobs:
-            self.start(job)
+            # A job that cannot be started has failed, whatever the reason.
+            try:
+                if isinstance(job.task_kwargs, Unreadable):
+                    self.unreported.add(Ended(job, Status.FAILED, job.task_kwargs.reason))
+                else:
+                    self._start(job, self._app.find_task(job.task_name), now)
+            except TaskNotFound as error:
+                self.unreported.add(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
+            except Exception as error:
+                text = f"the worker could not start it:\n{describe(error)}"
+                self.unreported.add(Ended(job, Status.FAILED, text))
 
-    def start(self, job: Job) -> None:
-        """Start a job. A job that cannot be started has failed, whatever the reason."""
-        try:
-            if isinstance(job.task_kwargs, Unreadable):
-                self.unreported.add(Ended(job, Status.FAILED, job.task_kwargs.reason))
-            else:
-                self._start(job, self._app.find_task(job.task_name))
-        except TaskNotFound as error:
-            self.unreported.add(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
-        except Exception as error:
-            self.unreported.add(
-                Ended(job, Status.FAILED, f"the worker could not start it:\n{describe(error)}")
-            )
-
-    def _start(self, job: Job, task: Task[..., Any]) -> None:
+    def _start(self, job: Job, task: Task[..., Any], now: float) -> None:
         chain = None if self._chain.is_empty and not task.task_middleware else self._chain
-        attempt = Attempt(job, task, chain)
+        attempt = Attempt(job, task, chain, now)
         if task.pass_context or chain is not None:
             attempt.provide_context(self._make_context(attempt))
         if task.resources is not None:
             attempt.require(self._load_resource_locks().held_by(attempt))
-        self._attempts[job.id, job.claim_id] = attempt
+        self.attempts[job.id, job.claim_id] = attempt
         self._slots.add(attempt)
 
     def _make_context(self, attempt: Attempt) -> JobContext:
@@ -121,7 +119,8 @@ class RunningJobs:
         return self._resource_locks
 
     async def _perform(self, attempt: Attempt) -> None:
-        joblog.note_start(attempt.job)
+        if self._logs_starts:
+            joblog.note_start(attempt.job)
         try:
             outcome = await attempt.perform(self._limiter, self._options.max_result_size)
             if attempt.held_locks is not None:
@@ -129,8 +128,8 @@ class RunningJobs:
             if outcome is not None:
                 self.unreported.add(outcome)
         finally:
-            del self._attempts[attempt.job.id, attempt.job.claim_id]
-            if not self._attempts:
+            del self.attempts[attempt.job.id, attempt.job.claim_id]
+            if self._emptied is not None and not self.attempts:
                 self._emptied.set()
             self._note_ended()
 
@@ -157,7 +156,7 @@ class RunningJobs:
 
     def find_unknown(self, claims: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
         """Return the claims that neither run, nor wait for a slot, nor wait to be reported."""
-        others = set(claims) - self._attempts.keys()
+        others = set(claims) - self.attempts.keys()
         return others - self.unreported.claims() if others else others
 
     # ------------------------------------------------------------------ ending runs
@@ -168,7 +167,7 @@ class RunningJobs:
         `blocked`: for how many seconds the event loop has not turned. Since it may be blocked,
         another thread calls this.
         """
-        for attempt in list(self._attempts.values()):
+        for attempt in list(self.attempts.values()):
             if attempt.enforce_deadline():
                 is_blocked = blocked > BLOCKED_SECONDS
                 joblog.note_overdue(
@@ -177,13 +176,13 @@ class RunningJobs:
 
     def abort(self, job_ids: list[int]) -> None:
         """End these jobs for good, as an operator has asked."""
-        for attempt in list(self._attempts.values()):
+        for attempt in list(self.attempts.values()):
             if attempt.job.id in job_ids:
                 attempt.abort("somebody asked to end the job")
 
     def give_back(self, reason: str) -> None:
         """End all runs, but not their jobs: they go back to their lanes."""
-        for attempt in list(self._attempts.values()):
+        for attempt in list(self.attempts.values()):
             attempt.end_run(reason)
 
     def give_back_for_good(self, reason: str) -> None:
@@ -199,12 +198,12 @@ class RunningJobs:
     async def wait_until_empty(self) -> None:
         """Wait until no attempt runs or waits for a slot."""
         self._emptied = anyio.Event()
-        if self._attempts:
+        if self.attempts:
             await self._emptied.wait()
 
     def abandon(self) -> None:
         """Leave behind the threads that run on."""
-        for attempt in list(self._attempts.values()):
+        for attempt in list(self.attempts.values()):
             attempt.abandon()
 
     # ------------------------------------------------------------------ waiting for a slot
@@ -218,8 +217,70 @@ class RunningJobs:
         """Return the jobs that wait for a slot and forget them."""
         jobs = [attempt.job for attempt in self._slots.take_waiting()]
         for job in jobs:
-            del self._attempts[job.id, job.claim_id]
+            del self.attempts[job.id, job.claim_id]
         return jobs
+
+
+class UnreportedOutcomes:
+    """How jobs have ended, until the server has stored it.
+
+    If a user's open transaction keeps the server from storing an outcome, it is held here and tried
+    again later. Everything else goes on meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._new: list[Outcome] = []
+        self._held: list[Outcome] = []
+        self._held_until = 0.0
+        self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+
+    def __len__(self) -> int:
+        return len(self._new) + len(self._held)
+
+    def claims(self) -> set[tuple[int, str]]:
+        """Return the job and claim of each outcome."""
+        return {(each.job.id, each.job.claim_id) for each in (*self._new, *self._held)}
+
+    @property
+    def is_due(self) -> bool:
+        """Return True if there is something to report now."""
+        return bool(self._new) or (bool(self._held) and time.monotonic() >= self._held_until)
+
+    def until_due(self) -> float | None:
+        """Return the seconds until held outcomes may be tried again, or None if none is held."""
+        return max(0.0, self._held_until - time.monotonic()) if self._held else None
+
+    def add(self, outcome: Outcome) -> None:
+        """Add how a job has ended."""
+        self._new.append(outcome)
+
+    def take(self, *, everything: bool = False) -> list[Outcome]:
+        """Return the outcomes that are due, or all of them, and forget them."""
+        outcomes, self._new = self._new, []
+        if self._held and (everything or time.monotonic() >= self._held_until):
+            outcomes, self._held = self._held + outcomes, []
+        return outcomes
+
+    def requeue(self, outcomes: Iterable[Outcome]) -> None:
+        """Keep these in front of the others, because the report failed."""
+        self._new[:0] = outcomes
+
+    def hold(self, outcomes: Sequence[Outcome]) -> None:
+        """Keep these for later, because open transactions keep the server from storing them.
+
+        Call it after each report. Without outcomes it means that what was held is stored now.
+        """
+        if outcomes:
+            already_held = bool(self._held)  # for their own time, which these must not extend
+            self._held += outcomes
+            if already_held:
+                return
+            self._held_until = time.monotonic() + self._backoff.next()
+            if self._backoff.failures == LOGGED_AFTER:
+                for each in self._held:
+                    joblog.note_held(each.job)
+        elif self._backoff.failures and not self._held:
+            self._backoff.reset()
 
 
 def _why_it_goes_on(attempt: Attempt, *, loop_is_blocked: bool) -> str:

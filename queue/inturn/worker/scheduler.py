@@ -21,7 +21,8 @@ from inturn.database.connector import Connector
 from inturn.errors import ConnectorException, DatabaseUnavailable, InturnError
 from inturn.operations import enqueue, schedules
 from inturn.operations.schedules import KnownSchedule
-from inturn.tasks.periodic import Periodics, Schedule
+from inturn.tasks.periodic import Periodics
+from inturn.tasks.task import Schedule
 
 logger = logging.getLogger(__name__)
 LONGEST_SLEEP = timedelta(minutes=1)  # somebody may set the server's clock meanwhile

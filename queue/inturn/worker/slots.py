@@ -28,7 +28,7 @@ class Slots:
         self._count = count
         self._perform = perform
         self._started = 0
-        self._parked: list[Parking] = []
+        self._parked: list[asyncio.Future[Attempt]] = []  # each is a slot without an attempt
         self._group: TaskGroup
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -45,9 +45,12 @@ class Slots:
 
     def add(self, attempt: Attempt) -> None:
         """Run an attempt in a free slot, or let it wait for one."""
-        if self._parked:
-            self._parked.pop().hand(attempt)
-        elif self._started < self._count:
+        while self._parked:
+            parked = self._parked.pop()
+            if not parked.done():  # or something other than the worker cancels the slot
+                parked.set_result(attempt)
+                return
+        if self._started < self._count:
             self._started += 1
             self._group.start_soon(self._slot, attempt)
         else:
@@ -95,31 +98,13 @@ class Slots:
 
     async def _park(self) -> Attempt | None:
         """Wait for an attempt. Return None if something other than the worker cancels the slot."""
-        parking = Parking()
-        self._parked.append(parking)
+        parked: asyncio.Future[Attempt] = asyncio.get_running_loop().create_future()
+        self._parked.append(parked)
         try:
-            return await parking.leave()
+            return await parked
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
-            if parking in self._parked:
-                self._parked.remove(parking)
-            return parking.attempt
-
-
-class Parking:
-    """Where a slot without an attempt waits for one."""
-
-    def __init__(self) -> None:
-        self._event = anyio.Event()
-        self.attempt: Attempt | None = None
-
-    def hand(self, attempt: Attempt) -> None:
-        """Hand an attempt to the slot, which wakes it."""
-        self.attempt = attempt
-        self._event.set()
-
-    async def leave(self) -> Attempt | None:
-        """Wait for an attempt and return it."""
-        await self._event.wait()
-        return self.attempt
+            if parked in self._parked:
+                self._parked.remove(parked)
+            return None if parked.cancelled() else parked.result()

@@ -16,7 +16,7 @@ from contextlib import (
     contextmanager,
 )
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import psycopg
@@ -27,9 +27,7 @@ from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable,
 from inturn.model import Ended, Status
 from inturn.operations import Operation, finish
 from inturn.tasks.context import JobTransaction
-
-if TYPE_CHECKING:
-    from inturn.worker.attempt import Attempt
+from inturn.worker.attempt import Attempt
 
 # Another open transaction may be in the way. Ours holds locks too: do not wait for it for long.
 HELD_UP_SECONDS = 5.0
@@ -38,9 +36,7 @@ HELD_UP_SECONDS = 5.0
 class FinishingTransaction(JobTransaction):
     """What `context.transaction()` returns: for `async with` in an async task, or for `with`."""
 
-    def __init__(
-        self, connector: Connector, attempt: "Attempt", forget: tuple[Status, ...]
-    ) -> None:
+    def __init__(self, connector: Connector, attempt: Attempt, forget: tuple[Status, ...]) -> None:
         self._connector = connector
         self._attempt = attempt
         self._forget = forget

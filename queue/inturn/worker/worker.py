@@ -80,7 +80,9 @@ class Worker:
         self._registration = mine = Registration(link, options, app.tasks)
         self._wakeups = wakeups = Wakeups(options.fetch_job_polling_interval)
         chain = MiddlewareChain(self, options.task_middleware, options.worker_middleware)
-        self._running = running = RunningJobs(app, connector, options, wakeups.ring, chain)
+        self._running = running = RunningJobs(
+            app, connector, options, wakeups.interrupt_wait, chain
+        )
         prefetch = prefetch or Prefetch(options.concurrency)
         claiming = Claiming(link, mine, options, running, wakeups, prefetch)
         self._recovery = Recovery(link, mine, options, running, claiming)
@@ -130,7 +132,9 @@ class Worker:
             return
         if self._loop.stopped:
             return
-        logger.info("worker.stopping: %s; waiting for %d running jobs", reason, len(self._running))
+        logger.info(
+            "worker.stopping: %s; waiting for %d running jobs", reason, len(self._running.attempts)
+        )
         self._loop.stop()
         grace = self._options.shutdown_graceful_timeout
         # Without helpers it has not begun to serve, and will not.
@@ -143,7 +147,9 @@ class Worker:
         Unfinished jobs go back to the head of their lanes.
         """
         self.stop(reason)
-        logger.info("worker.aborting: %s; %d running jobs go back", reason, len(self._running))
+        logger.info(
+            "worker.aborting: %s; %d running jobs go back", reason, len(self._running.attempts)
+        )
         self._loop.abort(reason, time.monotonic() + ABORT_SECONDS, may_abandon=self._owns_process)
 
     async def _abort_at(self, moment: float) -> None:
@@ -218,12 +224,12 @@ class Worker:
             logger.critical("worker.failed: %s: %s", self._options.name, describe(error))
             raise
         finally:
-            if self._running:
+            if self._running.attempts:
                 await self._end_jobs()
-                if self._running:
+                if self._running.attempts:
                     logger.warning(
                         "worker.abandoning: %d jobs run on; they go back to their lanes",
-                        len(self._running),
+                        len(self._running.attempts),
                     )
                 await self._leave()
                 self._running.abandon()
@@ -256,7 +262,7 @@ class Worker:
             with suppress(InturnError):
                 await self._loop.report_last()
             try:
-                count = await self._registration.leave(self._error_to_charge())
+                count = await self._registration.unregister(self._error_to_charge())
                 logger.info("worker.stopped: %s; %d jobs given back", self._options.name, count)
             except InturnError as error:
                 logger.warning(
@@ -314,7 +320,9 @@ class Worker:
         """Unregister, and count all jobs in hand as lost: one of them may be the cause."""
         with closing(self._connector.connect("worker")) as connection:
             error = "the event loop of its worker died while it had this job in hand"
-            drive.run(self._registration.leaving(error), connection, self._connector.schema)
+            drive.run(
+                self._registration.unregister_operation(error), connection, self._connector.schema
+            )
 
 
 def _has_signals(caught: signals.Caught | None) -> bool:

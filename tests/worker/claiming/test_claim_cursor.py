@@ -7,7 +7,7 @@ import pytest
 
 from inturn import App
 from inturn.model import Job
-from inturn.worker.claiming.claim_cursor import FRESH_SECONDS, ClaimCursor
+from inturn.worker.claiming.claiming import FRESH_SECONDS, ClaimCursor
 
 
 def job(id: int, priority: int = 0, lock: str | None = None) -> Job:

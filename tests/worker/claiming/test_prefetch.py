@@ -49,9 +49,9 @@ def test_a_worker_is_patient_thrice_and_again_when_it_has_found_something() -> N
     wakeups = Wakeups(poll=600.0)
     for _ in range(PATIENCE):
         assert wakeups.patient
-        wakeups.found_less(0, timedelta(0), notified=True)
+        wakeups.note_not_filled(0, timedelta(0), notified=True)
     assert not wakeups.patient
-    wakeups.found_less(1, timedelta(0), notified=True)
+    wakeups.note_not_filled(1, timedelta(0), notified=True)
     assert wakeups.patient
 
 

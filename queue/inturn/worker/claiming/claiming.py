@@ -1,18 +1,23 @@
-"""The one object that decides when a worker claims jobs, and how many."""
+"""The one object that decides when a worker claims jobs, how many, and where it continues."""
 
 import time
+from collections.abc import Awaitable, Mapping, Sequence
 
+from inturn.model import Job
 from inturn.operations import claim
-from inturn.worker.claiming.awake_flag import AwakeFlag
-from inturn.worker.claiming.claim_cursor import ClaimCursor
 from inturn.worker.claiming.prefetch import Prefetch
-from inturn.worker.claiming.wakeups import Wakeups
+from inturn.worker.claiming.wakeups import AwakeFlag, Wakeups
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.options import Options
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
 
 DUE_SECONDS = 1.0  # a full claim makes scheduled jobs ready, so one is made this often
+# Only a full claim sees lanes and higher priorities, so one follows after FRESH_SECONDS. Slow full
+# claims get a sixth of the worker's time, but are at most LONGEST seconds apart.
+FRESH_SECONDS = 0.05
+COST_SHARE = 5
+LONGEST = 5.0
 
 
 class Claiming:
@@ -30,6 +35,7 @@ class Claiming:
         wakeups: Wakeups,
         prefetch: Prefetch,
     ) -> None:
+        self.is_stopped = False  # the worker takes on no more jobs, neither claimed nor handed over
         self._connection = connection
         self._registration = registration
         self._options = options
@@ -38,81 +44,69 @@ class Claiming:
         self._prefetch = prefetch
         self._awake_flag = AwakeFlag(connection, registration, options.queues)
         self._cursor = ClaimCursor()
-        self._is_stopped = False
         self._claimed_at = time.monotonic()  # when the last full claim began
 
     # ------------------------------------------------------------------ what the loop asks
-
-    @property
-    def is_stopped(self) -> bool:
-        """Return True if the worker takes on no more jobs, neither claimed nor handed over."""
-        return self._is_stopped
 
     @property
     def found_nothing(self) -> bool:
         """Return True if the last claim found nothing to start and no job has come since."""
         return self._wakeups.idle
 
-    def is_due(self, *, database_busy: bool) -> bool:
+    def is_due(self, *, report_is_due: bool, database_busy: bool) -> bool:
         """Return True if the next call to the server should be a claim.
 
         Reports come first, unless slots would run dry meanwhile or scheduled jobs have waited for
         long. `database_busy`: a lock in the database made the last call fail.
         """
-        if self._is_stopped:
+        if self.is_stopped:
             return False
+        in_hand = len(self._running.attempts)
         wants_jobs = (
             self._wakeups.should_claim
-            and len(self._running) < self._prefetch.capacity
+            and in_hand < self._prefetch.capacity
             # While outcomes cannot be stored, they must not pile up.
             and not (database_busy and self._running.unreported)
         )
-        if not self._running.unreported.is_due:
+        if not report_is_due:
             return wants_jobs
-        return self._neglects_scheduled or (
-            wants_jobs and self._prefetch.prefers_claim(len(self._running))
-        )
+        return self._neglects_scheduled or (wants_jobs and self._prefetch.prefers_claim(in_hand))
 
     @property
     def should_put_back(self) -> bool:
         """Return True if jobs that were claimed ahead should go back for others to run."""
         waiting_since = self._running.waiting_since
         return waiting_since is not None and (
-            self._is_stopped or self._prefetch.until_stale(waiting_since) <= 0
+            self.is_stopped or self._prefetch.until_stale(waiting_since) <= 0
         )
 
     # ------------------------------------------------------------------ claims and waits
 
-    async def claim(self) -> None:
+    def claim(self) -> Awaitable[None]:
         """Claim as many jobs as there is room for, and start them."""
-        room = self._prefetch.capacity - len(self._running)
-        if self._neglects_scheduled:
-            await self._make_scheduled_ready()
-        elif marks := self._cursor.marks():
-            further = claim.claim_further(self._registration.worker_id, marks, room)
-            jobs = await self._connection.run(further)
-            self._cursor.advance(jobs, room)
-            self._running.start_all(jobs)
-        else:
-            await self._claim_from_the_front(room)
+        if self._running.unreported.is_due and self._neglects_scheduled:
+            return self._make_scheduled_ready()
+        room = self._prefetch.capacity - len(self._running.attempts)
+        if marks := self._cursor.marks():
+            return self._claim_further(marks, room)
+        return self._claim_from_the_front(room)
 
-    async def wait(self, at_most: float | None) -> None:
-        """Wait until there may be something to do, or for `at_most` seconds."""
+    def wait(self, at_most: float | None) -> Awaitable[None]:
+        """Wait until there may be something to do, or for `at_most` seconds.
+
+        Call it as soon as you have seen that there is nothing to do, see `Wakeups.wait`.
+        """
         waiting_since = self._running.waiting_since
         if waiting_since is not None:
             stale = self._prefetch.until_stale(waiting_since)
             at_most = stale if at_most is None else min(stale, at_most)
-        await self._wakeups.wait(at_most, polls=not self._is_stopped)
-
-    def arm(self) -> None:
-        """Prepare to wait. Call it before the last check: what happens after it ends the wait."""
-        self._wakeups.arm()
+        return self._wakeups.wait(at_most, polls=not self.is_stopped)
 
     # ------------------------------------------------------------------ what the loop tells
 
     def stop(self) -> None:
         """Take on no more jobs."""
-        self._is_stopped = True
+        self.is_stopped = True
 
     def note_registered(self) -> None:
         """Note that the worker has a new row."""
@@ -124,7 +118,7 @@ class Claiming:
 
     def interrupt_wait(self) -> None:
         """Have the loop look at what there is to do."""
-        self._wakeups.ring()
+        self._wakeups.interrupt_wait()
 
     def note_reported(self, count: int, *, lanes_went_back: bool) -> None:
         """Note that the ends of so many jobs are stored.
@@ -144,18 +138,27 @@ class Claiming:
         self._prefetch.slow_down()
         self._wakeups.expect_jobs()
 
-    # ------------------------------------------------------------------ the full claim
+    # ------------------------------------------------------------------ the kinds of claims
 
     @property
     def _neglects_scheduled(self) -> bool:
-        """Return True if lanes keep handing us jobs, so that we never make a full claim."""
-        return self._running.unreported.is_due and time.monotonic() - self._claimed_at > DUE_SECONDS
+        """Return True if outcomes kept the worker from a full claim for too long.
+
+        Lanes that hand over one job after the other do so.
+        """
+        return time.monotonic() - self._claimed_at > DUE_SECONDS
 
     async def _make_scheduled_ready(self) -> None:
         """Make a claim of no jobs: due jobs become ready, and lanes give way to them."""
         self._claimed_at = time.monotonic()
         none = claim.claim(self._registration.worker_id, self._options.queues, 0, True)
         await self._connection.run(none)
+
+    async def _claim_further(self, marks: Mapping[tuple[str, int], int], room: int) -> None:
+        further = claim.claim_further(self._registration.worker_id, marks, room)
+        jobs = await self._connection.run(further)
+        self._cursor.advance(jobs, room)
+        self._running.start_all(jobs)
 
     async def _claim_from_the_front(self, room: int) -> None:
         self._wakeups.begin_claim()
@@ -169,8 +172,48 @@ class Claiming:
         if len(jobs) == room:
             self._wakeups.note_filled()
             await self._awake_flag.note_filled()
-        elif jobs and await self._awake_flag.found_some():
+        elif jobs and await self._awake_flag.keep_set():
             self._wakeups.keep_looking()
         else:
-            wake = await self._awake_flag.found_less()
-            self._wakeups.found_less(len(jobs), wake.delay, notified=wake.notified)
+            wake = await self._awake_flag.clear()
+            self._wakeups.note_not_filled(len(jobs), wake.delay, notified=wake.notified)
+
+
+class ClaimCursor:
+    """Where the last claim left off: the last job claimed of each queue and priority.
+
+    After a batch of free jobs, claim_further.sql finds more of them without walking over the jobs
+    in front. A full claim comes in between often enough that nothing else waits for long.
+    """
+
+    def __init__(self) -> None:
+        self._marks: dict[tuple[str, int], int] = {}  # the last id of each queue and priority
+        self._fresh_until = 0.0
+
+    def marks(self) -> Mapping[tuple[str, int], int] | None:
+        """Return where the next claim can continue, or None if it must be a full one."""
+        return self._marks if self._marks and time.monotonic() < self._fresh_until else None
+
+    def begin(self, jobs: Sequence[Job], room: int, seconds: float) -> None:
+        """Start over after a full claim that returned these jobs and took `seconds`.
+
+        Lanes compete with free jobs by age. Only a full claim sees that, so the cursor is used
+        only after a full batch of nothing but free jobs.
+        """
+        self._marks = {}
+        if len(jobs) < room or {job.lock for job in jobs} != {None}:
+            return
+        self._mark(jobs)
+        pause = max(FRESH_SECONDS, min(COST_SHARE * seconds, LONGEST))
+        self._fresh_until = time.monotonic() + pause
+
+    def advance(self, jobs: Sequence[Job], room: int) -> None:
+        """Move on after a claim that continued here and returned these jobs."""
+        if len(jobs) < room:
+            self._marks = {}
+        else:
+            self._mark(jobs)
+
+    def _mark(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:  # sorted by priority and id: the last one has the highest id
+            self._marks[job.queue, job.priority] = job.id

@@ -23,19 +23,14 @@ class Prefetch:
     def __init__(self, concurrency: int, most_ahead: int = MOST_AHEAD) -> None:
         self._concurrency = concurrency
         self._most_ahead = most_ahead
-        self._ahead = 0
+        self.capacity = concurrency  # how many jobs the worker may have in hand
         self._rate = 0.0  # jobs a second, lately
         self._ended = 0  # since a job was last put back
         self._noted_at = time.monotonic()
 
-    @property
-    def capacity(self) -> int:
-        """Return how many jobs the worker may have in hand."""
-        return self._concurrency + self._ahead
-
     def prefers_claim(self, in_hand: int) -> bool:
         """Return True if slots would run dry during a report, so that a claim should come first."""
-        return self._ahead > 0 and in_hand <= self.capacity // 2
+        return self._concurrency < self.capacity and in_hand <= self.capacity // 2
 
     def note_ended(self, count: int) -> None:
         """Note how many jobs have ended since the last call."""
@@ -46,13 +41,14 @@ class Prefetch:
         self._ended += count
         least, most = int(self._rate * LEAST_SECONDS), int(self._rate * MOST_SECONDS)
         earned = self._ended // ENDED_PER_JOB_AHEAD
-        self._ahead = min(self._most_ahead, most, max(least, earned))
+        ahead = min(self._most_ahead, most, max(least, earned))
+        self.capacity = self._concurrency + ahead
 
     def slow_down(self) -> None:
         """Claim nothing ahead for now: a job took longer than those before it."""
         self._rate = 0.0
         self._ended = 0
-        self._ahead = 0
+        self.capacity = self._concurrency
 
     def until_stale(self, claimed_at: float) -> float:
         """Return for how many seconds a job that was claimed then may still wait for a slot."""

@@ -1,13 +1,27 @@
-"""When a worker looks for jobs, and how long it waits in between."""
+"""When a worker looks for jobs, how long it waits in between, and who must wake it.
 
+As long as its claims find jobs, producers need not notify the worker. The worker sets a flag in its
+row of `workers`, and clears it before it may sleep.
+"""
+
+import asyncio
+import math
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 
-import anyio
+from inturn.operations import claim
+from inturn.worker.connection import WorkerConnection
+from inturn.worker.registration import Registration
 
 BUSY_PAUSE = 0.02  # seconds before another look at a lane that was locked
 PATIENCE = 3  # claims in a row that wait for another worker at the front, which may be stuck
 KEEP_LOOKING = 0.005  # seconds between looks while jobs keep coming
+# The flag costs two statements. They pay off once all claims of this many seconds were filled,
+BUSY_SECONDS = 0.25
+# or once this many claims in a row found jobs, each within GAP_SECONDS of the one before.
+IN_A_ROW = 20
+GAP_SECONDS = 0.01
 
 
 class Wakeups:
@@ -23,7 +37,7 @@ class Wakeups:
         # A point in time instead of a duration, so that jobs which end do not put the look off.
         self._look_at = 0.0
         self._misses = 0  # claims in a row that saw a job they could not take
-        self._bell = anyio.Event()
+        self._woken = asyncio.Event()
 
     @property
     def idle(self) -> bool:
@@ -42,11 +56,11 @@ class Wakeups:
     def wake(self) -> None:
         """Wake the worker because there may be something to claim."""
         self.should_claim = True
-        self._bell.set()
+        self._woken.set()
 
-    def ring(self) -> None:
+    def interrupt_wait(self) -> None:
         """Wake the worker because something else has happened."""
-        self._bell.set()
+        self._woken.set()
 
     def begin_claim(self) -> None:
         """Note that a claim begins. If `wake` is called meanwhile, the answer may lack that job."""
@@ -58,7 +72,7 @@ class Wakeups:
         self.should_claim = True
         self._misses = 0
 
-    def found_less(self, count: int, due: timedelta | None, *, notified: bool) -> None:
+    def note_not_filled(self, count: int, due: timedelta | None, *, notified: bool) -> None:
         """Note that the claim returned fewer jobs than it asked for.
 
         `due` is the time until the next scheduled job. Zero means that a ready job was skipped
@@ -84,18 +98,87 @@ class Wakeups:
         """
         self._look_at = time.monotonic() + KEEP_LOOKING
 
-    def arm(self) -> None:
-        """Prepare to wait. Call it before the last check: what happens after it ends the wait."""
-        self._bell = anyio.Event()
-
     async def wait(self, at_most: float | None, *, polls: bool) -> None:
         """Wait until the worker is woken, or for `at_most` seconds.
 
-        If `polls` is True, also end when it is time to look for jobs.
+        If `polls` is True, also end when it is time to look for jobs. The worker must not await
+        anything between its last check and this call, which forgets what has woken it before.
         """
-        left = max(0.0, self._look_at - time.monotonic())
-        limit = at_most if not polls else left if at_most is None else min(left, at_most)
-        with anyio.move_on_after(limit):
-            await self._bell.wait()
+        self._woken.clear()
+        until_look = max(0.0, self._look_at - time.monotonic()) if polls else math.inf
+        limit = until_look if at_most is None else min(until_look, at_most)
+        if limit == math.inf:
+            await self._woken.wait()
+        else:
+            timer = asyncio.get_running_loop().call_later(limit, self._woken.set)
+            try:
+                await self._woken.wait()
+            finally:
+                timer.cancel()
         if polls and time.monotonic() >= self._look_at:
             self.should_claim = True
+
+
+class AwakeFlag:
+    """The flag `awake` in the worker's row. Call one method after each claim."""
+
+    def __init__(
+        self,
+        connection: WorkerConnection,
+        registration: Registration,
+        queues: Sequence[str] | None,
+    ) -> None:
+        self._connection = connection
+        self._registration = registration
+        self._queues = queues
+        self._awake = False  # what our row says, or may say
+        self._horizon: str | None = None  # see next_wake.sql
+        self._idle_at = time.monotonic()  # when a claim was last not filled
+        self._found_at = 0.0  # when a claim last found something
+        self._in_a_row = 0
+
+    def reset(self) -> None:
+        """Start again with a new row. Producers that do not see it yet do not notify us."""
+        self._awake = False
+        self._horizon = None
+
+    async def note_filled(self) -> None:
+        """Note that a claim returned as many jobs as it asked for."""
+        now = time.monotonic()
+        self._note_found(now)
+        if now - self._idle_at > BUSY_SECONDS:
+            await self._set()
+
+    async def keep_set(self) -> bool:
+        """Note that a claim found some jobs, but fewer than it asked for.
+
+        Return True if the flag is set, so that the worker is to look for more by itself.
+        """
+        self._idle_at = now = time.monotonic()
+        self._note_found(now)
+        if self._in_a_row >= IN_A_ROW:
+            await self._set()
+        return self._awake
+
+    async def clear(self) -> claim.Wake:
+        """Clear the flag, since the worker may sleep now. Return when it is to wake up."""
+        self._idle_at = time.monotonic()
+        if self._awake:
+            lower = claim.set_awake(self._registration.worker_id, False)
+            self._awake = not await self._connection.run(lower)
+        # This look decides whether to sleep, so it must come after the flag's commit.
+        wake = await self._connection.run(claim.next_wake(self._queues, self._horizon))
+        if self._awake:  # somebody has locked our row, so nobody will notify us of a job
+            return wake._replace(notified=False)
+        self._horizon = wake.horizon
+        return wake
+
+    def _note_found(self, now: float) -> None:
+        self._in_a_row = self._in_a_row + 1 if now - self._found_at < GAP_SECONDS else 0
+        self._found_at = now
+
+    async def _set(self) -> None:
+        if not self._awake:
+            self._awake = True  # before the call: its reply may get lost
+            self._horizon = None
+            await self._connection.run(claim.set_awake(self._registration.worker_id, True))
