@@ -197,7 +197,7 @@ def test_of_many_lanes_in_hand_a_quarter_gives_way_to_older_jobs(stage: Stage) -
     lanes = [f"lane {n}" for n in range(8)]
     for lane in lanes:
         producer.defer(lane)
-    running: list[Job] = worker.claim(8)
+    running = worker.claim(8)
     producer.defer(None)
     followers = [producer.defer(lane)[0] for lane in lanes]
     worker.run(LATER)
