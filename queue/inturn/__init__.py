@@ -20,75 +20,11 @@ Then start a worker: `queue -a module:app worker`. Each state change of a job is
 The folder `sql/functions` holds them, and each file begins with what its function promises.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from inturn.lazy import LazyNames
 
-if TYPE_CHECKING:
-    from inturn.app import App
-    from inturn.database.connectors import BaseConnector, PsycopgConnector, SyncPsycopgConnector
-    from inturn.database.fences import check_fence, check_fence_async
-    from inturn.model import Job, Status, StoredJob
-    from inturn.tasks.blueprint import Blueprint, TaskOptions
-    from inturn.tasks.context import JobContext
-    from inturn.tasks.deferred import DeferredJob
-    from inturn.tasks.options import JobOptions
-    from inturn.tasks.retry import BaseRetryStrategy, RetryDecision, RetryStrategy
-    from inturn.tasks.task import Deferrer, Task
+# So `queue --help`, or a typo on the command line, does not wait for the database driver.
+_names = LazyNames(__name__, __file__)
 
-__all__ = [
-    "App",
-    "BaseConnector",
-    "BaseRetryStrategy",
-    "Blueprint",
-    "DeferredJob",
-    "Deferrer",
-    "Job",
-    "JobContext",
-    "JobOptions",
-    "PsycopgConnector",
-    "RetryDecision",
-    "RetryStrategy",
-    "Status",
-    "StoredJob",
-    "SyncPsycopgConnector",
-    "Task",
-    "TaskOptions",
-    "check_fence",
-    "check_fence_async",
-]
-
-_HOMES = {
-    "App": "app",
-    "BaseConnector": "database.connectors",
-    "BaseRetryStrategy": "tasks.retry",
-    "Blueprint": "tasks.blueprint",
-    "DeferredJob": "tasks.deferred",
-    "Deferrer": "tasks.task",
-    "Job": "model",
-    "JobContext": "tasks.context",
-    "JobOptions": "tasks.options",
-    "PsycopgConnector": "database.connectors",
-    "RetryDecision": "tasks.retry",
-    "RetryStrategy": "tasks.retry",
-    "Status": "model",
-    "StoredJob": "model",
-    "SyncPsycopgConnector": "database.connectors",
-    "Task": "tasks.task",
-    "check_fence": "database.fences",
-    "check_fence_async": "database.fences",
-    "TaskOptions": "tasks.blueprint",
-}
-
-
-def __getattr__(name: str) -> object:
-    # A name is imported when it is first used. So `queue --help`, or a typo on the command line,
-    # does not wait for the database driver.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"inturn.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__all__ = _names.sort()
+__getattr__ = _names.load
+__dir__ = _names.list_all

@@ -19,29 +19,20 @@ The async twin of `X` is `AsyncX`. You can import this package without a Redis c
 Only to use a lock do you need its store.
 """
 
-from importlib import import_module
+from inturn.lazy import LazyNames
 
-from inturn.locks.lazy import read_stub, sort_names
+_names = LazyNames(__name__, __file__)
 
-_modules = read_stub(__file__)
-
-__all__ = sort_names(_modules)
+__all__ = _names.sort()
+__dir__ = _names.list_all
 
 
 def __getattr__(name: str) -> object:
-    if name not in _modules:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        value: object = getattr(import_module(_modules[name]), name)
+        return _names.load(name)
     except ModuleNotFoundError as error:
         if error.name != "redis":
             raise
         raise ModuleNotFoundError(
             f"{name} needs the Redis client: pip install 'inturn[redis]'", name="redis"
         ) from error
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]

@@ -17,28 +17,11 @@ You do not need pytest. If you use it, the plugin (`inturn.testing.plugin`) has 
         queue.drain()
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from inturn.lazy import LazyNames
 
-if TYPE_CHECKING:  # "as" tells type checkers that these names are public
-    from inturn.testing.databases import Databases as Databases
-    from inturn.testing.harness import Queue as Queue
-    from inturn.testing.jobs import Seen as Seen
-    from inturn.testing.recording import Run as Run
+# pytest imports this package for the plugin at every start. Load the driver only for a test.
+_names = LazyNames(__name__, __file__)
 
-_MODULES = {"Databases": "databases", "Queue": "harness", "Run": "recording", "Seen": "jobs"}
-
-__all__ = list(_MODULES)
-
-
-def __getattr__(name: str) -> object:
-    # pytest imports this package for the plugin at every start. Load the driver only for a test.
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"inturn.testing.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__all__ = _names.sort()
+__getattr__ = _names.load
+__dir__ = _names.list_all

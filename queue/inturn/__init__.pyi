@@ -1,0 +1,24 @@
+# The only list of the public names. Type checkers read it, and __init__.py looks up here which
+# module to import when somebody first uses a name.
+
+from inturn.app import App as App
+from inturn.database.connectors import BaseConnector as BaseConnector
+from inturn.database.connectors import PsycopgConnector as PsycopgConnector
+from inturn.database.connectors import SyncPsycopgConnector as SyncPsycopgConnector
+from inturn.database.fences import check_fence as check_fence
+from inturn.database.fences import check_fence_async as check_fence_async
+from inturn.model import Job as Job
+from inturn.model import Status as Status
+from inturn.model import StoredJob as StoredJob
+from inturn.tasks.blueprint import Blueprint as Blueprint
+from inturn.tasks.blueprint import TaskOptions as TaskOptions
+from inturn.tasks.context import JobContext as JobContext
+from inturn.tasks.deferred import DeferredJob as DeferredJob
+from inturn.tasks.options import JobOptions as JobOptions
+from inturn.tasks.retry import BaseRetryStrategy as BaseRetryStrategy
+from inturn.tasks.retry import RetryDecision as RetryDecision
+from inturn.tasks.retry import RetryStrategy as RetryStrategy
+from inturn.tasks.task import Deferrer as Deferrer
+from inturn.tasks.task import Task as Task
+
+__all__: list[str]

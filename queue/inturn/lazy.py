@@ -1,0 +1,38 @@
+"""Public names that are imported when they are first used, listed once: in the package's stub."""
+
+import ast
+import sys
+from importlib import import_module
+from pathlib import Path
+
+
+class LazyNames:
+    """The public names of a package, as the stub beside its `__init__.py` imports them."""
+
+    def __init__(self, package: str, file: str) -> None:
+        self._package = package
+        stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+        self._modules = {
+            alias.name: statement.module
+            for statement in stub.body
+            if isinstance(statement, ast.ImportFrom) and statement.module is not None
+            for alias in statement.names
+        }
+
+    def sort(self) -> list[str]:
+        """Return constants, classes and functions, in this order, as linters sort `__all__`."""
+        return sorted(
+            self._modules, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
+        )
+
+    def load(self, name: str) -> object:
+        """Import a name. The package then has it, so it is loaded only once."""
+        if name not in self._modules:
+            raise AttributeError(f"module {self._package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(self._modules[name]), name)
+        setattr(sys.modules[self._package], name, value)
+        return value
+
+    def list_all(self) -> list[str]:
+        """Return what `dir` shows."""
+        return [*vars(sys.modules[self._package]), *self._modules]
