@@ -217,3 +217,24 @@ def test_every_constraint_on_new_jobs_has_an_error_message_of_its_own(
     assert {name for (name,) in rows} - of_the_engine == {
         constraint for *_, constraint in BAD if constraint
     }
+
+
+@pytest.mark.parametrize("queueing_locks", ["NULL", "'{k,l}'"], ids=["free", "queueing locks"])
+def test_a_column_left_out_of_a_batch_means_the_default_of_each_job(
+    connection: psycopg.Connection[Any], queueing_locks: str
+) -> None:
+    call = (
+        "SELECT inturn.defer_jobs('{t,t}', ARRAY[jsonb '{}', '{}'], NULL, NULL, NULL, NULL, NULL, "
+        f"p_queueing_locks => {queueing_locks})"
+    )
+    connection.execute(b"LISTEN inturn")
+    connection.execute(
+        b"SELECT inturn.register_worker('w', 'h', 1, '{default}', 1, '{}')"  # it is asleep
+    )
+    connection.execute(call.encode())
+    assert [(queue, priority) for _, _, _, queue, priority, _, _ in jobs(connection)] == [
+        ("default", 0),
+        ("default", 0),
+    ]
+    (heard,) = connection.notifies(timeout=10, stop_after=1)
+    assert heard.payload == "default"

@@ -24,7 +24,6 @@ _COLUMNS = """
     %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[],
     %b::text[], %s::text::{schema}.conflict_policy, %s::interval[]
 """
-REQUIRED = ("queue", "priority")  # `defer_jobs` has no default for these
 # `defer_job` is for jobs without a queueing lock.
 _SCALARS = attrgetter(
     *(name for name in CheckedOptions._fields if name not in ("queueing_lock", "on_conflict"))
@@ -80,8 +79,7 @@ def _columns(jobs: Sequence[NewJob]) -> list[Any]:
     values = zip(*(job.options for job in jobs), strict=True)
     columns = dict(zip(CheckedOptions._fields, map(list, values), strict=True))
     for name, default in CheckedOptions()._asdict().items():
-        if name not in REQUIRED:
-            columns[name] = unless_all(default, columns[name])
+        columns[name] = unless_all(default, columns[name])
     columns["on_conflict"] = _policy(jobs) if columns["queueing_lock"] else OnConflict.RAISE
     return [[job.task_name for job in jobs], [job.args for job in jobs], *columns.values()]
 

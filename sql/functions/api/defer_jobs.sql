@@ -8,7 +8,7 @@
 CREATE OR REPLACE FUNCTION defer_jobs(
     p_tasks      text[],
     p_args       jsonb[],
-    p_queues     text[],
+    p_queues     text[],          -- NULL, here and below: the default for each job
     p_locks      text[],
     p_priorities integer[],
     p_at         timestamptz[],   -- not before this time
@@ -40,7 +40,8 @@ BEGIN
     IF p_queueing_locks IS NOT NULL THEN
         RETURN QUERY SELECT * FROM defer_unless_waiting(
             p_tasks, p_args, ARRAY(
-                SELECT ROW(g.queue, g.lock, g.priority, coalesce(g.at, v_now + g.delay),
+                SELECT ROW(coalesce(g.queue, 'default'), g.lock, coalesce(g.priority, 0),
+                    coalesce(g.at, v_now + g.delay),
                     coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
                     g.queueing_lock, g.timeout)::job_options
                 FROM unnest(p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
@@ -63,13 +64,14 @@ BEGIN
         SELECT g.*, coalesce(g.due_at > v_now, false) AS later,
             row_number() OVER (
                 PARTITION BY g.lock, coalesce(g.due_at > v_now, false)
-                    ORDER BY g.priority DESC, g.position
+                    ORDER BY coalesce(g.priority, 0) DESC, g.position
             ) AS place
         FROM given AS g
     )
     INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
         on_failure, timeout, status)
-    SELECT r.task, r.args, r.queue, r.lock, r.priority, r.due_at, v_now,
+    SELECT r.task, r.args, coalesce(r.queue, 'default'), r.lock, coalesce(r.priority, 0), r.due_at,
+        v_now,
         coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
         CASE WHEN r.later THEN 'scheduled'::job_status
              WHEN r.lock IS NULL OR r.place = 1 THEN 'todo'
@@ -78,5 +80,5 @@ BEGIN
     ORDER BY r.position
     RETURNING jobs.id, true;
 
-    PERFORM notify_workers(p_queues);
+    PERFORM notify_workers(coalesce(p_queues, '{default}'));
 END $$;
