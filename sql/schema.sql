@@ -353,8 +353,10 @@ BEGIN
         SELECT * INTO v_look
         FROM claim_candidates(v_queues, v_shares, v_wanted, v_windows, v_window, v_lost);
         v_ids := v_look.free;
-        v_short := cardinality(v_queues) > 1 AND NOT v_short
-            AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
+        IF cardinality(v_queues) > 1 THEN
+            v_short := NOT v_short
+                AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
+        END IF;
         v_won := '{}';
         v_used := '{}';
         v_heads := NULL;
@@ -394,12 +396,15 @@ BEGIN
             GET DIAGNOSTICS v_started = ROW_COUNT;
             v_wanted := v_wanted - v_started;
         END IF;
-        -- Do not try these lanes again: a faster claim may not have committed, so we cannot see it.
-        v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
-        -- Block what stays behind: tokens of held lanes, and tokens that were not the next job.
-        IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
-            v_look.behind := v_look.behind || v_look.seen;
-            v_look.behind_locks := v_look.behind_locks || v_look.lanes;
+        IF v_look.lanes <> '{}' THEN
+            -- Do not try these lanes again: a faster claim may not have committed, so we cannot
+            -- see it.
+            v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
+            -- Block what stays behind: tokens of held lanes, and those that were not the next job.
+            IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
+                v_look.behind := v_look.behind || v_look.seen;
+                v_look.behind_locks := v_look.behind_locks || v_look.lanes;
+            END IF;
         END IF;
         v_blocked := 0;
         IF v_look.behind IS NOT NULL THEN
@@ -1031,15 +1036,20 @@ BEGIN
         RETURN;
     END IF;
     -- Nothing is touched in a lane that somebody else holds by now.
-    v_stopped := ARRAY(SELECT unnest(v_held.stopped) INTERSECT SELECT unnest(v_done.lanes));
+    v_stopped := v_held.stopped;
+    IF v_stopped <> '{}' THEN
+        v_stopped := ARRAY(SELECT unnest(v_held.stopped) INTERSECT SELECT unnest(v_done.lanes));
+    END IF;
     IF v_stopped <> '{}' OR v_done.halts IS NOT NULL THEN
         v_stopped := keep_stopped(v_stopped, v_done.halts);
     END IF;
     -- New statements: the next job of each lane is read after the lane was locked.
     SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
     INTO v_next FROM handover_candidates(p_worker, v_done.lanes, p_queues, p_want) AS f;
-    RETURN QUERY SELECT NULL::bigint, started, NULL::bigint
-        FROM start_jobs(p_worker, v_next.ids) AS started;
+    IF v_next.ids IS NOT NULL THEN
+        RETURN QUERY SELECT NULL::bigint, started, NULL::bigint
+            FROM start_jobs(p_worker, v_next.ids) AS started;
+    END IF;
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
         -- This worker would claim next anyway. Tell others all the same: a better job may take its
         -- slot, it may stop, or it may not serve the queue of a token.

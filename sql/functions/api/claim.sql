@@ -62,8 +62,10 @@ BEGIN
         SELECT * INTO v_look
         FROM claim_candidates(v_queues, v_shares, v_wanted, v_windows, v_window, v_lost);
         v_ids := v_look.free;
-        v_short := cardinality(v_queues) > 1 AND NOT v_short
-            AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
+        IF cardinality(v_queues) > 1 THEN
+            v_short := NOT v_short
+                AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
+        END IF;
         v_won := '{}';
         v_used := '{}';
         v_heads := NULL;
@@ -106,13 +108,16 @@ BEGIN
             v_wanted := v_wanted - v_started;
         END IF;
 
-        -- Do not try these lanes again: a faster claim may not have committed, so we cannot see it.
-        v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
+        IF v_look.lanes <> '{}' THEN
+            -- Do not try these lanes again: a faster claim may not have committed, so we cannot
+            -- see it.
+            v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
 
-        -- Block what stays behind: tokens of held lanes, and tokens that were not the next job.
-        IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
-            v_look.behind := v_look.behind || v_look.seen;
-            v_look.behind_locks := v_look.behind_locks || v_look.lanes;
+            -- Block what stays behind: tokens of held lanes, and those that were not the next job.
+            IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
+                v_look.behind := v_look.behind || v_look.seen;
+                v_look.behind_locks := v_look.behind_locks || v_look.lanes;
+            END IF;
         END IF;
         v_blocked := 0;
         IF v_look.behind IS NOT NULL THEN
