@@ -334,9 +334,10 @@ DECLARE
     v_queues  text[];
     v_look    record;
     v_shares  integer[];  -- how many free jobs to read in each queue
+    v_windows integer[];  -- how many tokens to read in each queue
     v_spare   record;     -- more lanes, if other claims took some of these
     v_ids     bigint[];   -- the jobs to start
-    v_short   boolean;    -- other claims took some of the free jobs
+    v_short   boolean := false;  -- other claims took some of the free jobs
     v_won     text[];     -- lanes that are ours
     v_retries bigint[];   -- the jobs that these lanes wait for, or NULL
     v_heads   bigint[];   -- the next jobs of these lanes, as far as we may start them
@@ -351,15 +352,21 @@ BEGIN
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
     FOR round IN 1..4 LOOP
-        -- With many queues, lock only the jobs to be taken. If other claims were faster, the later
-        -- rounds lock what they read.
-        v_shares := CASE WHEN round = 1 AND cardinality(v_queues) > 1
-                         THEN free_shares(v_queues, v_wanted)
+        -- With many queues, read and lock only the best of all. If other claims were faster, the
+        -- next round locks what it reads.
+        v_shares := CASE WHEN cardinality(v_queues) > 1 AND NOT v_short
+                         THEN front_shares(v_queues, v_wanted, false)
                          ELSE array_fill(v_wanted, ARRAY[cardinality(v_queues)]) END;
-        SELECT * INTO v_look FROM claim_candidates(v_queues, v_shares, v_wanted, v_window, v_lost);
+        v_windows := CASE WHEN cardinality(v_queues) > 1
+                          THEN front_shares(v_queues, v_window, true)
+                          ELSE ARRAY[v_window] END;
+        SELECT * INTO v_look
+        FROM claim_candidates(v_queues, v_shares, v_wanted, v_windows, v_window, v_lost);
         v_ids := v_look.free;
-        v_short := round = 1 AND cardinality(v_queues) > 1
-            AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
+        IF cardinality(v_queues) > 1 THEN
+            v_short := NOT v_short
+                AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
+        END IF;
         v_won := '{}';
         v_used := '{}';
         v_heads := NULL;
@@ -369,7 +376,7 @@ BEGIN
                 cardinality(v_look.lanes)) AS w;
             IF cardinality(v_won) < cardinality(v_look.lanes) THEN
                 SELECT * INTO v_spare
-                FROM spare_lanes(v_queues, v_wanted, v_window, v_lost || v_look.lanes, v_ids);
+                FROM spare_lanes(v_queues, v_wanted, v_windows, v_lost || v_look.lanes, v_ids);
                 IF v_spare.locks IS NOT NULL THEN
                     SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id)
                     INTO v_won, v_retries
@@ -399,12 +406,15 @@ BEGIN
             GET DIAGNOSTICS v_started = ROW_COUNT;
             v_wanted := v_wanted - v_started;
         END IF;
-        -- Do not try these lanes again: a faster claim may not have committed, so we cannot see it.
-        v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
-        -- Block what stays behind: tokens of held lanes, and tokens that were not the next job.
-        IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
-            v_look.behind := v_look.behind || v_look.seen;
-            v_look.behind_locks := v_look.behind_locks || v_look.lanes;
+        IF v_look.lanes <> '{}' THEN
+            -- Do not try these lanes again: a faster claim may not have committed, so we cannot
+            -- see it.
+            v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
+            -- Block what stays behind: tokens of held lanes, and those that were not the next job.
+            IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
+                v_look.behind := v_look.behind || v_look.seen;
+                v_look.behind_locks := v_look.behind_locks || v_look.lanes;
+            END IF;
         END IF;
         v_blocked := 0;
         IF v_look.behind IS NOT NULL THEN
@@ -432,7 +442,7 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
-CREATE FUNCTION inturn.claim_candidates(p_queues text[], p_shares integer[], p_limit integer, p_window integer, p_lost text[]) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint)
+CREATE FUNCTION inturn.claim_candidates(p_queues text[], p_shares integer[], p_limit integer, p_windows integer[], p_window integer, p_lost text[]) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -449,7 +459,7 @@ BEGIN
             FOR UPDATE SKIP LOCKED
         ) AS f
     ), token AS MATERIALIZED (
-        SELECT * FROM lane_tokens(p_queues, p_window, p_lost)
+        SELECT * FROM lane_tokens(p_queues, p_windows, p_lost)
     ), best AS (
         SELECT * FROM (
             SELECT free.id, free.priority, NULL AS lock FROM free
@@ -1050,15 +1060,20 @@ BEGIN
         RETURN;
     END IF;
     -- Nothing is touched in a lane that somebody else holds by now.
-    v_stopped := ARRAY(SELECT unnest(v_held.stopped) INTERSECT SELECT unnest(v_done.lanes));
+    v_stopped := v_held.stopped;
+    IF v_stopped <> '{}' THEN
+        v_stopped := ARRAY(SELECT unnest(v_held.stopped) INTERSECT SELECT unnest(v_done.lanes));
+    END IF;
     IF v_stopped <> '{}' OR v_done.halts IS NOT NULL THEN
         v_stopped := keep_stopped(v_stopped, v_done.halts);
     END IF;
     -- New statements: the next job of each lane is read after the lane was locked.
     SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
     INTO v_next FROM handover_candidates(p_worker, v_done.lanes, p_queues, p_want) AS f;
-    RETURN QUERY SELECT NULL::bigint, started, NULL::bigint
-        FROM start_jobs(p_worker, v_next.ids) AS started;
+    IF v_next.ids IS NOT NULL THEN
+        RETURN QUERY SELECT NULL::bigint, started, NULL::bigint
+            FROM start_jobs(p_worker, v_next.ids) AS started;
+    END IF;
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
         -- This worker would claim next anyway. Tell others all the same: a better job may take its
         -- slot, it may stop, or it may not serve the queue of a token.
@@ -1066,28 +1081,54 @@ BEGIN
             ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
     END IF;
 END $$;
-CREATE FUNCTION inturn.free_shares(p_queues text[], p_limit integer) RETURNS integer[]
+CREATE FUNCTION inturn.front_shares(p_queues text[], p_limit integer, p_lanes boolean) RETURNS integer[]
     LANGUAGE plpgsql
     AS $$
+DECLARE
+    v_reads  integer[] := array_fill(
+        least(p_limit, 2 * p_limit / greatest(cardinality(p_queues), 1) + 1),
+        ARRAY[cardinality(p_queues)]);
+    v_wider  integer[];
+    v_result integer[];
 BEGIN
-    RETURN (
-        WITH best AS (
-            SELECT q.place
-            FROM unnest(p_queues) WITH ORDINALITY AS q(queue, place)
+    LOOP
+        WITH asked AS (
+            SELECT * FROM unnest(p_queues, v_reads) WITH ORDINALITY AS q(queue, reads, place)
+        ), best AS (
+            SELECT asked.place, front.id
+            FROM asked
             CROSS JOIN LATERAL (
-                SELECT jobs.id, jobs.priority FROM jobs
-                WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
-                ORDER BY jobs.priority DESC, jobs.id
-                LIMIT p_limit
-            ) AS f
-            ORDER BY f.priority DESC, f.id
+                (SELECT jobs.id, jobs.priority FROM jobs
+                 WHERE NOT p_lanes
+                   AND jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = asked.queue
+                 ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT asked.reads)
+                UNION ALL
+                (SELECT jobs.id, jobs.priority FROM jobs
+                 WHERE p_lanes
+                   AND jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = asked.queue
+                 ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT asked.reads)
+            ) AS front
+            ORDER BY front.priority DESC, front.id
             LIMIT p_limit
         ), counted AS (
-            SELECT place, count(*)::integer AS share FROM best GROUP BY place
+            SELECT entry.place, count(entry.id)::integer AS share, max(entry.reads) AS reads
+            FROM (
+                SELECT asked.place, asked.reads, NULL::bigint AS id FROM asked
+                UNION ALL
+                SELECT best.place, NULL, best.id FROM best
+            ) AS entry
+            GROUP BY entry.place
         )
-        SELECT array_agg(coalesce(counted.share, 0) ORDER BY q.place)
-        FROM unnest(p_queues) WITH ORDINALITY AS q(queue, place) LEFT JOIN counted USING (place)
-    );
+        SELECT array_agg(share ORDER BY place),
+            array_agg(CASE WHEN share < reads THEN reads ELSE least(p_limit, 4 * reads) END
+                ORDER BY place)
+        INTO v_result, v_wider FROM counted;
+        EXIT WHEN v_wider IS NOT DISTINCT FROM v_reads OR v_wider IS NULL;
+        v_reads := v_wider;
+    END LOOP;
+    RETURN v_result;
 END $$;
 CREATE FUNCTION inturn.grant_to(p_role text, p_kind text) RETURNS void
     LANGUAGE plpgsql
@@ -1371,7 +1412,7 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
         SELECT * FROM finished_jobs WHERE id = lane.failed_job_id ORDER BY finished_at DESC LIMIT 1
     ) AS failed ON true
 $$;
-CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost text[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean)
+CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost text[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean)
     LANGUAGE sql STABLE
     AS $$
     SELECT t.id, t.lock, t.priority,
@@ -1383,12 +1424,12 @@ CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_window integer, p_lost tex
             -- A token that an open transaction has locked must not take another one's place.
             AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
         is_touched(t.xmin, t.xmax)
-    FROM unnest(p_queues) AS q(queue)
+    FROM unnest(p_queues, p_windows) AS q(queue, size)
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax FROM jobs
         WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
         ORDER BY jobs.priority DESC, jobs.id
-        LIMIT p_window
+        LIMIT q.size
     ) AS t
     LEFT JOIN LATERAL (
         SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes WHERE lanes.lock = t.lock LIMIT 1
@@ -1829,7 +1870,9 @@ BEGIN
     )
     SELECT array_agg(queue) AS queues,
            array_agg(lock)
-               FILTER (WHERE NOT was_attempted AND lock <> ALL (v_held.stopped)) AS lanes,
+               FILTER (
+                   WHERE NOT was_attempted AND lock NOT IN (SELECT unnest(v_held.stopped))
+               ) AS lanes,
            array_agg(id) FILTER (WHERE lost_queueing_lock) AS yielding
     INTO v_back FROM back;
     IF v_back.yielding IS NOT NULL THEN
@@ -2329,7 +2372,7 @@ BEGIN
     SELECT array_agg(again.id) AS ids, array_agg(again.queue) AS queues,
            array_agg(again.lock) FILTER (
                WHERE again.lock IS NOT NULL AND again.on_retry = 'release'
-                 AND again.lock <> ALL (v_held.stopped)
+                 AND again.lock NOT IN (SELECT unnest(v_held.stopped))
            ) AS released,
            array_agg(again.id) FILTER (WHERE again.lost_queueing_lock) AS yielding
     INTO v_again FROM again;
@@ -2494,14 +2537,14 @@ BEGIN
     PERFORM audit('skip-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
 END $$;
-CREATE FUNCTION inturn.spare_lanes(p_queues text[], p_limit integer, p_window integer, p_lost text[], p_free bigint[], OUT locks text[], OUT seen bigint[]) RETURNS record
+CREATE FUNCTION inturn.spare_lanes(p_queues text[], p_limit integer, p_windows integer[], p_lost text[], p_free bigint[], OUT locks text[], OUT seen bigint[]) RETURNS record
     LANGUAGE plpgsql
     AS $$
 BEGIN
     SELECT array_agg(more.lock), array_agg(more.id) INTO locks, seen
     FROM (
         SELECT token.id, token.lock, token.priority
-        FROM lane_tokens(p_queues, p_window, p_lost) AS token
+        FROM lane_tokens(p_queues, p_windows, p_lost) AS token
         WHERE token.open ORDER BY token.priority DESC, token.id LIMIT least(3 * p_limit, 128)
     ) AS more
     LEFT JOIN (

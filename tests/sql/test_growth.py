@@ -1,4 +1,4 @@
-"""A claim and a finish touch as many pages beside 10⁵ rows of each kind as beside 10³.
+"""A claim and a finish touch as many pages and rows beside 10⁵ rows of each kind as beside 10³.
 
 The tests count pages, which repeat on any machine, unlike seconds. On a double logarithmic scale
 the slope is 1 if the cost grows in proportion. A tree that gets deeper shows as a few hundredths.
@@ -15,6 +15,8 @@ from typing import Any, LiteralString
 
 import psycopg
 import pytest
+
+from tests.sql.counted import Counter
 
 LARGEST = int(os.environ.get("INTURN_TEST_GROWTH") or 100_000)
 SIZES = [10**power for power in range(3, round(math.log10(LARGEST)) + 1)]
@@ -81,6 +83,7 @@ class Bench:
 
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self.connection = connection
+        self.counter = Counter(connection)
         self.worker, self.other = (
             self.query("SELECT register_worker('w', 'h', 1, NULL, 1)")[0][0] for _ in range(2)
         )  # fmt: skip
@@ -100,16 +103,14 @@ class Bench:
             self.connection.execute(statement, numbers)
         self.connection.execute("VACUUM ANALYZE jobs, lanes, finished_jobs")
 
-    def pages(self, statement: LiteralString, *parameters: object) -> int:
-        """How many pages it touches, with all functions that it calls."""
-        ((plan,),) = self.connection.execute(
-            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT json) {statement}", parameters
-        ).fetchall()
-        assert plan[0]["Plan"]["Actual Rows"] >= 1, "it found nothing to do"
-        return int(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
+    def work(self, statement: LiteralString, *parameters: object) -> dict[str, int]:
+        """Return how many pages and rows it touches, with all functions that it calls."""
+        with self.counter.count() as work:
+            assert self.query(statement, *parameters), "it found nothing to do"
+        return {"pages": work.pages, "rows": work.rows}
 
-    def cost(self, lock: str | None, priority: int) -> dict[str, int]:
-        """Return the pages of one claim and of one finish with its hand-over. Both are undone."""
+    def cost(self, lock: str | None, priority: int) -> dict[str, dict[str, int]]:
+        """Return the work of one claim and of one finish with its hand-over. Both are undone."""
         # Two calls for a lane: the second job is its own token. The claim blocks it, and the finish
         # hands it over.
         for _ in range(2 if lock else 1):
@@ -118,14 +119,14 @@ class Bench:
                 [lock], [priority],
             )  # fmt: skip
         before = self.query("SELECT nextval('fences')")[0][0]
-        claim = self.pages(CLAIM, self.worker)
+        claim = self.work(CLAIM, self.worker)
         [(id, claim_id)] = self.query(
             "SELECT id, claim_id FROM jobs WHERE status = 'doing' AND worker_id = %s "
             "AND fence > %s",
             self.worker,
             before,
         )
-        finish = self.pages(FINISH, self.worker, [id], [claim_id])
+        finish = self.work(FINISH, self.worker, [id], [claim_id])
         for job in self.query(
             "SELECT id, claim_id FROM jobs WHERE status = 'doing' AND worker_id = %s "
             "AND fence > %s",
@@ -156,17 +157,18 @@ def test_the_cost_of_a_claim_and_a_finish_does_not_grow_with(bench: Bench, kind:
         for name, lock, priority in (("lane", "mine", 9), ("front", None, 0)):
             measured = [bench.cost(lock, priority) for _ in range(TIMES)]
             for what in ("claim", "finish"):
-                costs.setdefault(f"{what} ({name})", []).append(
-                    median(cost[what] for cost in measured)
-                )
-    slopes = {what: slope(pages) for what, pages in costs.items()}
-    assert max(slopes.values()) < FLAT, f"pages at {SIZES}: {costs}"
+                for unit in ("pages", "rows"):
+                    costs.setdefault(f"{unit} of a {what} ({name})", []).append(
+                        median(cost[what][unit] for cost in measured)
+                    )
+    slopes = {what: slope(counts) for what, counts in costs.items()}
+    assert max(slopes.values()) < FLAT, f"at {SIZES}: {costs}"
 
 
-def slope(pages: list[float]) -> float:
+def slope(counts: list[float]) -> float:
     """Of the line through the points in a double logarithmic picture."""
     return linear_regression(
-        [math.log10(size) for size in SIZES], [math.log10(count) for count in pages]
+        [math.log10(size) for size in SIZES], [math.log10(count) for count in counts]
     ).slope
 
 

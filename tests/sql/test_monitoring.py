@@ -200,7 +200,7 @@ def test_an_open_transaction_names_the_sessions_that_wait_for_it(scene: Scene, d
         waiter.pgconn.send_query(b"BEGIN; SELECT FROM inturn.lanes FOR UPDATE")
         while not scene.value("cardinality(pg_blocking_pids(%s)) > 0", pids[1]):
             pass
-        found = scene.ask("open_transactions")
+        found = scene.ask("who_blocks")
         waiter.close()
     assert pick(found, "pid", "application", "blocks") == [
         (pids[0], "report", [pids[1]]),

@@ -32,9 +32,10 @@ DECLARE
     v_queues  text[];
     v_look    record;
     v_shares  integer[];  -- how many free jobs to read in each queue
+    v_windows integer[];  -- how many tokens to read in each queue
     v_spare   record;     -- more lanes, if other claims took some of these
     v_ids     bigint[];   -- the jobs to start
-    v_short   boolean;    -- other claims took some of the free jobs
+    v_short   boolean := false;  -- other claims took some of the free jobs
     v_won     text[];     -- lanes that are ours
     v_retries bigint[];   -- the jobs that these lanes wait for, or NULL
     v_heads   bigint[];   -- the next jobs of these lanes, as far as we may start them
@@ -50,15 +51,21 @@ BEGIN
     v_queues := coalesce(p_queues, ready_queues());
 
     FOR round IN 1..4 LOOP
-        -- With many queues, lock only the jobs to be taken. If other claims were faster, the later
-        -- rounds lock what they read.
-        v_shares := CASE WHEN round = 1 AND cardinality(v_queues) > 1
-                         THEN free_shares(v_queues, v_wanted)
+        -- With many queues, read and lock only the best of all. If other claims were faster, the
+        -- next round locks what it reads.
+        v_shares := CASE WHEN cardinality(v_queues) > 1 AND NOT v_short
+                         THEN front_shares(v_queues, v_wanted, false)
                          ELSE array_fill(v_wanted, ARRAY[cardinality(v_queues)]) END;
-        SELECT * INTO v_look FROM claim_candidates(v_queues, v_shares, v_wanted, v_window, v_lost);
+        v_windows := CASE WHEN cardinality(v_queues) > 1
+                          THEN front_shares(v_queues, v_window, true)
+                          ELSE ARRAY[v_window] END;
+        SELECT * INTO v_look
+        FROM claim_candidates(v_queues, v_shares, v_wanted, v_windows, v_window, v_lost);
         v_ids := v_look.free;
-        v_short := round = 1 AND cardinality(v_queues) > 1
-            AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
+        IF cardinality(v_queues) > 1 THEN
+            v_short := NOT v_short
+                AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
+        END IF;
         v_won := '{}';
         v_used := '{}';
         v_heads := NULL;
@@ -68,7 +75,7 @@ BEGIN
                 cardinality(v_look.lanes)) AS w;
             IF cardinality(v_won) < cardinality(v_look.lanes) THEN
                 SELECT * INTO v_spare
-                FROM spare_lanes(v_queues, v_wanted, v_window, v_lost || v_look.lanes, v_ids);
+                FROM spare_lanes(v_queues, v_wanted, v_windows, v_lost || v_look.lanes, v_ids);
                 IF v_spare.locks IS NOT NULL THEN
                     SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id)
                     INTO v_won, v_retries
@@ -101,13 +108,16 @@ BEGIN
             v_wanted := v_wanted - v_started;
         END IF;
 
-        -- Do not try these lanes again: a faster claim may not have committed, so we cannot see it.
-        v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
+        IF v_look.lanes <> '{}' THEN
+            -- Do not try these lanes again: a faster claim may not have committed, so we cannot
+            -- see it.
+            v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
 
-        -- Block what stays behind: tokens of held lanes, and tokens that were not the next job.
-        IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
-            v_look.behind := v_look.behind || v_look.seen;
-            v_look.behind_locks := v_look.behind_locks || v_look.lanes;
+            -- Block what stays behind: tokens of held lanes, and those that were not the next job.
+            IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
+                v_look.behind := v_look.behind || v_look.seen;
+                v_look.behind_locks := v_look.behind_locks || v_look.lanes;
+            END IF;
         END IF;
         v_blocked := 0;
         IF v_look.behind IS NOT NULL THEN

@@ -55,7 +55,10 @@ BEGIN
         RETURN;
     END IF;
     -- Nothing is touched in a lane that somebody else holds by now.
-    v_stopped := ARRAY(SELECT unnest(v_held.stopped) INTERSECT SELECT unnest(v_done.lanes));
+    v_stopped := v_held.stopped;
+    IF v_stopped <> '{}' THEN
+        v_stopped := ARRAY(SELECT unnest(v_held.stopped) INTERSECT SELECT unnest(v_done.lanes));
+    END IF;
     IF v_stopped <> '{}' OR v_done.halts IS NOT NULL THEN
         v_stopped := keep_stopped(v_stopped, v_done.halts);
     END IF;
@@ -64,8 +67,10 @@ BEGIN
     SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
     INTO v_next FROM handover_candidates(p_worker, v_done.lanes, p_queues, p_want) AS f;
 
-    RETURN QUERY SELECT NULL::bigint, started, NULL::bigint
-        FROM start_jobs(p_worker, v_next.ids) AS started;
+    IF v_next.ids IS NOT NULL THEN
+        RETURN QUERY SELECT NULL::bigint, started, NULL::bigint
+            FROM start_jobs(p_worker, v_next.ids) AS started;
+    END IF;
 
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
         -- This worker would claim next anyway. Tell others all the same: a better job may take its

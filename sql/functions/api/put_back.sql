@@ -42,7 +42,9 @@ BEGIN
     )
     SELECT array_agg(queue) AS queues,
            array_agg(lock)
-               FILTER (WHERE NOT was_attempted AND lock <> ALL (v_held.stopped)) AS lanes,
+               FILTER (
+                   WHERE NOT was_attempted AND lock NOT IN (SELECT unnest(v_held.stopped))
+               ) AS lanes,
            array_agg(id) FILTER (WHERE lost_queueing_lock) AS yielding
     INTO v_back FROM back;
 

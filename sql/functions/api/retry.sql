@@ -85,7 +85,7 @@ BEGIN
     SELECT array_agg(again.id) AS ids, array_agg(again.queue) AS queues,
            array_agg(again.lock) FILTER (
                WHERE again.lock IS NOT NULL AND again.on_retry = 'release'
-                 AND again.lock <> ALL (v_held.stopped)
+                 AND again.lock NOT IN (SELECT unnest(v_held.stopped))
            ) AS released,
            array_agg(again.id) FILTER (WHERE again.lost_queueing_lock) AS yielding
     INTO v_again FROM again;

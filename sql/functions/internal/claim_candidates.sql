@@ -7,7 +7,7 @@
 --   more    true if the window was full, or there were more lanes than one call may take
 --   widest  how wide the window may become. It is wider if many jobs in front stay locked.
 CREATE OR REPLACE FUNCTION claim_candidates(p_queues text[], p_shares integer[], p_limit integer,
-    p_window integer, p_lost text[])
+    p_windows integer[], p_window integer, p_lost text[])
 RETURNS TABLE (
     free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean,
         widest bigint
@@ -27,7 +27,7 @@ BEGIN
             FOR UPDATE SKIP LOCKED
         ) AS f
     ), token AS MATERIALIZED (
-        SELECT * FROM lane_tokens(p_queues, p_window, p_lost)
+        SELECT * FROM lane_tokens(p_queues, p_windows, p_lost)
     ), best AS (
         SELECT * FROM (
             SELECT free.id, free.priority, NULL AS lock FROM free

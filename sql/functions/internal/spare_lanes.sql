@@ -2,7 +2,7 @@
 -- faster and may not commit for a while. They are in order. None of them would go before a better
 -- free job that was not chosen.
 CREATE OR REPLACE FUNCTION spare_lanes(
-    p_queues text[], p_limit integer, p_window integer, p_lost text[], p_free bigint[],
+    p_queues text[], p_limit integer, p_windows integer[], p_lost text[], p_free bigint[],
     OUT locks text[], OUT seen bigint[]
 )
 LANGUAGE plpgsql AS $$
@@ -10,7 +10,7 @@ BEGIN
     SELECT array_agg(more.lock), array_agg(more.id) INTO locks, seen
     FROM (
         SELECT token.id, token.lock, token.priority
-        FROM lane_tokens(p_queues, p_window, p_lost) AS token
+        FROM lane_tokens(p_queues, p_windows, p_lost) AS token
         WHERE token.open ORDER BY token.priority DESC, token.id LIMIT least(3 * p_limit, 128)
     ) AS more
     LEFT JOIN (

@@ -1,4 +1,4 @@
--- Which transactions have been open the longest, and which sessions wait for them?
+-- Who blocks? Which transactions have been open the longest, and which sessions wait for them?
 SELECT pid, application, state, age,
        ARRAY(SELECT waiting.pid FROM pg_stat_activity AS waiting
              WHERE open.pid = ANY (pg_blocking_pids(waiting.pid))) AS blocks

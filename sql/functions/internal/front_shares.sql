@@ -1,0 +1,55 @@
+-- Returns how many of the best p_limit free jobs, or of the best p_limit tokens of lanes, are in
+-- each of these queues. A claim of many queues then reads and locks no more than it takes.
+--
+-- It reads twice its share of p_limit in each queue, and four times as much again in the queues
+-- where all of this is among the best. So it reads some multiple of p_limit, however many queues
+-- there are.
+CREATE OR REPLACE FUNCTION front_shares(p_queues text[], p_limit integer, p_lanes boolean)
+    RETURNS integer[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_reads  integer[] := array_fill(
+        least(p_limit, 2 * p_limit / greatest(cardinality(p_queues), 1) + 1),
+        ARRAY[cardinality(p_queues)]);
+    v_wider  integer[];
+    v_result integer[];
+BEGIN
+    LOOP
+        WITH asked AS (
+            SELECT * FROM unnest(p_queues, v_reads) WITH ORDINALITY AS q(queue, reads, place)
+        ), best AS (
+            SELECT asked.place, front.id
+            FROM asked
+            CROSS JOIN LATERAL (
+                (SELECT jobs.id, jobs.priority FROM jobs
+                 WHERE NOT p_lanes
+                   AND jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = asked.queue
+                 ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT asked.reads)
+                UNION ALL
+                (SELECT jobs.id, jobs.priority FROM jobs
+                 WHERE p_lanes
+                   AND jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = asked.queue
+                 ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT asked.reads)
+            ) AS front
+            ORDER BY front.priority DESC, front.id
+            LIMIT p_limit
+        ), counted AS (
+            SELECT entry.place, count(entry.id)::integer AS share, max(entry.reads) AS reads
+            FROM (
+                SELECT asked.place, asked.reads, NULL::bigint AS id FROM asked
+                UNION ALL
+                SELECT best.place, NULL, best.id FROM best
+            ) AS entry
+            GROUP BY entry.place
+        )
+        SELECT array_agg(share ORDER BY place),
+            array_agg(CASE WHEN share < reads THEN reads ELSE least(p_limit, 4 * reads) END
+                ORDER BY place)
+        INTO v_result, v_wider FROM counted;
+        EXIT WHEN v_wider IS NOT DISTINCT FROM v_reads OR v_wider IS NULL;
+        v_reads := v_wider;
+    END LOOP;
+    RETURN v_result;
+END $$;
