@@ -331,8 +331,8 @@ def test_a_job_that_commits_after_the_lane_was_given_back_wakes_it_itself(stage:
     Mutation(
         "a producer locks the lane",
         "defer_jobs.sql",
-        "PERFORM notify_workers(p_queues);",
-        "PERFORM notify_workers(p_queues); PERFORM pg_advisory_xact_lock(hashtext(l)) FROM unnest(p_locks) AS l;",
+        "PERFORM notify_workers(coalesce(p_queues, '{default}'));",
+        "PERFORM notify_workers(coalesce(p_queues, '{default}')); PERFORM pg_advisory_xact_lock(hashtext(l)) FROM unnest(p_locks) AS l;",
     )
 )
 def test_producers_wait_for_nobody_and_nobody_waits_for_them(stage: Stage) -> None:
