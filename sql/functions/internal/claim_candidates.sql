@@ -1,11 +1,12 @@
 -- What a claim looks at: the best free jobs (their rows are locked, without waiting), and a
 -- window of lane tokens, without locks.
---   free    ids of free jobs among the best p_limit. p_shares limits the reads in each queue.
+--   free    ids of free jobs among the best p_limit
 --   lanes   locks among the best p_limit that can be acquired (see lane_tokens)
 --   seen    the tokens of these lanes, in the same order
 --   behind  tokens behind another job of their lane, to be blocked. behind_locks are their lanes.
 --   more    true if the window was full, or there were more lanes than one call may take
 --   widest  how wide the window may become. It is wider if many jobs in front stay locked.
+-- It reads at most p_shares free jobs and p_windows tokens in each queue (see front_shares).
 CREATE OR REPLACE FUNCTION claim_candidates(p_queues text[], p_shares integer[], p_limit integer,
     p_windows integer[], p_window integer, p_lost text[])
 RETURNS TABLE (
