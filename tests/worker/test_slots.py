@@ -1,12 +1,13 @@
-"""A slot that something other than the worker cancels, in the moment in which it gets an attempt."""
+"""Slots: who gets a turn, and what if something other than the worker cancels one."""
 
 import asyncio
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from inturn.worker.slots import Slots
+from inturn.worker.slots import TURNS, Slots
 
 
 @pytest.mark.anyio
@@ -41,3 +42,30 @@ async def test_an_attempt_runs_although_the_slot_that_waits_for_one_is_cancelled
     with anyio.fail_after(30):
         await slots.run(work)
     assert ran == ["one", "two"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("count", [1, 10, 100])
+async def test_others_get_their_turn_while_jobs_that_do_not_wait_are_left_to_run(
+    count: int,
+) -> None:
+    """The loop reports a part of them, and the rest runs while the server stores that part."""
+    ran: list[Any] = []
+    seen: list[int] = []
+
+    async def perform(attempt: Any) -> None:
+        ran.append(attempt)
+
+    slots = Slots(count, perform)
+
+    async def work() -> None:
+        for attempt in range(1000):
+            slots.add(attempt)  # type: ignore[arg-type]
+        while len(ran) < 1000:
+            seen.append(len(ran))
+            await anyio.lowlevel.checkpoint()
+
+    with anyio.fail_after(30):
+        await slots.run(work)
+    steps = [after - before for before, after in zip(seen, [*seen[1:], 1000], strict=True)]
+    assert max(steps) <= 1000 // TURNS + count

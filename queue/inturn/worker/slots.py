@@ -17,7 +17,10 @@ from anyio.abc import TaskGroup
 from inturn.errors import WorkerCancelled
 from inturn.worker.attempt import Attempt, is_cancelled
 
-IN_A_ROW = 16  # jobs that run without awaiting before other tasks get a turn
+# The loop must get its turn while jobs are left to run, so that they run while it waits for the
+# server. So all slots together run at most this part of the waiting jobs between two turns, and
+# one slot at most this many.
+TURNS, MOST_IN_A_ROW = 4, 16
 
 
 class Slots:
@@ -78,7 +81,8 @@ class Slots:
             if sys.getrefcount(me) > references or me.cancelling():
                 break
             in_a_row += 1
-            if in_a_row % IN_A_ROW == 0:
+            if in_a_row > min(len(self.waiting) // (TURNS * self._count), MOST_IN_A_ROW):
+                in_a_row = 0
                 await anyio.lowlevel.checkpoint()
             following = self.waiting.popleft() if self.waiting else await self._park()
             if following is None:
