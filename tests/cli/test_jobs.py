@@ -138,12 +138,11 @@ def test_a_job_is_explained(mixed: Engine, queue: Run) -> None:
     assert held[0] == {
         "reason": "lane held",
         "detail": "by job 2 (send) since 2026-01-31T14:00:00Z",
-        "unblock": "queue jobs cancel --abort 2",
+        "unblock": None,
     }
-    assert queue("jobs", "explain", "5").stdout.splitlines()[:2] == [
-        "scheduled         until 15:00:00Z (in 1h00m)",
-        "                  unblock: queue jobs retry 5",
-    ]
+    assert queue("jobs", "explain", "5").stdout.splitlines()[0] == (
+        "scheduled         until 15:00:00Z (in 1h00m)"
+    )
 
 
 def test_the_advice_of_explain_is_quoted_for_a_shell(engine: Engine, queue: Run) -> None:

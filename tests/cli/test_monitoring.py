@@ -270,5 +270,5 @@ def test_the_doctor_finds_a_long_transaction_and_a_clock_that_is_wrong(
 
 
 def test_the_doctor_of_a_database_without_the_schema(run: Run, empty_dsn: str) -> None:
-    ended = run("doctor", "--dsn", empty_dsn)
+    ended = run("doctor", INTURN_DSN=empty_dsn)
     assert (ended.returncode, ended.stdout.splitlines()[1]) == (10, f"{'':<20}do: queue migrate")

@@ -48,7 +48,7 @@ def test_each_option_reaches_the_worker_and_the_app_decides_the_others(
 ) -> None:
     context = click.Context(command)
     command.parse_args(context, words.replace("''", "").split(" ") if words else [])
-    for name in ("dsn", "processes"):  # not the worker's
+    for name in ("dsn", "processes", "log_level", "log_format"):  # not the worker's
         context.params.pop(name)
     assert options(**context.params) == SPELLINGS[words]
 

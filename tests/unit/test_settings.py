@@ -66,7 +66,7 @@ def test_a_notification_concerns_workers_that_serve_its_queues(
         ("nonsense", "is not the path of an app. Write package.module:app"),
         ("no_such_module:app", "The module 'no_such_module'"),
         ("sys:path", "is a list, not an inturn.App"),
-        ("sys:nothing", "is nothing, not an inturn.App"),
+        ("sys:nothing", "has no .nothing."),
     ],
 )
 def test_a_wrong_path_of_an_app_is_explained(path: str, message: str) -> None:

@@ -13,6 +13,7 @@ from inturn.cli.formatting import (
     visible,
     with_times,
 )
+from inturn.cli.next_command import complete
 from inturn.model import Reason
 from inturn.operations.lanes import AuditEntry, Head, LaneReport
 
@@ -116,10 +117,7 @@ def _error(job: Head) -> str:
 def _steps(report: LaneReport, now: datetime) -> Iterator[tuple[str, str | None]]:
     lock = argument(report.lock)
     if report.state == "held" and report.head:
-        yield (
-            "the next job starts when this one ends",
-            f"queue jobs cancel --abort {report.head.id}",
-        )
+        yield "the next job starts when this one ends", None
     if report.state == "retrying" and report.head and report.head.at and report.head.at > now:
         yield f"next attempt at {on_clock(report.head.at, now)}", f"queue lanes retry-head {lock}"
     if report.failed:
@@ -146,4 +144,6 @@ def _of_others(reasons: Sequence[Reason], now: datetime) -> Iterator[tuple[str, 
 
 def _step(text: str, unblock: str | None) -> str:
     line = f"  └─ {text}"
-    return line if unblock is None else f"{line:<{UNBLOCK_AT}}  unblock: {visible(unblock)}"
+    return (
+        line if unblock is None else f"{line:<{UNBLOCK_AT}}  unblock: {visible(complete(unblock))}"
+    )

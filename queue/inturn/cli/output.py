@@ -9,12 +9,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 from uuid import UUID
 
 import click
 
 from inturn.cli.formatting import iso, visible
+from inturn.cli.next_command import complete
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -103,9 +104,15 @@ def more(count: int, limit: int) -> None:
         click.echo(f"… {at_least}{count:,} more (raise --limit to see them)", err=True)
 
 
+def remark(text: str) -> None:
+    """Print something for people that is not a part of the result."""
+    prepare()
+    click.echo(text, err=True)
+
+
 def advice(head: str, detail: str, command: str | None, label: str) -> str:
     """Return a finding, with the command that helps on a line of its own."""
-    below = f"\n{'':<{len(head)}}{label}: {visible(command)}" if command else ""
+    below = f"\n{'':<{len(head)}}{label}: {visible(complete(command))}" if command else ""
     return f"{head}{visible(detail)}{below}"
 
 
@@ -134,6 +141,11 @@ def plain(value: Any, name: str = "") -> Any:
     ):
         return str(value)
     return value
+
+
+def is_coloured(stream: TextIO) -> bool:
+    """Return True if the stream is a terminal that shows colours, and nobody declined them."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def prepare() -> None:

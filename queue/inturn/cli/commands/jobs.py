@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from inturn.cli.completion import complete_lock, complete_queue, complete_task
 from inturn.cli.confirm import yes_option
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import Conflict
 from inturn.cli.formatting import argument, last_line, on_clock, relative, visible, with_times
 from inturn.cli.job_argument import (
-    change_each,
+    change_jobs,
     confirm_jobs,
     error_lines,
     job_argument,
     job_arguments,
     job_not_found,
 )
+from inturn.cli.next_command import complete
 from inturn.cli.output import Output, advice, details, more, output_options
+from inturn.cli.values import Number
 
 if TYPE_CHECKING:
     from inturn.model import StoredJob
@@ -42,9 +45,18 @@ def command() -> None:
 
 def filter_options(function: Any) -> Any:
     for option in (
-        click.option("--lock", help="Only jobs with this lock."),
-        click.option("--task", help="Only jobs of this task."),
-        click.option("--queue", help="Only jobs in this queue."),
+        click.option(
+            "--lock", metavar="LOCK", shell_complete=complete_lock, help="Only jobs with this lock."
+        ),
+        click.option(
+            "--task", metavar="TASK", shell_complete=complete_task, help="Only jobs of this task."
+        ),
+        click.option(
+            "--queue",
+            metavar="NAME",
+            shell_complete=complete_queue,
+            help="Only jobs in this queue.",
+        ),
         click.option(
             "--status",
             "statuses",
@@ -61,7 +73,8 @@ def filter_options(function: Any) -> Any:
 @filter_options
 @click.option(
     "--limit",
-    type=click.IntRange(1, COUNTED),
+    type=Number(1, COUNTED),
+    metavar="N",
     default=50,
     show_default=True,
     help="How many jobs to list at most.",
@@ -180,7 +193,9 @@ def explain(database: Database, job_id: int, form: str) -> None:
     now = database.now() if output.for_people else None
     reasons = [
         replace(
-            each, detail=with_times(each.detail, now), unblock=quote_lock(each.unblock, job.lock)
+            each,
+            detail=with_times(each.detail, now),
+            unblock=make_runnable(each.unblock, job.lock),
         )
         for each in database.run(jobs.explain(job_id))
     ]
@@ -190,11 +205,13 @@ def explain(database: Database, job_id: int, form: str) -> None:
     output.lines(reasons, lines)
 
 
-def quote_lock(unblock: str | None, lock: str | None) -> str | None:
-    """Return the command with its lock quoted for a shell. The server quotes it for SQL."""
-    if unblock is None or lock is None or not unblock.startswith("queue lanes "):
-        return unblock
-    return f"{' '.join(unblock.split(' ', 3)[:3])} {argument(lock)}"
+def make_runnable(unblock: str | None, lock: str | None) -> str | None:
+    """Return the command as it runs here, with escapes for what a terminal would not show."""
+    if unblock is None:
+        return None
+    if lock is not None and unblock.startswith("queue lanes "):
+        unblock = f"{' '.join(unblock.split(' ', 3)[:3])} {argument(lock)}"
+    return complete(unblock)
 
 
 @command.command(epilog="Example: queue jobs retry 9001 9002")
@@ -219,7 +236,7 @@ def retry(database: Database, job_ids: tuple[int, ...], form: str) -> None:
             f"To see what it waits for: queue jobs explain {job_id}"
         )
 
-    change_each(job_ids, change, form)
+    change_jobs(job_ids, change, form)
 
 
 @command.command(
@@ -257,7 +274,7 @@ def cancel(database: Database, job_ids: tuple[int, ...], abort: bool, yes: bool,
         yes=yes,
         command="queue jobs cancel --yes" + (" --abort" if abort else ""),
     )
-    change_each(job_ids, change, form)
+    change_jobs(job_ids, change, form)
 
 
 @command.command(epilog="Example: queue jobs delete 9001")
@@ -282,4 +299,4 @@ def delete(database: Database, job_ids: tuple[int, ...], yes: bool, form: str) -
         )
 
     confirm_jobs("Delete", database, job_ids, yes=yes, command="queue jobs delete --yes")
-    change_each(job_ids, change, form)
+    change_jobs(job_ids, change, form)
