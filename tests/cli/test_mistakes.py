@@ -52,7 +52,7 @@ def test_seconds_may_be_a_number_or_a_length_of_time(value: str) -> None:
         (["work"], "worker"),
         (["lane", "list"], "lanes"),
         (["lanes", "explian", "a"], "explain"),
-        (["jobs", "list", "--statu", "todo"], "--status"),
+        (["jobs", "list", "--limt", "3"], "--limit"),
         (["-a", "tasks:app", "defer", "tasks.tuch"], "tasks.touch"),
         (["-a", "tasks:ap", "worker"], "tasks:app"),
         (["-a", "taskss:app", "worker"], "tasks:app"),

@@ -25,7 +25,10 @@ from inturn.cli.output import Output, advice, details, more, output_options
 from inturn.cli.values import Number
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from inturn.model import StoredJob
+    from inturn.operations.jobs import JobSummary
 
 COUNTED = 10_000
 STATUSES = ("todo", "blocked", "scheduled", "doing", "succeeded", "failed", "cancelled", "aborted")
@@ -96,12 +99,20 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
         "LOCK": lambda job: job.lock or "",
         "ATTEMPTS": lambda job: str(job.attempts),
         "DEFERRED": lambda job: relative(job.created_at, now),
-        "WHEN": lambda job: relative(job.finished_at or job.started_at or job.scheduled_at, now),
-        "ERROR": lambda job: last_line(job.last_error),
+        "WHEN": lambda job: relative(_when(job), now),
+        "ERROR": lambda job: "" if job.status == "succeeded" else last_line(job.last_error),
     }
-    Output(form).records(found, columns, "There are no such jobs.")
+    nothing = "There are no such jobs." if any(asked.values()) else "There are no jobs."
+    Output(form).records(found, columns, nothing, spare=("DEFERRED", "QUEUE", "ATTEMPTS", "WHEN"))
     if len(found) == limit:
         more(database.run(jobs.count_jobs(which, COUNTED)) - limit, COUNTED - limit)
+
+
+def _when(job: JobSummary) -> datetime | None:
+    """Return when a job ended, or is due if it waits for that, or was started."""
+    if job.status == "scheduled":
+        return job.scheduled_at
+    return job.finished_at or job.started_at or job.scheduled_at
 
 
 @command.command(epilog="Example: queue jobs count --status todo --queue mail")

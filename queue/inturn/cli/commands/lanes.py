@@ -89,7 +89,7 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
         "WHY": _why,
     }
     nothing = f"No lane is {' or '.join(states)}." if states else "No lane is in use or stopped."
-    Output(form).records(found, columns, nothing)
+    Output(form).records(found, columns, nothing, spare=("WORKER", "SINCE"))
     if len(found) == limit:
         more(database.run(lanes.count_lanes(COUNTED, states)) - limit, COUNTED - limit)
 

@@ -4,6 +4,7 @@ import click
 
 from inturn.cli.database import Database, with_database
 from inturn.cli.formatting import relative
+from inturn.cli.next_command import complete
 from inturn.cli.output import Output, output_options
 
 ALL = 10_000
@@ -36,6 +37,5 @@ def list_workers(database: Database, form: str) -> None:
         "STARTED": lambda worker: relative(worker.started_at, now),
         "PROCESS": lambda worker: f"{worker.pid} on {worker.hostname}",
     }
-    Output(form).records(
-        found, columns, "No worker is running. To start one: queue -a package.module:app worker"
-    )
+    nothing = complete("No worker is running. To start one: queue worker")
+    Output(form).records(found, columns, nothing, spare=("STARTED", "QUEUES"))
