@@ -141,6 +141,8 @@ def plain(value: Any, name: str = "") -> Any:
         }
     if isinstance(value, list):
         return [plain(item) for item in value]
+    if isinstance(value, dict) and not name:
+        return {key: plain(item, key) for key, item in value.items()}
     if isinstance(value, datetime):
         return iso(value)
     if isinstance(value, UUID) or (

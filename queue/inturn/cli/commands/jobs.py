@@ -26,11 +26,12 @@ from inturn.cli.values import Number
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from uuid import UUID
 
     from inturn.model import StoredJob
     from inturn.operations.jobs import JobSummary
 
-COUNTED = 10_000
+COUNTED = ALL = 10_000
 STATUSES = ("todo", "blocked", "scheduled", "doing", "succeeded", "failed", "cancelled", "aborted")
 
 
@@ -165,7 +166,7 @@ def show(database: Database, job_id: int, form: str) -> None:
             for name in times
             if (at := getattr(job, name))
         },
-        "worker": str(job.worker_id) if job.worker_id else None,
+        "worker": _name_worker(database, job.worker_id),
         "result": None
         if job.result is None
         else visible(json.dumps(job.result, ensure_ascii=False)),
@@ -176,6 +177,16 @@ def show(database: Database, job_id: int, form: str) -> None:
         for line in error_lines(number, error)
     ]
     Output(form).record(stored, *details(facts), *(["", "errors:", *errors] if errors else []))
+
+
+def _name_worker(database: Database, worker_id: UUID | None) -> str | None:
+    """Return the name of a worker that is still registered, or else its id."""
+    from inturn.operations import workers
+
+    if worker_id is None:
+        return None
+    found = [each for each in database.run(workers.list_workers(ALL)) if each.id == worker_id]
+    return f"{visible(found[0].name)} ({worker_id})" if found else f"{worker_id} (gone)"
 
 
 def in_words_of_sql(job: StoredJob) -> dict[str, Any]:

@@ -1,9 +1,13 @@
 """`queue locks`: see, wait for and break locks, and run a program while holding one."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import time
-from datetime import timedelta
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +24,9 @@ from inturn.cli.lock_argument import (
 from inturn.cli.output import Output, output_options
 from inturn.cli.settings import verbose_option
 from inturn.cli.values import Seconds
+
+if TYPE_CHECKING:
+    from inturn.locks import Holder
 
 POLL_SECONDS = 0.1
 
@@ -71,7 +78,9 @@ def list_locks(store: str, prefix: str, form: str) -> None:
         "TO LIVE": lambda holder: "" if holder.ttl is None else _format_seconds(holder.ttl),
         "FENCE": lambda holder: "" if holder.fence is None else str(holder.fence),
     }
-    Output(form).records(holders, columns, "No lock is held there.")
+    output = Output(form)
+    found = holders if output.for_people else [_with_time(holder) for holder in holders]
+    output.records(found, columns, "No lock is held there.")
 
 
 @command.command(epilog="Example: queue locks show redis://localhost/0#report")
@@ -88,7 +97,7 @@ def show(lock: str, form: str) -> None:
         holder = target.holder()
     if holder is None:
         raise lock_not_held(target.name)
-    Output(form).record(holder, f"{visible(holder.name)}  {describe(holder)}")
+    Output(form).record(_with_time(holder), f"{visible(holder.name)}  {describe(holder)}")
 
 
 @command.command(epilog="Example: queue locks wait file:///run/report.lock --timeout 60")
@@ -184,6 +193,15 @@ def run(lock: str, command: tuple[str, ...], timeout: float | None, ttl: float |
             lease.on_lost(process.terminate)
             status = process.wait()
     raise SystemExit(status if status >= 0 else 128 - status)
+
+
+def _with_time(holder: Holder) -> dict[str, Any]:
+    """Return the holder as JSON has it, with a time like those of other commands."""
+    at = holder.acquired_at
+    return {
+        **asdict(holder),
+        "acquired_at": None if at is None else datetime.fromtimestamp(at, UTC),
+    }
 
 
 def _start(command: tuple[str, ...]) -> subprocess.Popen[bytes]:
