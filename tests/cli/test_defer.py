@@ -90,6 +90,21 @@ def test_both_times_are_refused(run: Run, dsn: str) -> None:
     )
 
 
+def test_what_is_enqueued_already_can_be_ignored(run: Run, dsn: str) -> None:
+    first = run("defer", "t", "--queueing-lock", "k", INTURN_DSN=dsn)
+    for option in ("-i", "--ignore-already-enqueued"):
+        again = run("defer", "t", "--queueing-lock", "k", option, INTURN_DSN=dsn)
+        assert (again.returncode, again.stdout) == (0, first.stdout)
+    assert run("defer", "t", "--queueing-lock", "k", INTURN_DSN=dsn).returncode != 0
+    assert run("defer", "t", "-i", "--on-conflict", "replace", INTURN_DSN=dsn).returncode == 2
+
+
+def test_unknown_tasks_can_be_refused_by_name(run: Run, dsn: str) -> None:
+    words = ["-a", "tasks:app", "defer", "elsewhere"]
+    assert run(*words, "--unknown", INTURN_DSN=dsn).returncode == 0
+    assert run(*words, "--no-unknown", INTURN_DSN=dsn).returncode == 3
+
+
 def test_with_an_app_the_task_and_its_arguments_are_checked(run: Run, dsn: str) -> None:
     assert (
         run("-a", "tasks:app", "defer", "tasks.touch", "name=x", INTURN_DSN=dsn)
