@@ -1,8 +1,10 @@
 """`queue defer`: defer one job from a shell."""
 
+from __future__ import annotations
+
 from contextlib import closing
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +13,9 @@ from inturn.cli.settings import Settings, database_options, find_connector, load
 from inturn.cli.suggestions import did_you_mean
 from inturn.cli.values import Number, duration, moment, task_arguments
 from inturn.errors import TaskNotFound
+
+if TYPE_CHECKING:
+    from inturn.app import App
 
 
 @click.command(
@@ -101,16 +106,12 @@ def command(
     from inturn.app import App
 
     path = settings.app_path()
-    app = (
-        App(connector=find_connector(settings, dsn, schema))
-        if path is None
-        else load_app(path, dsn, schema)
-    )
-    if path is not None and not unknown and task not in app.tasks:
-        raise TaskNotFound(
-            f"The app {path} has no task {task!r}.{did_you_mean(task, app.tasks)} Import the "
-            "module that declares it, or give --unknown if it belongs to another program."
-        )
+    if path is None:
+        app = App(connector=find_connector(settings, dsn, schema))
+    else:
+        app = load_app(path, dsn, schema)
+        if not unknown:
+            _check_task(task, app, path)
     # If the database is down, the app's pool would try for half a minute.
     with closing(app.connector.connect()) as connection:
         deferrer = app.configure_task(
@@ -123,3 +124,11 @@ def command(
             **options,
         )
         click.echo(deferrer.defer())
+
+
+def _check_task(name: str, app: App, path: str) -> None:
+    if name not in app.tasks:
+        raise TaskNotFound(
+            f"The app {path} has no task {name!r}.{did_you_mean(name, app.tasks)} Import the "
+            "module that declares it, or give --unknown if it belongs to another program."
+        )

@@ -219,7 +219,7 @@ def explain(database: Database, job_id: int, form: str) -> None:
             detail=with_times(each.detail, now),
             unblock=make_runnable(each.unblock, job.lock),
         )
-        for each in database.run(jobs.explain(job_id))
+        for each in dict.fromkeys(database.run(jobs.explain(job_id)))
     ]
     lines = [
         advice(f"{each.reason:<16}  ", each.detail, each.unblock, "unblock") for each in reasons
