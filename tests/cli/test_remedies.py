@@ -1,5 +1,6 @@
 """What `explain` advises can be typed as it is printed, and never makes matters worse."""
 
+import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -136,7 +137,11 @@ def test_the_advice_to_a_job_helps_it_and_harms_no_other(
     assert printed.returncode == 0, printed.stderr
     advised = advice_in(printed.stdout)
     assert [" ".join(line.split()[:3]) for line in advised] == commands
+    as_json = json.loads(run("jobs", "explain", str(asked), "--json", "--dsn", engine.dsn).stdout)
+    told = [each["unblock"] or "" for each in as_json]
+    assert [each for each in told if each.startswith("queue")] == advised
     for command in advised:
+        assert command.count("--dsn") == 1
         done = type_in(command, folder)
         assert done.returncode == 0, (command, done.stderr)
     assert list(engine.statuses().values()) == after

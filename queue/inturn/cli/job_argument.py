@@ -12,7 +12,8 @@ from inturn.cli.completion import complete_job
 from inturn.cli.confirm import confirm
 from inturn.cli.database import Database
 from inturn.cli.exit_status import Conflict, NotFound
-from inturn.cli.formatting import amount, visible
+from inturn.cli.formatting import amount, argument, visible
+from inturn.cli.next_command import complete
 from inturn.cli.output import Columns, Output
 from inturn.cli.values import Number
 from inturn.errors import InturnError
@@ -45,6 +46,15 @@ def error_lines(number: int, error: dict[str, Any]) -> Iterator[str]:
     first, *others = str(error.get("error", "")).splitlines() or [""]
     yield f"{attempt}: {first}"
     yield from (f"    {line}" for line in others)
+
+
+def make_runnable(unblock: str | None, lock: str | None) -> str | None:
+    """Return the command as it runs here, with escapes for what a terminal would not show."""
+    if unblock is None:
+        return None
+    if lock is not None and unblock.startswith("queue lanes "):
+        unblock = f"{' '.join(unblock.split(' ', 3)[:3])} {argument(lock)}"
+    return complete(unblock)
 
 
 def confirm_jobs(

@@ -28,9 +28,8 @@ def draw(report: LaneReport, reasons: Sequence[Reason], now: datetime) -> list[s
         f"{visible(report.lock)}  {_state(report)}   {_waiting(report, now)}",
         *_job(report, now),
     ]
-    steps = [*_steps(report, now), *_of_others(reasons, now)] or [
-        ("the next free worker takes it", None)
-    ]
+    own = [(text, advised and complete(advised)) for text, advised in _steps(report, now)]
+    steps = [*own, *_of_others(reasons, now)] or [("the next free worker takes it", None)]
     lines += [_step(text, unblock) for text, unblock in steps]
     behind = [f"{job.id} {visible(job.task)}" for job in report.next]
     if report.failed and report.head:
@@ -144,6 +143,4 @@ def _of_others(reasons: Sequence[Reason], now: datetime) -> Iterator[tuple[str, 
 
 def _step(text: str, unblock: str | None) -> str:
     line = f"  └─ {text}"
-    return (
-        line if unblock is None else f"{line:<{UNBLOCK_AT}}  unblock: {visible(complete(unblock))}"
-    )
+    return line if unblock is None else f"{line:<{UNBLOCK_AT}}  unblock: {visible(unblock)}"

@@ -15,7 +15,6 @@ from uuid import UUID
 import click
 
 from inturn.cli.formatting import iso, visible
-from inturn.cli.next_command import complete
 
 F = TypeVar("F", bound=Callable[..., Any])
 Columns = Mapping[str, Callable[[Any], str]]
@@ -119,7 +118,7 @@ def remark(text: str) -> None:
 
 def advice(head: str, detail: str, command: str | None, label: str) -> str:
     """Return a finding, with the command that helps on a line of its own."""
-    below = f"\n{'':<{len(head)}}{label}: {visible(complete(command))}" if command else ""
+    below = f"\n{'':<{len(head)}}{label}: {visible(command)}" if command else ""
     return f"{head}{visible(detail)}{below}"
 
 

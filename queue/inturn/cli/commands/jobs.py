@@ -11,7 +11,7 @@ from inturn.cli.completion import complete_lock, complete_queue, complete_task
 from inturn.cli.confirm import yes_option
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import Conflict
-from inturn.cli.formatting import argument, last_line, on_clock, relative, visible, with_times
+from inturn.cli.formatting import last_line, on_clock, relative, visible, with_times
 from inturn.cli.job_argument import (
     change_jobs,
     confirm_jobs,
@@ -19,8 +19,8 @@ from inturn.cli.job_argument import (
     job_argument,
     job_arguments,
     job_not_found,
+    make_runnable,
 )
-from inturn.cli.next_command import complete
 from inturn.cli.output import Output, advice, details, more, output_options
 from inturn.cli.values import Number
 
@@ -225,15 +225,6 @@ def explain(database: Database, job_id: int, form: str) -> None:
         advice(f"{each.reason:<16}  ", each.detail, each.unblock, "unblock") for each in reasons
     ]
     output.lines(reasons, lines)
-
-
-def make_runnable(unblock: str | None, lock: str | None) -> str | None:
-    """Return the command as it runs here, with escapes for what a terminal would not show."""
-    if unblock is None:
-        return None
-    if lock is not None and unblock.startswith("queue lanes "):
-        unblock = f"{' '.join(unblock.split(' ', 3)[:3])} {argument(lock)}"
-    return complete(unblock)
 
 
 @command.command(epilog="Example: queue jobs retry 9001 9002")

@@ -5,6 +5,7 @@ The server records each change in `lane_audit`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from inturn.cli.confirm import confirm, yes_option
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import Conflict
 from inturn.cli.formatting import amount, argument, last_line, on_clock, relative, visible
-from inturn.cli.job_argument import change_each
+from inturn.cli.job_argument import change_each, make_runnable
 from inturn.cli.lane_argument import (
     by_option,
     get_report,
@@ -139,7 +140,10 @@ def explain(database: Database, lock: str, form: str) -> None:
     from inturn.operations import jobs
 
     report = get_report(database, lock)
-    reasons = database.run(jobs.explain(report.head.id)) if report.head else []
+    reasons = [
+        replace(each, unblock=make_runnable(each.unblock, lock))
+        for each in (database.run(jobs.explain(report.head.id)) if report.head else [])
+    ]
     now = database.now()
     Output(form).record(
         {"lane": report, "reasons": reasons}, *lane_picture.draw(report, reasons, now)
