@@ -16,6 +16,7 @@ from inturn.cli.exit_status import Conflict, print_error
 from inturn.cli.formatting import argument, span, visible
 from inturn.cli.lock_argument import (
     VARIABLE,
+    check_breakable,
     describe,
     lock_not_held,
     make_lock,
@@ -138,6 +139,7 @@ def break_(lock: str, yes: bool, dry_run: bool) -> None:
     """
     with translate_errors():
         target = make_lock(lock)
+        check_breakable(target)
         holder = target.holder()
     if holder is None:
         raise lock_not_held(target.name)
