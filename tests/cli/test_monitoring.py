@@ -79,6 +79,16 @@ def test_queues_are_listed_with_runnable_jobs_apart_from_blocked_ones(
     ]
 
 
+@pytest.mark.parametrize("group", ["queues", "workers"])
+def test_a_group_that_can_only_list_lists(engine: Engine, queue: Run, group: str) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    engine.sign_on()
+    engine.defer("t")
+    assert queue(group).stdout.split() == queue(group, "list").stdout.split() != []
+    assert "Usage" in queue(group, "--help").stdout
+    assert queue(group, "lst").returncode == 2
+
+
 def test_claims_take_exactly_the_jobs_that_count_as_runnable(engine: Engine, queue: Run) -> None:
     engine.sign_on()
     for number in range(12):

@@ -10,9 +10,16 @@ from inturn.cli.output import Output, output_options
 ALL = 10_000
 
 
-@click.group("workers", epilog="Example: queue workers list")
-def command() -> None:
+@click.group(
+    "workers",
+    invoke_without_command=True,
+    epilog="Example: queue workers list (or just: queue workers)",
+)
+@click.pass_context
+def command(context: click.Context) -> None:
     """See which workers are live, blocked or late."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_workers)
 
 
 @command.command("list", epilog="Example: queue workers list --json")
