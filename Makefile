@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/installed ## watch a lock keep the alphabet in order (ten seconds)
+demo: .venv/installed ## watch locks keep four alphabets in order (ten seconds)
 	@.venv/bin/queue demo
 
 # Most tests wait for servers, so one process for each core takes about half as long. TESTS="tests/race -k retry" runs some.

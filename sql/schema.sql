@@ -595,11 +595,15 @@ BEGIN
            count(*) FILTER (WHERE status = 'cancelled'), count(*) FILTER (WHERE status = 'aborted')
     FROM named GROUP BY name ORDER BY name LIMIT p_limit;
 END $$;
-CREATE FUNCTION inturn.count_lanes(p_limit integer) RETURNS bigint
+CREATE FUNCTION inturn.count_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS bigint
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
-    SELECT count(*) FROM (SELECT FROM lanes LIMIT p_limit) AS counted
+    SELECT count(*) FROM (
+        SELECT FROM lanes
+        WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+        LIMIT p_limit
+    ) AS counted
 $$;
 CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp with time zone[]) RETURNS SETOF uuid
     LANGUAGE sql SECURITY DEFINER
@@ -878,7 +882,10 @@ BEGIN
     SELECT * INTO v_job FROM jobs WHERE id = p_id;
     IF NOT FOUND THEN
         RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at,
-            'queue jobs retry ' || p_id
+            CASE WHEN f.status = 'succeeded' THEN NULL
+                 WHEN EXISTS (SELECT FROM lanes WHERE lanes.lock = f.lock AND failed_job_id = p_id)
+                 THEN 'queue lanes retry-head ' || shell_argument(f.lock)
+                 ELSE 'queue jobs retry ' || p_id END
         FROM finished_jobs AS f WHERE f.id = p_id ORDER BY f.finished_at DESC LIMIT 1;
         IF NOT FOUND THEN
             RETURN QUERY SELECT 'unknown', 'there is no job ' || p_id, NULL;
@@ -887,8 +894,7 @@ BEGIN
     END IF;
     IF v_job.status = 'doing' THEN
         RETURN QUERY SELECT 'running',
-            'since ' || v_job.started_at || ', attempt ' || v_job.attempts,
-            'queue jobs cancel --abort ' || p_id;
+            'since ' || v_job.started_at || ', attempt ' || v_job.attempts, NULL;
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
         RETURN QUERY SELECT * FROM explain_busy(p_id);
         RETURN;
@@ -898,7 +904,7 @@ BEGIN
             CASE WHEN v_job.attempts = 0 THEN 'scheduled' ELSE 'retry wait' END,
             'until ' || v_job.scheduled_at || CASE WHEN v_job.attempts = 0 THEN ''
                 ELSE ', after attempt ' || v_job.attempts END,
-            'queue jobs retry ' || p_id;
+            CASE WHEN v_job.attempts > 0 THEN 'queue jobs retry ' || p_id END;
         v_found := true;
     END IF;
     IF v_job.lock IS NOT NULL THEN
@@ -961,12 +967,14 @@ BEGIN
             'since ' || v_lane.stopped_at || ' by ' || v_lane.stopped_by
                 || coalesce(' until ' || v_lane.stopped_until, '')
                 || coalesce(': ' || v_lane.stop_reason, ''),
-            'queue lanes resume ' || quote_literal(p_job.lock);
+            CASE WHEN v_lane.stopped = 'halted'
+                      AND EXISTS (SELECT FROM finished_jobs WHERE id = v_lane.failed_job_id)
+                 THEN 'queue lanes retry-head ' ELSE 'queue lanes resume ' END
+                || shell_argument(p_job.lock);
     END IF;
     IF v_lane.worker_id IS NOT NULL THEN
         RETURN QUERY SELECT 'lane held',
-            'by job ' || id || ' (' || task || ') since ' || started_at,
-            'queue jobs cancel --abort ' || id
+            'by job ' || id || ' (' || task || ') since ' || started_at, NULL
         FROM jobs WHERE status = 'doing' AND worker_id = v_lane.worker_id AND lock = v_lane.lock;
         RETURN QUERY SELECT * FROM explain_holder(v_lane.worker_id);
         RETURN;
@@ -991,8 +999,8 @@ BEGIN
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
                 || CASE WHEN v_first.status = 'scheduled' THEN ', at ' || v_first.scheduled_at
                         ELSE ' and waits for a worker of queue ' || v_first.queue END,
-            'queue lanes ' || CASE WHEN v_lane.job_id IS NULL THEN 'skip-head '
-                                   ELSE 'retry-head ' END || quote_literal(p_job.lock);
+            CASE WHEN v_first.status = 'scheduled'
+                 THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(v_first.queue, v_first.task)
         -- else the caller reports it
@@ -1017,13 +1025,18 @@ CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text) RETURNS TABLE(
         'deploy the code that declares it'
     WHERE EXISTS (SELECT FROM serving) AND NOT EXISTS (SELECT FROM knowing)
     UNION ALL
-    SELECT 'workers blocked', 'the event loop of each of the ' || count(*)
-        || ' workers that could run it stands still',
+    SELECT 'workers blocked', 'the event loop of '
+            || CASE count(*) WHEN 1 THEN 'the only worker'
+                             ELSE 'each of the ' || count(*) || ' workers' END
+            || ' that could run it stands still',
         'their logs say what blocks them (loop.blocked); start more workers'
     FROM knowing HAVING count(*) > 0 AND bool_and(blocked)
     UNION ALL
-    SELECT 'slots busy', 'all ' || sum(concurrency) || ' slots of ' || count(*)
-        || ' workers are taken', 'start more workers'
+    SELECT 'slots busy', 
+        CASE sum(concurrency) WHEN 1 THEN 'the only slot of the only worker is taken'
+            ELSE 'all ' || sum(concurrency) || ' slots of ' || count(*) || ' worker'
+                || CASE count(*) WHEN 1 THEN '' ELSE 's' END || ' are taken' END,
+        'start more workers'
     FROM serving HAVING count(*) > 0 AND bool_and(busy >= concurrency)
 $$;
 CREATE FUNCTION inturn.finish(p_worker uuid, p_queues text[], p_want integer, p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(finished_id bigint, next inturn.jobs, busy_id bigint)
@@ -1488,7 +1501,7 @@ BEGIN
         ORDER BY job.id DESC LIMIT p_limit
     ) AS found;
 END $$;
-CREATE FUNCTION inturn.list_lanes(p_limit integer) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text)
+CREATE FUNCTION inturn.list_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, failed_job_id bigint, failed_task text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -1496,12 +1509,15 @@ CREATE FUNCTION inturn.list_lanes(p_limit integer) RETURNS TABLE(lock text, stat
 BEGIN
     RETURN QUERY
     SELECT lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting,
-           last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason
+           last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id,
+           failed_task
     FROM lane_status
     WHERE lock = ANY (ARRAY(
-        SELECT lanes.lock FROM lanes ORDER BY lanes.stopped IS NULL, lanes.since LIMIT p_limit
+        SELECT lanes.lock FROM lanes
+        WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+        ORDER BY lanes.stopped IS NULL, lanes.stopped = 'paused', lanes.since LIMIT p_limit
     ))
-    ORDER BY stopped IS NULL, since;
+    ORDER BY stopped IS NULL, stopped = 'paused', since;
 END $$;
 CREATE TABLE inturn.schedules (
     task text NOT NULL COLLATE pg_catalog."C",
@@ -1731,7 +1747,7 @@ CREATE FUNCTION inturn.pause_lane(p_lock text, p_reason text DEFAULT NULL::text,
 DECLARE
     v_lane lanes := lock_lane(p_lock);
 BEGIN
-    IF v_lane.stopped IS NOT NULL THEN
+    IF v_lane.stopped = 'halted' THEN
         RETURN false;
     END IF;
     IF p_until <= clock() THEN
@@ -1739,8 +1755,9 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     UPDATE lanes
-    SET stopped = 'paused', stopped_at = clock(), stopped_until = p_until, look_at = NULL,
-        stopped_by = coalesce(p_by, session_user), stop_reason = p_reason
+    SET stopped = 'paused', stopped_at = coalesce(stopped_at, clock()), stopped_until = p_until,
+        look_at = NULL, stopped_by = coalesce(p_by, session_user),
+        stop_reason = coalesce(p_reason, stop_reason)
     WHERE lock = p_lock;
     PERFORM audit('pause', p_lock, 0, p_by, p_reason);
     -- sleeping workers must learn when it ends
@@ -2514,6 +2531,13 @@ BEGIN
     UPDATE workers SET awake = p_awake WHERE id = p_worker;
     RETURN true;
 END $$;
+CREATE FUNCTION inturn.shell_argument(p_text text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+    SELECT CASE WHEN p_text LIKE '-%' THEN '-- ' ELSE '' END
+        || CASE WHEN p_text ~ '^[A-Za-z0-9_@%+=:,./-]+$' THEN p_text
+                ELSE '''' || replace(p_text, '''', '''"''"''') || '''' END
+$_$;
 CREATE FUNCTION inturn.skip_head(p_lock text, p_by text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -2785,13 +2809,15 @@ CREATE VIEW inturn.lane_status AS
                    FROM inturn.jobs
                   WHERE ((jobs.lock = lanes.lock) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs.lock IS NOT NULL))
                  LIMIT 1000) behind) AS waiting,
-    ((job.errors -> '-1'::integer) ->> 'error'::text) AS last_error,
+    ((COALESCE(failed.errors, job.errors) -> '-1'::integer) ->> 'error'::text) AS last_error,
     lanes.stopped,
     lanes.stopped_at,
     lanes.stopped_until,
     lanes.stopped_by,
-    lanes.stop_reason
-   FROM ((inturn.lanes
+    lanes.stop_reason,
+    lanes.failed_job_id,
+    failed.task AS failed_task
+   FROM (((inturn.lanes
      LEFT JOIN inturn.workers ON ((workers.id = lanes.worker_id)))
      LEFT JOIN LATERAL ( SELECT jobs.id,
             jobs.claim_id,
@@ -2848,7 +2874,13 @@ CREATE VIEW inturn.lane_status AS
                   WHERE ((head.lock = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
                   ORDER BY head.priority DESC, head.id
                  LIMIT 1))))) job ON (true))
-  ORDER BY (lanes.stopped IS NULL), lanes.since;
+     LEFT JOIN LATERAL ( SELECT finished.task,
+            finished.errors
+           FROM inturn.finished_jobs finished
+          WHERE ((finished.id = lanes.failed_job_id) AND (finished.finished_at >= (lanes.stopped_at - '1 day'::interval)))
+          ORDER BY finished.finished_at DESC
+         LIMIT 1) failed ON (true))
+  ORDER BY (lanes.stopped IS NULL), (lanes.stopped = 'paused'::inturn.lane_state), lanes.since;
 COMMENT ON VIEW inturn.lane_status IS 'Lanes that are held, reserved for a retry, paused, halted or delayed.';
 COMMENT ON COLUMN inturn.lane_status.lock IS 'The lock that the jobs of the lane share.';
 COMMENT ON COLUMN inturn.lane_status.state IS 'held: a job of it runs; retrying: a job goes before all others; paused or halted: it is stopped; delayed: an open transaction has its next job locked.';
@@ -2860,12 +2892,14 @@ COMMENT ON COLUMN inturn.lane_status.due_at IS 'When that job is or was due; NUL
 COMMENT ON COLUMN inturn.lane_status.worker IS 'The worker that holds the lane; NULL: nobody holds it, or the worker is gone.';
 COMMENT ON COLUMN inturn.lane_status.heartbeat_at IS 'When that worker last sent a heartbeat.';
 COMMENT ON COLUMN inturn.lane_status.waiting IS 'Jobs that wait in the lane; 1000 if there are more.';
-COMMENT ON COLUMN inturn.lane_status.last_error IS 'How the last attempt at that job failed.';
+COMMENT ON COLUMN inturn.lane_status.last_error IS 'How the last attempt at that job failed; halted: at the job that failed.';
 COMMENT ON COLUMN inturn.lane_status.stopped IS 'paused or halted, even while a job still runs; NULL: it is not stopped.';
 COMMENT ON COLUMN inturn.lane_status.stopped_at IS 'Since when it is stopped.';
 COMMENT ON COLUMN inturn.lane_status.stopped_until IS 'When it resumes by itself; NULL: it stays stopped until you resume it.';
 COMMENT ON COLUMN inturn.lane_status.stopped_by IS 'Who stopped it; on_failure: the policy of a job that failed.';
 COMMENT ON COLUMN inturn.lane_status.stop_reason IS 'Why, in words.';
+COMMENT ON COLUMN inturn.lane_status.failed_job_id IS 'halted: the job that failed.';
+COMMENT ON COLUMN inturn.lane_status.failed_task IS 'The task of the job that failed.';
 CREATE VIEW inturn.open_transactions AS
  SELECT pid,
     COALESCE(application_name, ''::text) AS application,
@@ -3049,7 +3083,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout'::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, stopped, stopped_at, stopped_until, stopped_by, stop_reason'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout'::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';

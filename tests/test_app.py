@@ -21,7 +21,7 @@ def test_an_app_takes_a_dsn_or_a_connector_but_not_both() -> None:
         ("nonsense", "is not the path of an app. Write package.module:app"),
         ("no_such_module:app", "The module 'no_such_module'"),
         ("sys:path", "is a list, not an inturn.App"),
-        ("sys:nothing", "is nothing, not an inturn.App"),
+        ("sys:nothing", "has no .nothing."),
     ],
 )
 def test_a_wrong_path_of_an_app_is_explained(path: str, message: str) -> None:

@@ -121,10 +121,12 @@ class App(Blueprint):
                 "Run the command in the folder that holds it, or check the name."
             ) from None
         app = getattr(module, attribute, None)
+        if app is None:
+            raise LoadFromPathError(f"The module {module_name!r} has no {attribute!r}.")
         if not isinstance(app, App):
-            found = "nothing" if app is None else f"a {type(app).__name__}"
             raise LoadFromPathError(
-                f"{dotted_path!r} is {found}, not an inturn.App. Name the App in your module."
+                f"{dotted_path!r} is a {type(app).__name__}, not an inturn.App. "
+                "Name the App in your module."
             )
         return app
 

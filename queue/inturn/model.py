@@ -177,6 +177,8 @@ class Lane:
     stopped_until: datetime | None
     stopped_by: str | None
     stop_reason: str | None
+    failed_job_id: int | None  # of a halted lane; last_error says how it failed
+    failed_task: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ SELECT * FROM (VALUES
     ('table', 'lane_status',            '{operator}', NULL),
     ('table', 'lane_status',            '{monitor}',
         'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, '
-        'stopped, stopped_at, stopped_until, stopped_by, stop_reason'),
+        'stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'),
     ('table', 'lanes',                  '{operator,monitor}', NULL),
     ('table', 'lane_audit',             '{operator,monitor}', NULL),
     ('table', 'queue_status',           '{operator,monitor}', NULL),

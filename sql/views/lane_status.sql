@@ -1,6 +1,6 @@
 -- One row for each lane that is held, retrying, stopped or delayed. It tells you who holds or
--- stopped the lane, since when, which job runs or goes next, and how many wait. Stopped lanes come
--- first. Counting stops at 1,000.
+-- stopped the lane, since when, which job runs or goes next, and how many wait. Halted
+-- lanes come first, then paused ones. Counting stops at 1,000.
 CREATE OR REPLACE VIEW lane_status AS
 SELECT lanes.lock, lanes.state, lanes.since,
        job.id AS job_id, job.task, job.attempts, job.scheduled_at AS due_at,
@@ -9,8 +9,9 @@ SELECT lanes.lock, lanes.state, lanes.since,
             SELECT FROM jobs WHERE jobs.lock = lanes.lock AND jobs.status IN ('todo', 'blocked')
                 AND jobs.lock IS NOT NULL
             LIMIT 1000) AS behind) AS waiting,
-       job.errors -> -1 ->> 'error' AS last_error,
-       lanes.stopped, lanes.stopped_at, lanes.stopped_until, lanes.stopped_by, lanes.stop_reason
+       coalesce(failed.errors, job.errors) -> -1 ->> 'error' AS last_error,
+       lanes.stopped, lanes.stopped_at, lanes.stopped_until, lanes.stopped_by, lanes.stop_reason,
+       lanes.failed_job_id, failed.task AS failed_task
 FROM lanes
 LEFT JOIN workers ON workers.id = lanes.worker_id
 LEFT JOIN LATERAL (
@@ -25,7 +26,15 @@ LEFT JOIN LATERAL (
         ORDER BY head.priority DESC, head.id
         LIMIT 1))
 ) AS job ON true
-ORDER BY lanes.stopped IS NULL, lanes.since;
+LEFT JOIN LATERAL (
+    -- The time keeps this from reading every day of the history.
+    SELECT finished.task, finished.errors FROM finished_jobs AS finished
+    WHERE finished.id = lanes.failed_job_id
+        AND finished.finished_at >= lanes.stopped_at - interval '1 day'
+    ORDER BY finished.finished_at DESC
+    LIMIT 1
+) AS failed ON true
+ORDER BY lanes.stopped IS NULL, lanes.stopped = 'paused', lanes.since;
 
 COMMENT ON VIEW lane_status IS
     'Lanes that are held, reserved for a retry, paused, halted or delayed.';
@@ -43,7 +52,8 @@ COMMENT ON COLUMN lane_status.worker IS
     'The worker that holds the lane; NULL: nobody holds it, or the worker is gone.';
 COMMENT ON COLUMN lane_status.heartbeat_at IS 'When that worker last sent a heartbeat.';
 COMMENT ON COLUMN lane_status.waiting IS 'Jobs that wait in the lane; 1000 if there are more.';
-COMMENT ON COLUMN lane_status.last_error IS 'How the last attempt at that job failed.';
+COMMENT ON COLUMN lane_status.last_error IS
+    'How the last attempt at that job failed; halted: at the job that failed.';
 COMMENT ON COLUMN lane_status.stopped IS
     'paused or halted, even while a job still runs; NULL: it is not stopped.';
 COMMENT ON COLUMN lane_status.stopped_at IS 'Since when it is stopped.';
@@ -52,3 +62,5 @@ COMMENT ON COLUMN lane_status.stopped_until IS
 COMMENT ON COLUMN lane_status.stopped_by IS
     'Who stopped it; on_failure: the policy of a job that failed.';
 COMMENT ON COLUMN lane_status.stop_reason IS 'Why, in words.';
+COMMENT ON COLUMN lane_status.failed_job_id IS 'halted: the job that failed.';
+COMMENT ON COLUMN lane_status.failed_task IS 'The task of the job that failed.';

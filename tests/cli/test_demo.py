@@ -18,7 +18,11 @@ from inturn.cli.demo_page import Page
 from inturn.errors import InturnError
 from tests.cli.conftest import SCRIPT, Run, Start, Until, clean
 
-ALPHABET = " ".join(ascii_lowercase)
+PLAIN = re.compile(
+    r"without a lock: \d+ out of place, \d+\.\d s\n(  order:[1-4]  [a-z]{26}\n){4}"
+    r"with four locks: in order, \d+\.\d s, worker [1-4] was killed\n"
+    rf"(  order:[1-4]  {ascii_lowercase}\n){{4}}"
+)
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*3[0-7]m")
 
 
@@ -27,20 +31,20 @@ def test_without_a_terminal_it_is_plain_lines_and_exit_0(run: Run, folder: Path)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
     assert re.fullmatch(r"[ -~\n]*", ended.stdout), "plain text"
-    free, locked = (line for line in ended.stdout.splitlines() if re.search(r" \d\.\d s$", line))
-    assert sorted(
-        re.findall(r"\b[a-z]\b", free.partition(":")[2].partition("  out")[0])[:26]
-    ) == list(ascii_lowercase)
-    assert ALPHABET in locked
-    assert "in order" in locked
+    assert PLAIN.search(ended.stdout), ended.stdout
+    story, _, steps = ended.stdout.partition("Next:")
+    assert max(map(len, story.splitlines())) <= 80
+    assert f"  {SCRIPT} dev" in steps, "it can be typed as it is printed"
     assert not list(folder.glob("inturn-*"))
 
 
 def test_on_a_terminal_two_pages_fill_up_in_colour() -> None:
     status, output = on_a_terminal(TERM="xterm-256color")
     assert status == 0
-    assert ALPHABET[:25] in bare(output)
-    assert ALPHABET[26:] in bare(output)
+    for row in range(1, 5):
+        assert f"order:{row} {ascii_lowercase}" in bare(output)
+    assert "was killed with kill -9" in output
+    assert "Red: out of place." in bare(output)
     assert output.count("without a lock") > 20, "a frame for each look"
     assert COLOUR.search(output)
     assert output.rindex("\x1b[?25h") > output.rindex("\x1b[?25l"), "the cursor is back"
@@ -50,6 +54,28 @@ def test_no_color_is_respected() -> None:
     status, output = on_a_terminal(TERM="xterm-256color", NO_COLOR="1")
     assert status == 0
     assert not COLOUR.search(output)
+    assert "Capital: out of place." in bare(output)
+    assert re.search(r"order:\d [a-z]*[A-Z]", bare(output))
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines_that_fit() -> None:
+    status, output = on_a_terminal(TERM="dumb")
+    assert status == 0
+    assert PLAIN.search(output.replace("\r", ""))
+    assert max(map(len, output.splitlines())) <= 80
+
+
+def test_what_it_names_next_is_what_the_shell_finds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(SCRIPT.parents[2])
+    monkeypatch.setenv("PATH", "/usr/bin")
+    assert f"Next:  {SCRIPT.relative_to(SCRIPT.parents[2])} dev" in demo_picture.next_steps()
+    monkeypatch.setenv("PATH", str(SCRIPT.parent))
+    assert "Next:  queue dev" in demo_picture.next_steps()
+    assert "README.md" in demo_picture.next_steps()
+    monkeypatch.chdir(tmp_path)
+    assert "README.md" not in demo_picture.next_steps()
 
 
 def test_ctrl_c_ends_it_and_its_server(start: Start, folder: Path, until: Until) -> None:
@@ -75,7 +101,7 @@ def test_a_reader_that_leaves_early_is_no_error_worth_words() -> None:
 def test_a_second_alphabet_out_of_order_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def play(pages: list[Page], **_: object) -> None:
         for page in pages:
-            page.letters = list(reversed(ascii_lowercase))
+            page.rows[1] = list(reversed(ascii_lowercase))
 
     monkeypatch.setattr(demo, "_play", play)
     result = CliRunner().invoke(demo.command)
@@ -84,23 +110,28 @@ def test_a_second_alphabet_out_of_order_is_a_failure(monkeypatch: pytest.MonkeyP
 
 
 def test_a_first_alphabet_in_order_by_chance_is_called_that() -> None:
-    pages = [Page(None, list(ascii_lowercase)), Page("alphabet", list(ascii_lowercase))]
-    assert demo_picture.conclusion(pages).startswith(
-        "By chance the first alphabet is in order too."
-    )
+    pages = [Page(1, has_locks=False), Page(2, has_locks=True)]
+    for page in pages:
+        page.show([(row, letter) for row in page.rows for letter in ascii_lowercase])
+    assert demo_picture.conclusion(pages).startswith("By chance the first alphabets are in order")
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_the_picture_fits_the_terminal(width: int) -> None:
     console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: SIM115 (closed below)
-    pages = [Page(None, list("bac"), {"worker 1": "d"}, began=0.0), Page("alphabet")]
+    pages = [
+        Page(1, has_locks=False, holding={"worker 1": {1: "d"}}, began=0.0),
+        Page(2, has_locks=True),
+    ]
+    pages[0].show([(1, letter) for letter in "bac"])
+    pages[0].killed = "worker 2"
     console.print(demo_picture.picture(pages, console))
     console.file.close()
     text = console.export_text()
     assert max(len(line) for line in text.splitlines()) <= width
-    assert "b a c · ·" in text
-    assert "workers: d · · ·" in text
-    assert (re.search(r"without a lock.*alphabet", text) is not None) == (width >= 80)
+    assert "order:1 bac··" in text
+    assert "workers: d † · ·" in text
+    assert (re.search(r"without a lock.*four locks", text) is not None) == (width >= 80)
 
 
 def bare(output: str) -> str:

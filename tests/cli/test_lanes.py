@@ -99,7 +99,7 @@ def test_a_held_lane_is_explained(engine: Engine, queue: Run) -> None:
         "a  held   1 waiting, oldest 20s",
         f"  running {first} t  attempt 1 since 20s on worker w",
     ]
-    assert lines[2].endswith(f"unblock: queue jobs cancel --abort {first}")
+    assert lines[2] == "  └─ the next job starts when this one ends"
     assert lines[3:] == [f"  behind it: {second} t"]
     engine.at("2026-01-31 14:01:00+00")
     assert (
@@ -159,12 +159,133 @@ def test_a_lane_is_paused_explained_and_resumed(engine: Engine, queue: Run) -> N
     lines = queue("lanes", "explain", "a").stdout.splitlines()
     assert lines[0] == "a  paused   1 waiting, oldest 0s"
     assert "until 14:10:00Z (in 10m00s): bank is down  unblock: queue lanes resume a" in lines[2]
-    again = queue("lanes", "pause", "a")
-    assert (again.returncode, "queue lanes resume a" in again.stderr) == (4, True)
     assert queue("lanes", "resume", "a").stdout == "resumed a\n"
     assert engine.claim()
     not_stopped = queue("lanes", "resume", "a")
     assert (not_stopped.returncode, "neither paused nor halted" in not_stopped.stderr) == (4, True)
+
+
+def test_a_pause_can_be_changed_and_keeps_its_reason(engine: Engine, queue: Run) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    engine.defer("t", "a")
+    queue("lanes", "pause", "a", "--for", "10m", "--reason", "bank is down", "--by", "ann")
+    engine.at("2026-01-31 14:05:00+00")
+    longer = queue("lanes", "pause", "a", "--for", "1h", "--by", "eve")
+    assert (longer.returncode, longer.stdout) == (
+        0,
+        "paused a until 15:05:00Z (in 1h00m), instead of until 14:10:00Z (in 5m00s)\n",
+    )
+    (lane,) = json.loads(queue("lanes", "list", "--json").stdout)
+    assert (lane["stop_reason"], lane["stopped_by"]) == ("bank is down", "eve")
+    assert lane["stopped_at"] == "2026-01-31T14:00:00Z"
+    engine.at("2026-01-31 14:30:00+00")
+    engine.sign_on()
+    assert engine.query("SELECT id FROM claim((SELECT id FROM workers), '{default}', 1)") == []
+    audit = json.loads(queue("lanes", "show", "a", "--json").stdout)["audit"]
+    assert [(entry["operation"], entry["who"]) for entry in audit] == [
+        ("pause", "eve"),
+        ("pause", "ann"),
+    ]
+
+
+def test_a_halted_lane_cannot_be_paused_and_keeps_its_failed_job(
+    engine: Engine, queue: Run
+) -> None:
+    halt(engine, "a")
+    ended = queue("lanes", "pause", "a", "--for", "1h")
+    assert (ended.returncode, "queue lanes explain a" in ended.stderr) == (4, True)
+    assert queue("lanes", "retry-head", "a").returncode == 0
+
+
+def test_a_pause_of_a_lane_without_a_job_says_so(engine: Engine, queue: Run) -> None:
+    engine.defer("t", "order:1")
+    assert queue("lanes", "pause", "order:1").stderr == ""
+    assert "Check the lock" in queue("lanes", "pause", "ordre:1").stderr
+
+
+@pytest.mark.parametrize("change", ["pause", "resume", "skip-head", "retry-head", "cancel-waiting"])
+def test_the_audit_names_the_person_at_the_shell(engine: Engine, queue: Run, change: str) -> None:
+    engine.defer("t", "a")
+    if change in ("resume", "skip-head"):
+        engine.query("SELECT pause_lane('a')")
+    if change == "retry-head":
+        halt(engine, "a")
+    yes = ["--yes"] if change in ("skip-head", "cancel-waiting") else []
+    assert queue("lanes", change, "a", *yes, USER="ann").returncode == 0
+    assert engine.query("SELECT who FROM lane_audit ORDER BY id DESC LIMIT 1") == [("ann",)]
+
+
+def halt(engine: Engine, lock: str, error: str = TRACEBACK) -> int:
+    """Halt a lane, and return its failed job."""
+    engine.query("SELECT cancel_waiting(%s)", lock)
+    id = engine.defer("charge", lock, on_failure="halt")
+    engine.fail(engine.claim(), None, error)
+    return id
+
+
+def test_a_halted_lane_is_listed_first_with_its_failed_job_and_the_error(
+    engine: Engine, queue: Run
+) -> None:
+    for number in range(3):
+        engine.query("SELECT pause_lane(%s)", f"paused {number}")
+    failed = halt(engine, "a")
+    behind = engine.defer("ship", "a")
+    first = queue("lanes", "list").stdout.splitlines()[1]
+    assert first.startswith("a ")
+    assert f"{failed} charge" in first
+    assert first.rstrip().endswith("CardTimeout")
+    (lane,) = json.loads(queue("lanes", "list", "--state", "halted", "--json").stdout)
+    assert (lane["failed_job_id"], lane["failed_task"]) == (str(failed), "charge")
+    assert (lane["job_id"], lane["last_error"]) == (str(behind), TRACEBACK)
+    assert engine.query("SELECT failed_job_id, last_error FROM lane_status LIMIT 1") == [
+        (failed, TRACEBACK)
+    ]
+    engine.query("SELECT delete_job(%s)", failed)
+    assert f"{failed} (deleted)" in queue("lanes", "list").stdout
+
+
+def test_lanes_are_chosen_by_their_state(engine: Engine, queue: Run) -> None:
+    for number in range(3):
+        engine.query("SELECT pause_lane(%s)", f"paused {number}")
+    halt(engine, "a")
+    engine.defer("t", "b")
+    engine.claim()
+
+    def listed(*words: str) -> list[str]:
+        return [
+            lane["lock"] for lane in json.loads(queue("lanes", "list", "--json", *words).stdout)
+        ]
+
+    assert listed("--state", "held") == ["b"]
+    assert listed("--state", "held", "--state", "halted") == ["a", "b"]
+    assert listed("--state", "paused", "--limit", "1") == ["paused 0"]
+    cut = queue("lanes", "list", "--state", "paused", "--limit", "1")
+    assert cut.stderr == "… 2 more (raise --limit to see them)\n"
+    assert queue("lanes", "list", "--state", "delayed").stderr == "No lane is delayed.\n"
+
+
+def test_every_halted_lane_can_be_retried_at_once(
+    engine: Engine, queue: Run, answer: Answer
+) -> None:
+    assert queue("lanes", "retry-head", "--all-halted", "--yes").returncode == 4
+    failed = [halt(engine, lock) for lock in ("a", "b")]
+    engine.query("SELECT pause_lane('paused')")
+    assert queue("lanes", "retry-head", "--all-halted").returncode == 2
+    assert (
+        "Retry the failed job of 2 halted lanes? [y/N]"
+        in answer("n", "lanes", "retry-head", "--all-halted").stderr
+    )
+    ended = queue("lanes", "retry-head", "--all-halted", "--yes", "--json", "--by", "ann")
+    assert json.loads(ended.stdout) == [
+        {"lock": "a", "job_id": str(failed[0])},
+        {"lock": "b", "job_id": str(failed[1])},
+    ]
+    assert set(engine.statuses().values()) == {"todo"}
+    assert engine.query("SELECT stopped::text FROM lanes WHERE stopped IS NOT NULL") == [
+        ("paused",)
+    ]
+    for words in ([], ["a", "--all-halted"]):
+        assert queue("lanes", "retry-head", *words).returncode == 2
 
 
 def test_a_pause_until_a_time(engine: Engine, queue: Run) -> None:

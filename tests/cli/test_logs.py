@@ -1,5 +1,6 @@
 """A job or an error cannot forge a worker's log: each event is one line."""
 
+import json
 import logging
 import re
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from inturn.cli.logs import LineFormatter
+from inturn.cli.logs import JsonFormatter, LineFormatter
 from tests.cli.conftest import Run
 
 FORGED = "2026-01-01T00:00:00Z ERROR   job.failed: 1 forged"
@@ -93,3 +94,50 @@ def test_a_traceback_is_indented(given: str) -> None:
     assert first.endswith("ERROR   a")
     assert more
     assert all(line.startswith("    ") and line.isprintable() for line in more)
+
+
+def test_as_json_each_event_is_an_object_on_a_line_of_its_own(
+    run: Run, dsn: str, folder: Path
+) -> None:
+    (folder / "evil.py").write_text(TASKS)
+    with psycopg.connect(dsn, options="-c search_path=inturn") as connection:
+        connection.execute("SELECT defer(%s, lock => %s)", [EVIL, EVIL])
+    ended = run(
+        "-a", "evil:app", "worker", "--one-shot", "--log-format", "json", INTURN_DSN=dsn
+    )  # fmt: skip
+    assert ended.stderr.isascii()
+    events = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert all({"at", "level", "logger", "message"} <= event.keys() for event in events)
+    (failed,) = [event for event in events if event["message"].startswith("job.failed")]
+    assert (failed["level"], failed["logger"]) == ("ERROR", "inturn.jobs")
+    assert (failed["job_id"], failed["task"], failed["lock"]) == (1, EVIL, EVIL)
+    assert {"says " + EVIL} == {event["message"] for event in events if event["logger"] == "shop"}
+
+
+def test_an_error_is_a_part_of_its_json_object() -> None:
+    error = RuntimeError(EVIL)
+    record = logging.makeLogRecord(
+        {"msg": "a %s", "args": (1,), "exc_info": (RuntimeError, error, None), "lock": "x"}
+    )
+    told = json.loads(JsonFormatter().format(record))
+    assert (told["message"], told["lock"]) == ("a 1", "x")
+    assert EVIL in told["exception"]
+    assert "msg" not in told
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "levels"),
+    [
+        (["--log-level", "warning"], {}, set()),
+        ([], {"INTURN_LOG_LEVEL": "WARNING"}, set()),
+        ([], {}, {"INFO"}),
+        (["--log-level", "debug"], {}, {"INFO", "DEBUG"}),
+    ],
+)
+def test_the_level_of_the_log_can_be_chosen(
+    words: list[str], variable: dict[str, str], levels: set[str], run: Run, dsn: str
+) -> None:
+    run("defer", "tasks.touch", "name=x", INTURN_DSN=dsn)
+    ended = run("-a", "tasks:app", "worker", "--one-shot", *words, INTURN_DSN=dsn, **variable)
+    assert ended.returncode == 0
+    assert {line.split()[1] for line in ended.stderr.splitlines() if EVENT.match(line)} == levels

@@ -79,6 +79,16 @@ def test_queues_are_listed_with_runnable_jobs_apart_from_blocked_ones(
     ]
 
 
+@pytest.mark.parametrize("group", ["queues", "workers"])
+def test_a_group_that_can_only_list_lists(engine: Engine, queue: Run, group: str) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    engine.sign_on()
+    engine.defer("t")
+    assert queue(group).stdout.split() == queue(group, "list").stdout.split() != []
+    assert "Usage" in queue(group, "--help").stdout
+    assert queue(group, "lst").returncode == 2
+
+
 def test_claims_take_exactly_the_jobs_that_count_as_runnable(engine: Engine, queue: Run) -> None:
     engine.sign_on()
     for number in range(12):
@@ -270,5 +280,5 @@ def test_the_doctor_finds_a_long_transaction_and_a_clock_that_is_wrong(
 
 
 def test_the_doctor_of_a_database_without_the_schema(run: Run, empty_dsn: str) -> None:
-    ended = run("doctor", "--dsn", empty_dsn)
+    ended = run("doctor", INTURN_DSN=empty_dsn)
     assert (ended.returncode, ended.stdout.splitlines()[1]) == (10, f"{'':<20}do: queue migrate")

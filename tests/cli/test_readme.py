@@ -18,8 +18,12 @@ def test_the_example_runs_and_is_the_one_that_is_shipped(run: Run, dsn: str, fol
     shutil.copy(ROOT / "examples" / "letters.py", folder)
     environment = {"INTURN_DSN": dsn, "PYTHONPATH": str(ROOT / "queue")}
     subprocess.run([sys.executable, "letters.py"], cwd=folder, env=environment, check=True)
-    ended = run("-a", "letters:app", "worker", "--one-shot", INTURN_DSN=dsn)
-    assert ended.stdout.split() == list(ascii_lowercase), ended.stderr
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^queue (-a letters:app worker.*?)  +#", text, re.MULTILINE)
+    ended = run(*command.split(), "--one-shot", INTURN_DSN=dsn)
+    assert ended.stdout.strip() == " ".join(ascii_lowercase), ended.stderr
+    assert f"\n{ended.stdout.strip()}\n```" in text, "the README shows what it prints"
+    assert ended.stderr == ""
 
 
 def test_every_file_that_the_documents_point_to_is_there() -> None:

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.cli.conftest import Run, Start, Until, defer, next_instant, statuses
+from tests.cli.engine import Engine
 
 
 @pytest.mark.parametrize(
@@ -255,3 +256,23 @@ def test_several_processes_end_at_once_when_none_can_work(
         ).returncode
         == 0
     )
+
+
+def test_a_worker_is_named_after_its_host_and_process_unless_you_name_it(
+    start: Start, dsn: str, folder: Path, engine: Engine, until: Until
+) -> None:
+    def name_of(*words: str, **environment: str) -> str:
+        worker = start("-a", "tasks:app", "worker", *words, INTURN_DSN=dsn, **environment)
+        until(lambda: engine.query("SELECT 1 FROM workers"))
+        ((name, host, pid),) = engine.query("SELECT name, hostname, pid FROM workers")
+        assert pid == worker.pid
+        worker.terminate()
+        assert worker.wait(60) == 0
+        return str(name).replace(f"{host}:{pid}", "HOST:PID")
+
+    assert name_of() == "HOST:PID"
+    assert name_of("--name", "ann") == "ann"
+    assert name_of(INTURN_WORKER_NAME="eve") == "eve"
+    tasks = folder / "tasks.py"
+    tasks.write_text(tasks.read_text().replace("App()", "App(worker_defaults={'name': 'own'})"))
+    assert name_of() == "own"

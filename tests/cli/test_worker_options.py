@@ -46,11 +46,57 @@ SPELLINGS: dict[str, dict[str, Any]] = {
 def test_each_option_reaches_the_worker_and_the_app_decides_the_others(
     words: str,
 ) -> None:
+    assert parse(words.replace("''", "").split(" ") if words else []) == SPELLINGS[words]
+
+
+def parse(words: list[str]) -> dict[str, Any]:
     context = click.Context(command)
-    command.parse_args(context, words.replace("''", "").split(" ") if words else [])
-    for name in ("dsn", "processes"):  # not the worker's
+    command.parse_args(context, words)
+    for name in ("dsn", "processes", "log_level", "log_format"):  # not the worker's
         context.params.pop(name)
-    assert options(**context.params) == SPELLINGS[words]
+    return options(**context.params)
+
+
+VARIABLES = {
+    "INTURN_WORKER_QUEUES": ("a,b", {"queues": ["a", "b"]}),
+    "INTURN_WORKER_CONCURRENCY": ("3", {"concurrency": 3}),
+    "INTURN_WORKER_NAME": ("me", {"name": "me"}),
+    "INTURN_WORKER_ONE_SHOT": ("1", {"wait": False}),
+    "INTURN_WORKER_NO_WAIT": ("1", {"wait": False}),
+    "INTURN_WORKER_GRACE": ("1m", {"shutdown_graceful_timeout": 60.0}),
+    "INTURN_WORKER_SHUTDOWN_GRACEFUL_TIMEOUT": ("3", {"shutdown_graceful_timeout": 3.0}),
+    "INTURN_WORKER_POLL": ("3", {"fetch_job_polling_interval": 3.0}),
+    "INTURN_WORKER_FETCH_JOB_POLLING_INTERVAL": ("3", {"fetch_job_polling_interval": 3.0}),
+    "INTURN_WORKER_ABORT_JOB_POLLING_INTERVAL": ("3", {"abort_job_polling_interval": 3.0}),
+    "INTURN_WORKER_LISTEN_NOTIFY": ("false", {"listen_notify": False}),
+    "INTURN_WORKER_DELETE_JOBS": ("always", {"delete_jobs": "always"}),
+    "INTURN_WORKER_KEEP_HISTORY": ("30d", {"keep_history": timedelta(days=30)}),
+    "INTURN_WORKER_HEARTBEAT": ("3", {"update_heartbeat_interval": 3.0}),
+    "INTURN_WORKER_UPDATE_HEARTBEAT_INTERVAL": ("3", {"update_heartbeat_interval": 3.0}),
+    "INTURN_WORKER_STALLED_AFTER": ("40", {"stalled_worker_timeout": 40.0}),
+    "INTURN_WORKER_STALLED_WORKER_TIMEOUT": ("40", {"stalled_worker_timeout": 40.0}),
+    "INTURN_WORKER_DB_GRACE": ("1h", {"db_grace": 3600.0}),
+    "INTURN_WORKER_MAX_LOST_ATTEMPTS": ("3", {"max_lost_attempts": 3}),
+}
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_each_option_can_be_set_by_a_variable_and_the_command_line_wins(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value, expected = VARIABLES[variable]
+    monkeypatch.setenv(variable, value)
+    assert parse([]) == expected
+    monkeypatch.setenv("INTURN_WORKER_CONCURRENCY", "3")
+    assert parse(["-c", "7"]) == {**expected, "concurrency": 7}
+
+
+def test_every_option_of_the_worker_has_its_variable() -> None:
+    known = {name for option in command.params for name in option.envvar or []}
+    assert {name for name in known if name.startswith("INTURN_WORKER_")} == {
+        *VARIABLES,
+        "INTURN_WORKER_PROCESSES",
+    }
 
 
 def test_the_worker_knows_the_options() -> None:

@@ -33,14 +33,14 @@ async def test_a_paused_lane_starts_nothing_until_it_is_resumed(app: App, seen: 
     app.tasks["note"].configure(lock="lane").batch_defer({"name": "a"}, {"name": "b"})
     app.tasks["note"].configure(lock="other").defer(name="c")
     assert app.lanes.pause("lane", reason="a bad day", by="ann")
-    assert not app.lanes.pause("lane")
+    assert app.lanes.pause("lane", by="eve"), "a pause replaces an earlier one"
     await app.run_worker_async()
     assert seen == ["c"]
     (lane,) = app.lanes.list()
     assert (lane.lock, lane.state, lane.stopped_by, lane.stop_reason, lane.waiting) == (
         "lane",
         "paused",
-        "ann",
+        "eve",
         "a bad day",
         2,
     )

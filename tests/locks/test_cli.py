@@ -2,6 +2,7 @@
 
 import json
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -116,3 +117,32 @@ def test_cli_run_ends_its_command_when_the_lock_is_lost(
     conn.set("inturn:{it}", "taken")
     assert run.process.wait(30) != 0
     assert conn.get("inturn:{it}") == "taken"
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "--yes"])
+def test_cli_promises_no_break_of_a_lock_that_ends_only_with_its_holder(
+    option: str, tmp_path: Path
+) -> None:
+    address = f"file://{tmp_path}/it.lock"
+    with lock_from_url(address) as lease:
+        assert lease is not None
+        done = queue_locks("break", address, option)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "It ends with its holder" in done.stderr
+
+
+def test_cli_says_when_a_lock_was_taken_as_a_time(address: str) -> None:
+    with lock_from_url(address) as lease:
+        assert lease is not None
+        (at,) = {
+            json.loads(queue_locks("show", address, "--json").stdout)["acquired_at"],
+        }
+        assert datetime.fromisoformat(at).utcoffset() == timedelta(0)
+
+
+def test_cli_ends_like_a_shell_if_there_is_no_such_command(address: str, tmp_path: Path) -> None:
+    assert queue_locks("run", address, "--", "no-such-command").exit_code == 127
+    file = tmp_path / "plain.txt"
+    file.touch()
+    assert queue_locks("run", address, "--", str(file)).exit_code == 126
+    assert queue_locks("show", address).exit_code == 3, "the lock is free again"

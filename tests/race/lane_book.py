@@ -164,7 +164,7 @@ class Book:
 
     def pause(self, lock: str, until: int | None) -> bool:
         lane = self.lane(lock)
-        if lane.stopped:
+        if lane.stopped == "halted":
             return False
         lane.stopped, lane.until = "paused", until
         return True

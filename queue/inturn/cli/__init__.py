@@ -11,12 +11,18 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from types import FrameType
 
 import click
 
+from inturn.cli.dev_server import use_dev_server
 from inturn.cli.exit_status import leave_threads_behind, report_error
 from inturn.cli.settings import ENTRY, Settings, app_option, verbose_option
+from inturn.cli.suggestions import did_you_mean
+from inturn.cli.version import print_version
+
+SCRIPTS = ("queue", "inturn")  # the same program under two names
 
 # The modules in the folder `commands`.
 COMMANDS = (
@@ -52,15 +58,38 @@ class Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}.{did_you_mean(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
 
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="New here? Run: queue demo. For help on a command: queue worker --help.",
+    epilog="""\b
+Exit status: 0 done, 1 unexpected, 2 wrong usage, 3 not found, 4 not possible now,
+  5 partly done, 6 declined, 10 unhealthy, 11 wrong schema, 69 no database,
+  130 and 143 interrupted. docs/cli.md says more.
+
+\b
+New here? Run: queue demo
+For help on a command: queue worker --help""",
 )
 @app_option
 @verbose_option
-@click.version_option(package_name="inturn", message="inturn %(version)s")
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=print_version,
+    help="Show the versions of inturn, and of the server and schema if a database is named.",
+)
 def queue() -> None:
     """Run and inspect jobs on PostgreSQL.
 
@@ -71,12 +100,13 @@ def queue() -> None:
 def main(
     arguments: Sequence[str] | None = None,
     *,
-    name: str = "queue",
+    name: str | None = None,
     app: str | None = None,
     entry: Sequence[str] = ENTRY,
 ) -> None:
     """Run the command line, as a console script or inside another program, and exit.
 
+    `name` is what people type to run it, by default the name of the script.
     `app` is the app to use if the arguments name none.
     `entry` holds the interpreter's arguments that run this command line in a new process.
     """
@@ -84,8 +114,10 @@ def main(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _raise_exit)
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    settings = Settings(app, call=(*entry, *([] if app is None else ["-a", app]), *arguments))
-    status = run(arguments, settings, name)
+    name = name or (Path(sys.argv[0]).name if Path(sys.argv[0]).name in SCRIPTS else SCRIPTS[0])
+    use_dev_server()
+    call = (*entry, *([] if app is None else ["-a", app]), *arguments)
+    status = run(arguments, Settings(app, call=call, program=name), name)
     leave_threads_behind(status)
     sys.exit(status)
 
@@ -95,7 +127,7 @@ def run(arguments: Sequence[str], settings: Settings, name: str = "queue") -> in
     try:
         code = queue.main(list(arguments), prog_name=name, standalone_mode=False, obj=settings)
     except BaseException as error:
-        return report_error(error, verbose=settings.verbose)
+        return report_error(error, settings)
     return code if isinstance(code, int) else 0
 
 

@@ -1,32 +1,44 @@
-"""One round of the demo: an app, four real workers, and 26 jobs."""
+"""One round of the demo: four alphabets, and four worker processes, of which one may be killed."""
 
-import random
+from __future__ import annotations
+
+import sys
 import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from string import ascii_lowercase
+from subprocess import DEVNULL, PIPE
 from typing import LiteralString
 
 import anyio
+from anyio.abc import Process
+from anyio.streams.text import TextReceiveStream
 
-from inturn import App, JobContext
+from inturn import App
 from inturn.operations import Operation, Statement
 
-WORKERS = tuple(f"worker {number}" for number in range(1, 5))
-SLEEP = (0.02, 0.26)  # seconds: 26 of them in a row take less than four
+WORKERS = ("worker 1", "worker 2", "worker 3", "worker 4")
+ROWS = range(1, 5)
+KILL_AFTER = 8  # letters of a row
 ROUND_SECONDS = 60
 
+TABLE = "CREATE TABLE letters (n bigserial PRIMARY KEY, page int, row int, letter text)"
+LETTERS = "SELECT row, letter FROM letters WHERE page = %s ORDER BY n"
 READY = "SELECT count(*) FROM {schema}.workers"
-LEFT = "SELECT count(*) FROM {schema}.jobs"
 
 
 @dataclass
 class Page:
-    """The letters that a round has written, and the letter that each worker holds."""
+    """The letters that a round has written into each row, and what each worker is writing."""
 
-    lock: str | None
-    letters: list[str] = field(default_factory=list)
-    holding: dict[str, str] = field(default_factory=dict)
+    number: int
+    has_locks: bool
+    has_a_death: bool = False
+    rows: dict[int, list[str]] = field(default_factory=lambda: {row: [] for row in ROWS})
+    holding: dict[str, dict[int, str]] = field(default_factory=dict)  # by worker and row
+    killed: str | None = None  # the worker
     began: float | None = None
     ended: float | None = None
 
@@ -37,50 +49,112 @@ class Page:
     @property
     def misplaced(self) -> int:
         return sum(
-            letter != place for letter, place in zip(self.letters, ascii_lowercase, strict=False)
+            letter != place
+            for letters in self.rows.values()
+            for letter, place in zip(letters, ascii_lowercase, strict=False)
         )
 
     @property
     def in_order(self) -> bool:
-        return self.letters == list(ascii_lowercase)
+        return all(letters == list(ascii_lowercase) for letters in self.rows.values())
 
-    def write(self, letter: str) -> None:
-        self.letters.append(letter)
-        if len(self.letters) == len(ascii_lowercase):
+    @property
+    def written(self) -> int:
+        return sum(map(len, self.rows.values()))
+
+    def show(self, letters: Sequence[tuple[int, str]]) -> None:
+        """Show these letters, which are all that have been written so far."""
+        self.rows = {row: [letter for own, letter in letters if own == row] for row in ROWS}
+        for held in self.holding.values():
+            for row, letter in [*held.items()]:
+                if letter in self.rows[row]:
+                    del held[row]
+        if self.written >= len(ROWS) * len(ascii_lowercase):
             self.ended = time.monotonic()
 
+    def is_time_to_kill(self, row: int) -> bool:
+        return self.has_a_death and self.killed is None and len(self.rows[row]) >= KILL_AFTER
 
-async def fill(page: Page, dsn: str) -> None:
-    """Run one round. Only the lock keeps the order."""
-    app = App(dsn)
 
-    @app.task(name="write", pass_context=True)
-    async def write(context: JobContext, letter: str) -> None:
-        page.holding[context.worker_name] = letter
-        await anyio.sleep(random.uniform(*SLEEP))  # noqa: S311 (it protects nothing)
-        page.write(letter)
-        page.holding.pop(context.worker_name)
+class Workers:
+    """The worker processes. What they print goes to the page that is being filled."""
 
-    with anyio.fail_after(ROUND_SECONDS):
-        async with app.open_async(), anyio.create_task_group() as workers:
-            for name in WORKERS:
-                workers.start_soon(
-                    partial(app.run_worker_async, name=name, install_signal_handlers=False)
-                )
-            await _until(app, READY, len(WORKERS))
-            page.began = time.monotonic()
-            await write.configure(lock=page.lock).batch_defer_async(
-                *({"letter": letter} for letter in ascii_lowercase)
+    def __init__(self, processes: dict[str, Process]) -> None:
+        self._processes = processes
+        self.page: Page | None = None
+
+    async def follow(self, name: str) -> None:
+        """Read what a worker prints, until it ends."""
+        output = self._processes[name].stdout
+        assert output is not None
+        rest = ""
+        async for text in TextReceiveStream(output):
+            *lines, rest = (rest + text).split("\n")
+            for line in lines:
+                self._note(name, *line.split())
+
+    def _note(self, name: str, number: str, letter: str) -> None:
+        page, row = self.page, int(number)
+        if page is None or page.killed == name:
+            return
+        page.holding.setdefault(name, {})[row] = letter
+        if page.is_time_to_kill(row):
+            self._processes[name].kill()
+            del page.holding[name]
+            page.killed = name
+
+    async def fill(self, page: Page, app: App) -> None:
+        """Defer the jobs of a page, and return when all of them are done."""
+        self.page = page
+        page.began = time.monotonic()
+        jobs = [(letter, row) for letter in ascii_lowercase for row in ROWS]
+        await app.job_manager.batch_defer_jobs_async(
+            [
+                app.configure_task(
+                    "write", lock=f"order:{row}" if page.has_locks else None
+                ).make_new_job(page=page.number, row=row, letter=letter)
+                for letter, row in jobs
+            ]
+        )
+        with anyio.fail_after(ROUND_SECONDS):
+            while page.ended is None:
+                page.show(await app.connector.run_async(_letters(page.number)))
+                await anyio.sleep(0.02)
+
+
+@asynccontextmanager
+async def start_workers(app: App, dsn: str) -> AsyncIterator[Workers]:
+    """Start the worker processes, and kill them at the end: their jobs are done by then."""
+    processes: dict[str, Process] = {}
+    try:
+        for name in WORKERS:
+            processes[name] = await anyio.open_process(
+                [sys.executable, "-m", "inturn.cli.demo_worker", dsn, name],
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                start_new_session=True,  # Ctrl-C is for us
             )
-            # Wait for the reports too, or stopping the workers would put a job back.
-            await _until(app, LEFT, 0)
-            workers.cancel_scope.cancel()
+        workers = Workers(processes)
+        async with anyio.create_task_group() as readers:
+            for name in WORKERS:
+                readers.start_soon(partial(workers.follow, name))
+            with anyio.fail_after(ROUND_SECONDS):
+                while await app.connector.run_async(_count(READY)) < len(WORKERS):  # noqa: ASYNC110
+                    await anyio.sleep(0.02)
+            yield workers
+            readers.cancel_scope.cancel()
+    finally:
+        for process in processes.values():
+            if process.returncode is None:
+                process.kill()
+            with anyio.CancelScope(shield=True):
+                await process.aclose()
 
 
-async def _until(app: App, question: LiteralString, answer: int) -> None:
-    # The database has no event for this.
-    while await app.connector.run_async(_count(question)) != answer:  # noqa: ASYNC110
-        await anyio.sleep(0.02)
+def _letters(page: int) -> Operation[list[tuple[int, str]]]:
+    rows = yield Statement(LETTERS, [page])
+    return [(row, letter) for row, letter in rows]
 
 
 def _count(question: LiteralString) -> Operation[int]:

@@ -1,5 +1,9 @@
 """The output of the demo: two pages that fill up on a terminal, plain lines elsewhere."""
 
+import os
+import shutil
+import sys
+from pathlib import Path
 from string import ascii_lowercase
 
 from rich.columns import Columns
@@ -7,30 +11,27 @@ from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
-from inturn.cli.demo_page import WORKERS, Page
+from inturn.cli.demo_page import ROWS, WORKERS, Page
 
-ROW = 13  # letters
-WIDTH = 37  # two pages fit side by side into 80 columns, and one holds a row and its margins
+WIDTH = 39  # two pages fit side by side into 80 columns
 
 INTRODUCTION = (
-    "26 jobs, one per letter: each sleeps for a short random time, then writes its letter.\n"
-    "Four workers run them, first without a lock, then with one."
+    "Four alphabets. Each letter is a job: it sleeps for a short random time, then\n"
+    "writes its letter. Four worker processes run them, first without locks, then\n"
+    "with a lock for each alphabet. Then one worker is killed with kill -9."
 )
-STARTING = "Starting a PostgreSQL for this demo ..."
-NEXT = (
-    "Next:  queue dev   a PostgreSQL server to try things on, with its data in .inturn\n"
-    "       README.md   your first task in ten lines"
-)
+STARTING = "Starting a PostgreSQL and four workers for this demo ..."
 
 
 def picture(pages: list[Page], console: Console, remark: str = "") -> RenderableType:
     blank = "." if console.options.ascii_only else "·"
-    panels = [_panel(page, blank) for page in pages]
+    mark = "Capital" if console.no_color else "Red"
+    panels = [_panel(page, blank, console.no_color) for page in pages]
     return Group(
-        Text(f"{INTRODUCTION} Red: out of place."),
+        Text(f"{INTRODUCTION}\n{mark}: out of place."),
         "",
         Columns(panels, padding=(0, 1)),
-        Text(remark, style="dim"),
+        Text(remark or _remark(pages), style="dim"),
     )
 
 
@@ -38,27 +39,62 @@ def conclusion(pages: list[Page]) -> str:
     """Return the conclusion of the demo."""
     free, locked = pages
     if not locked.in_order:
-        return "The second alphabet is not in order although its jobs shared a lock."
+        return "An alphabet is not in order although its jobs shared a lock."
     text = (
-        f'Same jobs, same workers, but the second time write.configure(lock="{locked.lock}").\n'
-        "Jobs that share a lock run one at a time, in the order in which you deferred them."
+        'The same jobs and workers, but then with write.configure(lock="order:1").\n'
+        "Jobs that share a lock run one at a time, in the order in which you deferred\n"
+        "them. Jobs of different locks run in parallel. "
     )
+    if locked.killed:
+        text += f"{locked.killed.capitalize()} died in the middle of a\n"
+        text += "letter, and another took over: no letter is lost, and none is there twice."
     if free.in_order:
-        return (
-            "By chance the first alphabet is in order too. Run the demo again to see a usual one."
-            f"\n{text}"
-        )
+        return f"By chance the first alphabets are in order too. Run the demo again.\n{text}"
     return text
 
 
+def next_steps() -> str:
+    """Return what to type next, as it can be typed in this folder."""
+    script = _script()
+    steps = {
+        f"{script} dev": "a PostgreSQL server to try things on",
+        f"{script} --help": "all commands",
+    }
+    readme = Path("README.md")
+    if readme.is_file() and readme.read_text(encoding="utf-8", errors="replace").startswith(
+        "# inturn\n"
+    ):
+        steps["README.md"] = "your first task in ten lines"
+    width = max(map(len, steps))
+    lines = [f"{what:<{width}}  {meaning}" for what, meaning in steps.items()]
+    return "Next:  " + "\n       ".join(lines)
+
+
 def plain(page: Page) -> str:
-    letters = " ".join(page.letters)
-    return f"{_title(page) + ':':<22} {letters}   {_verdict(page)}, {page.seconds:.1f} s"
+    rows = [f"  order:{row}  {''.join(letters)}" for row, letters in page.rows.items()]
+    death = f", {page.killed} was killed" if page.killed else ""
+    return "\n".join([f"{_title(page)}: {_verdict(page)}, {page.seconds:.1f} s{death}", *rows])
 
 
-def _panel(page: Page, blank: str) -> Panel:
-    status = _status(page, blank)
-    body = Group(_letters(page, blank), "", status)
+def _script() -> str:
+    """Return the shortest name by which the shell finds the script of this interpreter."""
+    script = Path(sys.executable).with_name("queue")
+    found = shutil.which("queue")
+    if found is not None and Path(found).absolute() == script:
+        return "queue"
+    if not script.exists():
+        return "python -m inturn"
+    near = os.path.relpath(script)
+    return str(script) if near.startswith("..") else near
+
+
+def _remark(pages: list[Page]) -> str:
+    killed = next((page.killed for page in pages if page.killed and not page.ended), None)
+    return f"{killed} was killed with kill -9. Another one takes over its job." if killed else ""
+
+
+def _panel(page: Page, blank: str, no_color: bool) -> Panel:
+    body = Group(_letters(page, blank, no_color), "", _status(page, blank))
     style = (
         "dim"
         if page.began is None
@@ -73,34 +109,44 @@ def _panel(page: Page, blank: str) -> Panel:
         title=_title(page),
         title_align="left",
         width=WIDTH,
-        padding=(1, 5),
+        padding=(1, 1),
         border_style=style,
     )
 
 
 def _title(page: Page) -> str:
-    return "without a lock" if page.lock is None else f'with lock="{page.lock}"'
+    return "with four locks" if page.has_locks else "without a lock"
 
 
-def _letters(page: Page, blank: str) -> Text:
+def _letters(page: Page, blank: str, no_color: bool) -> Text:
     text = Text()
-    for index, place in enumerate(ascii_lowercase):
-        letter = page.letters[index] if index < len(page.letters) else None
-        style = "dim" if letter is None else "green" if letter == place else "bold red"
-        text.append(letter or blank, style)
-        text.append("\n" if index % ROW == ROW - 1 and index < len(ascii_lowercase) - 1 else " ")
+    for row in ROWS:
+        text.append(f"order:{row} ")
+        letters = page.rows[row]
+        for index, place in enumerate(ascii_lowercase):
+            letter = letters[index] if index < len(letters) else None
+            is_misplaced = letter is not None and letter != place
+            style = "dim" if letter is None else "bold red" if is_misplaced else "green"
+            shown = letter or blank
+            text.append(shown.upper() if is_misplaced and no_color else shown, style)
+        text.append("" if row == ROWS[-1] else "\n")
     return text
 
 
 def _status(page: Page, blank: str) -> Text:
     if page.ended:
         return Text(
-            f"{_verdict(page):<19}{page.seconds:4.1f} s",
+            f"{_verdict(page):<24}{page.seconds:4.1f} s",
             style="bold green" if page.in_order else "bold red",
         )
-    hands = " ".join(page.holding.get(worker, blank) for worker in WORKERS)
+    hands = " ".join(
+        "†" if worker == page.killed and blank == "·"
+        else "x" if worker == page.killed
+        else "".join(page.holding.get(worker, {}).values()) or blank
+        for worker in WORKERS
+    )  # fmt: skip
     return Text(
-        f"workers: {hands:<10}{page.seconds:4.1f} s", style="dim" if page.began is None else ""
+        f"workers: {hands:<15}{page.seconds:4.1f} s", style="dim" if page.began is None else ""
     )
 
 

@@ -13,6 +13,9 @@ import click
 
 from inturn import errors
 from inturn.cli.formatting import visible
+from inturn.cli.next_command import complete
+from inturn.cli.output import is_coloured, prepare
+from inturn.cli.settings import Settings
 
 UNEXPECTED, USAGE, NOT_FOUND, CONFLICT, PARTLY, DECLINED, UNHEALTHY = 1, 2, 3, 4, 5, 6, 10
 SCHEMA, UNAVAILABLE, INTERRUPTED = 11, 69, 130
@@ -57,8 +60,9 @@ STATUS: tuple[tuple[type[errors.InturnError], int], ...] = (
 )
 
 
-def report_error(error: BaseException, *, verbose: bool) -> int:
+def report_error(error: BaseException, settings: Settings) -> int:
     """Print the error, and return the exit status."""
+    verbose = settings.verbose
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]  # task groups wrap even a single error
     if isinstance(error, SystemExit):
@@ -70,12 +74,12 @@ def report_error(error: BaseException, *, verbose: bool) -> int:
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return INTERRUPTED
     if isinstance(error, click.ClickException):
-        error.show()
+        _print_mistake(error)
         return error.exit_code
     if verbose:
         traceback.print_exception(error)
     if isinstance(error, errors.InturnError):
-        print_error(str(error))
+        print_error(complete(str(error), settings))
         return get_status(error)
     hint = "" if verbose else " (-v shows the traceback)"
     print_error(f"unexpected {type(error).__name__}: {error}{hint}")
@@ -103,11 +107,18 @@ def get_status(error: errors.InturnError) -> int:
 
 def print_error(message: str) -> None:
     """Print a message on standard error, after the word `error:`."""
-    from rich.console import Console
-    from rich.text import Text
+    prepare()
+    coloured = is_coloured(sys.stderr)
+    word = click.style("error:", fg="red", bold=True) if coloured else "error:"
+    text = "\n".join(map(visible, message.split("\n")))
+    click.echo(f"{word} {text}", err=True, color=coloured)
 
-    console = Console(stderr=True, soft_wrap=True)
-    console.print(
-        Text.assemble(("error:", "bold red"), " ", "\n".join(map(visible, message.split("\n"))))
-    )
-    sys.stderr.flush()
+
+def _print_mistake(error: click.ClickException) -> None:
+    """Print a mistake in the arguments, and how to get help."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None:
+        click.echo(context.get_usage(), err=True)
+    print_error(error.format_message())
+    if context is not None:
+        click.echo(f"For help, run: {context.command_path} --help", err=True)

@@ -8,26 +8,32 @@ from typing import Any, TypeVar
 import click
 
 from inturn.cli import exit_status
+from inturn.cli.completion import complete_job
 from inturn.cli.confirm import confirm
 from inturn.cli.database import Database
 from inturn.cli.exit_status import Conflict, NotFound
-from inturn.cli.formatting import amount, visible
-from inturn.cli.output import Output
+from inturn.cli.formatting import amount, argument, visible
+from inturn.cli.next_command import complete
+from inturn.cli.output import Columns, Output
+from inturn.cli.values import Number
 from inturn.errors import InturnError
 
 F = TypeVar("F", bound=Callable[..., Any])
-ID = click.IntRange(1, 2**63 - 1)
+T = TypeVar("T")
+ID = Number(1, 2**63 - 1)
 COLUMNS = {"ID": lambda done: done["id"], "NOW": lambda done: done["now"]}
 
 
 def job_argument(command: F) -> F:
     """Add the argument ID."""
-    return click.argument("job_id", metavar="ID", type=ID)(command)
+    return click.argument("job_id", metavar="ID", type=ID, shell_complete=complete_job)(command)
 
 
 def job_arguments(command: F) -> F:
     """Add the argument ID, which can be repeated."""
-    return click.argument("job_ids", metavar="ID...", type=ID, nargs=-1, required=True)(command)
+    return click.argument(
+        "job_ids", metavar="ID...", type=ID, nargs=-1, required=True, shell_complete=complete_job
+    )(command)
 
 
 def job_not_found(job_id: int) -> NotFound:
@@ -40,6 +46,15 @@ def error_lines(number: int, error: dict[str, Any]) -> Iterator[str]:
     first, *others = str(error.get("error", "")).splitlines() or [""]
     yield f"{attempt}: {first}"
     yield from (f"    {line}" for line in others)
+
+
+def make_runnable(unblock: str | None, lock: str | None) -> str | None:
+    """Return the command as it runs here, with escapes for what a terminal would not show."""
+    if unblock is None:
+        return None
+    if lock is not None and unblock.startswith("queue lanes "):
+        unblock = f"{' '.join(unblock.split(' ', 3)[:3])} {argument(lock)}"
+    return complete(unblock)
 
 
 def confirm_jobs(
@@ -62,20 +77,32 @@ def confirm_jobs(
     )
 
 
-def change_each(job_ids: Sequence[int], change: Callable[[int], str], form: str) -> None:
-    """Change one job after the other, even if one fails, and print what each of them is now.
+def change_jobs(job_ids: Sequence[int], change: Callable[[int], str], form: str) -> None:
+    """Change jobs as `change_each` does, and print the id of each, and what it is now."""
+    change_each(
+        list(dict.fromkeys(job_ids)),
+        lambda job_id: {"id": str(job_id), "now": change(job_id)},
+        COLUMNS,
+        form,
+    )
+
+
+def change_each(
+    things: Sequence[T], change: Callable[[T], dict[str, str]], columns: Columns, form: str
+) -> None:
+    """Change one thing after the other, even if one fails, and print what `change` returns.
 
     If all fail, the exit status is that of the failures. If some fail, it is PARTLY.
     """
     done: list[dict[str, str]] = []
     failed: list[InturnError] = []
-    for job_id in dict.fromkeys(job_ids):
+    for thing in things:
         try:
-            done.append({"id": str(job_id), "now": change(job_id)})
+            done.append(change(thing))
         except (NotFound, Conflict) as error:
             exit_status.print_error(str(error))
             failed.append(error)
     if done:
-        Output(form).records(done, COLUMNS, "")
+        Output(form).records(done, columns, "")
     if failed:
         raise SystemExit(exit_status.PARTLY if done else min(map(exit_status.get_status, failed)))

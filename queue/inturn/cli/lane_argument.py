@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from inturn.cli.completion import complete_lock
 from inturn.cli.database import Database
 from inturn.cli.exit_status import NotFound
 from inturn.cli.formatting import argument, visible
@@ -19,13 +20,30 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def lock_argument(command: F) -> F:
     """Add the argument LOCK, which names the lane."""
-    return click.argument("lock", callback=_check)(command)
+    return click.argument("lock", callback=_check, shell_complete=complete_lock)(command)
 
 
-def _check(_context: click.Context, _parameter: click.Parameter, lock: str) -> str | None:
+def optional_lock_argument(command: F) -> F:
+    """Add the argument LOCK, which may be left out."""
+    return click.argument("lock", required=False, callback=_check, shell_complete=complete_lock)(
+        command
+    )
+
+
+def by_option(command: F) -> F:
+    """Add --by, the name for `lane_audit`."""
+    return click.option(
+        "--by",
+        envvar="USER",
+        metavar="NAME",
+        help="Who makes this change, for `queue lanes show`.  [default: $USER]",
+    )(command)
+
+
+def _check(_context: click.Context, _parameter: click.Parameter, lock: str | None) -> str | None:
     from inturn.arguments import check_lock
 
-    return check_lock(lock)
+    return None if lock is None else check_lock(lock)
 
 
 def get_report(database: Database, lock: str) -> LaneReport:

@@ -13,6 +13,7 @@ from inturn.cli.formatting import (
     visible,
     with_times,
 )
+from inturn.cli.next_command import complete
 from inturn.model import Reason
 from inturn.operations.lanes import AuditEntry, Head, LaneReport
 
@@ -27,9 +28,8 @@ def draw(report: LaneReport, reasons: Sequence[Reason], now: datetime) -> list[s
         f"{visible(report.lock)}  {_state(report)}   {_waiting(report, now)}",
         *_job(report, now),
     ]
-    steps = [*_steps(report, now), *_of_others(reasons, now)] or [
-        ("the next free worker takes it", None)
-    ]
+    own = [(text, advised and complete(advised)) for text, advised in _steps(report, now)]
+    steps = [*own, *_of_others(reasons, now)] or [("the next free worker takes it", None)]
     lines += [_step(text, unblock) for text, unblock in steps]
     behind = [f"{job.id} {visible(job.task)}" for job in report.next]
     if report.failed and report.head:
@@ -116,10 +116,7 @@ def _error(job: Head) -> str:
 def _steps(report: LaneReport, now: datetime) -> Iterator[tuple[str, str | None]]:
     lock = argument(report.lock)
     if report.state == "held" and report.head:
-        yield (
-            "the next job starts when this one ends",
-            f"queue jobs cancel --abort {report.head.id}",
-        )
+        yield "the next job starts when this one ends", None
     if report.state == "retrying" and report.head and report.head.at and report.head.at > now:
         yield f"next attempt at {on_clock(report.head.at, now)}", f"queue lanes retry-head {lock}"
     if report.failed:

@@ -51,6 +51,17 @@ def make_lock(address: str, **options: Any) -> Any:
     return lock_from_url(address, **options)
 
 
+def check_breakable(lock: Any) -> None:
+    """Raise ConfigurationError if nobody can break a lock of this kind."""
+    from inturn.locks.core.base_lock import BaseLock
+
+    if type(lock).break_steps is BaseLock.break_steps:
+        raise ConfigurationError(
+            f"The lock {visible(lock.name)} cannot be broken. It ends with its holder: "
+            "end that process or connection."
+        )
+
+
 def lock_not_held(name: str) -> NotFound:
     return NotFound(f"The lock {visible(name)} is free.")
 

@@ -7,12 +7,21 @@ They must not act on a terminal, or look like a line of the log.
 This formatter escapes everything that is logged, so that no other code has to.
 """
 
+import json
 import logging
 import re
 import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
-from inturn.cli.formatting import visible
+import click
 
+from inturn.cli.formatting import iso, visible
+
+F = TypeVar("F", bound=Callable[..., Any])
+LEVELS = ("debug", "info", "warning", "error", "critical")
+STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 INDENT = "    "
 PLACEHOLDER = re.compile(r"%(?!%)")
 
@@ -55,12 +64,48 @@ def indent(text: str) -> str:
     return "\n".join(INDENT + visible(line) for line in text.strip("\n").split("\n"))
 
 
-def configure(*, verbose: bool) -> None:
-    """Log to standard error, from level INFO on, or from DEBUG on if `verbose`."""
+class JsonFormatter(logging.Formatter):
+    """Writes each record as one JSON object, with what `extra` has added to it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC)
+        told = {
+            "at": iso(at),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **{name: value for name, value in vars(record).items() if name not in STANDARD},
+        }
+        if record.exc_info:
+            told["exception"] = self.formatException(record.exc_info)
+        return json.dumps(told, default=str)
+
+
+def log_options(command: F) -> F:
+    """Add --log-level and --log-format, which the command passes on to `configure`."""
+    level = click.option(
+        "--log-level",
+        envvar="INTURN_LOG_LEVEL",
+        type=click.Choice(LEVELS, case_sensitive=False),
+        help="Log messages of this level and above.  [default: info]",
+    )
+    form = click.option(
+        "--log-format",
+        envvar="INTURN_LOG_FORMAT",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="How to write the log: as lines for people, or as one JSON object a line.",
+    )
+    return level(form(command))
+
+
+def configure(*, verbose: bool, level: str | None = None, form: str = "text") -> None:
+    """Log to standard error, from this level on: by default INFO, or DEBUG if `verbose`."""
     handler = logging.StreamHandler()
-    handler.setFormatter(LineFormatter())
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
-    if verbose:
+    handler.setFormatter(JsonFormatter() if form == "json" else LineFormatter())
+    logging.basicConfig(level=level.upper() if level else logging.INFO, handlers=[handler])
+    if verbose or level == "debug":
         logging.getLogger("inturn").setLevel(logging.DEBUG)
     for name in ("alembic", "watchfiles"):  # they announce every step
         logging.getLogger(name).setLevel(logging.WARNING)

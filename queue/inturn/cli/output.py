@@ -9,20 +9,18 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TextIO, TypeVar
 from uuid import UUID
 
 import click
 
 from inturn.cli.formatting import iso, visible
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 F = TypeVar("F", bound=Callable[..., Any])
 Columns = Mapping[str, Callable[[Any], str]]
 
-UNLIMITED = 100_000  # characters: a table that goes into a pipe is not cut
+UNCUT = ("ID", "STATUS", "STATE")
+LEGIBLE = 24  # characters: as much of an error as a narrow terminal should show
 STYLES = {
     **dict.fromkeys(("halted", "failed", "late", "fail"), "red"),
     **dict.fromkeys(("paused", "retrying", "delayed", "warn"), "yellow"),
@@ -40,13 +38,22 @@ class Output:
     def for_people(self) -> bool:
         return self.form == "table"
 
-    def records(self, records: Sequence[Any], columns: Columns, nothing: str) -> None:
-        """Print a list as JSON, or as a table that cuts what does not fit."""
+    def records(
+        self,
+        records: Sequence[Any],
+        columns: Columns,
+        nothing: str,
+        spare: Sequence[str] = (),
+    ) -> None:
+        """Print a list as JSON, or as a table that cuts what does not fit a terminal.
+
+        There, a table that is too wide first loses the `spare` columns, one after the other.
+        """
         prepare()
         if not self.for_people:
             self._print_json(records)
         elif records:
-            _print_table(records, columns)
+            _print_table(records, columns, spare)
         else:
             click.echo(nothing, err=True)
 
@@ -103,6 +110,12 @@ def more(count: int, limit: int) -> None:
         click.echo(f"… {at_least}{count:,} more (raise --limit to see them)", err=True)
 
 
+def remark(text: str) -> None:
+    """Print something for people that is not a part of the result."""
+    prepare()
+    click.echo(text, err=True)
+
+
 def advice(head: str, detail: str, command: str | None, label: str) -> str:
     """Return a finding, with the command that helps on a line of its own."""
     below = f"\n{'':<{len(head)}}{label}: {visible(command)}" if command else ""
@@ -127,6 +140,8 @@ def plain(value: Any, name: str = "") -> Any:
         }
     if isinstance(value, list):
         return [plain(item) for item in value]
+    if isinstance(value, dict) and not name:
+        return {key: plain(item, key) for key, item in value.items()}
     if isinstance(value, datetime):
         return iso(value)
     if isinstance(value, UUID) or (
@@ -136,6 +151,11 @@ def plain(value: Any, name: str = "") -> Any:
     return value
 
 
+def is_coloured(stream: TextIO) -> bool:
+    """Return True if the stream is a terminal that shows colours, and nobody declined them."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def prepare() -> None:
     """Print characters that the output cannot encode as escapes."""
     for stream in (sys.stdout, sys.stderr):
@@ -143,28 +163,61 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _print_table(records: Sequence[Any], columns: Columns) -> None:
+def _print_table(records: Sequence[Any], columns: Columns, spare: Sequence[str]) -> None:
+    rows = [[visible(cell(record)) for cell in columns.values()] for record in records]
+    width = _find_width()
+    titles = list(columns)
+    if width is None:
+        widths = _widths(titles, rows)
+        lines = ["  ".join(map(_pad, row, widths)).rstrip() for row in [titles, *rows]]
+        click.echo("\n".join(lines))
+        return
+    titles, rows = _drop_spare(titles, rows, spare, width)
+    _print_rich_table(titles, rows)
+
+
+def _pad(cell: str, width: int) -> str:
+    return f"{cell:<{width}}"
+
+
+def _widths(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+
+
+def _drop_spare(
+    titles: list[str], rows: list[list[str]], spare: Sequence[str], width: int
+) -> tuple[list[str], list[list[str]]]:
+    """Return the table without as many spare columns as it takes to fit, if that helps."""
+    for title in spare:
+        widths = _widths(titles, rows)
+        widths[-1] = min(widths[-1], LEGIBLE)
+        if sum(widths) + 2 * (len(widths) - 1) <= width:
+            break
+        place = titles.index(title)
+        titles = titles[:place] + titles[place + 1 :]
+        rows = [row[:place] + row[place + 1 :] for row in rows]
+    return titles, rows
+
+
+def _print_rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in columns:
-        table.add_column(
-            Text(title, no_wrap=True, overflow="ellipsis"),
-            no_wrap=title in ("ID", "STATUS", "STATE"),
-        )
-    for record in records:
-        cells = (visible(cell(record)) for cell in columns.values())
+    for title in titles:
+        table.add_column(Text(title, no_wrap=True, overflow="ellipsis"), no_wrap=title in UNCUT)
+    for row in rows:
         table.add_row(
-            *(Text(cell, STYLES.get(cell, ""), no_wrap=True, overflow="ellipsis") for cell in cells)
+            *(Text(cell, STYLES.get(cell, ""), no_wrap=True, overflow="ellipsis") for cell in row)
         )
-    _console().print(table)
+    Console(highlight=False).print(table)
 
 
-def _console() -> Console:
+def _find_width() -> int | None:
+    """Return the width to fit, or None for a pipe, whose reader wants all of the text."""
+    if not sys.stdout.isatty() and not {"COLUMNS", "FORCE_COLOR"} & os.environ.keys():
+        return None
     from rich.console import Console
 
-    console = Console(highlight=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = UNLIMITED
-    return console
+    return Console().width

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from inturn.errors import ConfigurationError, InturnError
+from inturn.cli.suggestions import did_you_mean
+from inturn.errors import ConfigurationError, InturnError, LoadFromPathError
 
 if TYPE_CHECKING:
     from inturn.app import App
@@ -27,13 +28,18 @@ ENTRY = ("-m", "inturn.cli")
 class Settings:
     """The options that you can give before the command or after it.
 
-    `app` is the value of -a. If it is given twice, the later one wins.
-    `call` holds the interpreter's arguments that run the same command in a new process.
+    `app` is the app to use if nothing else names one. `given_app` is the value of -a: if it is
+    given twice, the later one wins. `call` holds the interpreter's arguments that run the same
+    command in a new process, and `program` is what you typed to run this one.
     """
 
     app: str | None = None
     verbose: bool = False
     call: Sequence[str] = ENTRY
+    program: str = "queue"
+    given_app: str | None = None
+    dsn: str | None = None
+    schema: str | None = None
 
     def app_path(self) -> str | None:
         """Return the path of the app, or None.
@@ -73,6 +79,7 @@ def dsn_option(command: F) -> F:
     return click.option(
         "--dsn",
         metavar="DSN",
+        callback=_note_dsn,
         help="The database. You can also set INTURN_DSN, DATABASE_URL, or PGHOST and the other PG "
         "variables. Every user of this machine can see this option in a process list, so put a "
         "password into INTURN_DSN or PGPASSFILE.",
@@ -81,7 +88,10 @@ def dsn_option(command: F) -> F:
 
 def schema_option(command: F) -> F:
     return click.option(
-        "--schema", metavar="NAME", help="The queue's schema in the database.  [default: inturn]"
+        "--schema",
+        metavar="NAME",
+        callback=_note_schema,
+        help="The queue's schema in the database.  [default: inturn]",
     )(command)
 
 
@@ -101,6 +111,8 @@ def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> Ap
     try:
         app = App.from_path(path)
         app.perform_import_paths()
+    except LoadFromPathError as error:
+        raise LoadFromPathError(f"{error}{_likely_app(path)}") from None
     except (InturnError, KeyboardInterrupt):
         raise
     except BaseException as error:  # even SystemExit: the module may be a script
@@ -108,6 +120,21 @@ def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> Ap
     if dsn or schema:
         app.connector = app.connector.at(dsn, schema=schema)
     return app
+
+
+def _likely_app(path: str) -> str:
+    """Return a question that names the app in this module, or the module that was meant."""
+    from pkgutil import iter_modules
+
+    from inturn.app import App
+
+    name, _, attribute = path.rpartition(":")
+    module = sys.modules.get(name)
+    if module is None:
+        known = [f"{found.name}:{attribute}" for found in iter_modules([str(Path.cwd())])]
+        return did_you_mean(path, known) if name else ""
+    apps = [f"{name}:{given}" for given, it in vars(module).items() if isinstance(it, App)]
+    return f" Did you mean {apps[0]!r}?" if apps else ""
 
 
 def find_connector(settings: Settings, dsn: str | None, schema: str | None) -> Connector:
@@ -125,12 +152,23 @@ def find_connector(settings: Settings, dsn: str | None, schema: str | None) -> C
 
 def _note_app(context: click.Context, _: click.Parameter, value: str | None) -> None:
     if value is not None:
-        context.ensure_object(Settings).app = value
+        settings = context.ensure_object(Settings)
+        settings.app = settings.given_app = value
 
 
 def _note_verbose(context: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
         context.ensure_object(Settings).verbose = True
+
+
+def _note_dsn(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    context.ensure_object(Settings).dsn = value
+    return value
+
+
+def _note_schema(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    context.ensure_object(Settings).schema = value
+    return value
 
 
 def _configured_app(file: Path) -> str | None:

@@ -1,10 +1,11 @@
-"""Read the values of options and arguments: lengths of time, times, and task arguments."""
+"""Read the values of options and arguments: numbers, times, and task arguments."""
 
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -14,12 +15,63 @@ UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds"
 PART = re.compile(r"(\d+(?:\.\d+)?)([wdhms])")
 
 
+if TYPE_CHECKING:
+    NumberType = click.ParamType[int]
+    SecondsType = click.ParamType[float]
+else:  # older versions of click have no types to fill in
+    NumberType = SecondsType = click.ParamType
+
+
+class Number(NumberType):
+    """A whole number in a range."""
+
+    name = "number"
+
+    def __init__(self, least: int, most: int | None = None) -> None:
+        self._least, self._most = least, most
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> int:
+        with suppress(ValueError):  # int() refuses nan and a billion digits too
+            if self._least <= (number := int(value)) and (
+                self._most is None or number <= self._most
+            ):
+                return number
+        limits = (
+            f"of at least {self._least}"
+            if self._most is None
+            else f"from {self._least} to {self._most}"
+        )
+        self.fail(f"{value!r} is not a whole number {limits}.", parameter, context)
+
+
+class Seconds(SecondsType):
+    """A number of seconds: 30, 0.5, or a length of time such as 90s or 10m."""
+
+    name = "seconds"
+
+    def __init__(self, *, positive: bool = False) -> None:
+        self._positive = positive
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> float:
+        seconds = value if isinstance(value, int | float) else read_duration(value).total_seconds()
+        if seconds == 0 and self._positive:
+            self.fail("It must be more than 0.", parameter, context)
+        return float(seconds)
+
+
 def duration(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> timedelta | None:
     """Read a length of time such as 90s, 10m, 1h30m, 2d or 1.5h. A bare number means seconds."""
-    if text is None:
-        return None
+    return None if text is None else read_duration(text)
+
+
+def read_duration(text: str) -> timedelta:
+    """Return a length of time. Raise BadParameter for anything else, such as -1, nan and inf."""
     spelled = f"{text}s" if re.fullmatch(r"\d+(\.\d+)?", text) else text
     parts = {unit: number for number, unit in PART.findall(spelled)}
     if not parts or "".join(number + unit for unit, number in parts.items()) != spelled:

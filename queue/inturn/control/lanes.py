@@ -29,7 +29,7 @@ class Lanes:
         self._connector = connector
 
     def list(self, limit: int = 50) -> LaneList:
-        """Return the lanes that are held, stopped or waiting: stopped ones first, then by age."""
+        """Return the lanes that are held, stopped or waiting: halted ones first, then paused."""
         return self._connector.run(lanes.list_lanes(limit))
 
     async def list_async(self, limit: int = 50) -> LaneList:
@@ -59,7 +59,7 @@ class Lanes:
             soon = datetime.now(UTC) + timedelta(hours=2)
             app.lanes.pause("customer:ann", until=soon, reason="supplier is down")
 
-        Return False if the lane was already stopped.
+        A pause replaces an earlier one. Return False if the lane is halted.
         """
         return self._connector.run(_pause(lock, reason, until, by))
 

@@ -1,5 +1,6 @@
 """Looking at lanes and changing them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, LiteralString
@@ -9,12 +10,13 @@ from inturn.operations import Operation, Statement
 
 _LANE: LiteralString = (
     "SELECT lock, state::text, since, job_id, task, attempts, due_at, worker, heartbeat_at, "
-    "waiting, last_error, stopped::text, stopped_at, stopped_until, stopped_by, stop_reason "
+    "waiting, last_error, stopped::text, stopped_at, stopped_until, stopped_by, stop_reason, "
+    "failed_job_id, failed_task "
 )
-LIST = _LANE + "FROM {schema}.list_lanes(%s)"
+LIST = _LANE + "FROM {schema}.list_lanes(%s, %s)"
 GET = _LANE + "FROM {schema}.lane_status WHERE lock = %s"
 BOUND = 1000
-COUNT = "SELECT {schema}.count_lanes(%s)"
+COUNT = "SELECT {schema}.count_lanes(%s, %s)"
 REPORT = """
 SELECT lock, state, since, worker, stopped::text, stopped_at, stopped_until, stopped_by,
        stop_reason, head_id, head_task, head_attempts, head_created_at, head_at, head_error,
@@ -104,9 +106,12 @@ class AuditEntry:
     reason: str | None
 
 
-def list_lanes(limit: int) -> Operation[list[Lane]]:
-    """Return lanes that are held, reserved or stopped, the stopped ones first."""
-    rows = yield Statement(LIST, [limit])
+def list_lanes(limit: int, states: Sequence[str] = ()) -> Operation[list[Lane]]:
+    """Return lanes that are held, reserved or stopped: halted ones first, then paused ones.
+
+    `states` chooses some of them. An empty sequence means any.
+    """
+    rows = yield Statement(LIST, [limit, list(states) or None])
     return [Lane(*row) for row in rows]
 
 
@@ -116,9 +121,9 @@ def get_lane(lock: str) -> Operation[Lane | None]:
     return Lane(*rows[0]) if rows else None
 
 
-def count_lanes(limit: int) -> Operation[int]:
+def count_lanes(limit: int, states: Sequence[str] = ()) -> Operation[int]:
     """Return how many lanes `list_lanes` would return. Counting stops at the limit."""
-    ((count,),) = yield Statement(COUNT, [limit])
+    ((count,),) = yield Statement(COUNT, [limit, list(states) or None])
     return int(count)
 
 
@@ -140,7 +145,7 @@ def pause_lane(
 ) -> Operation[bool]:
     """Pause a lane until that time, or for that long by the server's clock, or until it is resumed.
 
-    Return False if the lane was already stopped.
+    A pause replaces an earlier one. Return False if the lane is halted.
     """
     ((done,),) = yield Statement(PAUSE, [lock, reason, until, length, by])
     return bool(done)

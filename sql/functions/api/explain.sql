@@ -1,7 +1,8 @@
 -- explain: says why a job is not running. Each reason is a row: a keyword, a description, and
--- what would unblock the job. `ready` alone means that the next claim of a worker that serves its
--- queue takes the job. claim.sql and this file must agree, and a test compares them in both
--- directions.
+-- what would unblock the job. Following it never makes matters worse: it aborts no job that runs
+-- well, runs no job twice, and starts none before its time. `ready` alone means that the next
+-- claim of a worker that serves its queue takes the job. claim.sql and this file must agree, and
+-- a test compares them in both directions.
 CREATE OR REPLACE FUNCTION explain(p_id bigint)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE plpgsql STABLE
@@ -16,7 +17,10 @@ BEGIN
     SELECT * INTO v_job FROM jobs WHERE id = p_id;
     IF NOT FOUND THEN
         RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at,
-            'queue jobs retry ' || p_id
+            CASE WHEN f.status = 'succeeded' THEN NULL
+                 WHEN EXISTS (SELECT FROM lanes WHERE lanes.lock = f.lock AND failed_job_id = p_id)
+                 THEN 'queue lanes retry-head ' || shell_argument(f.lock)
+                 ELSE 'queue jobs retry ' || p_id END
         FROM finished_jobs AS f WHERE f.id = p_id ORDER BY f.finished_at DESC LIMIT 1;
         IF NOT FOUND THEN
             RETURN QUERY SELECT 'unknown', 'there is no job ' || p_id, NULL;
@@ -25,8 +29,7 @@ BEGIN
     END IF;
     IF v_job.status = 'doing' THEN
         RETURN QUERY SELECT 'running',
-            'since ' || v_job.started_at || ', attempt ' || v_job.attempts,
-            'queue jobs cancel --abort ' || p_id;
+            'since ' || v_job.started_at || ', attempt ' || v_job.attempts, NULL;
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
         RETURN QUERY SELECT * FROM explain_busy(p_id);
         RETURN;
@@ -37,7 +40,7 @@ BEGIN
             CASE WHEN v_job.attempts = 0 THEN 'scheduled' ELSE 'retry wait' END,
             'until ' || v_job.scheduled_at || CASE WHEN v_job.attempts = 0 THEN ''
                 ELSE ', after attempt ' || v_job.attempts END,
-            'queue jobs retry ' || p_id;
+            CASE WHEN v_job.attempts > 0 THEN 'queue jobs retry ' || p_id END;
         v_found := true;
     END IF;
     IF v_job.lock IS NOT NULL THEN

@@ -14,12 +14,14 @@ BEGIN
             'since ' || v_lane.stopped_at || ' by ' || v_lane.stopped_by
                 || coalesce(' until ' || v_lane.stopped_until, '')
                 || coalesce(': ' || v_lane.stop_reason, ''),
-            'queue lanes resume ' || quote_literal(p_job.lock);
+            CASE WHEN v_lane.stopped = 'halted'
+                      AND EXISTS (SELECT FROM finished_jobs WHERE id = v_lane.failed_job_id)
+                 THEN 'queue lanes retry-head ' ELSE 'queue lanes resume ' END
+                || shell_argument(p_job.lock);
     END IF;
     IF v_lane.worker_id IS NOT NULL THEN
         RETURN QUERY SELECT 'lane held',
-            'by job ' || id || ' (' || task || ') since ' || started_at,
-            'queue jobs cancel --abort ' || id
+            'by job ' || id || ' (' || task || ') since ' || started_at, NULL
         FROM jobs WHERE status = 'doing' AND worker_id = v_lane.worker_id AND lock = v_lane.lock;
         RETURN QUERY SELECT * FROM explain_holder(v_lane.worker_id);
         RETURN;
@@ -46,8 +48,8 @@ BEGIN
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
                 || CASE WHEN v_first.status = 'scheduled' THEN ', at ' || v_first.scheduled_at
                         ELSE ' and waits for a worker of queue ' || v_first.queue END,
-            'queue lanes ' || CASE WHEN v_lane.job_id IS NULL THEN 'skip-head '
-                                   ELSE 'retry-head ' END || quote_literal(p_job.lock);
+            CASE WHEN v_first.status = 'scheduled'
+                 THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(v_first.queue, v_first.task)
         -- else the caller reports it

@@ -17,12 +17,17 @@ LANGUAGE sql STABLE AS $$
         'deploy the code that declares it'
     WHERE EXISTS (SELECT FROM serving) AND NOT EXISTS (SELECT FROM knowing)
     UNION ALL
-    SELECT 'workers blocked', 'the event loop of each of the ' || count(*)
-        || ' workers that could run it stands still',
+    SELECT 'workers blocked', 'the event loop of '
+            || CASE count(*) WHEN 1 THEN 'the only worker'
+                             ELSE 'each of the ' || count(*) || ' workers' END
+            || ' that could run it stands still',
         'their logs say what blocks them (loop.blocked); start more workers'
     FROM knowing HAVING count(*) > 0 AND bool_and(blocked)
     UNION ALL
-    SELECT 'slots busy', 'all ' || sum(concurrency) || ' slots of ' || count(*)
-        || ' workers are taken', 'start more workers'
+    SELECT 'slots busy', 
+        CASE sum(concurrency) WHEN 1 THEN 'the only slot of the only worker is taken'
+            ELSE 'all ' || sum(concurrency) || ' slots of ' || count(*) || ' worker'
+                || CASE count(*) WHEN 1 THEN '' ELSE 's' END || ' are taken' END,
+        'start more workers'
     FROM serving HAVING count(*) > 0 AND bool_and(busy >= concurrency)
 $$;

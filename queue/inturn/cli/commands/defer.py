@@ -1,13 +1,21 @@
 """`queue defer`: defer one job from a shell."""
 
+from __future__ import annotations
+
 from contextlib import closing
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from inturn.cli.completion import complete_lock, complete_task
 from inturn.cli.settings import Settings, database_options, find_connector, load_app
-from inturn.cli.values import duration, moment, task_arguments
+from inturn.cli.suggestions import did_you_mean
+from inturn.cli.values import Number, duration, moment, task_arguments
+from inturn.errors import TaskNotFound
+
+if TYPE_CHECKING:
+    from inturn.app import App
 
 
 @click.command(
@@ -17,23 +25,35 @@ Examples:
   queue defer shop.tasks.send to=ann@example.org copies=2 --lock ann
   queue defer shop.tasks.send '{"to": "ann@example.org"}' --in 10m""",
 )
-@click.argument("task")
+@click.argument("task", shell_complete=complete_task)
 @click.argument("arguments", nargs=-1, metavar="[JSON | KEY=VALUE ...]")
-@click.option("--lock", help="Jobs with the same lock run one at a time and in order.")
+@click.option(
+    "--lock",
+    metavar="LOCK",
+    shell_complete=complete_lock,
+    help="Jobs with the same lock run one at a time and in order.",
+)
 @click.option("--queueing-lock", metavar="KEY", help="At most one job waits under this key.")
 @click.option(
     "--on-conflict",
     type=click.Choice(["raise", "skip", "replace"]),
-    help="If a job waits under it already: fail, print its id, or replace its task and arguments.  "
+    help="If a job waits under it already: fail, print the id of that job, or let that job do this "
+    "work instead.  "
     "[default: the task's, or raise]",
+)
+@click.option(
+    "-i",
+    "--ignore-already-enqueued",
+    is_flag=True,
+    help="Same as --on-conflict skip.",
 )
 @click.option(
     "--timeout", callback=duration, metavar="TIME", help="How long a run may take, e.g. 90s."
 )
-@click.option("--queue", help="The queue.  [default: the task's]")
+@click.option("--queue", metavar="NAME", help="The queue.  [default: the task's]")
 @click.option(
     "--priority",
-    type=int,
+    type=Number(-(2**31), 2**31 - 1),
     metavar="N",
     help="A higher priority runs earlier.  [default: the task's]",
 )
@@ -51,7 +71,11 @@ Examples:
     metavar="TIME",
     help="Do not start before this long from now, e.g. 10m.",
 )
-@click.option("--unknown", is_flag=True, help="Defer a task that the app does not know.")
+@click.option(
+    "--unknown/--no-unknown",
+    default=False,
+    help="Defer a task even if the app does not know it.  [default: no-unknown]",
+)
 @database_options
 def command(
     settings: Settings,
@@ -63,6 +87,7 @@ def command(
     schedule_at: datetime | None,
     schedule_in: timedelta | None,
     unknown: bool,
+    ignore_already_enqueued: bool,
     **options: Any,
 ) -> None:
     """Defer one job of TASK and print its id.
@@ -73,15 +98,20 @@ def command(
     """
     if schedule_at is not None and schedule_in is not None:
         raise click.UsageError("You cannot give both --at and --in.")
+    if ignore_already_enqueued:
+        if options["on_conflict"] not in (None, "skip"):
+            raise click.UsageError("You cannot give both -i and another --on-conflict.")
+        options["on_conflict"] = "skip"
     given = task_arguments(arguments)
     from inturn.app import App
 
     path = settings.app_path()
-    app = (
-        App(connector=find_connector(settings, dsn, schema))
-        if path is None
-        else load_app(path, dsn, schema)
-    )
+    if path is None:
+        app = App(connector=find_connector(settings, dsn, schema))
+    else:
+        app = load_app(path, dsn, schema)
+        if not unknown:
+            _check_task(task, app, path)
     # If the database is down, the app's pool would try for half a minute.
     with closing(app.connector.connect()) as connection:
         deferrer = app.configure_task(
@@ -94,3 +124,11 @@ def command(
             **options,
         )
         click.echo(deferrer.defer())
+
+
+def _check_task(name: str, app: App, path: str) -> None:
+    if name not in app.tasks:
+        raise TaskNotFound(
+            f"The app {path} has no task {name!r}.{did_you_mean(name, app.tasks)} Import the "
+            "module that declares it, or give --unknown if it belongs to another program."
+        )

@@ -1,8 +1,7 @@
-"""`queue demo`: run the alphabet without a lock, then with one."""
+"""`queue demo`: write four alphabets without a lock, then with one for each of them."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -20,9 +19,9 @@ FRAME_SECONDS = 0.05
 @click.command("demo", epilog="Example: queue demo")
 @verbose_option
 def command() -> None:
-    """Watch a lock keep the alphabet in order.
+    """Watch locks keep four alphabets in order, although a worker is killed.
 
-    It takes ten seconds. It starts a PostgreSQL server of its own, and removes it at the end.
+    It takes about ten seconds. It starts a PostgreSQL server of its own, and removes it at the end.
     """
     from rich.console import Console
     from rich.live import Live
@@ -31,7 +30,7 @@ def command() -> None:
     from inturn.cli.demo_page import Page
 
     console = Console(highlight=False)
-    pages = [Page(lock=None), Page(lock="alphabet")]
+    pages = [Page(1, has_locks=False), Page(2, has_locks=True, has_a_death=True)]
     if console.is_terminal and not console.is_dumb_terminal:
         with Live(
             drawing.picture(pages, console, drawing.STARTING), console=console, auto_refresh=False
@@ -42,7 +41,7 @@ def command() -> None:
         _play(pages, done=lambda page: click.echo(drawing.plain(page)))
     if not pages[1].in_order:  # checked, not assumed
         raise InturnError(f"{drawing.conclusion(pages)} This is a bug in inturn. Please report it.")
-    console.print(drawing.conclusion(pages), "", drawing.NEXT, sep="\n")
+    console.print(drawing.conclusion(pages), "", drawing.next_steps(), sep="\n", soft_wrap=True)
 
 
 def _play(
@@ -53,16 +52,18 @@ def _play(
     """Run both rounds. Call `draw` again and again, and `done` after each round."""
     import anyio
 
-    from inturn.cli.demo_page import ROUND_SECONDS, fill
+    from inturn import App
+    from inturn.cli.demo_page import ROUND_SECONDS, TABLE, start_workers
     from inturn.embedded import Server
     from inturn.schema.migrate import migrate
 
     async def rounds(dsn: str) -> None:
-        async with anyio.create_task_group() as beside:
+        async with anyio.create_task_group() as beside, app.open_async():
             beside.start_soon(redraw)
-            for page in pages:
-                await fill(page, dsn)
-                done(page)
+            async with start_workers(app, dsn) as workers:
+                for page in pages:
+                    await workers.fill(page, app)
+                    done(page)
             beside.cancel_scope.cancel()
 
     async def redraw() -> None:
@@ -70,15 +71,16 @@ def _play(
             draw()
             await anyio.sleep(FRAME_SECONDS)
 
-    # A round ends by cancelling its workers. psycopg would log that in the middle of the picture.
-    logging.getLogger("psycopg").setLevel(logging.ERROR)
     with Server() as server:
+        app = App(server.dsn())
         migrate(server.dsn())
+        with app.connector.connect() as connection:
+            connection.execute(TABLE)
         try:
             anyio.run(rounds, server.dsn())
         except* TimeoutError:
-            count = sum(len(page.letters) for page in pages)
+            count = sum(page.written for page in pages)
             raise InturnError(
-                f"The demo timed out after {ROUND_SECONDS} s, with {count} of 52 letters written."
+                f"The demo timed out after {ROUND_SECONDS} s, with {count} of 208 letters written."
             ) from None
     draw()

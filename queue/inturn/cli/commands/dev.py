@@ -9,11 +9,12 @@ from pathlib import Path
 import click
 
 from inturn.cli import logs
+from inturn.cli.dev_server import FOLDER, VARIABLE, announce, find_dev_server
+from inturn.cli.exit_status import Conflict
 from inturn.cli.settings import Settings, app_option, pass_settings, verbose_option
 from inturn.errors import ConfigurationError
 
 logger = logging.getLogger("inturn.dev")
-FOLDER = Path(".inturn")
 
 
 @click.command(
@@ -25,14 +26,15 @@ Examples:
 )
 @click.argument("path", metavar="[APP]", required=False)
 @app_option
+@logs.log_options
 @verbose_option
 @pass_settings
-def command(settings: Settings, path: str | None) -> None:
+def command(settings: Settings, path: str | None, log_level: str | None, log_format: str) -> None:
     """Start a PostgreSQL server and a worker, for development.
 
     The worker runs the jobs of APP, and restarts when you change a .py file below the current
-    folder. Without APP there is only the server. The data stays in .inturn in this folder. Ctrl-C
-    ends the worker, then the server.
+    folder. Without APP there is only the server. The data stays in .inturn in this folder, and
+    other commands in this folder find the server there. Ctrl-C ends the worker, then the server.
     """
     path = path or settings.app_path()
     if path is not None and find_spec("watchfiles") is None:
@@ -40,7 +42,7 @@ def command(settings: Settings, path: str | None) -> None:
             "queue dev needs the package watchfiles to notice changes. "
             "Run: pip install 'inturn[dev]'"
         )
-    logs.configure(verbose=settings.verbose)
+    logs.configure(verbose=settings.verbose, level=log_level, form=log_format)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # both mean: end in order
     try:
@@ -53,12 +55,18 @@ def _serve(path: str | None, *, verbose: bool) -> None:
     from inturn.embedded import Server
     from inturn.schema.migrate import migrate
 
-    with Server(_data_folder()) as server:
+    running = find_dev_server()
+    if running is not None:
+        raise Conflict(
+            f"`queue dev` runs in this folder already (process {running.pid}). Commands in this "
+            f"folder find its server. For others: export {VARIABLE}={shlex.quote(running.dsn)}"
+        )
+    with Server(_data_folder()) as server, announce(server.dsn()):
         done = migrate(server.dsn())
         logger.info(
             "dev.started: PostgreSQL, data in %s, schema inturn: %s", FOLDER / "postgres", done
         )
-        click.echo(f"{server.dsn()}\nexport INTURN_DSN={shlex.quote(server.dsn())}")
+        click.echo(f"{server.dsn()}\nexport {VARIABLE}={shlex.quote(server.dsn())}")
         if path is None:
             logger.info(
                 "dev.ready: you named no app, so there is no worker. Ctrl-C ends the server"

@@ -1,9 +1,12 @@
 """`queue doctor`: check the queue."""
 
+from dataclasses import replace
+
 import click
 
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import UNHEALTHY
+from inturn.cli.next_command import complete
 from inturn.cli.output import Output, advice, output_options
 
 
@@ -24,7 +27,10 @@ def command(database: Database, form: str) -> None:
     """
     from inturn.cli.doctor_checks import examine
 
-    findings = list(examine(database))
+    findings = [
+        replace(found, advice=None if found.advice is None else complete(found.advice))
+        for found in examine(database)
+    ]
     lines = [
         advice(f"{found.state:<5} {found.check:<13} ", found.detail, found.advice, "do")
         for found in findings

@@ -4,6 +4,7 @@ from contextlib import closing
 
 import click
 
+from inturn.cli.formatting import amount
 from inturn.cli.settings import Settings, database_options, find_connector, load_app
 
 
@@ -28,7 +29,7 @@ def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
     else:
         app = load_app(path, dsn, schema)
         connector = app.connector
-        click.echo(f"app: ok, {len(app.tasks)} task names")
+        click.echo(f"app: ok, {amount(len(app.tasks), 'task name')}")
     from inturn import sql
     from inturn.database import drive
     from inturn.operations.maintenance import check_schema

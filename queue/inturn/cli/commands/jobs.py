@@ -7,24 +7,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from inturn.cli.completion import complete_lock, complete_queue, complete_task
 from inturn.cli.confirm import yes_option
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import Conflict
-from inturn.cli.formatting import argument, last_line, on_clock, relative, visible, with_times
+from inturn.cli.formatting import last_line, on_clock, relative, visible, with_times
 from inturn.cli.job_argument import (
-    change_each,
+    change_jobs,
     confirm_jobs,
     error_lines,
     job_argument,
     job_arguments,
     job_not_found,
+    make_runnable,
 )
 from inturn.cli.output import Output, advice, details, more, output_options
+from inturn.cli.values import Number
 
 if TYPE_CHECKING:
-    from inturn.model import StoredJob
+    from datetime import datetime
+    from uuid import UUID
 
-COUNTED = 10_000
+    from inturn.model import StoredJob
+    from inturn.operations.jobs import JobSummary
+
+COUNTED = ALL = 10_000
 STATUSES = ("todo", "blocked", "scheduled", "doing", "succeeded", "failed", "cancelled", "aborted")
 
 
@@ -42,9 +49,18 @@ def command() -> None:
 
 def filter_options(function: Any) -> Any:
     for option in (
-        click.option("--lock", help="Only jobs with this lock."),
-        click.option("--task", help="Only jobs of this task."),
-        click.option("--queue", help="Only jobs in this queue."),
+        click.option(
+            "--lock", metavar="LOCK", shell_complete=complete_lock, help="Only jobs with this lock."
+        ),
+        click.option(
+            "--task", metavar="TASK", shell_complete=complete_task, help="Only jobs of this task."
+        ),
+        click.option(
+            "--queue",
+            metavar="NAME",
+            shell_complete=complete_queue,
+            help="Only jobs in this queue.",
+        ),
         click.option(
             "--status",
             "statuses",
@@ -61,7 +77,8 @@ def filter_options(function: Any) -> Any:
 @filter_options
 @click.option(
     "--limit",
-    type=click.IntRange(1, COUNTED),
+    type=Number(1, COUNTED),
+    metavar="N",
     default=50,
     show_default=True,
     help="How many jobs to list at most.",
@@ -83,12 +100,20 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
         "LOCK": lambda job: job.lock or "",
         "ATTEMPTS": lambda job: str(job.attempts),
         "DEFERRED": lambda job: relative(job.created_at, now),
-        "WHEN": lambda job: relative(job.finished_at or job.started_at or job.scheduled_at, now),
-        "ERROR": lambda job: last_line(job.last_error),
+        "WHEN": lambda job: relative(_when(job), now),
+        "ERROR": lambda job: "" if job.status == "succeeded" else last_line(job.last_error),
     }
-    Output(form).records(found, columns, "There are no such jobs.")
+    nothing = "There are no such jobs." if any(asked.values()) else "There are no jobs."
+    Output(form).records(found, columns, nothing, spare=("DEFERRED", "QUEUE", "ATTEMPTS", "WHEN"))
     if len(found) == limit:
         more(database.run(jobs.count_jobs(which, COUNTED)) - limit, COUNTED - limit)
+
+
+def _when(job: JobSummary) -> datetime | None:
+    """Return when a job ended, or is due if it waits for that, or was started."""
+    if job.status == "scheduled":
+        return job.scheduled_at
+    return job.finished_at or job.started_at or job.scheduled_at
 
 
 @command.command(epilog="Example: queue jobs count --status todo --queue mail")
@@ -141,7 +166,7 @@ def show(database: Database, job_id: int, form: str) -> None:
             for name in times
             if (at := getattr(job, name))
         },
-        "worker": str(job.worker_id) if job.worker_id else None,
+        "worker": _name_worker(database, job.worker_id),
         "result": None
         if job.result is None
         else visible(json.dumps(job.result, ensure_ascii=False)),
@@ -152,6 +177,16 @@ def show(database: Database, job_id: int, form: str) -> None:
         for line in error_lines(number, error)
     ]
     Output(form).record(stored, *details(facts), *(["", "errors:", *errors] if errors else []))
+
+
+def _name_worker(database: Database, worker_id: UUID | None) -> str | None:
+    """Return the name of a worker that is still registered, or else its id."""
+    from inturn.operations import workers
+
+    if worker_id is None:
+        return None
+    found = [each for each in database.run(workers.list_workers(ALL)) if each.id == worker_id]
+    return f"{visible(found[0].name)} ({worker_id})" if found else f"{worker_id} (gone)"
 
 
 def in_words_of_sql(job: StoredJob) -> dict[str, Any]:
@@ -180,21 +215,16 @@ def explain(database: Database, job_id: int, form: str) -> None:
     now = database.now() if output.for_people else None
     reasons = [
         replace(
-            each, detail=with_times(each.detail, now), unblock=quote_lock(each.unblock, job.lock)
+            each,
+            detail=with_times(each.detail, now),
+            unblock=make_runnable(each.unblock, job.lock),
         )
-        for each in database.run(jobs.explain(job_id))
+        for each in dict.fromkeys(database.run(jobs.explain(job_id)))
     ]
     lines = [
         advice(f"{each.reason:<16}  ", each.detail, each.unblock, "unblock") for each in reasons
     ]
     output.lines(reasons, lines)
-
-
-def quote_lock(unblock: str | None, lock: str | None) -> str | None:
-    """Return the command with its lock quoted for a shell. The server quotes it for SQL."""
-    if unblock is None or lock is None or not unblock.startswith("queue lanes "):
-        return unblock
-    return f"{' '.join(unblock.split(' ', 3)[:3])} {argument(lock)}"
 
 
 @command.command(epilog="Example: queue jobs retry 9001 9002")
@@ -219,7 +249,7 @@ def retry(database: Database, job_ids: tuple[int, ...], form: str) -> None:
             f"To see what it waits for: queue jobs explain {job_id}"
         )
 
-    change_each(job_ids, change, form)
+    change_jobs(job_ids, change, form)
 
 
 @command.command(
@@ -257,7 +287,7 @@ def cancel(database: Database, job_ids: tuple[int, ...], abort: bool, yes: bool,
         yes=yes,
         command="queue jobs cancel --yes" + (" --abort" if abort else ""),
     )
-    change_each(job_ids, change, form)
+    change_jobs(job_ids, change, form)
 
 
 @command.command(epilog="Example: queue jobs delete 9001")
@@ -282,4 +312,4 @@ def delete(database: Database, job_ids: tuple[int, ...], yes: bool, form: str) -
         )
 
     confirm_jobs("Delete", database, job_ids, yes=yes, command="queue jobs delete --yes")
-    change_each(job_ids, change, form)
+    change_jobs(job_ids, change, form)

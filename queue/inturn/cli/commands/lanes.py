@@ -3,7 +3,11 @@
 The server records each change in `lane_audit`.
 """
 
+from __future__ import annotations
+
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,11 +15,23 @@ from inturn.cli.confirm import confirm, yes_option
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import Conflict
 from inturn.cli.formatting import amount, argument, last_line, on_clock, relative, visible
-from inturn.cli.lane_argument import get_report, lane_not_found, lock_argument
-from inturn.cli.output import Output, details, more, output_options
-from inturn.cli.values import duration, moment
+from inturn.cli.job_argument import change_each, make_runnable
+from inturn.cli.lane_argument import (
+    by_option,
+    get_report,
+    lane_not_found,
+    lock_argument,
+    optional_lock_argument,
+)
+from inturn.cli.output import Output, details, more, output_options, remark
+from inturn.cli.values import Number, duration, moment
+
+if TYPE_CHECKING:
+    from inturn.model import Lane
+    from inturn.operations.lanes import LaneReport
 
 COUNTED = 10_000
+STATES = ("halted", "paused", "held", "retrying", "delayed")
 LONGEST_PAUSE = timedelta(days=365 * 1000)
 
 
@@ -35,38 +51,60 @@ def command() -> None:
     """
 
 
-@command.command("list", epilog="Example: queue lanes list --limit 10")
+@command.command("list", epilog="Example: queue lanes list --state halted --limit 10")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(STATES),
+    help="Only lanes in this state. Can be repeated.",
+)
 @click.option(
     "--limit",
-    type=click.IntRange(1, COUNTED),
+    type=Number(1, COUNTED),
+    metavar="N",
     default=50,
     show_default=True,
     help="How many lanes to list at most.",
 )
 @output_options
 @with_database
-def list_lanes(database: Database, limit: int, form: str) -> None:
+def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: str) -> None:
     """List lanes that are in use or stopped.
 
-    These lanes are held, retrying, delayed, paused or halted. Paused and halted lanes come first,
-    then those that have been in their state for longest.
+    These lanes are halted, paused, held, retrying or delayed. Halted lanes come first, then paused
+    ones, then those that have been in their state for longest. For a halted lane, JOB is the job
+    that failed.
     """
     from inturn.operations import lanes
 
-    found = database.run(lanes.list_lanes(limit))
+    found = database.run(lanes.list_lanes(limit, states))
     now = database.now()
     columns = {
         "LOCK": lambda lane: lane.lock,
         "STATE": lambda lane: lane.state,
         "SINCE": lambda lane: relative(lane.stopped_at or lane.since, now),
         "WAITING": lambda lane: "1,000+" if lane.waiting >= 1000 else f"{lane.waiting}",
-        "JOB": lambda lane: "" if lane.job_id is None else f"{lane.job_id} {lane.task}",
+        "JOB": _job,
         "WORKER": lambda lane: lane.worker or "",
-        "WHY": lambda lane: lane.stop_reason or last_line(lane.last_error),
+        "WHY": _why,
     }
-    Output(form).records(found, columns, "No lane is in use or stopped.")
+    nothing = f"No lane is {' or '.join(states)}." if states else "No lane is in use or stopped."
+    Output(form).records(found, columns, nothing, spare=("WORKER", "SINCE"))
     if len(found) == limit:
-        more(database.run(lanes.count_lanes(COUNTED)) - limit, COUNTED - limit)
+        more(database.run(lanes.count_lanes(COUNTED, states)) - limit, COUNTED - limit)
+
+
+def _job(lane: Lane) -> str:
+    if lane.failed_job_id is not None:
+        return f"{lane.failed_job_id} {lane.failed_task or '(deleted)'}"
+    return "" if lane.job_id is None else f"{lane.job_id} {lane.task}"
+
+
+def _why(lane: Lane) -> str:
+    if lane.failed_job_id is not None and lane.last_error:
+        return last_line(lane.last_error)
+    return lane.stop_reason or last_line(lane.last_error)
 
 
 @command.command(epilog="Example: queue lanes show order:4711")
@@ -102,7 +140,10 @@ def explain(database: Database, lock: str, form: str) -> None:
     from inturn.operations import jobs
 
     report = get_report(database, lock)
-    reasons = database.run(jobs.explain(report.head.id)) if report.head else []
+    reasons = [
+        replace(each, unblock=make_runnable(each.unblock, lock))
+        for each in (database.run(jobs.explain(report.head.id)) if report.head else [])
+    ]
     now = database.now()
     Output(form).record(
         {"lane": report, "reasons": reasons}, *lane_picture.draw(report, reasons, now)
@@ -111,7 +152,7 @@ def explain(database: Database, lock: str, form: str) -> None:
 
 @command.command(epilog='Example: queue lanes pause order:4711 --for 10m --reason "bank is down"')
 @lock_argument
-@click.option("--reason", help="Why you pause it. `queue lanes list` shows this.")
+@click.option("--reason", metavar="WHY", help="Why you pause it. `queue lanes list` shows this.")
 @click.option(
     "--until",
     callback=moment,
@@ -125,11 +166,13 @@ def explain(database: Database, lock: str, form: str) -> None:
     metavar="TIME",
     help="Resume it after this long, e.g. 10m.",
 )
+@by_option
 @output_options
 @with_database
 def pause(
     database: Database,
     lock: str,
+    by: str | None,
     reason: str | None,
     until: datetime | None,
     length: timedelta | None,
@@ -138,37 +181,47 @@ def pause(
     """Let no job of a lane start.
 
     The pause lasts until the time you give, or until you resume the lane. A job that is running
-    may end.
+    may end. If the lane is paused already, this pause replaces the earlier one, and keeps its
+    reason unless you give another.
     """
     from inturn.operations import lanes
 
     _check_end(until, length)
-    done = database.run(lanes.pause_lane(lock, reason, until, None, length))
+    before = database.run(lanes.report_lane(lock))
+    done = database.run(lanes.pause_lane(lock, reason, until, by, length))
     report, now = database.run(lanes.report_lane(lock)), database.now()
     if not done:
         raise Conflict(
-            f"The lane {visible(lock)} is {report.stopped} already, by {report.stopped_by}. "
-            f"To resume it first: queue lanes resume {argument(lock)}"
+            f"The lane {visible(lock)} is halted by a failed job, so nothing starts in it anyway. "
+            f"To see the failure: queue lanes explain {argument(lock)}"
         )
-    end = (
-        "until you resume it"
-        if report.stopped_until is None
-        else f"until {on_clock(report.stopped_until, now)}"
-    )
+    instead = f", instead of {_end(before, now)}" if before.stopped == "paused" else ""
     running = " (the running job may end)" if report.state == "held" else ""
-    Output(form).record({"lane": report}, f"paused {visible(lock)} {end}{running}")
+    Output(form).record(
+        {"lane": report}, f"paused {visible(lock)} {_end(report, now)}{instead}{running}"
+    )
+    if report.head is None:
+        remark("No job waits in this lane now. Check the lock if you expected one.")
+
+
+def _end(report: LaneReport, now: datetime) -> str:
+    """Return until when a lane is paused."""
+    if report.stopped_until is None:
+        return "until you resume it"
+    return f"until {on_clock(report.stopped_until, now)}"
 
 
 @command.command(epilog="Example: queue lanes resume order:4711")
 @lock_argument
+@by_option
 @output_options
 @with_database
-def resume(database: Database, lock: str, form: str) -> None:
+def resume(database: Database, lock: str, by: str | None, form: str) -> None:
     """Let a paused or halted lane go on."""
     from inturn.operations import lanes
 
     get_report(database, lock)
-    if not database.run(lanes.resume_lane(lock, None)):
+    if not database.run(lanes.resume_lane(lock, by)):
         raise Conflict(
             f"The lane {visible(lock)} is neither paused nor halted. "
             f"To see what it waits for: queue lanes explain {argument(lock)}"
@@ -178,10 +231,11 @@ def resume(database: Database, lock: str, form: str) -> None:
 
 @command.command("skip-head", epilog="Example: queue lanes skip-head order:4711")
 @lock_argument
+@by_option
 @yes_option
 @output_options
 @with_database
-def skip_head(database: Database, lock: str, yes: bool, form: str) -> None:
+def skip_head(database: Database, lock: str, by: str | None, yes: bool, form: str) -> None:
     """Give up the job that a lane waits for.
 
     The job that is next in the lane is cancelled. In a halted lane, the failed job stays failed,
@@ -206,7 +260,7 @@ def skip_head(database: Database, lock: str, yes: bool, form: str) -> None:
             command=f"queue lanes skip-head --yes {argument(lock)}",
         )
     with database.transaction():
-        skipped = database.run(lanes.skip_head(lock, None))
+        skipped = database.run(lanes.skip_head(lock, by))
         if skipped != job.id:
             raise Conflict(
                 f"Nothing was changed, because another job is next in the lane {visible(lock)} by "
@@ -217,36 +271,77 @@ def skip_head(database: Database, lock: str, yes: bool, form: str) -> None:
     )
 
 
-@command.command("retry-head", epilog="Example: queue lanes retry-head order:4711")
-@lock_argument
+@command.command(
+    "retry-head",
+    epilog="""\b
+Examples:
+  queue lanes retry-head order:4711
+  queue lanes retry-head --all-halted""",
+)
+@optional_lock_argument
+@click.option("--all-halted", is_flag=True, help="Retry the failed job of every halted lane.")
+@by_option
+@yes_option
 @output_options
 @with_database
-def retry_head(database: Database, lock: str, form: str) -> None:
+def retry_head(
+    database: Database, lock: str | None, all_halted: bool, by: str | None, yes: bool, form: str
+) -> None:
     """Retry the job that a lane waits for, now.
 
     A retrying lane does not wait until its job is due. A halted lane retries the failed job and
-    goes on.
+    goes on. With --all-halted, up to 1,000 lanes do so, those that were halted first.
     """
-    from inturn.operations import lanes
-
+    if all_halted == (lock is not None):
+        raise click.UsageError("Give either a LOCK or --all-halted.")
+    if lock is None:
+        _retry_all_halted(database, by, yes, form)
+        return
     get_report(database, lock)
-    job_id = database.run(lanes.retry_head(lock, None))
-    if job_id is None:
-        raise Conflict(
-            f"The lane {visible(lock)} does not wait for a retry. "
-            f"To see what it waits for: queue lanes explain {argument(lock)}"
-        )
+    job_id = _retry(database, lock, by)
     Output(form).record(
         {"lock": lock, "job_id": str(job_id)}, f"job {job_id} of {visible(lock)} is due now"
     )
 
 
+def _retry(database: Database, lock: str, by: str | None) -> int:
+    from inturn.operations import lanes
+
+    job_id = database.run(lanes.retry_head(lock, by))
+    if job_id is None:
+        raise Conflict(
+            f"The lane {visible(lock)} does not wait for a retry. "
+            f"To see what it waits for: queue lanes explain {argument(lock)}"
+        )
+    return job_id
+
+
+def _retry_all_halted(database: Database, by: str | None, yes: bool, form: str) -> None:
+    from inturn.operations import lanes
+
+    halted = [lock for lock, _ in database.run(lanes.list_halted_lanes())]
+    if not halted:
+        raise Conflict("No lane is halted.")
+    confirm(
+        f"Retry the failed job of {amount(len(halted), 'halted lane')}?",
+        yes=yes,
+        command="queue lanes retry-head --all-halted --yes",
+    )
+    change_each(
+        halted,
+        lambda lock: {"lock": lock, "job_id": str(_retry(database, lock, by))},
+        {"LOCK": lambda done: done["lock"], "RETRIED": lambda done: done["job_id"]},
+        form,
+    )
+
+
 @command.command("cancel-waiting", epilog="Example: queue lanes cancel-waiting order:4711 --yes")
 @lock_argument
+@by_option
 @yes_option
 @output_options
 @with_database
-def cancel_waiting(database: Database, lock: str, yes: bool, form: str) -> None:
+def cancel_waiting(database: Database, lock: str, by: str | None, yes: bool, form: str) -> None:
     """Cancel all jobs that wait in a lane.
 
     A running job goes on, and scheduled jobs that are not due yet stay.
@@ -262,7 +357,7 @@ def cancel_waiting(database: Database, lock: str, yes: bool, form: str) -> None:
         yes=yes,
         command=f"queue lanes cancel-waiting --yes {argument(lock)}",
     )
-    count = database.run(lanes.cancel_waiting(lock, None))
+    count = database.run(lanes.cancel_waiting(lock, by))
     Output(form).record(
         {"lock": lock, "cancelled": count}, f"cancelled {amount(count, 'job')} of {visible(lock)}"
     )

@@ -1,22 +1,33 @@
 """`queue locks`: see, wait for and break locks, and run a program while holding one."""
 
+from __future__ import annotations
+
+import os
 import subprocess
 import time
-from datetime import timedelta
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from inturn.cli.confirm import confirm, yes_option
-from inturn.cli.exit_status import Conflict
+from inturn.cli.exit_status import Conflict, print_error
 from inturn.cli.formatting import argument, span, visible
 from inturn.cli.lock_argument import (
     VARIABLE,
+    check_breakable,
     describe,
     lock_not_held,
     make_lock,
     translate_errors,
 )
 from inturn.cli.output import Output, output_options
+from inturn.cli.settings import verbose_option
+from inturn.cli.values import Seconds
+
+if TYPE_CHECKING:
+    from inturn.locks import Holder
 
 POLL_SECONDS = 0.1
 
@@ -33,7 +44,8 @@ def command() -> None:
     """See, wait for and break locks, or run a program under one.
 
     \b
-    LOCK is an address: redis://host/0#name, file:///path or postgresql://host/db#name
+    LOCK is an address:
+      redis://host/0#name, file:///path or postgresql://host/db#name
 
     Every user of this machine can see an address in a process list. If it contains a password, set
     INTURN_LOCKS_URL to the address without the name, and give LOCK as '#name'.
@@ -42,8 +54,15 @@ def command() -> None:
 
 @command.command("list", epilog="Example: queue locks list redis://localhost/0")
 @click.argument("store", envvar=VARIABLE)
-@click.option("--prefix", default="inturn", show_default=True, help="Prefix of the keys in Redis.")
+@click.option(
+    "--prefix",
+    metavar="PREFIX",
+    default="inturn",
+    show_default=True,
+    help="Prefix of the keys in Redis.",
+)
 @output_options
+@verbose_option
 def list_locks(store: str, prefix: str, form: str) -> None:
     """List the locks that are held in STORE.
 
@@ -60,12 +79,15 @@ def list_locks(store: str, prefix: str, form: str) -> None:
         "TO LIVE": lambda holder: "" if holder.ttl is None else _format_seconds(holder.ttl),
         "FENCE": lambda holder: "" if holder.fence is None else str(holder.fence),
     }
-    Output(form).records(holders, columns, "No lock is held there.")
+    output = Output(form)
+    found = holders if output.for_people else [_with_time(holder) for holder in holders]
+    output.records(found, columns, "No lock is held there.")
 
 
 @command.command(epilog="Example: queue locks show redis://localhost/0#report")
 @click.argument("lock")
 @output_options
+@verbose_option
 def show(lock: str, form: str) -> None:
     """Show who holds LOCK.
 
@@ -76,14 +98,18 @@ def show(lock: str, form: str) -> None:
         holder = target.holder()
     if holder is None:
         raise lock_not_held(target.name)
-    Output(form).record(holder, f"{visible(holder.name)}  {describe(holder)}")
+    Output(form).record(_with_time(holder), f"{visible(holder.name)}  {describe(holder)}")
 
 
 @command.command(epilog="Example: queue locks wait file:///run/report.lock --timeout 60")
 @click.argument("lock")
 @click.option(
-    "--timeout", type=float, metavar="SECONDS", help="How long to wait.  [default: forever]"
+    "--timeout",
+    type=Seconds(),
+    metavar="SECONDS",
+    help="How long to wait.  [default: forever]",
 )
+@verbose_option
 def wait(lock: str, timeout: float | None) -> None:
     """Wait until LOCK is free.
 
@@ -105,6 +131,7 @@ def wait(lock: str, timeout: float | None) -> None:
 @click.argument("lock")
 @click.option("--dry-run", is_flag=True, help="Only show what would be broken.")
 @yes_option
+@verbose_option
 def break_(lock: str, yes: bool, dry_run: bool) -> None:
     """Free LOCK by force.
 
@@ -112,6 +139,7 @@ def break_(lock: str, yes: bool, dry_run: bool) -> None:
     """
     with translate_errors():
         target = make_lock(lock)
+        check_breakable(target)
         holder = target.holder()
     if holder is None:
         raise lock_not_held(target.name)
@@ -140,32 +168,52 @@ def break_(lock: str, yes: bool, dry_run: bool) -> None:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option(
     "--timeout",
-    type=float,
+    type=Seconds(),
     metavar="SECONDS",
     help="How long to wait for the lock.  [default: forever]",
 )
 @click.option(
     "--ttl",
-    type=float,
+    type=Seconds(positive=True),
     metavar="SECONDS",
     help="How long the lock lives without renewal, if it can expire.",
 )
+@verbose_option
 def run(lock: str, command: tuple[str, ...], timeout: float | None, ttl: float | None) -> None:
     """Run COMMAND while holding LOCK.
 
-    Exits with the status of COMMAND, or with 4 if LOCK was not free in time. If LOCK is lost,
-    COMMAND is terminated.
+    Exits with the status of COMMAND, with 127 if there is no such command, or with 4 if LOCK was
+    not free in time. If LOCK is lost, COMMAND is terminated.
     """
     with translate_errors():
         target = make_lock(lock, **({} if ttl is None else {"ttl": ttl}))
         lease, refusal = target.try_acquire(timeout)
         if lease is None:
             raise target.busy(refusal)
-        with target.until_released(lease), subprocess.Popen(command) as process:
+        with target.until_released(lease), _start(command) as process:
             # COMMAND must not go on as if it were alone.
             lease.on_lost(process.terminate)
             status = process.wait()
     raise SystemExit(status if status >= 0 else 128 - status)
+
+
+def _with_time(holder: Holder) -> dict[str, Any]:
+    """Return the holder as JSON has it, with a time like those of other commands."""
+    at = holder.acquired_at
+    return {
+        **asdict(holder),
+        "acquired_at": None if at is None else datetime.fromtimestamp(at, UTC),
+    }
+
+
+def _start(command: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    """Start the command, or end as a shell does if that is impossible."""
+    try:
+        return subprocess.Popen(command)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        print_error(f"{visible(command[0])} cannot be started: {reason}")
+        raise SystemExit(127 if isinstance(error, FileNotFoundError) else 126) from error
 
 
 def _format_seconds(seconds: float) -> str:

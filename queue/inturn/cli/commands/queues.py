@@ -7,9 +7,16 @@ from inturn.cli.formatting import relative
 from inturn.cli.output import Output, output_options
 
 
-@click.group("queues", epilog="Example: queue queues list")
-def command() -> None:
+@click.group(
+    "queues",
+    invoke_without_command=True,
+    epilog="Example: queue queues list (or just: queue queues)",
+)
+@click.pass_context
+def command(context: click.Context) -> None:
     """See where jobs wait, and how many workers serve each queue."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_queues)
 
 
 @command.command("list", epilog="Example: queue queues list --json")

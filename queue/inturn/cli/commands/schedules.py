@@ -14,6 +14,7 @@ from inturn.cli.database import Database, with_database
 from inturn.cli.formatting import on_clock, relative
 from inturn.cli.output import Output, output_options
 from inturn.cli.settings import Settings, load_app
+from inturn.cli.values import Number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +85,8 @@ def list_schedules(database: Database, form: str) -> None:
 @command.command("next", epilog="Example: queue -a shop.tasks:app schedules next --count 20")
 @click.option(
     "--count",
-    type=click.IntRange(1, ALL),
+    type=Number(1, ALL),
+    metavar="N",
     default=10,
     show_default=True,
     help="How many times to list.",

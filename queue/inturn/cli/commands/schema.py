@@ -89,9 +89,9 @@ def sql(schema: str | None) -> None:
 @command.command(
     epilog="""\b
 Examples:
-  queue schema grants > grants.sql      to read, and for psql
+  queue schema grants > grants.sql              to read, and for psql
   queue schema grants --apply --producer web --worker jobs --operator alice
-  queue schema grants --apply --owner deploy      from now on, deploy may run queue migrate
+  queue schema grants --apply --owner deploy    deploy may run queue migrate
 
 The roles are NAME_owner, NAME_producer, NAME_worker, NAME_operator and NAME_monitor.
 docs/security.md says what each may do.""",

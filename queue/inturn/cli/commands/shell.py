@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from inturn.cli.formatting import amount
 from inturn.cli.settings import Settings, database_options, find_connector, load_app
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def prompt(app: App) -> None:
     else:
         readline.set_completer(rlcompleter.Completer(variables).complete)
         readline.parse_and_bind("tab: complete")
-    tasks = f"{len(app.tasks)} task names" if app.tasks else "no tasks"
+    tasks = amount(len(app.tasks), "task name") if app.tasks else "no tasks"
     banner = (
         f"inturn {version('inturn')}, schema {app.connector.schema}, {tasks}. You can use:\n{HINTS}"
     )

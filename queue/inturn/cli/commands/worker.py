@@ -1,6 +1,8 @@
 """`queue worker`: run jobs."""
 
+import os
 import signal
+import socket
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,15 +17,23 @@ from inturn.cli.settings import (
     pass_settings,
     verbose_option,
 )
-from inturn.cli.values import duration
+from inturn.cli.values import Number, Seconds, duration
 from inturn.errors import MissingApp, SchemaMismatch
 
 F = TypeVar("F", bound=Callable[..., Any])
+PREFIX = "INTURN_WORKER_"
 MIGRATE = "queue migrate"  # the advice of SchemaMismatch
 
 
-def seconds(*names: str, help: str) -> Callable[[F], F]:
-    return click.option(*names, type=float, metavar="SECONDS", help=help)
+def option(*names: str, **settings: Any) -> Callable[[F], F]:
+    """Add an option that can also be set by a variable, under each of its long names."""
+    spelled = [word for name in names for word in name.split("/")[:1] if word.startswith("--")]
+    variables = [f"{PREFIX}{word[2:].replace('-', '_').upper()}" for word in spelled]
+    return click.option(*names, envvar=variables, **settings)
+
+
+def seconds(*names: str, help: str, positive: bool = True) -> Callable[[F], F]:
+    return option(*names, type=Seconds(positive=positive), metavar="SECONDS", help=help)
 
 
 @click.command(
@@ -35,20 +45,30 @@ Examples:
 )
 @app_option
 @dsn_option
-@click.option(
+@option(
     "-q", "--queues", metavar="A,B", multiple=True, help="Serve only these queues.  [default: all]"
 )
-@click.option(
-    "-c", "--concurrency", type=int, metavar="N", help="Run up to N jobs at once.  [default: 1]"
+@option(
+    "-c",
+    "--concurrency",
+    type=Number(1),
+    metavar="N",
+    help="Run up to N jobs at once.  [default: 1]",
 )
-@click.option(
+@option(
     "--processes",
-    type=click.IntRange(1, 256),
+    type=Number(1, 256),
     default=1,
+    metavar="N",
     help="Run this many worker processes.  [default: 1]",
 )
-@click.option("-n", "--name", help="The worker's name in logs and tables.")
-@click.option(
+@option(
+    "-n",
+    "--name",
+    metavar="NAME",
+    help="The worker's name in logs and lists.  [default: its host and process]",
+)
+@option(
     "--one-shot/--wait",
     "-1/-w",
     "--no-wait",
@@ -58,6 +78,7 @@ Examples:
 @seconds(
     "--grace",
     "--shutdown-graceful-timeout",
+    positive=False,
     help="Abort jobs that still run this long after the first signal.  [default: never]",
 )
 @seconds(
@@ -69,18 +90,18 @@ Examples:
 @seconds(
     "--abort-job-polling-interval", help="Look for jobs to abort at least this often.  [default: 5]"
 )
-@click.option(
+@option(
     "--listen-notify/--no-listen-notify",
     "-l",
     default=None,
     help="Listen for notifications, or only poll.  [default: listen]",
 )
-@click.option(
+@option(
     "--delete-jobs",
     type=click.Choice(["never", "successful", "always"]),
     help="Delete these jobs at their end, and keep no history of them.  [default: never]",
 )
-@click.option(
+@option(
     "--keep-history",
     callback=duration,
     metavar="TIME",
@@ -91,43 +112,59 @@ Examples:
     "--update-heartbeat-interval",
     help="How often to record that the worker is alive.  [default: 10]",
 )
-@click.option(
+@seconds(
     "--stalled-after",
     "--stalled-worker-timeout",
-    type=float,
-    metavar="SECONDS",
     help="Take over the jobs of workers without a heartbeat for this long.  [default: 30]",
 )
 @seconds(
     "--db-grace",
+    positive=False,
     help="Exit with status 69 when the database has been away for this long.  [default: never, but "
     "at once at the start]",
 )
-@click.option(
+@option(
     "--max-lost-attempts",
-    type=click.IntRange(1, 9),
+    type=Number(1, 9),
     metavar="N",
     help="A job fails if more workers than this died while they ran it.  [default: 5]",
 )
+@logs.log_options
 @verbose_option
 @pass_settings
-def command(settings: Settings, /, dsn: str | None, processes: int, **given: Any) -> None:
+def command(
+    settings: Settings,
+    /,
+    dsn: str | None,
+    processes: int,
+    log_level: str | None,
+    log_format: str,
+    **given: Any,
+) -> None:
     """Run jobs until you stop it.
 
     The first Ctrl-C, SIGTERM or SIGHUP lets running jobs finish. The second aborts them, and ends
     the process within five seconds. The third ends it at once. A worker process uses one core. To
     use more, give --processes: a worker process that dies is replaced.
+
+    You can set each option by a variable, such as INTURN_WORKER_QUEUES for --queues.
+
+    Exits with status 0 after the first signal, and with 130 or 143 if the second had to abort jobs.
+    Other statuses: 2 wrong option or app, 11 wrong schema, 69 no database.
     """
-    logs.configure(verbose=settings.verbose)
+    logs.configure(verbose=settings.verbose, level=log_level, form=log_format)
+    host = f"{socket.gethostname()}:{os.getpid()}"
     if processes > 1:
         from inturn.cli import supervisor
 
-        raise SystemExit(supervisor.run(settings.call, given["name"] or "worker", processes, dsn))
+        raise SystemExit(supervisor.run(settings.call, given["name"] or host, processes, dsn))
     dsn = _prepare(dsn)
     path = settings.app_path()
     if path is None:
         raise MissingApp("No app is named. Name yours: queue -a package.module:app worker")
     app = load_app(path, dsn)
+    if given["name"] is None and "name" not in app.worker_defaults:
+        given["name"] = host
     try:
         aborted_by = app.run_worker(**options(**given))
     except SchemaMismatch as error:

@@ -4,14 +4,22 @@ import click
 
 from inturn.cli.database import Database, with_database
 from inturn.cli.formatting import relative
+from inturn.cli.next_command import complete
 from inturn.cli.output import Output, output_options
 
 ALL = 10_000
 
 
-@click.group("workers", epilog="Example: queue workers list")
-def command() -> None:
+@click.group(
+    "workers",
+    invoke_without_command=True,
+    epilog="Example: queue workers list (or just: queue workers)",
+)
+@click.pass_context
+def command(context: click.Context) -> None:
     """See which workers are live, blocked or late."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_workers)
 
 
 @command.command("list", epilog="Example: queue workers list --json")
@@ -36,6 +44,5 @@ def list_workers(database: Database, form: str) -> None:
         "STARTED": lambda worker: relative(worker.started_at, now),
         "PROCESS": lambda worker: f"{worker.pid} on {worker.hostname}",
     }
-    Output(form).records(
-        found, columns, "No worker is running. To start one: queue -a package.module:app worker"
-    )
+    nothing = complete("No worker is running. To start one: queue worker")
+    Output(form).records(found, columns, nothing, spare=("STARTED", "QUEUES"))

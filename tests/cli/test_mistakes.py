@@ -1,0 +1,94 @@
+"""Mistakes on the command line are refused at once, in one voice, with a guess at what was meant."""
+
+import re
+from importlib import import_module
+
+import click
+import pytest
+
+from inturn.cli import queue as program
+from tests.cli.conftest import Run
+from tests.cli.in_process import invoke
+from tests.cli.test_help import words_of_all
+
+WORKER = ["-a", "tasks:app", "worker"]
+NUMBERS = [
+    *([*WORKER, option, value]
+      for option in ("--grace", "--poll", "--abort-job-polling-interval", "--heartbeat",
+                     "--stalled-after", "--db-grace")
+      for value in ("-1", "nan", "inf", "-inf", "1e400", "soon", "")),
+    *([*WORKER, option, "0"] for option in ("--poll", "--abort-job-polling-interval", "--heartbeat")),
+    *([*WORKER, option, value]
+      for option in ("--concurrency", "--processes", "--max-lost-attempts")
+      for value in ("-1", "0", "1.5", "nan", "many")),
+    ["locks", "wait", "file:///x", "--timeout", "nan"],
+    ["locks", "run", "file:///x", "--ttl", "0", "--", "true"],
+    ["jobs", "list", "--limit", "abc"],
+    ["jobs", "show", "0"],
+    ["schedules", "next", "--count", "0"],
+    ["defer", "t", "--priority", "high"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", NUMBERS, ids=" ".join)
+def test_a_bad_number_is_refused_before_anything_starts(words: list[str]) -> None:
+    ended = invoke(*words)
+    assert ended.exit_code == 2, ended.output
+    assert "error: Invalid value for" in ended.stderr
+    assert "unexpected" not in ended.stderr
+    assert "integer" not in ended.stderr
+
+
+@pytest.mark.parametrize("value", ["0", "0.5", "90s", "1m30s"])
+def test_seconds_may_be_a_number_or_a_length_of_time(value: str) -> None:
+    assert "Invalid value" not in invoke(
+        *WORKER, "--grace", value, "--poll", "nan-sense"
+    ).stderr.replace("Invalid value for '-p'", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "guess"),
+    [
+        (["work"], "worker"),
+        (["lane", "list"], "lanes"),
+        (["lanes", "explian", "a"], "explain"),
+        (["jobs", "list", "--limt", "3"], "--limit"),
+        (["-a", "tasks:app", "defer", "tasks.tuch"], "tasks.touch"),
+        (["-a", "tasks:ap", "worker"], "tasks:app"),
+        (["-a", "taskss:app", "worker"], "tasks:app"),
+    ],
+)  # fmt: skip
+def test_a_mistyped_name_is_guessed(words: list[str], guess: str, run: Run) -> None:
+    ended = run(*words)
+    assert ended.returncode in (2, 3)
+    assert f"Did you mean '{guess}'?" in ended.stderr
+
+
+def test_a_name_like_no_other_is_not_guessed(run: Run) -> None:
+    assert "mean" not in run("zzz").stderr
+
+
+def test_all_errors_begin_alike_and_say_where_the_help_is(run: Run) -> None:
+    for words in (["jobs", "list", "--limit", "abc"], ["wroker"], ["worker"], ["doctor"]):
+        said = run(*words).stderr
+        assert re.search(r"^error: ", said, re.MULTILINE), said
+        assert "Error:" not in said
+    assert "For help, run: queue jobs list --help" in run("jobs", "list", "--limit", "0").stderr
+
+
+@pytest.mark.parametrize("words", words_of_all(), ids=" ".join)
+def test_no_help_shows_the_name_of_a_type(words: list[str]) -> None:
+    command: click.Command = program
+    for word in words:
+        command = (
+            import_module(f"inturn.cli.commands.{word}").command
+            if command is program
+            else getattr(command, "commands")[word]  # noqa: B009 (only groups have it)
+        )
+    text = command.get_help(click.Context(command, info_name=" ".join(["queue", *words])))
+    assert not re.findall(r"\b(?:INTEGER|FLOAT|RANGE|BOOLEAN|NUMBER)\b|-[a-z-]+ TEXT\b", text)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_colour_of_errors_is_for_terminals_only(run: Run) -> None:
+    assert "\x1b" not in run("wroker").stderr

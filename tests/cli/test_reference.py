@@ -1,0 +1,83 @@
+"""docs/cli.md names every command, exit status and variable that there is, and no other."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from inturn.cli import COMMANDS, exit_status
+from inturn.cli.commands import worker
+from tests.cli.conftest import Run
+from tests.cli.test_help import words_of_all
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def first_cells(chapter: str) -> list[str]:
+    """Return the first cell of each row of the tables in a chapter."""
+    text = PAGE.partition(f"## {chapter}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \|", text, re.MULTILINE)
+    return [cell.strip("`") for cell in rows if cell not in ("command", "status", "variable")]
+
+
+def test_every_command_is_on_the_page() -> None:
+    groups = {words[0] for words in words_of_all() if len(words) == 2}
+    commands = [
+        " ".join(["queue", *words])
+        for words in words_of_all()
+        if words and not (len(words) == 1 and words[0] in groups)
+    ]
+    assert sorted(first_cells("Commands")) == sorted(commands)
+
+
+def test_every_exit_status_is_on_the_page_and_in_the_help(run: Run) -> None:
+    named = {
+        value
+        for name, value in vars(exit_status).items()
+        if name.isupper() and isinstance(value, int)
+    }
+    assert {int(cell) for cell in first_cells("Exit status")} == named | {0, 143}
+    told = run("--help").stdout.partition("Exit status:")[2]
+    assert {int(number) for number in re.findall(r"\b\d+\b", told)} == named | {0, 143}
+
+
+def test_every_variable_is_on_the_page() -> None:
+    told = first_cells("Variables")
+    assert len(told) == len(set(told))
+    read = set()
+    for file in (Path(worker.__file__).parents[2]).rglob("*.py"):
+        read |= set(re.findall(r'"(INTURN_[A-Z_]+[A-Z])"', file.read_text(encoding="utf-8")))
+    options = {
+        name
+        for words in words_of_all()
+        if words
+        for option in find(words).params
+        for name in ([option.envvar] if isinstance(option.envvar, str) else option.envvar or [])
+    }
+    private = {name for name in read if name.startswith("INTURN_SUPERVISOR_")}
+    assert set(told) == (read - private) | options | {"DATABASE_URL"}
+
+
+def test_every_variable_of_the_worker_stands_beside_its_option() -> None:
+    rows = dict(re.findall(r"^\| `(INTURN_WORKER_\w+)` \| `(--[a-z-]+)` \|$", PAGE, re.MULTILINE))
+    options = {spelled: option for option in worker.command.params for spelled in option.opts}
+    assert rows
+    for variable, spelled in rows.items():
+        assert variable in (options[spelled].envvar or []), spelled
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_line_for_each_shell_prints_a_script(shell: str, run: Run) -> None:
+    assert f"_QUEUE_COMPLETE={shell}_source queue" in PAGE
+    assert "_QUEUE_COMPLETE" in run(_QUEUE_COMPLETE=f"{shell}_source").stdout
+
+
+def find(words: list[str]) -> click.Command:
+    command: click.Command = import_module(f"inturn.cli.commands.{words[0]}").command
+    assert words[0] in COMMANDS
+    for name in words[1:]:
+        assert isinstance(command, click.Group)
+        command = command.commands[name]
+    return command

@@ -1,0 +1,201 @@
+"""What `explain` advises can be typed as it is printed, and never makes matters worse."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.cli.conftest import SCRIPT, Run, StartScript, Until, clean
+from tests.cli.engine import Engine
+
+LOCK = "-it's $HOME; a\tlane"
+Situation = Callable[[Engine], int]
+
+
+def finish(engine: Engine, claimed: tuple[int, object], status: str) -> None:
+    engine.query(
+        "SELECT finish((SELECT id FROM workers), '{default}', 0, ARRAY[%s::bigint], ARRAY[%s::uuid], "
+        "ARRAY[%s::job_status], ARRAY[NULL::jsonb])",
+        *(claimed[0], claimed[1], status),
+    )
+
+
+def succeeded(engine: Engine) -> int:
+    id = engine.defer(lock=LOCK)
+    finish(engine, engine.claim(), "succeeded")
+    return id
+
+
+def failed(engine: Engine) -> int:
+    id = engine.defer()
+    engine.fail(engine.claim(), None, "no")
+    return id
+
+
+def halted_its_lane(engine: Engine) -> int:
+    id = engine.defer(lock=LOCK, on_failure="halt")
+    engine.defer(lock=LOCK)
+    engine.fail(engine.claim(), None, "no")
+    return id
+
+
+def behind_a_failed_job(engine: Engine) -> int:
+    return halted_its_lane(engine) + 1
+
+
+def behind_a_failed_job_that_was_deleted(engine: Engine) -> int:
+    id = halted_its_lane(engine)
+    engine.query("SELECT delete_job(%s)", id)
+    return id + 1
+
+
+def running(engine: Engine) -> int:
+    engine.defer(lock=LOCK)
+    return engine.claim()[0]
+
+
+def behind_a_running_job(engine: Engine) -> int:
+    running(engine)
+    return engine.defer(lock=LOCK)
+
+
+def paused(engine: Engine) -> int:
+    engine.query("SELECT pause_lane(%s)", LOCK)
+    return engine.defer(lock=LOCK)
+
+
+def scheduled(engine: Engine) -> int:
+    return engine.defer(lock=LOCK, delay="1 month")
+
+
+def waiting_for_a_retry(engine: Engine) -> int:
+    id = engine.defer(lock=LOCK)
+    engine.fail(engine.claim(), "1 hour", "no")
+    return id
+
+
+def behind_a_job_that_waits_for_a_retry(engine: Engine) -> int:
+    waiting_for_a_retry(engine)
+    return engine.defer(lock=LOCK)
+
+
+def behind_a_job_that_no_worker_has_taken_yet(engine: Engine) -> int:
+    engine.defer(lock=LOCK)
+    return engine.defer(lock=LOCK)
+
+
+SITUATIONS: dict[Situation, tuple[list[str], list[str]]] = {  # the advice, and the statuses then
+    succeeded: ([], ["succeeded"]),
+    failed: (["queue jobs retry"], ["todo"]),
+    halted_its_lane: (["queue lanes retry-head"], ["todo", "blocked"]),
+    behind_a_failed_job: (["queue lanes retry-head"], ["todo", "blocked"]),
+    behind_a_failed_job_that_was_deleted: (["queue lanes resume"], ["todo"]),
+    running: ([], ["doing"]),
+    behind_a_running_job: ([], ["doing", "todo"]),
+    paused: (["queue lanes resume"], ["todo"]),
+    scheduled: ([], ["scheduled"]),
+    waiting_for_a_retry: (["queue jobs retry"], ["todo"]),
+    behind_a_job_that_waits_for_a_retry: (["queue lanes retry-head"], ["todo", "todo"]),
+    behind_a_job_that_no_worker_has_taken_yet: ([], ["todo", "todo"]),
+}
+
+
+def advice_in(printed: str) -> list[str]:
+    return [
+        line.partition("unblock: ")[2] for line in printed.splitlines() if "unblock: queue" in line
+    ]
+
+
+def type_in(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Type the command into a shell."""
+    path = f"{SCRIPT.parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={**clean(environment), "PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda each: each.__name__)
+def test_the_advice_to_a_job_helps_it_and_harms_no_other(
+    situation: Situation, engine: Engine, run: Run, folder: Path
+) -> None:
+    engine.sign_on()
+    asked = situation(engine)
+    before = engine.statuses()
+    commands, after = SITUATIONS[situation]
+    printed = run("jobs", "explain", str(asked), "--dsn", engine.dsn)
+    assert printed.returncode == 0, printed.stderr
+    advised = advice_in(printed.stdout)
+    assert [" ".join(line.split()[:3]) for line in advised] == commands
+    as_json = json.loads(run("jobs", "explain", str(asked), "--json", "--dsn", engine.dsn).stdout)
+    told = [each["unblock"] or "" for each in as_json]
+    assert [each for each in told if each.startswith("queue")] == advised
+    for command in advised:
+        assert command.count("--dsn") == 1
+        done = type_in(command, folder)
+        assert done.returncode == 0, (command, done.stderr)
+    assert list(engine.statuses().values()) == after
+    if not commands:
+        assert engine.statuses() == before
+
+
+def test_in_sql_the_advice_is_quoted_for_a_shell_too(
+    engine: Engine, dsn: str, folder: Path
+) -> None:
+    engine.sign_on()
+    asked = behind_a_failed_job(engine)
+    with psycopg.connect(dsn) as connection:
+        ((command,),) = connection.execute("SELECT unblock FROM inturn.explain(%s)", [asked])
+    assert type_in(command, folder, INTURN_DSN=dsn).returncode == 0
+    assert engine.claim()[0] == asked - 1
+
+
+def test_the_worker_that_explain_advises_serves_the_queue(
+    engine: Engine,
+    run: Run,
+    start_script: StartScript,
+    folder: Path,
+    until: Until,
+) -> None:
+    (folder / "own.py").write_text(
+        f"from inturn import App\napp = App({engine.dsn!r})\n@app.task(queue='mail')\ndef send(): ...\n"
+    )
+    assert run("-a", "own:app", "defer", "own.send").returncode == 0
+    printed = run("-a", "own:app", "jobs", "explain", "1").stdout
+    (command,) = advice_in(printed)
+    assert command == "queue -a own:app worker --queues mail"
+    path = f"{SCRIPT.parent}{os.pathsep}{os.environ['PATH']}"
+    start_script(["bash", "-c", f"exec {command}"], PATH=path)
+    until(lambda: engine.statuses() == {1: "succeeded"})
+
+
+def test_advice_names_the_app_the_database_and_the_schema_that_you_named(
+    engine: Engine, run: Run, folder: Path
+) -> None:
+    missing = run("jobs", "explain", "7", "--dsn", engine.dsn, "--schema", "inturn")
+    command = missing.stderr.partition("queue ")[2].strip()
+    assert type_in(f"queue {command}", folder).returncode == 0
+    secret = f"{engine.dsn} password=hunter"
+    told = run("jobs", "explain", "7", "--dsn", secret).stderr
+    assert "queue jobs list --dsn …" in told
+    assert "hunter" not in told
+
+
+def test_without_an_app_the_advice_says_where_yours_belongs(engine: Engine, run: Run) -> None:
+    asked = engine.defer()
+    for environment, worker in (
+        ({}, "queue -a package.module:app worker --queues default"),
+        ({"INTURN_APP": "tasks:app"}, "queue worker --queues default"),
+    ):
+        printed = run("jobs", "explain", str(asked), INTURN_DSN=engine.dsn, **environment)
+        assert advice_in(printed.stdout) == [worker]
