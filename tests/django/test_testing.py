@@ -183,7 +183,7 @@ def test_drain_in_a_test_case_raises_and_names_the_way_out(run: Run) -> None:
 
 
 PYTEST = ("pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:inturn")
-PYTEST = (*PYTEST, "-p", "inturn.testing.plugin", "-o", "inturn_app=inturn.django:app")
+WITH_APP = (*PYTEST, "-p", "inturn.testing.plugin", "-o", "inturn_app=inturn.django:app")
 
 
 def test_the_fixture_uses_djangos_test_database(run: Run) -> None:
@@ -222,7 +222,7 @@ def test_the_fixture_uses_djangos_test_database(run: Run) -> None:
             with pytest.raises(ConfigurationError, match="transaction=True"):
                 inturn_queue.drain()
         """,
-        *PYTEST,
+        *WITH_APP,
         "-p",
         "django",
     )
@@ -231,7 +231,7 @@ def test_the_fixture_uses_djangos_test_database(run: Run) -> None:
 
 
 def test_without_pytest_django_the_fixture_does_not_touch_your_database(run: Run) -> None:
-    done = run("def test_it(inturn_queue): buy('ann')", *PYTEST, "-p", "no:django")
+    done = run("def test_it(inturn_queue): buy('ann')", *WITH_APP, "-p", "no:django")
     assert "1 error" in done.stdout, done.stdout + done.stderr
     assert "Install pytest-django" in done.stdout
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
+from django.db.models.signals import post_migrate, pre_save
 from django.utils.module_loading import autodiscover_modules, import_string
 
 if TYPE_CHECKING:
@@ -17,7 +17,10 @@ class InturnConfig(AppConfig):
 
     def ready(self) -> None:
         from inturn.django.configuration import configuration
+        from inturn.django.reading import refuse_save
 
+        for model in self.get_models():
+            pre_save.connect(refuse_save, sender=model)
         settings = configuration()
         if settings.tasks:
             autodiscover_modules(settings.tasks)
