@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.db import close_old_connections, reset_queries
 
 from inturn.app import App
@@ -42,16 +43,28 @@ class DjangoApp(App):
 
     def find_task(self, name: str) -> Task[..., Any]:
         if name not in self._wrapped:
+            if name not in self.tasks and _has_task_backend():
+                from inturn.django.running_tasks import import_task
+
+                import_task(name)
             task = super().find_task(name)
             self._wrapped[name] = wrapper = copy.copy(task)
             wrapper.func = _close_old_async(task.func) if task.is_async else _close_old(task.func)
         return self._wrapped[name]
 
 
+def _has_task_backend() -> bool:
+    """Return True if the project runs the tasks of Django's own framework with our backend."""
+    backends = getattr(settings, "TASKS", None) or {}
+    return any(
+        each.get("BACKEND") == "inturn.django.backend.InturnBackend" for each in backends.values()
+    )
+
+
 def connector_of_settings() -> DjangoConnector:
     """Return a connector to the database and schema that the setting INTURN names."""
-    settings = configuration()
-    return DjangoConnector(settings.database, schema=settings.schema)
+    setting = configuration()
+    return DjangoConnector(setting.database, schema=setting.schema)
 
 
 def _close_old(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,11 +97,11 @@ def _clean_up() -> None:
 
 
 def _make_app() -> DjangoApp:
-    settings = configuration()
+    setting = configuration()
     return DjangoApp(
-        import_paths=settings.import_paths,
-        worker_defaults=settings.worker,
-        periodic_defaults=settings.periodic,
+        import_paths=setting.import_paths,
+        worker_defaults=setting.worker,
+        periodic_defaults=setting.periodic,
     )
 
 
