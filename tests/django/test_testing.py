@@ -126,6 +126,30 @@ def test_flush_empties_the_queue_once_you_have_said_yes(databases: Databases) ->
         assert count() == (0,)
 
 
+def test_drain_leaves_no_connection_that_keeps_the_test_database(run: Run) -> None:
+    done = run(
+        """
+        connection.settings_dict["CONN_MAX_AGE"] = None  # connections are kept
+
+        @app.task(name="look")
+        async def look() -> None:
+            assert await Order.objects.acount() == 1
+
+        class Tests(TransactionTestCase):
+            def test_it(self):
+                buy("ann")
+                look.defer()
+                with Queue(app) as queue:
+                    queue.drain(until=lambda: Order.objects.filter(shipped=True).exists())
+                    queue.drain()
+        """,
+        "django",
+        "test",
+        "test_store",
+    )
+    check_django(done, 1)
+
+
 def test_drain_in_a_test_case_raises_and_names_the_way_out(run: Run) -> None:
     done = run(
         """

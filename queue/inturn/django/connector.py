@@ -64,6 +64,19 @@ class DjangoConnector(UnpooledConnector):
         """Like `explain_transaction`, in an event loop."""
         return await sync_to_async(self.explain_transaction)()
 
+    def close_idle(self) -> None:
+        """Close this thread's connections that are in no transaction.
+
+        A test database cannot be dropped while somebody is connected to it.
+        """
+        for each in connections.all(initialized_only=True):
+            if not each.in_atomic_block:
+                each.close()
+
+    async def close_idle_async(self) -> None:
+        """Like `close_idle`, for the thread of Django's async calls."""
+        await sync_to_async(self.close_idle)()
+
     def run(self, operation: Operation[T], connection: object = None) -> T:
         """Run the operation. `connection` can also be an alias."""
         if connection is not None and not isinstance(connection, str):
