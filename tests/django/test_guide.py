@@ -17,6 +17,12 @@ GUIDE = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
 SETTINGS = """
 exec(open({store!r}).read())
 INSTALLED_APPS = [*INSTALLED_APPS[:-1], "shop"]
+LOGGING = {{
+    "version": 1,
+    "formatters": {{"shop": {{"format": "SHOP %(name)s %(message)s"}}}},
+    "handlers": {{"shop": {{"class": "logging.StreamHandler", "formatter": "shop"}}}},
+    "loggers": {{"inturn": {{"handlers": ["shop"], "level": "INFO", "propagate": False}}}},
+}}
 {guide}
 """
 ON_APP_READY = """
@@ -115,7 +121,8 @@ def test_its_task_of_the_framework_runs(manage: Manage) -> None:
         "from shop.framework_tasks import welcome\n"
         "print(welcome.using(lock='customer:ann').enqueue('ann').id)",
     ).split()[-1]
-    manage("-m", "django", "queue", "worker", "--one-shot")
+    log = manage("-m", "django", "queue", "worker", "--one-shot")
+    assert re.search(r"^SHOP inturn\S* job\.succeeded", log, re.MULTILINE), log  # by LOGGING
     code = f"from shop.framework_tasks import welcome; r = welcome.get_result('{result}')\n"
     assert shell(manage, code + "print(r.return_value, r.task.lock)").endswith(
         "welcome, ann customer:ann\n"
