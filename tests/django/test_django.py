@@ -5,10 +5,9 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -20,7 +19,7 @@ from inturn.errors import ConfigurationError, ConnectorException, DatabaseUnavai
 from inturn.operations.jobs import get_job
 from inturn.operations.maintenance import check_schema
 from inturn.schema import migrate
-from inturn.testing import Databases, Queue
+from inturn.testing import Queue
 
 ROOT = Path(__file__).parents[2]
 STORE = ROOT / "examples" / "django_store"
@@ -28,57 +27,6 @@ STORE = ROOT / "examples" / "django_store"
 
 class Regret(Exception):
     """Rolls a block back."""
-
-
-@pytest.fixture(scope="module")
-def store_dsn(databases: Databases) -> Iterator[str]:
-    with databases.empty() as dsn:
-        yield dsn
-
-
-@pytest.fixture(scope="module")
-def django(store_dsn: str) -> Iterator[Any]:
-    """Django, set up once for this process, and migrated by its own command."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("INTURN_DSN", store_dsn)
-        patch.setenv("DJANGO_SETTINGS_MODULE", "settings")
-        patch.syspath_prepend(str(STORE))
-        import django
-        from django.core.management import call_command
-        from django.db import connection, connections, transaction
-        from django.test.utils import setup_test_environment, teardown_test_environment
-
-        django.setup()
-        setup_test_environment()
-        call_command("migrate", verbosity=0)
-        yield SimpleNamespace(
-            call=call_command,
-            connection=connection,
-            connections=connections,
-            transaction=transaction,
-        )
-        connections.close_all()
-        teardown_test_environment()
-
-
-@pytest.fixture
-def app(django: Any) -> Iterator[App]:
-    """The project's app, with an empty queue."""
-    from inturn.django import app
-
-    with psycopg.connect(app.connector.dsn, autocommit=True) as connection:
-        connection.execute(
-            "TRUNCATE inturn.jobs, inturn.lanes, inturn.finished_jobs, store_order RESTART IDENTITY"
-        )
-    yield app
-    for name in set(app.tasks) - {"store.tasks.ship"}:
-        app.tasks.pop(name)
-        app._wrapped.pop(name, None)
-
-
-@pytest.fixture
-def ship(app: App) -> Any:
-    return app.tasks["store.tasks.ship"]
 
 
 def deferred(dsn: str) -> int:
@@ -90,6 +38,25 @@ def deferred(dsn: str) -> int:
 
 def work(app: App) -> None:
     app.run_worker(wait=False, install_signal_handlers=False)
+
+
+@pytest.mark.parametrize("missing", ["django", "asgiref"])
+def test_without_django_the_package_says_what_to_install(missing: str) -> None:
+    code = (
+        "import sys\n"
+        "class Refuse:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] == sys.argv[1]:\n"
+        "            raise ModuleNotFoundError('No such module', name=sys.argv[1])\n"
+        "sys.meta_path.insert(0, Refuse())\n"
+        "import inturn.django\n"
+        "try: inturn.django.app\n"
+        "except ModuleNotFoundError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, missing], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "inturn.django needs Django: pip install 'inturn[django]'\n"
 
 
 # ---------------------------------------------------------------- transactions
@@ -344,7 +311,8 @@ def test_the_helpers_for_tests_go_over_djangos_connection(app: App, django: Any,
             queue.assert_enqueued(
                 ship, args={"order": 1}, lock="customer:ann"
             )  # in the same transaction
-            assert queue.drain() == []  # a worker is in another transaction
+            with pytest.raises(ConfigurationError, match="1 job waits in this test's own"):
+                queue.drain()  # its worker is in another transaction
         start = queue.freeze()
         assert len(queue.drain()) == 1
         assert queue.jobs()[0].started_at == start
@@ -502,17 +470,6 @@ def test_call_command_works_too(app: App, django: Any, capsys: pytest.CaptureFix
 
 
 # ---------------------------------------------------------------- the admin
-
-
-@pytest.fixture
-def browser(app: App, django: Any) -> Any:
-    from django.contrib.auth.models import User
-    from django.test import Client
-
-    user, _ = User.objects.get_or_create(username="root", is_staff=True, is_superuser=True)
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 @pytest.fixture

@@ -44,6 +44,18 @@ def test_without_redis_its_locks_say_what_to_install() -> None:
     assert "pip install 'inturn[redis]'" in done.stdout
 
 
+def test_without_redis_an_address_of_a_lock_says_what_to_install() -> None:
+    code = FORBIDDEN.replace(
+        "from inturn.locks import *  # noqa",
+        "try: inturn.locks.lock_from_url('redis://localhost/0#it')\n"
+        "except ModuleNotFoundError as error: print(error)",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "redis"], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.startswith("a lock at a Redis address needs the Redis client: pip install")
+
+
 def test_nothing_of_the_queue_is_imported() -> None:
     code = (
         "import sys; from inturn.locks import *; "

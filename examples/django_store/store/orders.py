@@ -15,7 +15,8 @@ def buy(customer: str, *, in_stock: bool = True) -> Order:
     """
     with transaction.atomic():
         order = Order.objects.create(customer=customer)
-        ship.configure(lock=f"customer:{customer}").defer(order=order.pk)
+        order.job_id = ship.configure(lock=f"customer:{customer}").defer(order=order.pk)
+        order.save()
         if not in_stock:
             raise SoldOut
     return order

@@ -16,21 +16,36 @@ The setting INTURN is an optional dict with these keys:
 
 - DATABASE: an alias of DATABASES (default "default").
 - SCHEMA: the queue's schema in the database (default "inturn").
-- TASKS: the name of the modules to import for their tasks (default "tasks").
+- TASKS: the name of the modules to import for their tasks (default "tasks"). None imports none.
+- IMPORT_PATHS: other modules that a worker imports for their tasks (default []).
 - WORKER: options of workers (default {}).
+- PERIODIC: `max_delay` and `catch_up` for schedules that do not set them (default {}).
+- ON_APP_READY: the path of a function that is called with the app when Django starts.
+- READONLY_MODELS: whether the models refuse to write (default True). It is False only in tests.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from inturn.django.connector import connector_params as connector_params
+    from inturn.django.current import DjangoApp as DjangoApp
     from inturn.django.current import app as app
 
-__all__ = ["app"]
+_MODULES = {"DjangoApp": "current", "app": "current", "connector_params": "connector"}
+
+__all__ = ["DjangoApp", "app", "connector_params"]
 
 
 def __getattr__(name: str) -> object:
     # The app reads Django's settings, but Django imports this package before they are ready.
-    if name != "app":
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module("inturn.django.current").app
+    try:
+        return getattr(import_module(f"inturn.django.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in ("asgiref", "django"):
+            raise
+        raise ModuleNotFoundError(
+            "inturn.django needs Django: pip install 'inturn[django]'", name=error.name
+        ) from error

@@ -1,7 +1,8 @@
-"""Jobs and lanes in Django's admin, read-only.
+"""Jobs, lanes, workers and schedules in Django's admin.
 
 A page costs the same however many rows there are.
 It shows the newest rows by an index, counts only up to a limit, and never lists all locks or tasks.
+Rows cannot be edited. The actions call the queue's functions, and need the permission to change.
 """
 
 from functools import cached_property
@@ -9,12 +10,14 @@ from typing import Any
 
 from django.contrib import admin
 from django.core.paginator import Paginator
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
-from inturn.django.models import ENDED, FinishedJob, Job, Lane
+from inturn.django import actions
+from inturn.django.models import ENDED, FinishedJob, Job, Lane, Schedule, Worker
 
 MOST = 1000  # rows that you can page through; search for older ones by their id
-NEWEST = 10_000  # finished jobs that a filter looks at
+NEWEST = 10_000  # finished jobs that a filter and a search look at
+BIGGEST_ID = 2**63 - 1
 
 
 class BoundedPaginator(Paginator):
@@ -27,7 +30,7 @@ class BoundedPaginator(Paginator):
 class ReadOnly(admin.ModelAdmin):
     paginator = BoundedPaginator
     show_full_result_count = False
-    actions = None
+    actions: Any = None
     list_per_page = 50
     list_max_show_all = 0
 
@@ -39,6 +42,11 @@ class ReadOnly(admin.ModelAdmin):
 
     def has_delete_permission(self, *_: Any) -> bool:
         return False
+
+    def has_operate_permission(self, request: Any) -> bool:
+        """Return True if the user may use the actions."""
+        allowed: bool = request.user.has_perm(f"inturn.change_{self.opts.model_name}")
+        return allowed
 
 
 class StatusFilter(admin.SimpleListFilter):
@@ -53,12 +61,43 @@ class StatusFilter(admin.SimpleListFilter):
     def queryset(self, request: Any, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         if self.value() is None:
             return queryset
-        newest = FinishedJob.objects.order_by("-id").values("id")[:NEWEST]
-        return queryset.filter(id__in=newest, status=self.value())
+        return queryset.filter(id__in=newest_finished(), status=self.value())
+
+
+def newest_finished() -> Any:
+    return FinishedJob.objects.order_by("-id").values("id")[:NEWEST]
+
+
+def is_id(term: str) -> bool:
+    return term.isdecimal() and int(term) <= BIGGEST_ID
+
+
+class JobPage(ReadOnly):
+    """What the pages of live and of finished jobs share."""
+
+    ordering = ("-id",)
+    search_fields = ("id",)  # Django shows the field if there are any; get_search_results decides
+    search_help_text = "The id of a job, a lock, a queueing lock, or a task"
+
+    def get_search_results(
+        self, request: Any, queryset: "QuerySet[Any]", search_term: str
+    ) -> tuple["QuerySet[Any]", bool]:
+        """Search for exactly this text. Django's own search would compare it in capitals."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        if is_id(term):
+            found = queryset.filter(id=int(term))
+            if found.exists():
+                return found, False
+        return self.search_text(queryset, term), False
+
+    def search_text(self, queryset: "QuerySet[Any]", term: str) -> "QuerySet[Any]":
+        return queryset.filter(Q(lock=term) | Q(task=term) | Q(queueing_lock=term))
 
 
 @admin.register(Job)
-class JobAdmin(ReadOnly):
+class JobAdmin(JobPage):
     list_display = (
         "id",
         "status",
@@ -71,13 +110,13 @@ class JobAdmin(ReadOnly):
         "started_at",
     )
     list_filter = ("status",)
-    ordering = ("-id",)
-    search_fields = ("=id", "=lock")
-    search_help_text = "The id of a job, or a lock"
+    actions = [
+        actions.make_action(change) for change in (actions.RUN_NOW, actions.CANCEL, actions.ABORT)
+    ]
 
 
 @admin.register(FinishedJob)
-class FinishedJobAdmin(ReadOnly):
+class FinishedJobAdmin(JobPage):
     list_display = (
         "id",
         "status",
@@ -87,11 +126,25 @@ class FinishedJobAdmin(ReadOnly):
         "attempts",
         "started_at",
         "finished_at",
+        "outcome",
     )
     list_filter = (StatusFilter,)
-    ordering = ("-id",)
-    search_fields = ("=id",)
-    search_help_text = "The id of a job"
+    search_help_text = (
+        f"The id of a job, or a lock, a queueing lock or a task of the newest {NEWEST:,} jobs"
+    )
+    actions = [actions.make_action(actions.RETRY)]
+
+    def search_text(self, queryset: "QuerySet[Any]", term: str) -> "QuerySet[Any]":
+        return super().search_text(queryset.filter(id__in=newest_finished()), term)
+
+    @admin.display(description="result or error")
+    def outcome(self, job: FinishedJob) -> str:
+        """Return the last line of the error, or the result, if they are short."""
+        if job.status == "succeeded":
+            text = "" if job.result is None else str(job.result)
+        else:
+            text = str(job.errors[-1].get("error")).rpartition("\n")[2] if job.errors else ""
+        return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 @admin.register(Lane)
@@ -99,5 +152,41 @@ class LaneAdmin(ReadOnly):
     list_display = ("lock", "state", "since", "stopped_until", "stopped_by", "stop_reason")
     list_filter = ("state",)
     ordering = ("lock",)
-    search_fields = ("=lock",)
+    search_fields = ("lock__exact",)
     search_help_text = "A lock"
+    actions = [
+        actions.make_action(change)
+        for change in (actions.PAUSE, actions.RESUME, actions.RETRY_HEAD)
+    ]
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnly):
+    list_display = (
+        "name",
+        "state",
+        "hostname",
+        "pid",
+        "doing",
+        "concurrency",
+        "served",
+        "started_at",
+        "heartbeat_at",
+    )
+    ordering = ("name", "started_at")
+
+    @admin.display(description="queues")
+    def served(self, worker: Worker) -> str:
+        return "all" if worker.queues is None else ", ".join(worker.queues)
+
+
+@admin.register(Schedule)
+class ScheduleAdmin(ReadOnly):
+    list_display = ("task", "periodic_id", "cron", "tz", "since", "last_instant", "last_job_id")
+    list_display_links = None  # several schedules may have the same task, which is the key here
+    ordering = ("task", "periodic_id")
+    search_fields = ("task__exact",)
+    search_help_text = "A task"
+
+    def get_object(self, *_: Any, **__: Any) -> None:
+        """Say that there is no page for a single schedule."""

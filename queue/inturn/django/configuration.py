@@ -1,5 +1,6 @@
 """Read and check Django's setting INTURN."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -8,6 +9,17 @@ from django.conf import settings
 from inturn.errors import ConfigurationError
 from inturn.sql import SCHEMA
 
+# What the settings of procrastinate, with our prefix, are called here.
+SEPARATE = {
+    "INTURN_AUTODISCOVER_MODULE_NAME": "TASKS",
+    "INTURN_IMPORT_PATHS": "IMPORT_PATHS",
+    "INTURN_DATABASE_ALIAS": "DATABASE",
+    "INTURN_WORKER_DEFAULTS": "WORKER",
+    "INTURN_PERIODIC_DEFAULTS": "PERIODIC",
+    "INTURN_ON_APP_READY": "ON_APP_READY",
+    "INTURN_READONLY_MODELS": "READONLY_MODELS",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
@@ -15,8 +27,12 @@ class Configuration:
 
     database: str = "default"
     schema: str = SCHEMA
-    tasks: str = "tasks"
+    tasks: str | None = "tasks"
+    import_paths: Sequence[str] = ()
     worker: dict[str, Any] = field(default_factory=dict)
+    periodic: dict[str, Any] = field(default_factory=dict)
+    on_app_ready: str | None = None
+    readonly_models: bool = True
 
 
 def configuration() -> Configuration:
@@ -27,5 +43,10 @@ def configuration() -> Configuration:
         if name not in known:
             raise ConfigurationError(
                 f"settings.INTURN has {name!r}, which is not one of {', '.join(known)}"
+            )
+    for name, key in SEPARATE.items():
+        if hasattr(settings, name):
+            raise ConfigurationError(
+                f"settings.{name} is not read. Write it into one dict: INTURN = {{{key!r}: …}}"
             )
     return Configuration(**{name.lower(): value for name, value in given.items()})

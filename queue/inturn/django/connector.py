@@ -17,6 +17,20 @@ from inturn.errors import ConnectorException, DatabaseUnavailable
 from inturn.operations import Operation
 
 T = TypeVar("T")
+TEST_IN_TRANSACTION = (
+    "Use Django's TransactionTestCase instead of TestCase, with pytest-django "
+    "@pytest.mark.django_db(transaction=True), or call the task's function yourself"
+)
+
+
+def connector_params(alias: str = "default") -> dict[str, Any]:
+    """Return how one of Django's DATABASES is reached, as libpq's options.
+
+    Use it to give an app a connector of its own: `PsycopgConnector(**connector_params())`.
+    """
+    given = connections[alias].get_connection_params()
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    return {name: value for name, value in given.items() if name in known and value is not None}
 
 
 class DjangoConnector(UnpooledConnector):
@@ -33,11 +47,35 @@ class DjangoConnector(UnpooledConnector):
     @property
     def dsn(self) -> str:
         """Read the settings each time, because a test runner changes the database's name."""
-        given = connections[self.alias].get_connection_params()
-        known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
-        return make_conninfo(
-            **{name: value for name, value in given.items() if name in known and value is not None}
-        )
+        return make_conninfo(**connector_params(self.alias))
+
+    def get_worker_connector(self) -> Self:
+        """Return this connector, because workers can use it: they open their own connections.
+
+        It is here for scripts that were written for procrastinate.
+        """
+        return self
+
+    def explain_transaction(self) -> str | None:
+        """Return how a test can do without the transaction it is in, or None if it is in none."""
+        return None if connections[self.alias].get_autocommit() else TEST_IN_TRANSACTION
+
+    async def explain_transaction_async(self) -> str | None:
+        """Like `explain_transaction`, in an event loop."""
+        return await sync_to_async(self.explain_transaction)()
+
+    def close_idle(self) -> None:
+        """Close this thread's connections that are in no transaction.
+
+        A test database cannot be dropped while somebody is connected to it.
+        """
+        for each in connections.all(initialized_only=True):
+            if not each.in_atomic_block:
+                each.close()
+
+    async def close_idle_async(self) -> None:
+        """Like `close_idle`, for the thread of Django's async calls."""
+        await sync_to_async(self.close_idle)()
 
     def run(self, operation: Operation[T], connection: object = None) -> T:
         """Run the operation. `connection` can also be an alias."""

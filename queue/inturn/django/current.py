@@ -1,34 +1,70 @@
 """The app of a Django project, made from its settings."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import close_old_connections
+from django.conf import settings
+from django.db import close_old_connections, reset_queries
 
 from inturn.app import App
+from inturn.database.connector import Connector
 from inturn.django.configuration import configuration
 from inturn.django.connector import DjangoConnector
 from inturn.tasks.task import Task
 
 
 class DjangoApp(App):
-    """An App whose tasks run as requests do: Django checks its connections before and after."""
+    """An App whose tasks run as requests do: Django checks its connections before and after.
 
-    def __init__(self) -> None:
-        settings = configuration()
-        connector = DjangoConnector(settings.database, schema=settings.schema)
-        super().__init__(connector=connector, worker_defaults=settings.worker)
+    Without a connector, it has the one that the setting INTURN names. Such an app of your own is
+    useful in tests, because the project's app keeps each task that you declare on it.
+
+        app = DjangoApp(connector=inturn.django.app.connector)
+    """
+
+    def __init__(
+        self,
+        *,
+        connector: Connector | None = None,
+        import_paths: Iterable[str] | None = None,
+        worker_defaults: Mapping[str, Any] | None = None,
+        periodic_defaults: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            connector=connector or connector_of_settings(),
+            import_paths=import_paths,
+            worker_defaults=worker_defaults,
+            periodic_defaults=periodic_defaults,
+        )
         self._wrapped: dict[str, Task[..., Any]] = {}
 
     def find_task(self, name: str) -> Task[..., Any]:
         if name not in self._wrapped:
+            if name not in self.tasks and _has_task_backend():
+                from inturn.django.running_tasks import import_task
+
+                import_task(name)
             task = super().find_task(name)
             self._wrapped[name] = wrapper = copy.copy(task)
             wrapper.func = _close_old_async(task.func) if task.is_async else _close_old(task.func)
         return self._wrapped[name]
+
+
+def _has_task_backend() -> bool:
+    """Return True if the project runs the tasks of Django's own framework with our backend."""
+    backends = getattr(settings, "TASKS", None) or {}
+    return any(
+        each.get("BACKEND") == "inturn.django.backend.InturnBackend" for each in backends.values()
+    )
+
+
+def connector_of_settings() -> DjangoConnector:
+    """Return a connector to the database and schema that the setting INTURN names."""
+    setting = configuration()
+    return DjangoConnector(setting.database, schema=setting.schema)
 
 
 def _close_old(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,7 +74,7 @@ def _close_old(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         finally:
-            close_old_connections()
+            _clean_up()
 
     return run
 
@@ -50,9 +86,23 @@ def _close_old_async(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return await function(*args, **kwargs)
         finally:
-            await sync_to_async(close_old_connections)()
+            await sync_to_async(_clean_up)()
 
     return run
 
 
-app = DjangoApp()
+def _clean_up() -> None:
+    close_old_connections()
+    reset_queries()  # with DEBUG, Django keeps each statement in memory
+
+
+def _make_app() -> DjangoApp:
+    setting = configuration()
+    return DjangoApp(
+        import_paths=setting.import_paths,
+        worker_defaults=setting.worker,
+        periodic_defaults=setting.periodic,
+    )
+
+
+app = _make_app()

@@ -1,8 +1,13 @@
-"""Models to read the queue's tables with Django's ORM. Only the queue itself changes them."""
+"""Models to read the queue's tables and views with Django's ORM.
 
+Only the queue itself changes them. To write through a model is refused.
+"""
+
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from inturn.django.configuration import configuration
+from inturn.django.reading import ReadOnlyModelBase
 from inturn.model import Status
 
 
@@ -18,20 +23,31 @@ LIVE = [status.value for status in (Status.TODO, Status.BLOCKED, Status.SCHEDULE
 ENDED = [
     status.value for status in (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.ABORTED)
 ]
+RETRY = "app.job_manager.retry_job_by_id(job_id)"
 
 
-class AnyJob(models.Model):
+class JobFields(ReadOnlyModelBase):
     id = models.BigIntegerField(primary_key=True)
     queue = models.TextField()
     task = models.TextField()
     lock = models.TextField(null=True)
+    queueing_lock = models.TextField(null=True)
     priority = models.IntegerField()
     attempts = models.IntegerField()
     args = models.JSONField()
     errors = models.JSONField()
+    timeout = models.DurationField(null=True)
+    fence = models.BigIntegerField(null=True)
+    worker_id = models.UUIDField(null=True)
     created_at = models.DateTimeField()
     scheduled_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
+
+    instead = {
+        "create": "task.defer(…)",
+        "update": f"{RETRY} or app.job_manager.cancel_job_by_id(job_id)",
+        "delete": "app.job_manager.cancel_job_by_id(job_id, delete_job=True)",
+    }
 
     class Meta:
         abstract = True
@@ -40,10 +56,11 @@ class AnyJob(models.Model):
         return f"{self.id} {self.task}"
 
 
-class Job(AnyJob):
-    """A job that has not ended."""
+class Job(JobFields):
+    """A job that has not ended. The row goes when it ends."""
 
     status = models.TextField(choices=choices(*LIVE))
+    abort_requested = models.BooleanField(db_column="abort")
 
     class Meta:
         managed = False
@@ -51,9 +68,17 @@ class Job(AnyJob):
         verbose_name = "live job"
 
 
-class FinishedJob(AnyJob):
+class FinishedJob(JobFields):
+    """A job that has ended, as long as the history keeps it."""
+
     status = models.TextField(choices=choices(*ENDED))
     finished_at = models.DateTimeField()
+    result = models.JSONField(null=True)
+
+    instead = {
+        "update": RETRY,
+        "delete": "app.job_manager.delete_old_jobs(nb_hours)",
+    }
 
     class Meta:
         managed = False
@@ -61,7 +86,27 @@ class FinishedJob(AnyJob):
         verbose_name = "finished job"
 
 
-class Lane(models.Model):
+class AnyJob(JobFields):
+    """A job, live or finished. A foreign key to a job belongs here.
+
+        job = models.ForeignKey(
+            "inturn.AnyJob", null=True, on_delete=models.DO_NOTHING, db_constraint=False
+        )
+
+    The history does not keep a job for ever, so the job of a key may be gone.
+    """
+
+    status = models.TextField(choices=choices(*LIVE, *ENDED))
+    finished_at = models.DateTimeField(null=True)
+    result = models.JSONField(null=True)
+
+    class Meta:
+        managed = False
+        db_table = table("all_jobs")
+        verbose_name = "job"
+
+
+class Lane(ReadOnlyModelBase):
     """A lane that is held, retrying, delayed, paused or halted."""
 
     lock = models.TextField(primary_key=True)
@@ -73,9 +118,62 @@ class Lane(models.Model):
     stop_reason = models.TextField(null=True)
     failed_job_id = models.BigIntegerField(null=True)
 
+    instead = {
+        "create": "app.lanes.pause(lock)",
+        "update": "app.lanes.pause(lock) or app.lanes.resume(lock)",
+        "delete": "app.lanes.resume(lock)",
+    }
+
     class Meta:
         managed = False
         db_table = table("lanes")
 
     def __str__(self) -> str:
         return str(self.lock)
+
+
+class Worker(ReadOnlyModelBase):
+    """A worker process that has registered."""
+
+    id = models.UUIDField(primary_key=True)
+    name = models.TextField()
+    hostname = models.TextField()
+    pid = models.IntegerField()
+    state = models.TextField(choices=choices("live", "blocked", "late"))
+    doing = models.IntegerField()
+    concurrency = models.IntegerField()
+    queues = ArrayField(models.TextField(), null=True)  # None: all
+    tasks = ArrayField(models.TextField(), null=True)
+    started_at = models.DateTimeField()
+    heartbeat_at = models.DateTimeField()
+
+    class Meta:
+        managed = False
+        db_table = table("worker_status")
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+
+class Schedule(ReadOnlyModelBase):
+    """A schedule of a periodic task, as workers have registered it.
+
+    Its key is the task together with the `periodic_id`, which Django before 5.2 cannot express.
+    """
+
+    task = models.TextField(primary_key=True)
+    periodic_id = models.TextField()
+    cron = models.TextField()
+    tz = models.TextField()
+    since = models.DateTimeField()
+    last_instant = models.DateTimeField(null=True)
+    last_job_id = models.BigIntegerField(null=True)
+
+    instead = {"create": "@app.periodic(cron=…)", "update": "@app.periodic(cron=…)"}
+
+    class Meta:
+        managed = False
+        db_table = table("schedules")
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.periodic_id}".strip()

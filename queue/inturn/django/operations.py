@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.db import migrations
+from django.db.migrations.recorder import MigrationRecorder
 
 from inturn.django.configuration import configuration
 from inturn.errors import SchemaMismatch
@@ -31,6 +32,12 @@ class Revision(migrations.RunPython):
 
 def is_ours(connection: Any) -> bool:
     return bool(connection.alias == configuration().database)
+
+
+def is_migrated(connection: Any) -> bool:
+    """Return True if this database has the queue's tables."""
+    applied = MigrationRecorder(connection).applied_migrations()
+    return any(app == "inturn" for app, _ in applied)
 
 
 def migrate_queue() -> None:

@@ -51,8 +51,16 @@ def scheme_of(url: str) -> str:
 def _make_redis_lock(
     address: str, name: str, asynchronous: bool, options: dict[str, Any]
 ) -> Lock | AsyncLock:
-    from inturn.locks.redis.clients import async_client_at, client_at
-    from inturn.locks.redis.smart import AsyncSmartLock, SmartLock
+    try:
+        from inturn.locks.redis.clients import async_client_at, client_at
+        from inturn.locks.redis.smart import AsyncSmartLock, SmartLock
+    except ModuleNotFoundError as error:
+        if error.name != "redis":
+            raise
+        raise ModuleNotFoundError(
+            "a lock at a Redis address needs the Redis client: pip install 'inturn[redis]'",
+            name="redis",
+        ) from error
 
     client = options.pop("redis", None)
     if asynchronous:

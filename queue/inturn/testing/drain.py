@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from threading import get_ident
 from typing import Any
 
 from inturn.app import App
 from inturn.errors import InturnError
 from inturn.testing.recording import Recorder, Run
+from inturn.testing.transactions import FrameworkConnector
 from inturn.worker.claiming.prefetch import Prefetch
 from inturn.worker.options import options
 from inturn.worker.worker import Worker
@@ -47,6 +49,7 @@ class Drain:
         self._recorder = Recorder(app, self._note)
         self._worker: Worker
         self._loop: asyncio.AbstractEventLoop
+        self._thread: int  # of the event loop
 
     @property
     def is_over(self) -> bool:
@@ -56,10 +59,15 @@ class Drain:
         """Run the jobs that are ready, and those that become ready meanwhile."""
         self._app.perform_import_paths()
         self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()
         # With a condition, claim nothing ahead: claimed jobs would run although it is met.
         prefetch = Prefetch(self._options.concurrency, most_ahead=0) if self._until else None
         self._worker = Worker(self._recorder, self._app.connector, self._options, prefetch)
-        await self._worker.run()
+        try:
+            await self._worker.run()
+        finally:
+            if isinstance(self._app.connector, FrameworkConnector):
+                await self._app.connector.close_idle_async()
 
     def check(self) -> None:
         """Raise the error that makes the outcome worthless, if there was one."""
@@ -90,3 +98,5 @@ class Drain:
                 self._refused = error
         if self.is_over:
             self._loop.call_soon_threadsafe(self._worker.stop, "the condition of the test is met")
+        if isinstance(self._app.connector, FrameworkConnector) and get_ident() != self._thread:
+            self._app.connector.close_idle()  # the thread of a run may end with this drain

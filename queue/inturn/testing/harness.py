@@ -8,6 +8,7 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from inturn.app import App
 from inturn.database.connector import Connector
+from inturn.errors import ConfigurationError
 from inturn.tasks.task import Deferrer, Task
 from inturn.testing import expectations, history
 from inturn.testing.clock import Clock
@@ -15,6 +16,14 @@ from inturn.testing.connector import OpenConnector
 from inturn.testing.jobs import Seen, all_jobs
 from inturn.testing.recording import Run
 from inturn.testing.running import DrainOptions, Outcome, Runner, run_in_a_loop
+from inturn.testing.transactions import (
+    OTHER_DATABASE,
+    FrameworkConnector,
+    check_drain,
+    check_drain_async,
+    check_perform,
+    check_perform_async,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,6 +32,8 @@ Named = str | Deferrer[...]
 
 class Queue:
     """An app on the database of a test. Inside the `with` block you do not need to open the app.
+
+    Leave out the DSN if the app has that database already, as Django's has in Django's tests.
 
     with Queue(app, dsn) as queue:
         write.defer(letter="a")
@@ -33,6 +44,8 @@ class Queue:
         self.app = app
         self._connector: Connector = app.connector
         if dsn is not None:
+            if isinstance(app.connector, FrameworkConnector):
+                raise ConfigurationError(OTHER_DATABASE)
             self._connector = OpenConnector(dsn, schema=app.connector.schema)
         self._clock = Clock(self._connector)
         self._runner = Runner(app, self._clock)
@@ -73,12 +86,18 @@ class Queue:
             assert len(queue.drain(advance=timedelta(hours=1))) == 1
         """
         __tracebackhide__ = True
+        check_drain(self._connector)
+        if _is_met(options):  # here and not in an event loop, where Django's ORM refuses to work
+            return []
         runs: list[Run] = _unwrap(run_in_a_loop("drain", self._runner.drain, options))
         return runs
 
     async def drain_async(self, **options: Unpack[DrainOptions]) -> list[Run]:
         """Do the same as `drain` in an async test. Async tasks run in its event loop."""
         __tracebackhide__ = True
+        await check_drain_async(self._connector)
+        if _is_met(options):
+            return []
         runs: list[Run] = _unwrap(await self._runner.drain(options))
         return runs
 
@@ -98,6 +117,7 @@ class Queue:
         assert queue.perform(report.configure(lock="reports"), day=1) == 42
         """
         __tracebackhide__ = True
+        check_perform(self._connector)
         return _unwrap(run_in_a_loop("perform", self._runner.perform, task, args, kwargs))
 
     @overload
@@ -111,6 +131,7 @@ class Queue:
     async def perform_async(self, task: Deferrer[...], *args: Any, **kwargs: Any) -> Any:
         """Do the same as `perform` in an async test."""
         __tracebackhide__ = True
+        await check_perform_async(self._connector)
         return _unwrap(await self._runner.perform(task, args, kwargs))
 
     # ------------------------------------------------------------------ looking at jobs
@@ -215,6 +236,11 @@ def _unwrap(outcome: Outcome) -> Any:
     if outcome.error is not None:
         raise outcome.error
     return outcome.value
+
+
+def _is_met(options: DrainOptions) -> bool:
+    until = options.get("until")
+    return until is not None and bool(until())
 
 
 def _check(problem: str | None) -> None:

@@ -21,6 +21,10 @@ NO_APP = (
     'No app is named for the tests. Add `inturn_app = "package.module:app"` to pytest\'s settings, '
     "or write a fixture `inturn_app` that returns your app."
 )
+NO_DJANGO = (
+    "Django's app needs Django's test database. Install pytest-django, which makes it, or write a "
+    "fixture `inturn_queue` that makes one and yields inturn.testing.Queue(app)."
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,9 +79,25 @@ def inturn_app(pytestconfig: pytest.Config) -> App:
 
 
 @pytest.fixture
-def inturn_queue(inturn_app: App, inturn_database: str) -> Iterator[Queue]:
-    """Your app on this test's own database, as an `inturn.testing.Queue`."""
-    from inturn.testing import Queue
+def inturn_queue(request: pytest.FixtureRequest, inturn_app: App) -> Iterator[Queue]:
+    """Your app on this test's own database, as an `inturn.testing.Queue`.
 
-    with Queue(inturn_app, inturn_database) as queue:
+    An app of Django uses the test database of pytest-django. The test gets `transactional_db`,
+    unless it asks for another database fixture or mark.
+    """
+    from inturn.testing import Queue
+    from inturn.testing.transactions import FrameworkConnector
+
+    dsn = None
+    if isinstance(inturn_app.connector, FrameworkConnector):
+        if not request.config.pluginmanager.hasplugin("django"):
+            raise pytest.UsageError(NO_DJANGO)
+        marked = request.node.get_closest_marker("django_db") is not None
+        if not marked and "db" not in request.fixturenames:
+            # pytest-django looks at the mark. It does not see a fixture that we ask for this late.
+            request.applymarker(pytest.mark.django_db(transaction=True))
+            request.getfixturevalue("transactional_db")
+    else:
+        dsn = request.getfixturevalue("inturn_database")
+    with Queue(inturn_app, dsn) as queue:
         yield queue

@@ -56,8 +56,6 @@ class Runner:
 
     async def drain(self, options: DrainOptions) -> Outcome:
         until = options.get("until")
-        if until is not None and until():
-            return Outcome([])
         drain = self._drain(
             {"queues": options.get("queues"), "concurrency": options.get("concurrency", 1)}, options
         )

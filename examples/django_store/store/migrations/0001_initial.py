@@ -3,6 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     initial = True
+    dependencies = [("inturn", "0001_jobs_and_lanes")]
     operations = [
         migrations.CreateModel(
             name="Order",
@@ -18,6 +19,15 @@ class Migration(migrations.Migration):
                 ),
                 ("customer", models.TextField()),
                 ("shipped", models.BooleanField(default=False)),
+                (
+                    "job",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        null=True,
+                        on_delete=models.DO_NOTHING,
+                        to="inturn.anyjob",
+                    ),
+                ),
             ],
         ),
     ]

@@ -31,4 +31,19 @@ class Migration(migrations.Migration):
             fields=[("lock", models.TextField(primary_key=True))],
             options={"db_table": table("lanes"), "managed": False},
         ),
+        migrations.CreateModel(
+            name="AnyJob",
+            fields=[("id", models.BigIntegerField(primary_key=True))],
+            options={"db_table": table("all_jobs"), "managed": False, "verbose_name": "job"},
+        ),
+        migrations.CreateModel(
+            name="Worker",
+            fields=[("id", models.UUIDField(primary_key=True))],
+            options={"db_table": table("worker_status"), "managed": False},
+        ),
+        migrations.CreateModel(
+            name="Schedule",
+            fields=[("task", models.TextField(primary_key=True))],
+            options={"db_table": table("schedules"), "managed": False},
+        ),
     ]

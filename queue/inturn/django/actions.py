@@ -1,0 +1,131 @@
+"""Actions of the admin: what a person may do with the selected jobs and lanes.
+
+An action asks first, as Django's own "delete" does. Then it calls the queue for each row, and says
+how many changed and how many did not. It needs the permission to change the model.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db.models import QuerySet
+from django.template.response import TemplateResponse
+
+from inturn.app import App
+
+AT_MOST = 500  # rows of one action: Django refuses a form with more than 1,000 fields
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an action does with one row: `call` returns False or None if there was nothing to do."""
+
+    name: str
+    title: str  # "Cancel the selected jobs"
+    done: str  # "were cancelled"
+    warning: str  # what the page that asks says
+    call: Callable[[App, Any, str], object]  # with the app, the row's key, and the user's name
+
+
+def make_action(change: Change) -> Any:
+    """Return an action for a ModelAdmin, whose `has_operate_permission` it asks."""
+
+    @admin.action(description=change.title, permissions=["operate"])
+    def act(page: Any, request: Any, queryset: "QuerySet[Any]") -> TemplateResponse | None:
+        rows = list(queryset[: AT_MOST + 1])
+        if len(rows) > AT_MOST:
+            text = f"Select at most {AT_MOST} rows. For more, use manage.py queue."
+            page.message_user(request, text, messages.ERROR)
+            return None
+        if request.POST.get("confirmed"):
+            _apply(change, page, request, rows)
+            return None
+        return _ask(change, page, request, rows)
+
+    act.__name__ = change.name
+    return act
+
+
+def _apply(change: Change, page: Any, request: Any, rows: list[Any]) -> None:
+    from inturn.django import app
+
+    changed = []
+    for row in rows:
+        if change.call(app, row.pk, request.user.get_username()) not in (False, None):
+            page.log_change(request, row, change.title)
+            changed.append(row)
+    if changed:
+        page.message_user(request, f"{len(changed)} {change.done}.", messages.SUCCESS)
+    if len(changed) < len(rows):
+        text = f"{len(rows) - len(changed)} had changed meanwhile, or there was nothing to do."
+        page.message_user(request, text, messages.WARNING)
+
+
+def _ask(change: Change, page: Any, request: Any, rows: list[Any]) -> TemplateResponse:
+    return TemplateResponse(
+        request,
+        "admin/inturn/confirm_action.html",
+        {
+            **page.admin_site.each_context(request),
+            "title": change.title,
+            "warning": change.warning,
+            "rows": rows,
+            "opts": page.model._meta,
+            "action": change.name,
+            "checkbox": ACTION_CHECKBOX_NAME,
+            "media": page.media,
+        },
+    )
+
+
+CANCEL = Change(
+    "cancel_jobs",
+    "Cancel the selected jobs",
+    "cancelled",
+    "Jobs that wait will never run. Jobs that run go on.",
+    lambda app, job_id, user: app.job_manager.cancel_job_by_id(job_id),
+)
+ABORT = Change(
+    "abort_jobs",
+    "Abort the selected jobs",
+    "cancelled or asked to end",
+    "Jobs that wait will never run. The worker of a running job is asked to end it.",
+    lambda app, job_id, user: app.job_manager.cancel_job_by_id(job_id, abort=True),
+)
+RUN_NOW = Change(
+    "run_jobs_now",
+    "Run the selected scheduled jobs now",
+    "made ready to run",
+    "Jobs that wait for a time or a retry become ready at once.",
+    lambda app, job_id, user: app.job_manager.retry_job_by_id(job_id),
+)
+RETRY = Change(
+    "retry_jobs",
+    "Retry the selected jobs",
+    "put back into the queue",
+    "Each job runs again, at its old place in its lane, even if it has succeeded.",
+    lambda app, job_id, user: app.job_manager.retry_job_by_id(job_id),
+)
+PAUSE = Change(
+    "pause_lanes",
+    "Pause the selected lanes",
+    "paused",
+    "No more jobs of these lanes start until somebody resumes them.",
+    lambda app, lock, user: app.lanes.pause(lock, by=user),
+)
+RESUME = Change(
+    "resume_lanes",
+    "Resume the selected lanes, without the jobs that halted them",
+    "resumed",
+    "The lanes go on. A job that halted its lane stays failed.",
+    lambda app, lock, user: app.lanes.resume(lock, by=user),
+)
+RETRY_HEAD = Change(
+    "retry_heads",
+    "Retry the job that stops each selected lane",
+    "retried",
+    "The failed job of each halted lane runs again, and then the lane goes on.",
+    lambda app, lock, user: app.lanes.retry_head(lock, by=user),
+)

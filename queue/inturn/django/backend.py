@@ -1,0 +1,134 @@
+"""A backend for the tasks of Django 6 (`django.tasks`) and of the package django-tasks.
+
+    TASKS = {"default": {"BACKEND": "inturn.django.backend.InturnBackend"}}
+
+A task of Django's becomes a task of the app, under its path. `manage.py queue worker` runs it.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Self
+
+from django.apps import apps
+from django.conf import settings
+from django.core import checks
+from django.utils import timezone
+
+from inturn.app import App
+from inturn.django.running_tasks import register
+from inturn.django.task_results import make_result, read_result
+from inturn.django.tasks_api import (
+    BaseTaskBackend,
+    Task,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+    normalize_json,
+    task_enqueued,
+)
+from inturn.errors import UnknownOption
+from inturn.operations.jobs import get_job
+from inturn.tasks.options import CheckedOptions
+
+JOB_OPTIONS = ("lock", "queueing_lock", "on_conflict", "on_retry", "on_failure", "timeout")
+NO_APP = checks.Error(
+    "inturn.django is not in INSTALLED_APPS, so the queue has no tables.",
+    hint='Add "inturn.django" to INSTALLED_APPS and run manage.py migrate.',
+    id="inturn.E001",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InturnTask(Task):
+    """A task of Django's with options of inturn's jobs.
+
+    ship.using(lock=f"customer:{customer}").enqueue(order)
+    """
+
+    lock: str | None = None
+    queueing_lock: str | None = None
+    on_conflict: str | None = None
+    on_retry: str | None = None
+    on_failure: str | None = None
+    timeout: float | None = None
+
+    def using(self, **changes: Any) -> Self:
+        """Return the task with other options: those of Django, and those of this class."""
+        return replace(self, **{name: to for name, to in changes.items() if to is not None})
+
+
+class InturnBackend(BaseTaskBackend):
+    """Enqueues tasks as jobs, through Django's connection: in its transaction, if there is one.
+
+    OPTIONS are defaults for all tasks of this backend: `lock`, `queueing_lock`, `on_conflict`,
+    `on_retry`, `on_failure`, `timeout` and `retry`, which is that of `@app.task`.
+    """
+
+    task_class = InturnTask
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+
+    def __init__(self, alias: str, params: dict[str, Any]) -> None:
+        super().__init__(alias, params)
+        self.job_options = dict(self.options)
+        self.retry = self.job_options.pop("retry", False)
+        for name in self.job_options:
+            if name not in JOB_OPTIONS:
+                raise UnknownOption(name, f"TASKS[{alias!r}]['OPTIONS']", (*JOB_OPTIONS, "retry"))
+        CheckedOptions().change(self.job_options)
+
+    @property
+    def app(self) -> App:
+        from inturn.django import app
+
+        return app
+
+    def validate_task(self, task: Any) -> None:
+        """Check a task, and let workers know it. Django calls this when a task is declared."""
+        super().validate_task(task)
+        register(self.app, task, self.retry)
+
+    def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
+        """Enqueue a job and return its result, which is not there yet."""
+        self.validate_task(task)
+        given = {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
+        job_id = self._configure(task).defer(**given)
+        result = make_result(
+            task,
+            job_id=int(job_id),
+            backend=self.alias,
+            status=TaskResultStatus.READY,
+            enqueued_at=timezone.now(),
+            **given,
+        )
+        task_enqueued.send(type(self), task_result=result)
+        return result
+
+    def get_result(self, result_id: str) -> Any:
+        """Return what is known about a job. Raise TaskResultDoesNotExist if it is not known."""
+        job = self.app.connector.run(get_job(int(result_id))) if result_id.isdecimal() else None
+        if job is None:
+            raise TaskResultDoesNotExist(result_id)
+        return read_result(job, self.alias, self.job_options)
+
+    def check(self, **_: Any) -> list[checks.CheckMessage]:
+        return [] if apps.is_installed("inturn.django") else [NO_APP]
+
+    def _configure(self, task: Any) -> Any:
+        own = {name: getattr(task, name, None) for name in JOB_OPTIONS}
+        chosen = {name: value for name, value in own.items() if value is not None}
+        return self.app.configure_task(
+            task.module_path,
+            queue=task.queue_name,
+            priority=task.priority,
+            schedule_at=_aware(task.run_after),
+            **{**self.job_options, **chosen},
+        )
+
+
+def _aware(moment: datetime | None) -> datetime | None:
+    if moment is None or settings.USE_TZ:
+        return moment
+    aware: datetime = timezone.make_aware(moment)
+    return aware

@@ -1,0 +1,7 @@
+"""Errors that only a Django project meets."""
+
+from inturn.errors import InturnError
+
+
+class ReadOnlyModel(InturnError):
+    """A write through a model was refused, because only the queue's functions change its tables."""

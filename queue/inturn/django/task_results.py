@@ -1,0 +1,151 @@
+"""The results of Django's task framework, read from jobs."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from traceback import format_exception
+from typing import Any
+
+from django.utils.module_loading import import_string
+
+from inturn.django.tasks_api import (
+    InvalidTask,
+    Task,
+    TaskError,
+    TaskResult,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+)
+from inturn.model import Status, StoredJob
+from inturn.tasks.context import JobContext
+
+STATUSES = {
+    Status.DOING: TaskResultStatus.RUNNING,
+    Status.SUCCEEDED: TaskResultStatus.SUCCESSFUL,
+    Status.FAILED: TaskResultStatus.FAILED,
+    Status.CANCELLED: TaskResultStatus.FAILED,
+    Status.ABORTED: TaskResultStatus.FAILED,
+}
+FRAME = '  File "'
+RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)  # "shop.SoldOut: no parcels"
+
+
+def make_result(
+    task: Any,
+    *,
+    job_id: int,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    backend: str,
+    status: Any,
+    enqueued_at: datetime | None = None,
+    started_at: datetime | None = None,
+    finished_at: datetime | None = None,
+    errors: list[Any] | None = None,
+    worker_ids: list[str] | None = None,
+) -> Any:
+    """Return a result with these fields."""
+    return TaskResult(
+        task=task,
+        id=str(job_id),
+        status=status,
+        enqueued_at=enqueued_at,
+        started_at=started_at,
+        last_attempted_at=started_at,
+        finished_at=finished_at,
+        args=args,
+        kwargs=kwargs,
+        backend=backend,
+        errors=errors or [],
+        worker_ids=worker_ids or [],
+    )
+
+
+def read_result(job: StoredJob, backend: str, defaults: Mapping[str, Any]) -> Any:
+    """Return the result of a stored job. Raise TaskResultDoesNotExist if its task is not Django's.
+
+    The database keeps the time and worker of the last attempt only, so `started_at` is its start,
+    and each of `worker_ids` is its worker.
+    """
+    started = job.attempts + (job.status == Status.DOING)
+    status = STATUSES.get(Status(job.status), TaskResultStatus.READY)
+    result = make_result(
+        _find_task(job, backend, defaults),
+        job_id=job.id,
+        args=job.task_kwargs["args"],
+        kwargs=job.task_kwargs["kwargs"],
+        backend=backend,
+        status=status,
+        enqueued_at=job.created_at,
+        started_at=job.started_at,
+        finished_at=job.finished_at,
+        errors=[_read_error(each) for each in job.errors],
+        worker_ids=[str(job.worker_id)] * started,
+    )
+    if status == TaskResultStatus.SUCCESSFUL:
+        _set(result, _return_value=job.result)
+    return result
+
+
+def running_result(
+    task: Any, context: JobContext, args: list[Any], kwargs: dict[str, Any], now: datetime
+) -> Any:
+    """Return the result of a job that runs in this process."""
+    return make_result(
+        task,
+        job_id=context.job.id,
+        args=args,
+        kwargs=kwargs,
+        backend=task.backend,
+        status=TaskResultStatus.RUNNING,
+        started_at=now,
+        worker_ids=[context.worker_name] * (context.job.attempts + 1),
+    )
+
+
+def succeed(result: Any, value: Any, now: datetime) -> None:
+    _set(result, status=TaskResultStatus.SUCCESSFUL, finished_at=now, _return_value=value)
+
+
+def fail(result: Any, error: Exception, now: datetime) -> None:
+    kind = type(error)
+    text = "".join(format_exception(error))
+    result.errors.append(
+        TaskError(exception_class_path=f"{kind.__module__}.{kind.__qualname__}", traceback=text)
+    )
+    _set(result, status=TaskResultStatus.FAILED, finished_at=now)
+
+
+def _find_task(job: StoredJob, backend: str, defaults: Mapping[str, Any]) -> Any:
+    """Return the task with the options of the job, as it was enqueued."""
+    try:
+        task = import_string(job.task_name)
+    except ImportError:
+        task = None
+    if not isinstance(task, Task) or job.task_kwargs.keys() != {"args", "kwargs"}:
+        raise TaskResultDoesNotExist(str(job.id))
+    changes = {"priority": job.priority, "queue_name": job.queue, "backend": backend}
+    if not job.attempts:
+        changes["run_after"] = job.scheduled_at  # a retry writes another time there
+    if job.lock != defaults.get("lock"):
+        changes["lock"] = job.lock
+    try:
+        return task.using(**changes)
+    except InvalidTask:  # the job has moved to a queue that the backend does not have
+        return task
+
+
+def _read_error(error: Mapping[str, Any]) -> Any:
+    """Read the class of the exception from the text, where it follows the last frame."""
+    text = str(error.get("error"))
+    _, frame, end = text.rpartition(FRAME)
+    named = RAISED.search(end) if frame else None
+    path = named[1] if named else "Exception"
+    return TaskError(
+        exception_class_path=path if "." in path else f"builtins.{path}", traceback=text
+    )
+
+
+def _set(result: Any, **changes: Any) -> None:
+    for name, value in changes.items():
+        object.__setattr__(result, name, value)  # as Django's own backends do

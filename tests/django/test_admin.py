@@ -1,0 +1,240 @@
+"""The admin's actions, searches and pages, through its views."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from inturn import App
+
+BOTH = ["view_job", "change_job", "view_finishedjob", "change_finishedjob"]
+
+
+def work(app: App) -> None:
+    app.run_worker(wait=False, install_signal_handlers=False)
+
+
+@pytest.fixture
+def statuses(app: App, store_dsn: str) -> Any:
+    def read() -> list[tuple[int, str]]:
+        with psycopg.connect(store_dsn) as connection:
+            query = "SELECT id, status::text FROM inturn.all_jobs ORDER BY id"
+            return [(id, status) for id, status in connection.execute(query)]
+
+    return read
+
+
+@pytest.fixture
+def visitor(app: App, django: Any) -> Iterator[Any]:
+    """Log in somebody of the staff, with only these permissions."""
+    from django.contrib.auth.models import Permission, User
+    from django.test import Client
+
+    def log_in(*names: str) -> Any:
+        user, _ = User.objects.get_or_create(username="vera", is_staff=True)
+        user.user_permissions.set(
+            Permission.objects.filter(content_type__app_label="inturn", codename__in=names)
+        )
+        assert user.user_permissions.count() == len(names)
+        client = Client()
+        client.force_login(user)
+        return client
+
+    yield log_in
+    User.objects.filter(username="vera").delete()
+
+
+def act(browser: Any, kind: str, action: str, *keys: object, confirmed: bool = True) -> Any:
+    form = {"action": action, "_selected_action": [str(key) for key in keys]}
+    if confirmed:
+        form["confirmed"] = "yes"
+    return browser.post(f"/admin/inturn/{kind}/", form, follow=True)
+
+
+def read(page: Any) -> str:
+    text: str = page.content.decode()
+    return text
+
+
+def test_an_action_asks_first(browser: Any, ship: Any, statuses: Any) -> None:
+    one, two = ship.defer(order=1), ship.defer(order=2)
+    asked = read(act(browser, "job", "cancel_jobs", one, two, confirmed=False))
+    assert "Jobs that wait will never run" in asked
+    assert f"<li>{one} store.tasks.ship</li>" in asked
+    assert f'<input type="hidden" name="_selected_action" value="{two}">' in asked
+    assert statuses() == [(one, "todo"), (two, "todo")]
+
+
+def test_jobs_are_cancelled(browser: Any, ship: Any, statuses: Any) -> None:
+    one, two = ship.defer(order=1), ship.defer(order=2)
+    page = act(browser, "job", "cancel_jobs", one)
+    assert "1 cancelled." in read(page)
+    assert statuses() == [(one, "cancelled"), (two, "todo")]
+
+
+def test_a_running_job_is_not_cancelled_but_can_be_aborted(
+    app: App, browser: Any, statuses: Any
+) -> None:
+    pages: list[str] = []
+
+    @app.task(name="look")
+    def look() -> None:
+        pages.append(read(act(browser, "job", "cancel_jobs", job)))
+        pages.append(read(act(browser, "job", "abort_jobs", job)))
+
+    job = look.defer()
+    work(app)
+    assert "1 had changed meanwhile, or there was nothing to do." in pages[0]
+    assert "1 cancelled or asked to end." in pages[1]
+
+
+def test_a_scheduled_job_runs_now(app: App, browser: Any, ship: Any, statuses: Any) -> None:
+    job = ship.configure(schedule_in={"hours": 1}).defer(order=1)
+    assert "1 made ready to run." in read(act(browser, "job", "run_jobs_now", job))
+    work(app)
+    assert statuses() == [(job, "succeeded")]
+
+
+def test_finished_jobs_are_retried(app: App, browser: Any, ship: Any, statuses: Any) -> None:
+    job = ship.defer(order=1)
+    app.job_manager.cancel_job_by_id(job)
+    assert "1 put back into the queue." in read(act(browser, "finishedjob", "retry_jobs", job))
+    assert statuses() == [(job, "todo")]
+
+
+def test_lanes_are_paused_resumed_and_retried(app: App, browser: Any) -> None:
+    @app.task(name="fail", on_failure="halt")
+    def fail() -> None:
+        raise ValueError("no such parcel")
+
+    job = fail.configure(lock="a").defer()
+    work(app)
+    assert "1 retried." in read(act(browser, "lane", "retry_heads", "a"))
+    assert app.job_manager.get_job_status(job) == "todo"
+    work(app)
+    assert "1 resumed." in read(act(browser, "lane", "resume_lanes", "a"))
+    assert app.lanes.show("a") is None
+    app.lanes.pause("b")
+    page = read(act(browser, "lane", "pause_lanes", "b"))
+    assert "1 had changed meanwhile" in page  # it was paused already
+    with psycopg.connect(app.connector.dsn) as connection:
+        query = "SELECT DISTINCT who FROM inturn.lane_audit WHERE lock = 'a' AND operation LIKE %s"
+        assert connection.execute(query, ["r%"]).fetchall() == [("root",)]
+
+
+def test_the_admins_log_says_who_did_it(browser: Any, ship: Any) -> None:
+    from django.contrib.admin.models import LogEntry
+
+    LogEntry.objects.all().delete()
+    job = ship.defer(order=1)
+    act(browser, "job", "cancel_jobs", job)
+    entry = LogEntry.objects.get()
+    assert (entry.user.username, entry.object_id) == ("root", str(job))
+    assert "Cancel the selected jobs" in entry.get_change_message()
+
+
+def test_with_the_permission_to_view_there_are_no_actions(
+    visitor: Any, ship: Any, statuses: Any
+) -> None:
+    job = ship.defer(order=1)
+    viewer = visitor("view_job")
+    page = read(viewer.get("/admin/inturn/job/"))
+    assert "store.tasks.ship" in page
+    assert "cancel_jobs" not in page
+    act(viewer, "job", "cancel_jobs", job)
+    assert statuses() == [(job, "todo")]
+
+
+def test_with_the_permission_to_change_there_are(visitor: Any, ship: Any, statuses: Any) -> None:
+    job = ship.defer(order=1)
+    operator = visitor("change_job")
+    assert "cancel_jobs" in read(operator.get("/admin/inturn/job/"))
+    assert operator.get("/admin/inturn/finishedjob/").status_code == 403
+    act(operator, "job", "cancel_jobs", job)
+    assert statuses() == [(job, "cancelled")]
+    assert act(operator, "finishedjob", "retry_jobs", job).status_code == 403
+    assert statuses() == [(job, "cancelled")]
+
+
+def test_without_a_permission_there_is_no_page(visitor: Any) -> None:
+    stranger = visitor()
+    for kind in ("job", "finishedjob", "lane", "worker", "schedule"):
+        assert stranger.get(f"/admin/inturn/{kind}/").status_code == 403
+
+
+def test_an_action_takes_no_more_rows_than_a_form_can_carry(
+    browser: Any, ship: Any, statuses: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from inturn.django import actions
+
+    monkeypatch.setattr(actions, "AT_MOST", 2)
+    jobs = ship.batch_defer({"order": 1}, {"order": 2}, {"order": 3})
+    form = {"action": "cancel_jobs", "_selected_action": [str(jobs[0])], "select_across": "1"}
+    page = browser.post("/admin/inturn/job/", form | {"confirmed": "yes"}, follow=True)
+    assert "Select at most 2 rows" in read(page)
+    assert [status for _, status in statuses()] == ["todo"] * 3
+
+
+def test_finished_jobs_are_found_by_lock_task_and_id(app: App, browser: Any, ship: Any) -> None:
+    ship.configure(lock="customer:ann").defer(order=1)
+    app.task(name="count")(lambda: {"total": 3}).configure(lock="7", queueing_lock="q").defer()
+    work(app)
+
+    def found(kind: str, text: str) -> list[int]:
+        page = browser.get(f"/admin/inturn/{kind}/", {"q": text})
+        return [row.pk for row in page.context["cl"].result_list]
+
+    assert found("finishedjob", "customer:ann") == [1]
+    assert found("finishedjob", "count") == [2]
+    assert found("finishedjob", "q") == [2]
+    assert found("finishedjob", " 1 ") == [1]
+    assert found("finishedjob", "7") == [2]  # there is no job 7, but a lock
+    assert found("finishedjob", "CUSTOMER:ANN") == []
+    assert found("finishedjob", str(2**63)) == []
+    ship.configure(lock="customer:bob").defer(order=1)
+    assert found("job", "customer:bob") == found("job", "store.tasks.ship") == found("job", "3")
+    assert found("job", "customer:bob") == [3]
+
+
+def test_results_and_errors_are_shown(app: App, browser: Any) -> None:
+    app.task(name="count")(lambda: {"total": 3}).defer()
+
+    @app.task(name="fail")
+    def fail() -> None:
+        raise ValueError("no such parcel")
+
+    fail.defer()
+    work(app)
+    listed = read(browser.get("/admin/inturn/finishedjob/"))
+    assert "{&#x27;total&#x27;: 3}" in listed
+    assert "ValueError: no such parcel" in listed
+    assert "total" in read(browser.get("/admin/inturn/finishedjob/1/change/"))
+    assert "no such parcel" in read(browser.get("/admin/inturn/finishedjob/2/change/"))
+
+
+def test_workers_and_schedules_have_pages(app: App, browser: Any, django: Any) -> None:
+    pages: list[str] = []
+    details: list[int] = []
+
+    @app.periodic(cron="0 0 1 1 *", periodic_id="yearly")
+    @app.periodic(cron="0 0 1 * *", periodic_id="monthly")
+    @app.task(name="look")
+    def look(timestamp: int = 0) -> None:
+        from inturn.django.models import Worker
+
+        pages.append(read(browser.get("/admin/inturn/worker/")))
+        pages.append(read(browser.get("/admin/inturn/schedule/")))
+        for address in (f"worker/{Worker.objects.get().pk}", "schedule/look"):
+            details.append(browser.get(f"/admin/inturn/{address}/change/").status_code)
+
+    look.defer()
+    try:
+        app.run_worker(wait=False, install_signal_handlers=False, name="ann-3")
+    finally:
+        with django.connection.cursor() as cursor:
+            cursor.execute("DELETE FROM inturn.schedules")
+    assert "ann-3" in pages[0]
+    assert "yearly" in pages[1]
+    assert "monthly" in pages[1]
+    assert details == [200, 302]  # there is no page of a single schedule

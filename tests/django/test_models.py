@@ -1,0 +1,169 @@
+"""The queue's tables as Django's models."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+
+from inturn import App
+
+Write = Callable[[Any], object]
+WRITES: dict[str, tuple[Write, str]] = {
+    "save": (lambda job: job.save(), r"cannot update it\. Use app\.job_manager\.retry_job_by_id"),
+    "delete": (lambda job: job.delete(), r"cancel_job_by_id\(job_id, delete_job=True\)"),
+    "a new one": (lambda job: type(job)(task="x").save(), r"cannot create it\. Use task\.defer"),
+    "asave": (lambda job: async_to_sync(job.asave)(), "retry_job_by_id"),
+    "adelete": (lambda job: async_to_sync(job.adelete)(), "delete_job=True"),
+}
+MANY: dict[str, tuple[Write, str]] = {
+    "create": (lambda rows: rows.create(task="x"), "task.defer"),
+    "bulk_create": (lambda rows: rows.bulk_create([rows.model(task="x")]), "task.defer"),
+    "get_or_create": (lambda rows: rows.get_or_create(id=1), "task.defer"),
+    "update_or_create": (lambda rows: rows.update_or_create(id=1), "retry_job_by_id"),
+    "update": (lambda rows: rows.update(priority=5), "retry_job_by_id"),
+    "bulk_update": (lambda rows: rows.bulk_update(list(rows), ["priority"]), "retry_job_by_id"),
+    "delete": (lambda rows: rows.delete(), "delete_job=True"),
+    "acreate": (lambda rows: async_to_sync(rows.acreate)(task="x"), "task.defer"),
+    "aupdate": (lambda rows: async_to_sync(rows.aupdate)(priority=5), "retry_job_by_id"),
+    "adelete": (lambda rows: async_to_sync(rows.adelete)(), "delete_job=True"),
+}
+
+
+@pytest.fixture
+def live(ship: Any) -> Any:
+    """A waiting job, as its model."""
+    from inturn.django.models import Job
+
+    return Job.objects.get(id=ship.configure(lock="a", queueing_lock="q", timeout=5).defer(order=1))
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_model_refuses_to_write_and_names_the_call_to_use(live: Any, name: str) -> None:
+    from inturn.django.exceptions import ReadOnlyModel
+
+    write, message = WRITES[name]
+    live.priority = 5
+    with pytest.raises(ReadOnlyModel, match=message):
+        write(live)
+    live.refresh_from_db()
+    assert live.priority == 0
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_a_queryset_refuses_to_write_and_names_the_call_to_use(live: Any, name: str) -> None:
+    from inturn.django.exceptions import ReadOnlyModel
+
+    write, message = MANY[name]
+    with pytest.raises(ReadOnlyModel, match=message):
+        write(type(live).objects.filter(lock="a"))
+    assert type(live).objects.get().priority == 0
+
+
+def test_all_models_are_read_only(app: App, live: Any) -> None:
+    from django.apps import apps
+
+    from inturn.django.exceptions import ReadOnlyModel
+
+    for model in apps.get_app_config("inturn").get_models():
+        with pytest.raises(ReadOnlyModel, match=f"{model.__name__} is read-only"):
+            model.objects.all().delete()
+        with pytest.raises(ReadOnlyModel, match=f"{model.__name__} is read-only"):
+            model.objects.update(pk=1)
+        with pytest.raises(ReadOnlyModel, match=f"{model.__name__} is read-only"):
+            model().save()
+
+
+def test_a_fixture_of_djangos_cannot_load_jobs(live: Any) -> None:
+    from django.core import serializers
+
+    from inturn.django.exceptions import ReadOnlyModel
+
+    [loaded] = serializers.deserialize("json", serializers.serialize("json", [live]))
+    with pytest.raises(ReadOnlyModel):
+        loaded.save()
+
+
+def test_a_test_can_make_the_models_writable(live: Any) -> None:
+    from django.test import override_settings
+
+    from inturn.django.models import Job
+
+    with override_settings(INTURN={"READONLY_MODELS": False}):
+        Job.objects.update(priority=5)
+        assert Job.objects.get().priority == 5
+        Job.objects.get().delete()
+        assert not Job.objects.exists()
+
+
+def test_a_live_job_shows_its_locks_timeout_worker_and_whether_it_is_to_abort(
+    app: App, live: Any, ship: Any
+) -> None:
+    from inturn.django.models import Job
+
+    assert (live.queueing_lock, live.timeout.total_seconds()) == ("q", 5)
+    assert (live.abort_requested, live.worker_id) == (False, None)
+    seen: list[Any] = []
+
+    @app.task(name="look")
+    def look() -> None:
+        app.job_manager.cancel_job_by_id(job, abort=True)
+        seen.append(Job.objects.get(id=job))
+
+    job = look.defer()
+    app.run_worker(wait=False, install_signal_handlers=False)
+    assert seen[0].abort_requested
+    assert seen[0].worker_id is not None
+
+
+def test_a_foreign_key_follows_its_job_into_the_history(app: App, ship: Any) -> None:
+    from django.db import connection
+    from store.models import Order
+    from store.orders import buy
+
+    from inturn.django.models import AnyJob
+
+    order = buy("ann")
+    assert order.job.status == "todo"
+    assert Order.objects.select_related("job").get().job.task == "store.tasks.ship"
+    app.run_worker(wait=False, install_signal_handlers=False)
+    assert Order.objects.get().job.status == "succeeded"
+    assert Order.objects.filter(job__status="succeeded").count() == 1
+    assert AnyJob.objects.get(order=order).finished_at is not None
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM inturn.finished_jobs")
+    # The job is forgotten. The order is not.
+    assert Order.objects.select_related("job").get().job is None
+    order.delete()
+
+
+def test_a_finished_job_has_its_result_and_its_worker(app: App) -> None:
+    from inturn.django.models import AnyJob, FinishedJob
+
+    app.task(name="count")(lambda: {"total": 3}).configure(queueing_lock="q").defer()
+    app.run_worker(wait=False, install_signal_handlers=False)
+    for model in (FinishedJob, AnyJob):
+        job = model.objects.get()
+        assert (job.result, job.queueing_lock) == ({"total": 3}, "q")
+        assert job.worker_id is not None
+
+
+def test_workers_and_schedules_can_be_read(app: App, django: Any) -> None:
+    from inturn.django.models import Schedule, Worker
+
+    seen: list[tuple[Any, Any]] = []
+
+    @app.periodic(cron="0 0 1 1 *", periodic_id="yearly")
+    @app.task(name="look")
+    def look(timestamp: int = 0) -> None:
+        seen.append((Worker.objects.get(), Schedule.objects.get()))
+
+    look.defer()
+    try:
+        app.run_worker(wait=False, install_signal_handlers=False, name="ann", queues=["default"])
+    finally:
+        with django.connection.cursor() as cursor:
+            cursor.execute("DELETE FROM inturn.schedules")
+    [(worker, schedule)] = seen
+    assert (worker.name, worker.state, worker.queues) == ("ann", "live", ["default"])
+    assert (schedule.task, schedule.periodic_id, schedule.cron) == ("look", "yearly", "0 0 1 1 *")
