@@ -165,8 +165,9 @@ class Worker:
         ended, self.held = self.held, []
         called = time.monotonic()
         rows = self.connection.execute(*self.finishing(ended)).fetchall()
-        following = [row[1:] for row in rows if row[0] is None]
+        following = [row[2:] for row in rows if row[2] is not None]
         self.take(following)
+        self.keep(ended, [row[1] for row in rows])
         self.run.seen["handed over"] += len(following)
         return self.end([row[0] for row in rows if row[0] is not None], "finish", called)
 
@@ -174,7 +175,7 @@ class Worker:
         jobs, claims, n = [held.job for held in ended], [held.claim for held in ended], len(ended)
         want = self.dice.choice([0, n, n, n])
         return (
-            "SELECT finished_id, (next).id, (next).claim_id, (next).fence, (next).attempts "
+            "SELECT finished_id, busy_id, (next).id, (next).claim_id, (next).fence, (next).attempts "
             "FROM finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::job_status[], %s::jsonb[])",
             [self.id, self.queues, want, jobs, claims, ["succeeded"] * n, [None] * n],
         )
@@ -184,7 +185,7 @@ class Worker:
         delays = [self.dice.choice(["0", "0", "5 ms", "20 ms"]) for _ in ended]
         called = time.monotonic()
         rows = self.connection.execute(
-            "SELECT id FROM retry(%s::bigint[], %s::uuid[], %s::interval[], %s::jsonb[])",
+            "SELECT id, busy FROM retry(%s::bigint[], %s::uuid[], %s::interval[], %s::jsonb[])",
             [
                 [held.job for held in ended],
                 [held.claim for held in ended],
@@ -192,7 +193,8 @@ class Worker:
                 [None] * len(ended),
             ],
         ).fetchall()
-        self.end([row[0] for row in rows], "retry", called)
+        self.keep(ended, [job for job, busy in rows if busy])
+        self.end([job for job, busy in rows if not busy], "retry", called)
         self.run.seen["retried"] += delays.count("0")
         self.run.seen["retried later"] += len(delays) - delays.count("0")
 
@@ -241,6 +243,10 @@ class Worker:
         for job, claim, fence, attempt in rows:
             self.run.history.started.append(Started(job, fence, attempt, replied))
             self.held.append(Held(job, claim))
+
+    def keep(self, ended: list[Held], busy: list[int]) -> None:
+        """On a busy machine a claim may have a lane locked for so long that nothing was reported."""
+        self.held += [held for held in ended if held.job in busy]
 
     def end(self, jobs: list[int], how: Literal["finish", "retry"], called: float) -> int:
         self.run.history.ended.extend(Ended(job, how, called) for job in jobs)
