@@ -122,7 +122,9 @@ class App(Blueprint):
             ) from None
         app = getattr(module, attribute, None)
         if app is None:
-            raise LoadFromPathError(f"The module {module_name!r} has no {attribute!r}.")
+            raise LoadFromPathError(
+                f"{dotted_path!r} does not exist: the module has no {attribute!r}."
+            )
         if not isinstance(app, App):
             raise LoadFromPathError(
                 f"{dotted_path!r} is a {type(app).__name__}, not an inturn.App. "

@@ -161,7 +161,7 @@ def test_the_doctor_finds_jobs_and_lanes_that_are_stuck(engine: Engine, queue: R
     assert {
         check: found[check]["state"] for check in ("queues", "tasks", "lanes")
     } == dict.fromkeys(("queues", "tasks", "lanes"), "fail")
-    assert found["queues"]["advice"] == "queue worker --queues mail"
+    assert found["queues"]["advice"] == "queue -a package.module:app worker --queues mail"
     assert "t (queue default)" in found["tasks"]["detail"]
     assert found["lanes"]["advice"] == "queue lanes explain a"
 

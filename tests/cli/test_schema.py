@@ -55,7 +55,7 @@ def test_the_status_is_0_where_the_schema_fits(run: Run, dsn: str) -> None:
 
 
 def test_the_status_is_11_where_it_does_not(run: Run, dsn: str, empty_dsn: str) -> None:
-    ended = run("schema", "status", "--dsn", empty_dsn)
+    ended = run("schema", "status", INTURN_DSN=empty_dsn)
     assert ended.returncode == 11
     assert (
         ended.stderr

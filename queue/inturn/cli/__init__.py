@@ -71,9 +71,10 @@ class Commands(click.Group):
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="""\b
-Exit status: 0 done, 1 unexpected, 2 wrong usage, 3 not found, 4 not possible now,
-  5 partly done, 6 declined, 10 unhealthy, 11 wrong schema, 69 no database,
-  130 and 143 interrupted. docs/cli.md says more.
+Exit status: 0 done, 1 unexpected, 2 wrong usage, 3 not found,
+  4 not possible now, 5 partly done, 6 declined, 10 unhealthy,
+  11 wrong schema, 69 no database, 130 and 143 interrupted.
+  docs/cli.md says more.
 
 \b
 New here? Run: queue demo
