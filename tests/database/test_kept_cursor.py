@@ -6,6 +6,7 @@ import pytest
 from inturn import App
 from inturn.database import drive
 from inturn.database.session import AsyncSession, Session
+from inturn.errors import DatabaseUnavailable
 from inturn.operations import Operation, Rows, Statement
 
 
@@ -53,3 +54,12 @@ def test_the_same_in_an_event_loop_for_a_lent_connection(app: App) -> None:
             assert await kept.fetchall() == [("mine",)]
 
     anyio.run(lend)
+
+
+def test_a_closed_connection_of_the_caller_is_reported_as_unavailable(app: App) -> None:
+    connection = app.connector.connect()
+    connection.close()
+    with pytest.raises(DatabaseUnavailable):
+        app.configure_task("t", connection=connection).defer()
+    with pytest.raises(DatabaseUnavailable):
+        drive.run_on(connection.kept_cursor(), count_to(1), "inturn")

@@ -23,15 +23,16 @@ MOST_ROWS_KEPT = 1000
 
 
 def run(operation: Operation[T], connection: psycopg.Connection[Any], schema: str) -> T:
-    with connection.cursor(row_factory=tuple_row) as cursor:
+    with translate_errors(), connection.cursor(row_factory=tuple_row) as cursor:
         return run_on(cursor, operation, schema)
 
 
 async def run_async(
     operation: Operation[T], connection: psycopg.AsyncConnection[Any], schema: str
 ) -> T:
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        return await run_on_async(cursor, operation, schema)
+    with translate_errors():
+        async with connection.cursor(row_factory=tuple_row) as cursor:
+            return await run_on_async(cursor, operation, schema)
 
 
 def run_on(cursor: psycopg.Cursor[TupleRow], operation: Operation[T], schema: str) -> T:

@@ -79,7 +79,7 @@ class Session(psycopg.Connection[TupleRow]):
         rest of a short call.
         """
         if self._kept is None or self._kept.closed:
-            self._kept = self.cursor(row_factory=tuple_row)
+            self._kept = psycopg.Cursor(self, row_factory=tuple_row)
         return self._kept
 
     def _look(self, call: WatchedCall) -> None:
@@ -178,7 +178,7 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
 
     def kept_cursor(self) -> psycopg.AsyncCursor[TupleRow]:
         if self._kept is None or self._kept.closed:
-            self._kept = self.cursor(row_factory=tuple_row)
+            self._kept = psycopg.AsyncCursor(self, row_factory=tuple_row)
         return self._kept
 
     async def _look(self, call: WatchedCall) -> None:
