@@ -210,8 +210,8 @@ class Task(Deferrer[P], Generic[P, R]):
         transaction wrote. Keep such transactions short. The job waits as long as one of them is
         open, and without end if there always is one.
 
-        Give a psycopg or SQLAlchemy connection or session of yours as `connection`, and the job
-        exists if and only if you commit.
+        Give a connection of yours as `connection`, of psycopg, psycopg 2 or asyncpg, or a
+        connection or session of SQLAlchemy, and the job exists if and only if you commit.
 
             with psycopg.connect(dsn) as connection:
                 connection.execute("INSERT INTO orders (id) VALUES (7)")
