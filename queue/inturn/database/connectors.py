@@ -21,6 +21,7 @@ from inturn.database.session import AsyncSession
 from inturn.errors import AppNotOpen, DatabaseUnavailable, SyncConnectorConfigurationError
 from inturn.operations import Operation
 from inturn.sql import SCHEMA
+from inturn.values import JsonDumps, JsonLoads
 
 T = TypeVar("T")
 SYNC_ONLY = (
@@ -47,6 +48,8 @@ class PsycopgConnector(DirectConnector):
     no limit. Your own statements in `context.transaction()` have no limit.
     listen_dsn: an address that leads past a pooler in transaction mode, which forgets who listens.
     It defaults to INTURN_LISTEN_DSN. Without one, workers behind such a pooler poll.
+    json_dumps, json_loads: your own functions to write the arguments of jobs as JSON, and to read
+    them before a task runs; see docs/values.md.
     prepare_threshold: set it to None for a pooler that does not support prepared statements, such
     as PgBouncer before 1.21.
 
@@ -66,6 +69,8 @@ class PsycopgConnector(DirectConnector):
         listen_dsn: str | None = None,
         timeout: float = 5.0,
         call_timeout: float | None = 30.0,
+        json_dumps: JsonDumps | None = None,
+        json_loads: JsonLoads | None = None,
         kwargs: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
@@ -77,6 +82,8 @@ class PsycopgConnector(DirectConnector):
             listen_dsn=listen_dsn,
             timeout=timeout,
             call_timeout=call_timeout,
+            json_dumps=json_dumps,
+            json_loads=json_loads,
             kwargs=kwargs,
             **options,
         )

@@ -33,7 +33,7 @@ class Queue:
         self.app = app
         self._connector: Connector = app.connector
         if dsn is not None:
-            self._connector = OpenConnector(dsn, schema=app.connector.schema)
+            self._connector = OpenConnector(dsn, app.connector)
         self._clock = Clock(self._connector)
         self._runner = Runner(app, self._clock)
         self._ends = ExitStack()
