@@ -88,6 +88,8 @@ class PsycopgConnector(DirectConnector):
             **options,
         )
         self._sizes = (min_size, max_size)
+        # A name for pg_stat_activity, unless your address or PGAPPNAME has one.
+        self._pooled = {**self._session, "fallback_application_name": "inturn pool"}
         self._opening = Lock()  # guards what follows
         self._opens = 0  # how often it was opened and not closed
         self._pool: Pool | None = None
@@ -209,7 +211,7 @@ class PsycopgConnector(DirectConnector):
         new = None
         if pool is None and self._async_pool is None:
             terms = self._terms("pool", self._address())
-            new = await pools.open_async(terms, self._session, self._sizes)
+            new = await pools.open_async(terms, self._pooled, self._sizes)
         with self._opening:
             if pool is not None:
                 self._async_pool = pool
@@ -245,7 +247,7 @@ class PsycopgConnector(DirectConnector):
             return self._pool
 
     def _new_pool(self) -> Pool:
-        return pools.open_sync(self._terms("pool", self._address()), self._session, self._sizes)
+        return pools.open_sync(self._terms("pool", self._address()), self._pooled, self._sizes)
 
     def _open_async_pool(self) -> AsyncPool:
         if self._async_pool is None:
