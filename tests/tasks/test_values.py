@@ -201,6 +201,17 @@ def test_a_subclass_whose_fields_would_be_lost_is_refused(app: App) -> None:
         take.defer(Spare(1, Decimal(1), "top"))
 
 
+def test_a_model_that_would_lose_a_field_is_refused(app: App) -> None:
+    class Longer(Line):
+        note: str
+
+    @app.task
+    def take(line: Line) -> None: ...
+
+    with pytest.raises(BadArgument, match="line: the Longer would come back changed"):
+        take.defer(Longer(at=AT, Amount=Decimal(1), note="x"))
+
+
 def test_a_list_that_contains_itself_is_refused(app: App) -> None:
     @app.task
     def take(item: list[Any]) -> None: ...

@@ -76,12 +76,15 @@ class Deferrer(Generic[P]):
 
         The id's `is_new` is False if a waiting job stands for this one; see `queueing_lock`.
         """
-        return self._mark(self._owner.enqueue([self._job(args, kwargs)], self._connection))[0]
+        [job] = self._owner.enqueue([self._job(args, kwargs)], self._connection)
+        job._decoders = None if self._task is None else self._task.decoders
+        return job
 
     async def defer_async(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob:
         """Like `defer`, in an event loop."""
-        jobs = await self._owner.enqueue_async([self._job(args, kwargs)], self._connection)
-        return self._mark(jobs)[0]
+        [job] = await self._owner.enqueue_async([self._job(args, kwargs)], self._connection)
+        job._decoders = None if self._task is None else self._task.decoders
+        return job
 
     def batch_defer(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
         """Enqueue a job for each mapping of arguments, in this order, all or none.
