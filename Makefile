@@ -100,9 +100,10 @@ lock: ## resolve what CI and docker compose install, into requirements/*.txt
 	compile() { "$$tmp/bin/uv" pip compile -q --upgrade --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-emit-index-url \
 	  pyproject.toml requirements/build.in "$$@"; }; \
-	compile requirements/audit.in --extra dev --extra test -o requirements/ci.txt; \
+	compile requirements/audit.in requirements/test.in --all-extras -o requirements/ci.txt; \
 	compile -c requirements/ci.txt --extra dev -o requirements/demo.txt; \
-	compile -c requirements/ci.txt --extra redis -o requirements/compose.txt
+	compile -c requirements/ci.txt --extra cli --extra migrate --extra redis \
+	  -o requirements/compose.txt
 
 locked: ## prepare .venv with exactly what requirements/ci.txt pins, as CI does
 	@test -x $(python) || $(PYTHON) -m venv .venv
@@ -118,21 +119,21 @@ clean: ## remove the environment and every cache
 # The stamp is written last, so that make repeats an interrupted installation. We use `command -v`
 # because a Python that is started by its bare name and without a PATH does not know where it is,
 # and then cannot create an environment.
-.venv/installed: pyproject.toml
+.venv/installed: pyproject.toml requirements/test.in
 	@python=$$(command -v "$(PYTHON)") && \
 	  "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "inturn needs Python 3.11 or later, but $(PYTHON) is older." \
 	    "Name another: make PYTHON=python3.12" >&2; exit 1; }; \
 	echo "preparing .venv (once, about a minute)" && \
 	{ test -x $(python) || "$$python" -m venv .venv; } && \
-	$(python) -m pip install -q -e '.[dev,test]' && \
+	$(python) -m pip install -q -e '.[dev,django,openlock,redis,testing]' -r requirements/test.in && \
 	touch $@
 
 # The other queues stay out of our own environment, because we only measure them.
 bench/.venv/installed: pyproject.toml bench/requirements.txt
 	@echo "preparing bench/.venv (once, about a minute)"
 	@test -x bench/.venv/bin/python || $(PYTHON) -m venv bench/.venv
-	@bench/.venv/bin/python -m pip install -q -r bench/requirements.txt -e .
+	@bench/.venv/bin/python -m pip install -q -r bench/requirements.txt -e '.[cli,migrate]'
 	@touch $@
 
 # Without Node, the benchmark reports its queues as missing.

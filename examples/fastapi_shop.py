@@ -48,6 +48,8 @@ async def transaction() -> AsyncIterator[AsyncSession]:
         yield session
 
 
+# The scope makes it commit before the answer is sent. By default FastAPI ends a dependency after
+# that, so a client would know of an order that is not there yet, or whose commit failed.
 Session = Annotated[AsyncSession, Depends(transaction, scope="function")]
 
 

@@ -1,5 +1,5 @@
 """`python -m inturn` does the same as `queue`."""
 
-from inturn.cli import main
+from inturn.command import main
 
 main(name="python -m inturn")

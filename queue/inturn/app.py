@@ -27,6 +27,7 @@ from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, show_options
 from inturn.tasks.task import Deferrer
+from inturn.values import JsonDumps
 
 
 class App(Blueprint):
@@ -51,6 +52,8 @@ class App(Blueprint):
 
     An App supports everything that a Blueprint does.
     """
+
+    json_dumps: JsonDumps | None = None  # the connector's
 
     def __init__(
         self,
@@ -83,6 +86,7 @@ class App(Blueprint):
     @connector.setter
     def connector(self, connector: Connector) -> None:
         self._connector = connector
+        self.json_dumps = connector.json_dumps
         self.lanes = Lanes(connector)
         self.job_manager = Jobs(connector)
         self.schema_manager = SchemaManager(connector)

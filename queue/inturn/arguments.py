@@ -11,8 +11,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from inspect import Parameter, Signature
 from typing import Any, TypeVar
+from uuid import UUID
 
 from inturn.errors import BadArgument, TaskDefinitionError
+from inturn.values import Decoders, JsonDumps, simplify
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -116,9 +118,21 @@ def check_mapping(kwargs: object) -> Mapping[str, Any]:
     )
 
 
-def encode(kwargs: Mapping[str, Any]) -> str:
-    """Return the arguments as JSON text, or raise BadArgument."""
-    return _encode_plain(kwargs) or _encode_checked(kwargs)
+def encode(kwargs: Mapping[str, Any], decoders: Decoders | None = None) -> str:
+    """Return the arguments as JSON text, or raise BadArgument.
+
+    The decoders of the task bring back what JSON lacks. They are None if the task is unknown here.
+    """
+    return _encode_plain(kwargs) or _encode_checked(kwargs, decoders)
+
+
+def encode_with(dumps: JsonDumps, kwargs: Mapping[str, Any]) -> str:
+    """Return the arguments as JSON text, written by the connector's `json_dumps`."""
+    text = dumps(kwargs)
+    stored = decode(text.decode() if isinstance(text, bytes) else text)
+    if isinstance(stored, Unreadable):
+        raise BadArgument("json_dumps", f"returned something else than arguments: {stored.reason}")
+    return _encode_checked(stored)
 
 
 def _encode_plain(kwargs: Mapping[str, Any]) -> str | None:
@@ -138,19 +152,26 @@ def _encode_plain(kwargs: Mapping[str, Any]) -> str | None:
     return text if len(text) <= MAX_PLAIN and "\\u0000" not in text else None
 
 
-def _encode_checked(kwargs: Mapping[str, Any]) -> str:
+def _encode_checked(kwargs: Mapping[str, Any], decoders: Decoders | None = None) -> str:
+    simple = {}
     for key, value in kwargs.items():
         if not isinstance(key, str):
             raise BadArgument("argument name", f"{key!r} is a {type(key).__name__}. Use text")
         _check_text("argument name", key)
-        _check_value(key, value, 1)
-    return _encode("arguments", kwargs, MAX_BYTES)
+        simple[key] = simplify(value)
+        _check_value(key, simple[key], 1)
+        if decoders is not None and simple[key] is not value:
+            loss = decoders.explain_loss(key, value, simple[key])
+            if loss is not None:
+                raise BadArgument(key, loss)
+    return _encode("arguments", simple, MAX_BYTES)
 
 
 def encode_value(name: str, value: object, max_bytes: int) -> str:
-    """Return a single value as JSON text that reads back unchanged, or raise BadArgument."""
-    _check_value(name, value, 1)
-    return _encode(name, value, max_bytes)
+    """Return a single value as JSON text, or raise BadArgument."""
+    simple = simplify(value)
+    _check_value(name, simple, 1)
+    return _encode(name, simple, max_bytes)
 
 
 def _encode(name: str, value: object, max_bytes: int) -> str:
@@ -218,9 +239,14 @@ def _check_text(path: str, text: str) -> None:
 
 
 def check_lock(lock: object, name: str = "lock") -> str | None:
-    """Return a lock or queueing lock unchanged, or raise BadArgument."""
+    """Return a lock or queueing lock as text, or raise BadArgument.
+
+    A whole number and a UUID have only one spelling, so they name the same lane everywhere.
+    """
     if lock is None:
         return None
+    if isinstance(lock, UUID) or (isinstance(lock, int) and not isinstance(lock, bool)):
+        lock = str(lock)
     if not isinstance(lock, str):
         raise BadArgument(name, f"is a {type(lock).__name__}, not text. Write {name}=str(…)")
     _check_text(name, lock)

@@ -55,6 +55,15 @@ class ConfigurationError(InturnError):
     """A setting, a path or a connection cannot be used."""
 
 
+class MissingExtra(ConfigurationError, ModuleNotFoundError):
+    """A part of inturn needs packages that one of its extras installs."""
+
+    def __init__(self, part: str, extra: str) -> None:
+        super().__init__(
+            f"{part} needs packages that are not installed. Run: pip install 'inturn[{extra}]'"
+        )
+
+
 class ConnectorException(InturnError):
     """The database refused a statement or could not be reached.
 

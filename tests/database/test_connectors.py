@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import psycopg
 import pytest
+import trio
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
@@ -128,3 +129,32 @@ def test_an_open_that_fails_in_an_event_loop_does_not_count(dsn: str) -> None:
     anyio.run(fail)
     with pytest.raises(AppNotOpen, match="The app is not open"):
         app.check_connection()
+
+
+def test_the_connections_of_the_pool_have_a_name_that_you_can_change(dsn: str) -> None:
+    def names(**options: Any) -> set[str]:
+        app = App(connector=PsycopgConnector(dsn, **options))
+        with app.open(), app.connector.lend() as own:
+            return {row[0] for row in own.execute("SHOW application_name").fetchall()}
+
+    assert names(application_name="shop") == {"shop"}
+    assert names() == {"inturn pool"}
+
+
+def test_an_event_loop_of_another_kind_is_refused_with_a_way_out(dsn: str, query: Query) -> None:
+    app = App(dsn)
+
+    @app.task
+    def note() -> None: ...
+
+    async def main() -> None:
+        with pytest.raises(ConfigurationError, match="not asyncio's"):
+            async with app.open_async():
+                raise AssertionError
+        with pytest.raises(ConfigurationError, match="not asyncio's"):
+            await app.run_worker_async(wait=False)
+        with app.open():
+            await trio.to_thread.run_sync(lambda: note.defer())
+
+    trio.run(main)
+    assert query("SELECT count(*) FROM inturn.jobs") == [(1,)]

@@ -1,10 +1,14 @@
 """A job exists if and only if the transaction commits, whether the app or the caller owns it."""
 
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
+import asyncpg
 import psycopg
+import psycopg2
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
@@ -34,9 +38,31 @@ def deferred(dsn: str) -> int:
     return int(row[0])
 
 
-def sync_engine(dsn: str, driver: str = "psycopg") -> Any:
+def sync_engine(dsn: str) -> Any:
     return create_engine(
-        f"postgresql+{driver}://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
+    )
+
+
+def psycopg2_engine(dsn: str) -> Any:
+    return create_engine(
+        "postgresql+psycopg2://", creator=lambda: psycopg2.connect(dsn), poolclass=NullPool
+    )
+
+
+def asyncpg_options(dsn: str) -> dict[str, Any]:
+    options = conninfo_to_dict(dsn)
+    known = {"host", "port", "user", "password"}
+    return {name: value for name, value in options.items() if name in known} | {
+        "database": options["dbname"]
+    }
+
+
+def asyncpg_engine(dsn: str) -> Any:
+    return create_async_engine(
+        "postgresql+asyncpg://",
+        async_creator=lambda: asyncpg.connect(**asyncpg_options(dsn)),
+        poolclass=NullPool,
     )
 
 
@@ -102,6 +128,56 @@ async def sqlalchemy_async_session(app: App, dsn: str, commit: bool) -> None:
         await (session.commit() if commit else session.rollback())
 
 
+async def psycopg2_sync(app: App, dsn: str, commit: bool) -> None:
+    with contextlib.closing(psycopg2.connect(dsn)) as connection:
+        app.tasks["note"].configure(connection=connection).defer(text="x")
+        connection.commit() if commit else connection.rollback()
+
+
+async def sqlalchemy_psycopg2_connection(app: App, dsn: str, commit: bool) -> None:
+    with psycopg2_engine(dsn).connect() as connection:
+        app.tasks["note"].configure(connection=connection).defer(text="x")
+        connection.commit() if commit else connection.rollback()
+
+
+async def sqlalchemy_psycopg2_session(app: App, dsn: str, commit: bool) -> None:
+    with Session(psycopg2_engine(dsn)) as session:
+        app.tasks["note"].configure(connection=session).defer(text="x")
+        session.commit() if commit else session.rollback()
+
+
+async def asyncpg_transaction(app: App, dsn: str, commit: bool) -> None:
+    connection = await asyncpg.connect(**asyncpg_options(dsn))
+    transaction = connection.transaction()
+    await transaction.start()
+    await app.tasks["note"].configure(connection=connection).defer_async(text="x")
+    await (transaction.commit() if commit else transaction.rollback())
+    await connection.close()
+
+
+async def asyncpg_pool(app: App, dsn: str, commit: bool) -> None:
+    async with (
+        asyncpg.create_pool(**asyncpg_options(dsn), min_size=1) as pool,
+        pool.acquire() as connection,
+    ):
+        transaction = connection.transaction()
+        await transaction.start()
+        await app.tasks["note"].configure(connection=connection).defer_async(text="x")
+        await (transaction.commit() if commit else transaction.rollback())
+
+
+async def sqlalchemy_asyncpg_connection(app: App, dsn: str, commit: bool) -> None:
+    async with asyncpg_engine(dsn).connect() as connection:
+        await app.tasks["note"].configure(connection=connection).defer_async(text="x")
+        await (connection.commit() if commit else connection.rollback())
+
+
+async def sqlalchemy_asyncpg_session(app: App, dsn: str, commit: bool) -> None:
+    async with AsyncSession(asyncpg_engine(dsn)) as session:
+        await app.tasks["note"].configure(connection=session).defer_async(text="x")
+        await (session.commit() if commit else session.rollback())
+
+
 Owner = Callable[[App, str, bool], Awaitable[None]]
 OWNERS: list[Owner] = [own_sync, own_async]
 CALLERS: list[Owner] = [
@@ -112,6 +188,13 @@ CALLERS: list[Owner] = [
     sqlalchemy_session,
     sqlalchemy_async_connection,
     sqlalchemy_async_session,
+    psycopg2_sync,
+    sqlalchemy_psycopg2_connection,
+    sqlalchemy_psycopg2_session,
+    asyncpg_transaction,
+    asyncpg_pool,
+    sqlalchemy_asyncpg_connection,
+    sqlalchemy_asyncpg_session,
 ]
 
 
@@ -148,7 +231,9 @@ async def test_a_job_on_an_autocommit_connection_is_there_when_defer_returns(
 
 
 async def test_a_connection_of_another_kind_is_refused_by_name(app: App, dsn: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"connection is a str. Pass a psycopg connection"):
+    with pytest.raises(
+        ConfigurationError, match=r"connection is a str. Pass a psycopg, psycopg2 or asyncpg"
+    ):
         app.tasks["note"].configure(connection="postgresql://…").defer(text="x")
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
         with pytest.raises(ConfigurationError, match=r"is async.*Use defer_async"):

@@ -97,3 +97,8 @@ def test_locked_takes_its_store_from_the_environment(
     monkeypatch.setenv("INTURN_LOCKS_URL", f"file://{tmp_path}")
     assert run(1)
     assert locked("other", using=f"file://{tmp_path}")(lambda: (tmp_path / "other").exists())()
+
+
+def test_locked_refuses_a_client_and_says_what_to_pass() -> None:
+    with pytest.raises(TypeError, match=r"using= is a Redis. Give an address .* or a function"):
+        locked("it", using=redis.Redis())(print)  # type: ignore[arg-type]

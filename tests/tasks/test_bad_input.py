@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
 import psycopg
 import pytest
@@ -84,15 +83,15 @@ def test_an_argument_that_json_cannot_carry_is_refused(
 
 BAD_OPTIONS: dict[str, dict[str, Any]] = {
     "lock: is empty": {"lock": ""},
-    "lock: is a int, not text": {"lock": 7},
     "lock: is a bytes, not text": {"lock": b"x"},
     "lock: contains the character NUL": {"lock": "a\0b"},
     "lock: has 1,025 bytes, at most 1,024": {"lock": "x" * 1025},
     "lock: has 1,026 bytes, at most 1,024": {"lock": "é" * 513},
-    "lock: is a UUID, not text": {"lock": UUID(int=7)},
+    "lock: is a float, not text": {"lock": 7.5},
+    "lock: is a bool, not text": {"lock": True},
     "'lock': contains half of a surrogate pair": {"lock": "\ud800"},
     "queueing_lock: is empty. Leave it out": {"queueing_lock": ""},
-    "queueing_lock: is a int, not text. Write queueing_lock=str": {"queueing_lock": 7},
+    "queueing_lock: is a bool, not text. Write queueing_lock=str": {"queueing_lock": True},
     "queueing_lock: contains the character NUL": {"queueing_lock": "a\0b"},
     "'queueing_lock': contains half of a surrogate pair": {"queueing_lock": "\udfff"},
     "queueing_lock: has 1,025 bytes, at most 1,024": {"queueing_lock": "x" * 1025},

@@ -123,8 +123,13 @@ def test_a_wrong_count_is_reported_with_the_jobs(app: App, queue: Queue) -> None
 
 
 def test_arguments_that_no_job_can_have_are_refused(queue: Queue) -> None:
-    with pytest.raises(BadArgument, match="JSON cannot carry a datetime"):
-        queue.assert_enqueued("bill", args={"order": NEW_YEAR})
+    with pytest.raises(BadArgument, match="JSON cannot carry a set"):
+        queue.assert_enqueued("bill", args={"order": {1}})
+
+
+def test_arguments_are_compared_as_they_are_stored(queue: Queue) -> None:
+    queue.app.configure_task("elsewhere").defer(order=NEW_YEAR)
+    queue.assert_enqueued("elsewhere", args={"order": NEW_YEAR})
 
 
 # ---------------------------------------------------------------- assert_not_enqueued

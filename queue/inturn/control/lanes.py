@@ -120,6 +120,6 @@ class Lanes:
 def _pause(
     lock: str, reason: str | None, until: datetime | None, by: str | None
 ) -> Operation[bool]:
-    check_lock(lock)
+    lock = check_lock(lock) or lock
     check_moment("until", until)
     return lanes.pause_lane(lock, reason, until, by)

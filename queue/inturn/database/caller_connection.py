@@ -1,7 +1,7 @@
-"""Find the psycopg connection beneath whatever a caller passes as `connection=`.
+"""Find the connection beneath whatever a caller passes as `connection=`.
 
-SQLAlchemy and Django are recognised by the modules of their classes, so that they need not be
-imported. Drivers other than psycopg 3 are refused: a job that is sent over a second connection
+SQLAlchemy, Django, asyncpg and psycopg 2 are recognised by the modules of their classes, so that
+they need not be imported. Other drivers are refused: a job that is sent over a second connection
 would not be part of the caller's transaction.
 """
 
@@ -9,18 +9,24 @@ from typing import Any
 
 import psycopg
 
+from inturn.database.foreign_drivers import (
+    AsyncpgConnection,
+    Psycopg2Connection,
+    asyncpg_connection,
+    sqlalchemy_on_asyncpg,
+)
 from inturn.errors import ConfigurationError
 
+Sync = psycopg.Connection[Any] | Psycopg2Connection
+Async = psycopg.AsyncConnection[Any] | AsyncpgConnection
 KNOWN = (
-    "a psycopg connection, a SQLAlchemy Connection, Session, AsyncConnection or AsyncSession "
-    "on psycopg, or a Django connection"
+    "a psycopg, psycopg2 or asyncpg connection, a SQLAlchemy Connection, Session, AsyncConnection "
+    "or AsyncSession on one of them, or a Django connection"
 )
 
 
-def find_connection(connection: Any) -> psycopg.Connection[Any]:
-    """Return the sync psycopg connection beneath this one, for `defer`."""
-    if isinstance(connection, psycopg.Connection):
-        return connection
+def find_connection(connection: Any) -> Sync:
+    """Return the sync connection beneath this one, for `defer`."""
     match _sqlalchemy_class(connection):
         case "Session" | "scoped_session":
             return _check_sync(connection.connection().connection.driver_connection)
@@ -31,33 +37,33 @@ def find_connection(connection: Any) -> psycopg.Connection[Any]:
             return _check_sync(connection.connection.driver_connection)
     if _is_django(connection):
         return django_driver(connection)
-    if isinstance(connection, psycopg.AsyncConnection) or _sqlalchemy_class(connection).startswith(
-        ("Async", "async")
-    ):
+    if (own := _find_sync(connection)) is not None:
+        return own
+    if _is_async(connection):
         raise ConfigurationError(
             f"connection is async ({_class_name(connection)}). Use defer_async with it"
         )
     raise ConfigurationError(f"connection is a {_class_name(connection)}. Pass {KNOWN}")
 
 
-async def find_connection_async(connection: Any) -> psycopg.AsyncConnection[Any]:
-    """Return the async psycopg connection beneath this one, for `defer_async`."""
+async def find_connection_async(connection: Any) -> Async:
+    """Return the async connection beneath this one, for `defer_async`."""
     if isinstance(connection, psycopg.AsyncConnection):
         return connection
+    if _is_asyncpg(connection):
+        return asyncpg_connection(connection)
     match _sqlalchemy_class(connection):
         case "AsyncSession" | "async_scoped_session":
-            return _check_async(
-                (await (await connection.connection()).get_raw_connection()).driver_connection
-            )
+            return await _find_in_sqlalchemy(await connection.connection())
         case "AsyncConnection":
             if not connection.in_transaction():
                 await connection.begin()
-            return _check_async((await connection.get_raw_connection()).driver_connection)
-    if (
-        isinstance(connection, psycopg.Connection)
-        or _sqlalchemy_class(connection)
-        or _is_django(connection)
-    ):
+            return await _find_in_sqlalchemy(connection)
+        case "":
+            is_sync = _is_django(connection) or _find_sync(connection) is not None
+        case _:
+            is_sync = True
+    if is_sync:
         raise ConfigurationError(
             f"connection is sync ({_class_name(connection)}). Use defer with it"
         )
@@ -72,26 +78,63 @@ def django_driver(connection: Any) -> psycopg.Connection[Any]:
             "needs PostgreSQL. Give the alias of a PostgreSQL database"
         )
     connection.ensure_connection()
-    return _check_sync(connection.connection)
+    if isinstance(connection.connection, psycopg.Connection):
+        return connection.connection
+    raise ConfigurationError(
+        f"connection runs on {_class_name(connection.connection)}. "
+        "Give Django a backend on psycopg 3, which it chooses by itself"
+    )
 
 
-def _check_sync(driver: object) -> psycopg.Connection[Any]:
-    if isinstance(driver, psycopg.Connection):
-        return driver
-    raise _refuse_driver(driver)
-
-
-def _check_async(driver: object) -> psycopg.AsyncConnection[Any]:
+async def _find_in_sqlalchemy(connection: Any) -> Async:
+    driver = (await connection.get_raw_connection()).driver_connection
     if isinstance(driver, psycopg.AsyncConnection):
         return driver
+    if _is_asyncpg(driver):
+        return sqlalchemy_on_asyncpg(connection, driver)
     raise _refuse_driver(driver)
+
+
+def _check_sync(driver: object) -> Sync:
+    if (own := _find_sync(driver)) is not None:
+        return own
+    raise _refuse_driver(driver)
+
+
+def _find_sync(driver: object) -> Sync | None:
+    """Return what `drive` needs for a sync driver's connection, or None if this is not one."""
+    if isinstance(driver, psycopg.Connection):
+        return driver
+    if any(
+        base.__module__ == "psycopg2.extensions" and base.__name__ == "connection"
+        for base in type(driver).__mro__
+    ):
+        return Psycopg2Connection(driver)
+    return None
+
+
+def _is_async(connection: object) -> bool:
+    return (
+        isinstance(connection, psycopg.AsyncConnection)
+        or _is_asyncpg(connection)
+        or _sqlalchemy_class(connection).startswith(("Async", "async"))
+    )
+
+
+def _is_asyncpg(connection: object) -> bool:
+    """Return True for a connection of asyncpg, or one that its pool has lent."""
+    return any(
+        base.__module__.startswith("asyncpg.")
+        and base.__name__ in ("Connection", "PoolConnectionProxy")
+        for base in type(connection).__mro__
+    )
 
 
 def _refuse_driver(driver: object) -> ConfigurationError:
     return ConfigurationError(
-        f"connection runs on {_class_name(driver)}, but a job can only join a "
-        "transaction of psycopg 3. Create the engine with postgresql+psycopg://, "
-        "or give Django a backend on psycopg 3"
+        f"connection runs on {_class_name(driver)}, but a job can only join a transaction of "
+        "psycopg, psycopg2 or asyncpg. Create the engine with postgresql+psycopg://, or use "
+        "defer_async with an async one"
     )
 
 

@@ -10,6 +10,7 @@ import psycopg
 from inturn.database.pools import AsyncPool, Pool
 from inturn.database.session import AsyncSession, Session
 from inturn.operations import Operation
+from inturn.values import JsonDumps, JsonLoads
 
 T = TypeVar("T")
 
@@ -24,6 +25,8 @@ class Connector(Protocol):
     """
 
     schema: str
+    json_dumps: JsonDumps | None
+    json_loads: JsonLoads | None
 
     @property
     def dsn(self) -> str:

@@ -21,6 +21,7 @@ from inturn.database.session import AsyncSession
 from inturn.errors import AppNotOpen, DatabaseUnavailable, SyncConnectorConfigurationError
 from inturn.operations import Operation
 from inturn.sql import SCHEMA
+from inturn.values import JsonDumps, JsonLoads
 
 T = TypeVar("T")
 SYNC_ONLY = (
@@ -47,6 +48,8 @@ class PsycopgConnector(DirectConnector):
     no limit. Your own statements in `context.transaction()` have no limit.
     listen_dsn: an address that leads past a pooler in transaction mode, which forgets who listens.
     It defaults to INTURN_LISTEN_DSN. Without one, workers behind such a pooler poll.
+    json_dumps, json_loads: your own functions to write the arguments of jobs as JSON, and to read
+    them before a task runs; see docs/values.md.
     prepare_threshold: set it to None for a pooler that does not support prepared statements, such
     as PgBouncer before 1.21.
 
@@ -66,6 +69,8 @@ class PsycopgConnector(DirectConnector):
         listen_dsn: str | None = None,
         timeout: float = 5.0,
         call_timeout: float | None = 30.0,
+        json_dumps: JsonDumps | None = None,
+        json_loads: JsonLoads | None = None,
         kwargs: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
@@ -77,10 +82,14 @@ class PsycopgConnector(DirectConnector):
             listen_dsn=listen_dsn,
             timeout=timeout,
             call_timeout=call_timeout,
+            json_dumps=json_dumps,
+            json_loads=json_loads,
             kwargs=kwargs,
             **options,
         )
         self._sizes = (min_size, max_size)
+        # A name for pg_stat_activity, unless your address or PGAPPNAME has one.
+        self._pooled = {**self._session, "fallback_application_name": "inturn pool"}
         self._opening = Lock()  # guards what follows
         self._opens = 0  # how often it was opened and not closed
         self._pool: Pool | None = None
@@ -202,7 +211,7 @@ class PsycopgConnector(DirectConnector):
         new = None
         if pool is None and self._async_pool is None:
             terms = self._terms("pool", self._address())
-            new = await pools.open_async(terms, self._session, self._sizes)
+            new = await pools.open_async(terms, self._pooled, self._sizes)
         with self._opening:
             if pool is not None:
                 self._async_pool = pool
@@ -238,7 +247,7 @@ class PsycopgConnector(DirectConnector):
             return self._pool
 
     def _new_pool(self) -> Pool:
-        return pools.open_sync(self._terms("pool", self._address()), self._session, self._sizes)
+        return pools.open_sync(self._terms("pool", self._address()), self._pooled, self._sizes)
 
     def _open_async_pool(self) -> AsyncPool:
         if self._async_pool is None:

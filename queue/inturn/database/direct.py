@@ -15,6 +15,7 @@ from inturn.database.dsn import find_dsn
 from inturn.database.session import AsyncSession, Session
 from inturn.errors import ConfigurationError
 from inturn.sql import SCHEMA
+from inturn.values import JsonDumps, JsonLoads
 
 # The statements of these roles are inturn's own, and short.
 WORKING = ("worker", "heartbeat", "maintenance", "task", "schedule", "listener", "results")
@@ -39,6 +40,8 @@ class DirectConnector:
         listen_dsn: str | None = None,
         timeout: float = 5.0,
         call_timeout: float | None = 30.0,
+        json_dumps: JsonDumps | None = None,
+        json_loads: JsonLoads | None = None,
         kwargs: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
@@ -53,6 +56,8 @@ class DirectConnector:
             )
         self._dsn = dsn or conninfo
         self.schema = schema
+        self.json_dumps = json_dumps
+        self.json_loads = json_loads
         self._options = {**(kwargs or {}), **options}
         self._listen_dsn = listen_dsn or os.environ.get("INTURN_LISTEN_DSN")
         self._prepare_threshold = prepare_threshold
@@ -79,6 +84,8 @@ class DirectConnector:
             "listen_dsn": None if dsn else self._listen_dsn,
             "timeout": self._timeout,
             "call_timeout": self._call_timeout,
+            "json_dumps": self.json_dumps,
+            "json_loads": self.json_loads,
         }
 
     def connect(

@@ -5,12 +5,12 @@ is atomic by itself. No transaction is opened here: on a caller's connection the
 part of the caller's transaction, which is never committed here.
 """
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Generator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from typing import Any, Protocol, TypeVar
 
 import psycopg
-from psycopg.rows import TupleRow, tuple_row
+from psycopg.rows import tuple_row
 
 from inturn.database import conditions
 from inturn.errors import DatabaseUnavailable
@@ -22,20 +22,56 @@ T = TypeVar("T")
 MOST_ROWS_KEPT = 1000
 
 
-def run(operation: Operation[T], connection: psycopg.Connection[Any], schema: str) -> T:
+class Cursor(Protocol):
+    """The part of a driver's cursor that runs an operation."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def execute(self, query: bytes, parameters: Sequence[Any], /) -> object: ...
+
+    def fetchall(self) -> Rows: ...
+
+    def close(self) -> None: ...
+
+
+class AsyncCursor(Protocol):
+    """Like `Cursor`, in an event loop."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def execute(self, query: bytes, parameters: Sequence[Any], /) -> Awaitable[object]: ...
+
+    def fetchall(self) -> Awaitable[Rows]: ...
+
+    def close(self) -> Awaitable[None]: ...
+
+
+class Connection(Protocol):
+    """A connection of a driver, see `caller_connection`."""
+
+    def cursor(self, *, row_factory: Any) -> AbstractContextManager[Cursor]: ...
+
+
+class AsyncConnection(Protocol):
+    """Like `Connection`, in an event loop."""
+
+    def cursor(self, *, row_factory: Any) -> AbstractAsyncContextManager[AsyncCursor]: ...
+
+
+def run(operation: Operation[T], connection: Connection, schema: str) -> T:
     with translate_errors(), connection.cursor(row_factory=tuple_row) as cursor:
         return run_on(cursor, operation, schema)
 
 
-async def run_async(
-    operation: Operation[T], connection: psycopg.AsyncConnection[Any], schema: str
-) -> T:
+async def run_async(operation: Operation[T], connection: AsyncConnection, schema: str) -> T:
     with translate_errors():
         async with connection.cursor(row_factory=tuple_row) as cursor:
             return await run_on_async(cursor, operation, schema)
 
 
-def run_on(cursor: psycopg.Cursor[TupleRow], operation: Operation[T], schema: str) -> T:
+def run_on(cursor: Cursor, operation: Operation[T], schema: str) -> T:
     """Run an operation on a cursor that nobody else uses meanwhile, such as `kept_cursor`."""
     try:
         statement = next(operation)
@@ -50,9 +86,7 @@ def run_on(cursor: psycopg.Cursor[TupleRow], operation: Operation[T], schema: st
         raise conditions.translate(error) from error
 
 
-async def run_on_async(
-    cursor: psycopg.AsyncCursor[TupleRow], operation: Operation[T], schema: str
-) -> T:
+async def run_on_async(cursor: AsyncCursor, operation: Operation[T], schema: str) -> T:
     try:
         statement = next(operation)
         while True:

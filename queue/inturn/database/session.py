@@ -27,9 +27,22 @@ from inturn.database.deadlines import (
     judge_state,
 )
 
+NO_ASYNCIO = (
+    "This event loop is not asyncio's, on which psycopg waits. Under trio, defer from a thread: "
+    "await trio.to_thread.run_sync(lambda: task.defer(…)). Run workers in a process of their own."
+)
 INTERVAL = 0.1  # seconds between two looks at the clock
 INTERRUPTIONS = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
 Steps = Generator[Any, Any, Any]
+
+
+def _check_event_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        from inturn.errors import ConfigurationError  # locks load little, and need none of these
+
+        raise ConfigurationError(NO_ASYNCIO) from None
 
 
 class Session(psycopg.Connection[TupleRow]):
@@ -136,6 +149,7 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
 
     @classmethod
     async def connect(cls, conninfo: str = "", *, terms: Terms, **options: Any) -> Self:  # type: ignore[override]
+        _check_event_loop()
         try:
             began = monotonic()
             own = await super().connect(conninfo, **options)

@@ -84,7 +84,7 @@ class DjangoConnector(UnpooledConnector):
         django = connections[connection or self.alias]
         try:
             plain = _Plain(caller_connection.django_driver(django))
-            return drive.run(operation, plain, self.schema)  # type: ignore[arg-type]
+            return drive.run(operation, plain, self.schema)
         except ConnectorException as error:
             if django.in_atomic_block:
                 django.needs_rollback = True  # the server has aborted the transaction

@@ -88,6 +88,12 @@ def _make_namer(function: Callable[..., Any], template: str) -> Callable[[Any, A
 
 
 def _make_factory(using: str | Factory | None, asynchronous: bool) -> Factory:
+    if using is not None and not isinstance(using, str) and not callable(using):
+        raise TypeError(
+            f"using= is a {type(using).__name__}. Give an address such as redis://host/0, or a "
+            "function that makes the lock, such as lambda name: SmartLock(client, name)"
+        )
+
     def make(name: str) -> BaseLock[Any]:
         if callable(using):
             return using(name)

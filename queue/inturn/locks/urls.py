@@ -26,18 +26,16 @@ def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lo
     scheme = scheme_of(url)
     if scheme == "file":
         return _make_file_lock(unquote(urlsplit(address).path), name, asynchronous, options)
-    if not name:
+    if scheme not in (*REDIS, *POSTGRESQL):
         raise ValueError(
-            f"the address of a lock must end with its name: {scheme or 'redis'}://…#name"
+            f"{f'{scheme}://…' if scheme else 'this'} is not the address of a lock: "
+            "give redis://…#name, file:///… or postgresql://…#name"
         )
+    if not name:
+        raise ValueError(f"the address of a lock must end with its name: {scheme}://…#name")
     if scheme in REDIS:
         return _make_redis_lock(address, name, asynchronous, options)
-    if scheme in POSTGRESQL:
-        return _make_postgresql_lock(address, name, asynchronous, options)
-    raise ValueError(
-        f"{scheme or 'this'} is not the address of a lock: "
-        "give redis://…#name, file:///… or postgresql://…#name"
-    )
+    return _make_postgresql_lock(address, name, asynchronous, options)
 
 
 def scheme_of(url: str) -> str:
@@ -54,14 +52,10 @@ def _make_redis_lock(
     try:
         from inturn.locks.redis.clients import async_client_at, client_at
         from inturn.locks.redis.smart import AsyncSmartLock, SmartLock
-    except ModuleNotFoundError as error:
-        if error.name != "redis":
-            raise
-        raise ModuleNotFoundError(
-            "a lock at a Redis address needs the Redis client: pip install 'inturn[redis]'",
-            name="redis",
-        ) from error
+    except ModuleNotFoundError:
+        from inturn.errors import MissingExtra
 
+        raise MissingExtra("A lock in Redis", "redis") from None
     client = options.pop("redis", None)
     if asynchronous:
         return AsyncSmartLock(client or async_client_at(address), name, **options)

@@ -12,19 +12,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
 from psycopg import errors as pg
 from psycopg.sql import SQL, Identifier
-from sqlalchemy import Connection, create_engine
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool
 
 from inturn import sql
 from inturn.database import drive
 from inturn.database.conditions import first_line
-from inturn.errors import ConnectorException, SchemaMismatch
+from inturn.errors import ConnectorException, MissingExtra, SchemaMismatch
+
+try:
+    from alembic import command
+    from alembic.config import Config
+    from alembic.runtime.migration import MigrationContext
+    from sqlalchemy import Connection, create_engine
+    from sqlalchemy.exc import DBAPIError
+    from sqlalchemy.pool import NullPool
+except ModuleNotFoundError:
+    raise MissingExtra("Creating or updating the queue's schema", "migrate") from None
 
 VERSION_TABLE = "schema_version"
 

@@ -25,6 +25,7 @@ from inturn.tasks.periodic import Periodics
 from inturn.tasks.resources import OnBusyName, Resource
 from inturn.tasks.retry import Retry
 from inturn.tasks.task import P, R, Task
+from inturn.values import JsonDumps
 
 NO_APP = (
     "This task's blueprint was not added to an App, so there is no database to enqueue the job in. "
@@ -230,6 +231,11 @@ class Blueprint(Periodics):
                 f"No task is named {name!r} here. "
                 "Import the module that declares it, or keep its old name in aliases=[…]."
             ) from None
+
+    @property
+    def json_dumps(self) -> JsonDumps | None:
+        """The `json_dumps` of the app to which this blueprint was added last."""
+        return self._homes[-1][0].json_dumps if self._homes else None
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
         """Enqueue jobs through the app to which this blueprint was added last."""

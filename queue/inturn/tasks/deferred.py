@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+from inturn.values import Decoders
+
 
 class DeferredJob(int):
     """The id of a deferred job. It is an int that can also wait for the job's result.
@@ -18,14 +20,21 @@ class DeferredJob(int):
 
     is_new: bool = True  # False if the job was waiting already, under the same queueing lock
     _manager: Any = None  # the job manager of the app that deferred it
+    _decoders: Decoders | None = None  # of its task, if that is known here
 
     def result(self, timeout: float | timedelta | None = None) -> Any:
-        """Wait until the job ends and return what its task returned. See `job_manager.result`."""
-        return self._manager.result(int(self), timeout)
+        """Wait until the job ends and return what its task returned. See `job_manager.result`.
+
+        The task's return annotation brings back values that JSON lacks, such as a datetime.
+        """
+        return self._decode(self._manager.result(int(self), timeout))
 
     async def result_async(self, timeout: float | timedelta | None = None) -> Any:  # noqa: ASYNC109 (as in result)
         """Like `result`, in an event loop."""
-        return await self._manager.result_async(int(self), timeout)
+        return self._decode(await self._manager.result_async(int(self), timeout))
+
+    def _decode(self, value: Any) -> Any:
+        return value if self._decoders is None else self._decoders.decode_result(value)
 
     def __reduce__(self) -> tuple[type[int], tuple[int]]:
         return int, (int(self),)

@@ -22,6 +22,7 @@ from typing import (
     TypeVar,
     get_type_hints,
 )
+from uuid import UUID
 
 from inturn.arguments import (
     check_choice,
@@ -56,7 +57,7 @@ class PlaceOptions(TypedDict, total=False):
     """Where a job stands."""
 
     queue: Annotated[str | None, Stored(check_queue, "default")]
-    lock: Annotated[str | None, Stored(check_lock)]
+    lock: Annotated[str | int | UUID | None, Stored(check_lock)]
     priority: Annotated[int | None, Stored(check_priority, 0)]
 
 
@@ -79,7 +80,9 @@ class RunOptions(TypedDict, total=False):
         OnFailureName | None,
         Stored(partial(check_choice, "on_failure", OnFailure), OnFailure.CONTINUE),
     ]
-    queueing_lock: Annotated[str | None, Stored(partial(check_lock, name="queueing_lock"))]
+    queueing_lock: Annotated[
+        str | int | UUID | None, Stored(partial(check_lock, name="queueing_lock"))
+    ]
     on_conflict: Annotated[
         OnConflictName | None,
         Stored(partial(check_choice, "on_conflict", OnConflict), OnConflict.RAISE),

@@ -98,8 +98,8 @@ def _check(task: str, signature: Signature, one: Resource) -> None:
     if "{" in address or (not hash_ and not address.startswith("file:")):
         raise BadArgument(
             "resources",
-            f"{one!r} does not name a lock. "
-            "Write the name, with arguments in it, after the address: …#name",
+            f"{one!r} does not name a lock. Write the name, with arguments in it, after the "
+            "address: redis://host/0#printer-{id}, or file:///folder#printer-{id}.lock",
         )
     try:
         fields = [field for _, field, _, _ in Formatter().parse(name) if field is not None]

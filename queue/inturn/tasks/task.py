@@ -16,6 +16,7 @@ from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, show_options
 from inturn.tasks.resources import Resource, declare_resources
 from inturn.tasks.retry import Retry, find_strategy
+from inturn.values import Decoders, JsonDumps
 
 if TYPE_CHECKING:
     from inturn.schedules.cron import Cron
@@ -29,6 +30,10 @@ class TaskCollection(Protocol):
     """The Blueprint or App to which a task belongs."""
 
     tasks: dict[str, Task[..., Any]]
+
+    @property
+    def json_dumps(self) -> JsonDumps | None:
+        """The connector's own way to write arguments, if it has one."""
 
     def find_task(self, name: str) -> Task[..., Any]:
         """Return the task with this name or alias, or raise TaskNotFound."""
@@ -71,22 +76,28 @@ class Deferrer(Generic[P]):
 
         The id's `is_new` is False if a waiting job stands for this one; see `queueing_lock`.
         """
-        return self._owner.enqueue([self._job(args, kwargs)], self._connection)[0]
+        [job] = self._owner.enqueue([self._job(args, kwargs)], self._connection)
+        job._decoders = None if self._task is None else self._task.decoders
+        return job
 
     async def defer_async(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob:
         """Like `defer`, in an event loop."""
-        return (await self._owner.enqueue_async([self._job(args, kwargs)], self._connection))[0]
+        [job] = await self._owner.enqueue_async([self._job(args, kwargs)], self._connection)
+        job._decoders = None if self._task is None else self._task.decoders
+        return job
 
     def batch_defer(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
         """Enqueue a job for each mapping of arguments, in this order, all or none.
 
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
         """
-        return self._owner.enqueue(self._jobs(task_kwargs), self._connection)
+        return self._mark(self._owner.enqueue(self._jobs(task_kwargs), self._connection))
 
     async def batch_defer_async(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
         """Like `batch_defer`, in an event loop."""
-        return await self._owner.enqueue_async(self._jobs(task_kwargs), self._connection)
+        return self._mark(
+            await self._owner.enqueue_async(self._jobs(task_kwargs), self._connection)
+        )
 
     def make_new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """Make a job without enqueueing it.
@@ -94,6 +105,13 @@ class Deferrer(Generic[P]):
         `app.job_manager.batch_defer_jobs` enqueues several such jobs, of any tasks and locks.
         """
         return self._job(args, kwargs)
+
+    def _mark(self, jobs: list[DeferredJob]) -> list[DeferredJob]:
+        """Let the jobs know how to read their results."""
+        if self._task is not None:
+            for job in jobs:
+                job._decoders = self._task.decoders
+        return jobs
 
     def _jobs(self, task_kwargs: Sequence[Mapping[str, Any]]) -> list[NewJob]:
         jobs = []
@@ -121,7 +139,11 @@ class Deferrer(Generic[P]):
             )
         # A blueprint may be added to an app later, so the task's name is read now.
         name = self._name if self._task is None else self._task.name
-        return NewJob(name, arguments.encode(given), self._options)
+        dumps = self._owner.json_dumps
+        if dumps is not None:
+            return NewJob(name, arguments.encode_with(dumps, given), self._options)
+        decoders = None if self._task is None else self._task.decoders
+        return NewJob(name, arguments.encode(given, decoders), self._options)
 
 
 class Task(Deferrer[P], Generic[P, R]):
@@ -165,6 +187,7 @@ class Task(Deferrer[P], Generic[P, R]):
         self.signature = inspect.Signature(parameters[1:] if pass_context else parameters)
         arguments.check_signature(name, self.signature)
         self.names = arguments.names(self.signature)
+        self.decoders = Decoders(func, self.signature)
         self.task_middleware = tuple(task_middleware)
         self.schedules: dict[str, Schedule] = {}
         self.resources = declare_resources(name, self.signature, resources, on_busy, busy_seconds)
@@ -210,8 +233,8 @@ class Task(Deferrer[P], Generic[P, R]):
         transaction wrote. Keep such transactions short. The job waits as long as one of them is
         open, and without end if there always is one.
 
-        Give a psycopg or SQLAlchemy connection or session of yours as `connection`, and the job
-        exists if and only if you commit.
+        Give a connection of yours as `connection`, of psycopg, psycopg 2 or asyncpg, or a
+        connection or session of SQLAlchemy, and the job exists if and only if you commit.
 
             with psycopg.connect(dsn) as connection:
                 connection.execute("INSERT INTO orders (id) VALUES (7)")

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from inturn.database import drive
+from inturn.database.connector import Connector
 from inturn.database.unpooled import UnpooledConnector
 from inturn.operations import Operation
 
@@ -16,8 +17,10 @@ T = TypeVar("T")
 class OpenConnector(UnpooledConnector):
     """A connector that needs no `open` and belongs to no event loop: each test has its own loop."""
 
-    def __init__(self, dsn: str, *, schema: str) -> None:
-        super().__init__(dsn, schema=schema)
+    def __init__(self, dsn: str, like: Connector) -> None:
+        super().__init__(
+            dsn, schema=like.schema, json_dumps=like.json_dumps, json_loads=like.json_loads
+        )
         self._using = Lock()
         self._kept: psycopg.Connection[Any] | None = None
 

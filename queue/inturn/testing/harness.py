@@ -46,7 +46,7 @@ class Queue:
         if dsn is not None:
             if isinstance(app.connector, FrameworkConnector):
                 raise ConfigurationError(OTHER_DATABASE)
-            self._connector = OpenConnector(dsn, schema=app.connector.schema)
+            self._connector = OpenConnector(dsn, app.connector)
         self._clock = Clock(self._connector)
         self._runner = Runner(app, self._clock)
         self._ends = ExitStack()

@@ -15,6 +15,7 @@ from inturn.model import Again, Ended, Job, Outcome, Status
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.context import JobContext
 from inturn.tasks.task import Task
+from inturn.values import UndecodableArgument
 from inturn.worker import joblog
 from inturn.worker.attempt import Attempt
 from inturn.worker.backoff import Backoff
@@ -82,6 +83,8 @@ class RunningJobs:
                     self.unreported.add(Ended(job, Status.FAILED, job.task_kwargs.reason))
                 else:
                     self._start(job, self._app.find_task(job.task_name), now)
+            except UndecodableArgument as error:
+                self.unreported.add(Ended(job, Status.FAILED, str(error)))
             except TaskNotFound as error:
                 self.unreported.add(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
             except Exception as error:
@@ -89,6 +92,9 @@ class RunningJobs:
                 self.unreported.add(Ended(job, Status.FAILED, text))
 
     def _start(self, job: Job, task: Task[..., Any], now: float) -> None:
+        loads = self._connector.json_loads
+        if loads is not None or not task.decoders.are_plain:
+            job = job._replace(task_kwargs=task.decoders.decode(job.task_kwargs, loads))
         chain = None if self._chain.is_empty and not task.task_middleware else self._chain
         attempt = Attempt(job, task, chain, now)
         if task.pass_context or chain is not None:

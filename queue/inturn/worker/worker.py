@@ -128,7 +128,7 @@ class Worker:
         After the grace they are aborted. May be called in any thread.
         """
         if threading.get_ident() != self._thread:
-            self._in_loop(self.stop, reason)
+            self._in_loop(self._stop_in_task, reason)
             return
         if self._loop.stopped:
             return
@@ -140,6 +140,13 @@ class Worker:
         # Without helpers it has not begun to serve, and will not.
         if grace is not None and self._helpers is not None:
             self._helpers.start_soon(self._keep, self._abort_at, time.monotonic() + grace)
+
+    def _stop_in_task(self, reason: str) -> None:
+        # If sniffio is installed, anyio starts nothing in a callback that comes from a thread.
+        async def stop() -> None:
+            self.stop(reason)
+
+        self._stopping = asyncio.create_task(stop())  # kept, or it may be collected
 
     def abort(self, reason: str = "abort") -> None:
         """End now. Async tasks are cancelled, sync tasks are asked to end.

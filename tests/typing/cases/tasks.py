@@ -92,7 +92,8 @@ plain.configure(schedule_in={"minutes": 5}, queue="q", on_failure="halt").defer(
 plain.configure(lock="a").defer(1)  # error
 plain.configure(lock="a").defer()  # error
 plain.configure(lok="a")  # error
-plain.configure(lock=1)  # error
+plain.configure(lock=1.5)  # error
+plain.configure(lock=1)
 plain.configure(priority="high")  # error
 plain.configure(on_retry="forget")  # error
 plain.configure(schedule_at="tomorrow")  # error

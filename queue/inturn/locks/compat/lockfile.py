@@ -13,7 +13,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
+try:
+    import psutil
+except ModuleNotFoundError:
+    from inturn.errors import MissingExtra
+
+    raise MissingExtra("The lock file of openlock", "openlock") from None
 
 OURS = "inturn"
 SLACK = 2.0  # seconds: the start times of processes and the times of files are rounded

@@ -1,0 +1,149 @@
+"""Run operations on connections of asyncpg and psycopg 2, so a job can join their transactions.
+
+Each class looks like a psycopg connection, as far as `drive` needs it. The driver sends the values
+in its own way, and its errors become psycopg's, which `conditions` translates.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
+from typing import Any, Self
+
+import psycopg
+from psycopg.pq import DiagnosticField
+
+from inturn.operations import Rows
+
+PLACEHOLDER = re.compile(r"%[sb]")
+Fetch = Callable[[str, Sequence[Any]], Awaitable[Sequence[Sequence[Any]]]]
+
+
+class Psycopg2Connection:
+    """A connection of psycopg 2 and, at the same time, its cursor."""
+
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+        self._cursor: Any = None
+
+    def cursor(self, *, row_factory: object) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def rowcount(self) -> int:
+        return int(self._cursor.rowcount)
+
+    def execute(self, query: bytes, parameters: Sequence[Any], /) -> None:
+        import psycopg2.extensions
+
+        try:
+            if self._cursor is None:  # one whose rows are plain tuples
+                self._cursor = self._driver.cursor(cursor_factory=psycopg2.extensions.cursor)
+            self._cursor.execute(query.replace(b"%b", b"%s"), list(parameters))
+        except psycopg2.Error as error:
+            is_lost = bool(self._driver.closed)
+            function = error.diag.source_function
+            raise _to_psycopg(error, error.pgcode, function, is_lost=is_lost) from error
+
+    def fetchall(self) -> Rows:
+        return self._cursor.fetchall()  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        if self._cursor is not None:
+            self._cursor.close()
+
+
+class AsyncpgConnection:
+    """A connection of asyncpg and, at the same time, its cursor.
+
+    `fetch` sends a statement and returns its rows.
+    """
+
+    def __init__(self, driver: Any, fetch: Fetch) -> None:
+        self._driver = driver
+        self._fetch = fetch
+        self._rows: Rows = ()
+
+    def cursor(self, *, row_factory: object) -> Self:
+        return self
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        pass
+
+    @property
+    def rowcount(self) -> int:
+        return len(self._rows)
+
+    async def execute(self, query: bytes, parameters: Sequence[Any], /) -> None:
+        import asyncpg
+
+        try:
+            rows = await self._fetch(_number_placeholders(query), parameters)
+        except Exception as error:
+            # The last one comes when the server has ended the session, and asyncpg learns it now.
+            broken = (OSError, TimeoutError, asyncpg.InternalClientError)
+            known = (asyncpg.PostgresError, asyncpg.InterfaceError, *broken)
+            # SQLAlchemy wraps the error twice: in one of its own, and in one of its dialect.
+            original = getattr(getattr(error, "orig", None), "__cause__", None) or error
+            if not isinstance(original, known):
+                raise
+            state = getattr(original, "sqlstate", None)
+            function = getattr(original, "server_source_function", None)
+            is_lost = self._driver.is_closed() or isinstance(original, broken)
+            raise _to_psycopg(original, state, function, is_lost=is_lost) from error
+        self._rows = [tuple(row) for row in rows]
+
+    async def fetchall(self) -> Rows:
+        return self._rows
+
+    async def close(self) -> None:
+        self._rows = ()
+
+
+def asyncpg_connection(driver: Any) -> AsyncpgConnection:
+    """Return what `drive` needs for a connection of asyncpg, or one that its pool has lent."""
+    return AsyncpgConnection(driver, lambda text, values: driver.fetch(text, *values))
+
+
+def sqlalchemy_on_asyncpg(connection: Any, driver: Any) -> AsyncpgConnection:
+    """Like `asyncpg_connection`, for SQLAlchemy's AsyncConnection.
+
+    SQLAlchemy begins a transaction of asyncpg with its first statement, so it has to send ours.
+    """
+
+    async def fetch(text: str, values: Sequence[Any]) -> Any:
+        return (await connection.exec_driver_sql(text, tuple(values))).all()
+
+    return AsyncpgConnection(driver, fetch)
+
+
+@cache
+def _number_placeholders(query: bytes) -> str:
+    """Return the statement with the placeholders $1, $2, …"""
+    first, *others = PLACEHOLDER.split(query.decode())
+    return first + "".join(f"${number}{text}" for number, text in enumerate(others, 1))
+
+
+def _to_psycopg(
+    error: BaseException, state: str | None, function: str | None, *, is_lost: bool
+) -> psycopg.Error:
+    """Return psycopg's error with the same SQLSTATE and message."""
+    if not state:
+        kind = psycopg.OperationalError if is_lost else psycopg.ProgrammingError
+        return kind(str(error))
+    info: dict[int, bytes | None] = {DiagnosticField.SQLSTATE: state.encode()}
+    if function:
+        info[DiagnosticField.SOURCE_FUNCTION] = function.encode()
+    try:
+        known: type[psycopg.Error] = psycopg.errors.lookup(state)
+    except KeyError:
+        known = psycopg.DatabaseError
+    return known(str(error), info=info)
