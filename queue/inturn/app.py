@@ -225,7 +225,11 @@ class App(Blueprint):
         return anyio.run(lambda: self.run_worker_async(**options))
 
     async def run_worker_async(self, **options: Any) -> str | None:
-        """Like `run_worker`, in an event loop. It also ends when you cancel it."""
+        """Like `run_worker`, in an event loop.
+
+        If you cancel it, the worker stops, and its jobs have `shutdown_graceful_timeout` to finish.
+        If you cancel it again, it aborts them.
+        """
         from inturn.worker import run  # here, so that an app that only defers does not load it
 
         self.perform_import_paths()
