@@ -141,8 +141,11 @@ class App(Blueprint):
 
             app.configure_task("billing.charge", lock="customer:7").defer(order=1)
 
+        The task's own options apply if the app has it, in a module of `import_paths` for example.
         With `allow_unknown=False`, raise TaskNotFound if the app does not have the task.
         """
+        if name not in self.tasks and self.import_paths:
+            self.perform_import_paths()
         if name in self.tasks or not allow_unknown:
             return self.find_task(name).configure(task_kwargs=task_kwargs, **options)
         connection = options.pop("connection", None)

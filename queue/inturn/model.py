@@ -117,6 +117,14 @@ class StoredJob:
     result: Any
 
 
+class AttemptDetails(NamedTuple):
+    """What the log says about an attempt, and the database does not store."""
+
+    exception: BaseException | None = None
+    most: int | None = None  # attempts, None if there is no limit or nobody knows it
+    seconds: float | None = None  # None unless somebody wants to know of successes too
+
+
 class Ended(NamedTuple):
     """A job whose code has ended for good."""
 
@@ -124,6 +132,7 @@ class Ended(NamedTuple):
     status: Status
     error: str | None = None
     result: str | None = None  # JSON text of what it returned, None if that was None
+    details: AttemptDetails = AttemptDetails()
 
 
 class Again(NamedTuple):
@@ -140,6 +149,7 @@ class Again(NamedTuple):
     queue: str | None = None
     lock: str | None = None
     uncharged: bool = False  # the attempt does not count
+    details: AttemptDetails = AttemptDetails()
 
 
 class Committed(NamedTuple):
@@ -147,6 +157,7 @@ class Committed(NamedTuple):
 
     job: Job
     error: str | None = None  # what the code raised after that
+    details: AttemptDetails = AttemptDetails()
 
 
 Outcome = Ended | Again | Committed

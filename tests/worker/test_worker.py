@@ -191,7 +191,7 @@ async def test_a_failed_job_is_tried_again_and_its_lane_waits_for_it(
 
 
 async def test_only_the_last_ten_errors_are_kept(app: App, query: Query) -> None:
-    @app.task(retry=14)
+    @app.task(retry=RetryStrategy(max_attempts=14))
     async def hopeless() -> None:
         raise ValueError("again")
 

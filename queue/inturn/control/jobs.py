@@ -8,7 +8,7 @@ from inturn import arguments
 from inturn.control.job_lists import JobLists
 from inturn.control.results import ResultDeadline, ResultListener, wait, wait_async
 from inturn.database.connector import Connector
-from inturn.model import Reason, Status
+from inturn.model import LIVE, Reason, Status
 from inturn.operations import Operation, enqueue, jobs
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.options import NewJob
@@ -209,5 +209,7 @@ def _delete_old(
 def _cancel(job_id: int, abort: bool, delete_job: bool) -> Operation[bool]:
     if delete_job:
         return (yield from jobs.delete_job(job_id))
+    if (yield from jobs.get_status(job_id)) not in LIVE:
+        return False
     status = yield from jobs.cancel_job(job_id, abort)
     return status is Status.CANCELLED or (abort and status is Status.DOING)

@@ -6,14 +6,16 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
+from types import CoroutineType
 from typing import Any, NamedTuple, Protocol
 
 import anyio
 import anyio.to_thread
 
 from inturn.errors import DatabaseUnavailable, JobAborted, JobSkipped, JobTimeout, Snoozed
-from inturn.model import Again, Committed, Ended, Job, Outcome, Status
+from inturn.model import Again, AttemptDetails, Committed, Ended, Job, Outcome, Status
 from inturn.tasks.context import HeldResource, JobContext
+from inturn.tasks.retry import count_attempts
 from inturn.tasks.task import Task
 from inturn.worker import result_json
 from inturn.worker.error_text import MAX_CHARACTERS, describe, storable
@@ -252,6 +254,7 @@ class Attempt:
     async def _call_in_thread(
         self, limiter: anyio.CapacityLimiter, function: Callable[..., Any], args: tuple[Any, ...]
     ) -> Any:
+        has_ended = False
         # Shielded: only `abandon` ends the wait for a thread.
         with anyio.CancelScope(shield=True) as self._thread_scope:
             error, value = await anyio.to_thread.run_sync(
@@ -262,10 +265,15 @@ class Attempt:
                 limiter=limiter,
                 abandon_on_cancel=True,
             )
-            if error is not None:
-                raise error
-            return value
-        raise Abandoned
+            has_ended = True
+        if not has_ended:
+            raise Abandoned
+        if error is not None:
+            raise error
+        if type(value) is CoroutineType:  # a decorator has wrapped an `async def` in a `def`
+            self._thread_scope = None
+            value = await value
+        return value
 
     # ------------------------------------------------------------------ the last stage: judging
 
@@ -288,18 +296,25 @@ class Attempt:
         return self._judge_error(self._timeout_error()) if self._timed_out else None
 
     def _judge_error(self, error: BaseException) -> Outcome | None:
-        """Return the outcome of a task that raised this error."""
-        if self._committed:
-            return Committed(self.job, describe(error))
-        if isinstance(error, Snoozed) and not self._timed_out:
-            return Again(self.job, error.delay, uncharged=True)
-        if isinstance(error, JobSkipped):
-            return Ended(self.job, Status.CANCELLED, storable(str(error)))
+        """Return the outcome of a task that raised this error, None if it was only given back."""
         if self._timed_out and self._aborted is None and not isinstance(error, JobTimeout):
             # Whatever it raised, it did so because it was stopped, or too late.
             timeout = self._timeout_error()
             timeout.__cause__ = error
             error = timeout
+        outcome = self._find_outcome(error)
+        if outcome is None:
+            return None
+        details = AttemptDetails(error, count_attempts(self.task.retry_strategy))
+        return outcome._replace(details=details)
+
+    def _find_outcome(self, error: BaseException) -> Outcome | None:
+        if self._committed:
+            return Committed(self.job, describe(error))
+        if isinstance(error, Snoozed):
+            return Again(self.job, error.delay, uncharged=True)
+        if isinstance(error, JobSkipped):
+            return Ended(self.job, Status.CANCELLED, storable(str(error)))
         if isinstance(error, JobAborted) and self._is_given_back and self._aborted is None:
             return None  # it has ended its run, as it was told, and not its job
         text = describe(error)
