@@ -29,7 +29,11 @@ class LazyNames:
         """Import a name. The package then has it, so it is loaded only once."""
         if name not in self._modules:
             raise AttributeError(f"module {self._package!r} has no attribute {name!r}")
-        value: object = getattr(import_module(self._modules[name]), name)
+        module = self._modules[name]
+        is_module = module == self._package
+        value: object = (
+            import_module(f"{module}.{name}") if is_module else getattr(import_module(module), name)
+        )
         setattr(sys.modules[self._package], name, value)
         return value
 

@@ -57,9 +57,7 @@ def test_a_success_says_how_long_it_took(app: App, caplog: pytest.LogCaptureFixt
     )
 
 
-def test_a_timeout_is_logged_with_its_exception(
-    app: App, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_timeout_is_logged_with_its_exception(app: App, caplog: pytest.LogCaptureFixture) -> None:
     @app.task(timeout=0.01, pass_context=True)
     def slow(context: JobContext) -> None:
         while not context.should_abort():

@@ -39,7 +39,7 @@ def default_name(func: Callable[..., Any]) -> str:
         main = sys.modules["__main__"]
         spec = getattr(main, "__spec__", None)
         module = spec.name if spec else Path(getattr(main, "__file__", module)).stem
-    return f"{module}.{func.__qualname__}"
+    return f"{module}.{func.__name__}"
 
 
 class TaskOptions(DefaultOptions, total=False):

@@ -34,7 +34,16 @@ def name(error: BaseException) -> str:
         text = str(error).partition("\n")[0]
     except Exception:
         text = "(which cannot be printed)"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return storable(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+
+
+def can_be_printed(error: BaseException) -> bool:
+    """Return False for an error whose traceback no handler could write to a file."""
+    try:
+        "".join(traceback.format_exception(error)).encode()
+    except Exception:
+        return False
+    return True
 
 
 def storable(text: str) -> str:

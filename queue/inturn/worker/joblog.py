@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
-from inturn.worker.error_text import name, task_frames
+from inturn.worker.error_text import can_be_printed, name, task_frames
 
 logger = logging.getLogger("inturn.jobs")
 
@@ -88,7 +88,7 @@ def _log_error(level: int, outcome: Outcome, event: str, action: str, when: str 
     template = "job.%s: %s %s, attempt %s%s%s%s"
     arguments = [event, job.id, job.task_name, job.attempts + 1, of, _lasted(details.seconds), when]
     extra = fields(job, action, details.seconds)
-    if error is None:
+    if error is None or not can_be_printed(error):
         logger.log(level, f"{template}\n%s", *arguments, outcome.error, extra=extra)
     else:
         exc_info = (type(error), error, task_frames(error))
