@@ -28,9 +28,7 @@ def test_a_task_named_in_another_program_gets_its_own_options_from_import_paths(
     )
     (tmp_path / "moved_app.py").write_text("app = None\n")
     monkeypatch.syspath_prepend(tmp_path)
-    import moved_app
-
-    monkeypatch.setattr(moved_app, "app", app)
+    monkeypatch.setattr(import_module("moved_app"), "app", app)
     app.import_paths.append("moved_tasks")
     try:
         app.configure_task("moved.send").defer()
@@ -86,8 +84,9 @@ def test_a_task_knows_its_options_and_is_documented_as_its_function(app: App) ->
         """Send a mail."""
 
     assert (send.queue, send.lock, send.queueing_lock, send.priority) == ("mail", "smtp", "once", 3)
-    assert (send.__name__, send.__doc__) == ("send", "Send a mail.")
-    assert send.__wrapped__ is send.func  # type: ignore[attr-defined]
+    shown: Any = send
+    assert (shown.__name__, shown.__doc__) == ("send", "Send a mail.")
+    assert shown.__wrapped__ is send.func
     assert send.name == f"{__name__}.send"  # as procrastinate names a nested function
 
 
@@ -97,7 +96,8 @@ def test_a_job_and_its_context_can_be_made_by_hand(app: App) -> None:
         return f"{context.job.call_string} {context.should_abort()}"
 
     job = Job(id=7, task_name="shop.pay", task_kwargs={"order": 1})
-    assert work(JobContext(app=app, task=work, job=job), order=1) == "shop.pay[7](order=1) False"
+    context = JobContext(app=app, task=work, job=job)
+    assert work.func(context, order=1) == "shop.pay[7](order=1) False"
 
 
 def test_a_listed_job_shows_itself_as_a_call(app: App) -> None:
@@ -153,9 +153,9 @@ def test_a_method_that_is_not_there_names_what_to_use(app: App, method: str, wor
 async def test_what_is_a_coroutine_there_is_refused_in_an_event_loop_before_it_does_anything(
     app: App,
 ) -> None:
-    with pytest.raises(ConfigurationError, match="await job_manager.delete_old_jobs_async"):
+    with pytest.raises(ConfigurationError, match=r"await job_manager\.delete_old_jobs_async"):
         app.job_manager.delete_old_jobs(0)
-    with pytest.raises(ConfigurationError, match="await job_manager.get_stalled_jobs_async"):
+    with pytest.raises(ConfigurationError, match=r"await job_manager\.get_stalled_jobs_async"):
         app.job_manager.get_stalled_jobs()
     async with app.open_async():
         assert await app.job_manager.check_connection_async()
