@@ -20,9 +20,12 @@ class LazyNames:
         }
 
     def sort(self) -> list[str]:
-        """Return constants, classes and functions, in this order, as linters sort `__all__`."""
+        """Return constants, classes and functions, in this order, as linters sort `__all__`.
+
+        Modules are not among them."""
         return sorted(
-            self._modules, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
+            (name for name, module in self._modules.items() if module != self._package),
+            key=lambda name: (not name.isupper(), not name[0].isupper(), name),
         )
 
     def load(self, name: str) -> object:

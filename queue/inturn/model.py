@@ -86,7 +86,7 @@ class Job(NamedTuple):
 
     @property
     def call_string(self) -> str:
-        """The job as a call, such as `shop.pay[7](order=1)`."""
+        """The job as the call that it is, with its id, for logs and lists."""
         return call_string(self.task_name, self.id, self.task_kwargs)
 
     @property
@@ -133,7 +133,7 @@ class StoredJob:
 
     @property
     def call_string(self) -> str:
-        """The job as a call, such as `shop.pay[7](order=1)`."""
+        """The job as the call that it is, with its id, for logs and lists."""
         return call_string(self.task_name, self.id, self.task_kwargs)
 
 

@@ -229,3 +229,17 @@ async def test_the_slot_of_an_aborted_task_runs_no_other_job_in_a_cancelled_stat
         ("aborted", 1),
         ("succeeded", 3),
     ]
+
+
+async def test_a_job_that_raises_before_its_worker_hears_of_the_abort_is_not_tried_again(
+    app: App, query: Query
+) -> None:
+    @app.task(pass_context=True, retry=True)
+    async def work(context: JobContext) -> None:
+        assert await app.job_manager.cancel_job_by_id_async(context.job.id, abort=True)
+        raise ValueError
+
+    work.defer()
+    async with app.open_async():
+        await app.run_worker_async()
+    assert query("SELECT status::text, attempts FROM all_jobs") == [("failed", 1)]

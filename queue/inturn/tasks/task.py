@@ -173,19 +173,22 @@ class Task(Deferrer[P], Generic[P, R]):
 
     @property
     def queue(self) -> str:
-        """The queue of its jobs, unless `configure` says otherwise; so with the following."""
+        """The queue of its jobs. Like the options below, `configure` can change it for a job."""
         return str(self._options.queue)
 
     @property
     def priority(self) -> int:
+        """The priority of its jobs."""
         return int(self._options.priority)
 
     @property
     def lock(self) -> str | None:
+        """The lock of its jobs."""
         return self._options.lock  # type: ignore[no-any-return]
 
     @property
     def queueing_lock(self) -> str | None:
+        """The queueing lock of its jobs."""
         return self._options.queueing_lock  # type: ignore[no-any-return]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
