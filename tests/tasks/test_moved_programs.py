@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from inturn import App, Job, JobContext, PsycopgConnector
-from inturn.exceptions import BadArgument, ConfigurationError
+from inturn.exceptions import BadArgument, ConfigurationError, DatabaseUnavailable
 from inturn.jobs import DeleteJobCondition
 from tests.conftest import Query
 
@@ -200,3 +200,16 @@ def test_a_condition_for_deleting_jobs_may_be_given_as_a_member(app: App, query:
     work.defer()
     app.run_worker(delete_jobs=DeleteJobCondition.SUCCESSFUL)
     assert query("SELECT FROM all_jobs") == []
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("postgresql://u:secret@127.0.0.1:1/x", "refused"),
+        ("postgresql://u:secret@nosuch.invalid/x", "nosuch.invalid"),
+    ],
+)
+def test_opening_an_app_says_at_once_why_there_is_no_database(address: str, reason: str) -> None:
+    with pytest.raises(DatabaseUnavailable, match=reason) as caught:
+        App(address).open()
+    assert "secret" not in str(caught.value)
