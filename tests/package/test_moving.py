@@ -146,9 +146,18 @@ def _(app: App, query: Query) -> None:
     assert Job(id=1)._replace(id=2)._asdict()["id"] == 2
 
 
-@row("`task.aliases`")
+@row("`task.aliases` and")
 def _(app: App, query: Query) -> None:
-    assert app.task(name="t", aliases=["u"])(_nothing).aliases == ("u",)
+    task = app.task(name="t", aliases=["u"])(_nothing)
+    assert (task.aliases, task.task_middleware) == (("u",), ())
+
+
+@row("`App()` needs")
+def _(app: App, query: Query) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INTURN_DSN", app.connector.dsn)
+        with App().open() as other:
+            assert other.check_connection()
 
 
 @row("`RetryDecision(retry_in=")
