@@ -241,6 +241,7 @@ async def test_a_job_that_raises_before_its_worker_hears_of_the_abort_is_not_tri
         raise ValueError
 
     work.defer()
-    async with app.open_async():
-        await app.run_worker_async()
+    with anyio.fail_after(LIMIT):
+        async with app.open_async():
+            await app.run_worker_async()
     assert query("SELECT status::text, attempts FROM all_jobs") == [("failed", 1)]
