@@ -1,6 +1,12 @@
 # The only list of the public names. Type checkers read it, and __init__.py looks up here which
 # module to import when somebody first uses a name.
 
+from inturn import blueprints as blueprints
+from inturn import exceptions as exceptions
+from inturn import job_context as job_context
+from inturn import jobs as jobs
+from inturn import retry as retry
+from inturn import tasks as tasks
 from inturn.app import App as App
 from inturn.database.connectors import BaseConnector as BaseConnector
 from inturn.database.connectors import PsycopgConnector as PsycopgConnector

@@ -149,8 +149,11 @@ class App(Blueprint):
 
             app.configure_task("billing.charge", lock="customer:7").defer(order=1)
 
+        The task's own options apply if the app has it, in a module of `import_paths` for example.
         With `allow_unknown=False`, raise TaskNotFound if the app does not have the task.
         """
+        if name not in self.tasks and self.import_paths:
+            self.perform_import_paths()
         if name in self.tasks or not allow_unknown:
             return self.find_task(name).configure(task_kwargs=task_kwargs, **options)
         connection = options.pop("connection", None)
@@ -233,7 +236,11 @@ class App(Blueprint):
         return anyio.run(lambda: self.run_worker_async(**options))
 
     async def run_worker_async(self, **options: Any) -> str | None:
-        """Like `run_worker`, in an event loop. It also ends when you cancel it."""
+        """Like `run_worker`, in an event loop.
+
+        If you cancel it, the worker stops, and its jobs have `shutdown_graceful_timeout` to finish.
+        If you cancel it again, it aborts them.
+        """
         from inturn.worker import run  # here, so that an app that only defers does not load it
 
         self.perform_import_paths()

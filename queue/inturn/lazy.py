@@ -20,16 +20,23 @@ class LazyNames:
         }
 
     def sort(self) -> list[str]:
-        """Return constants, classes and functions, in this order, as linters sort `__all__`."""
+        """Return constants, classes and functions, in this order, as linters sort `__all__`.
+
+        Modules are not among them."""
         return sorted(
-            self._modules, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
+            (name for name, module in self._modules.items() if module != self._package),
+            key=lambda name: (not name.isupper(), not name[0].isupper(), name),
         )
 
     def load(self, name: str) -> object:
         """Import a name. The package then has it, so it is loaded only once."""
         if name not in self._modules:
             raise AttributeError(f"module {self._package!r} has no attribute {name!r}")
-        value: object = getattr(import_module(self._modules[name]), name)
+        module = self._modules[name]
+        is_module = module == self._package
+        value: object = (
+            import_module(f"{module}.{name}") if is_module else getattr(import_module(module), name)
+        )
         setattr(sys.modules[self._package], name, value)
         return value
 

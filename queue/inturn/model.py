@@ -3,9 +3,11 @@
 This module imports only the standard library.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -52,6 +54,14 @@ class OnConflict(StrEnum):
     REPLACE = "replace"  # the waiting job takes over the work of the new one
 
 
+class DeleteJobCondition(StrEnum):
+    """Which jobs leave no trace when they end: a worker's option `delete_jobs`."""
+
+    NEVER = "never"
+    SUCCESSFUL = "successful"
+    ALWAYS = "always"
+
+
 # A NamedTuple, because a worker makes one for each row, and a dataclass costs several times as
 # much.
 class Job(NamedTuple):
@@ -62,17 +72,22 @@ class Job(NamedTuple):
         print(f"job {context.job.id}, attempt {context.job.attempts + 1}")
     """
 
-    id: int
-    claim_id: str
-    fence: int
-    task_name: str
-    queue: str
-    lock: str | None
-    priority: int
-    attempts: int
-    scheduled_at: datetime | None
-    task_kwargs: dict[str, Any]
+    id: int = 0  # the defaults are for jobs that you make in a test
+    claim_id: str = ""
+    fence: int = 0
+    task_name: str = ""
+    queue: str = "default"
+    lock: str | None = None
+    priority: int = 0
+    attempts: int = 0
+    scheduled_at: datetime | None = None
+    task_kwargs: Mapping[str, Any] = MappingProxyType({})
     timeout: timedelta | None = None
+
+    @property
+    def call_string(self) -> str:
+        """The job as the call that it is, with its id, for logs and lists."""
+        return call_string(self.task_name, self.id, self.task_kwargs)
 
     @property
     def status(self) -> Status:
@@ -116,6 +131,25 @@ class StoredJob:
     errors: list[dict[str, Any]]
     result: Any
 
+    @property
+    def call_string(self) -> str:
+        """The job as the call that it is, with its id, for logs and lists."""
+        return call_string(self.task_name, self.id, self.task_kwargs)
+
+
+def call_string(task_name: str, job_id: int, task_kwargs: Mapping[str, Any]) -> str:
+    """Return a job as the call that it is, for logs and lists."""
+    arguments = ", ".join(f"{name}={value!r}" for name, value in task_kwargs.items())
+    return f"{task_name}[{job_id}]({arguments})"
+
+
+class AttemptDetails(NamedTuple):
+    """What the log says about an attempt, and the database does not store."""
+
+    exception: BaseException | None = None
+    most: int | None = None  # attempts, None if there is no limit or nobody knows it
+    seconds: float | None = None  # None unless somebody wants to know of successes too
+
 
 class Ended(NamedTuple):
     """A job whose code has ended for good."""
@@ -124,6 +158,7 @@ class Ended(NamedTuple):
     status: Status
     error: str | None = None
     result: str | None = None  # JSON text of what it returned, None if that was None
+    details: AttemptDetails = AttemptDetails()
 
 
 class Again(NamedTuple):
@@ -140,6 +175,7 @@ class Again(NamedTuple):
     queue: str | None = None
     lock: str | None = None
     uncharged: bool = False  # the attempt does not count
+    details: AttemptDetails = AttemptDetails()
 
 
 class Committed(NamedTuple):
@@ -147,6 +183,7 @@ class Committed(NamedTuple):
 
     job: Job
     error: str | None = None  # what the code raised after that
+    details: AttemptDetails = AttemptDetails()
 
 
 Outcome = Ended | Again | Committed

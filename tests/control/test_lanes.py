@@ -8,7 +8,7 @@ import anyio
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from inturn import App, JobContext, Status
+from inturn import App, JobContext, RetryStrategy, Status
 from inturn.errors import BadArgument, JobAborted, LaneBusy
 from tests.conftest import Query, Until
 
@@ -113,7 +113,7 @@ async def test_skipping_the_head_of_a_halted_lane_leaves_the_failed_job_behind(
 async def test_a_lane_goes_on_while_a_released_job_waits_for_its_retry(app: App) -> None:
     runs: list[str] = []
 
-    @app.task(lock="lane", retry=1, on_retry="release")
+    @app.task(lock="lane", retry=RetryStrategy(max_attempts=1), on_retry="release")
     async def shaky(name: str) -> None:
         runs.append(name)
         if runs == ["a"]:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inturn import App
+from inturn import App, RetryStrategy
 from inturn.control import results
 from inturn.errors import JobCancelled, JobFailed, JobNotFound, ResultTimeout
 from inturn.model import Job
@@ -305,7 +305,7 @@ async def test_a_job_without_a_result_says_why(app: App, query: Query, until: Un
 
 
 async def test_a_waiter_waits_through_retries(app: App, query: Query, until: Until) -> None:
-    @app.task(retry=1)
+    @app.task(retry=RetryStrategy(max_attempts=1))
     async def fail_once() -> str:
         tries.append(1)
         if len(tries) == 1:

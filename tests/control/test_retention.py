@@ -231,7 +231,8 @@ async def test_old_jobs_are_deleted_as_asked(
         "RETURNING 1",
         str(NOW),
     )
-    app.job_manager.delete_old_jobs(**asked)
+    async with app.open_async():
+        await app.job_manager.delete_old_jobs_async(**asked)
     rows = query("SELECT queue, status::text FROM finished_jobs ORDER BY id")
     assert " ".join(f"{queue}-{names[status]}" for queue, status in rows) == left
 
@@ -240,9 +241,9 @@ async def test_a_failed_job_that_halts_its_lane_is_not_deleted(
     app: App, query: Query, past: Then
 ) -> None:
     end(past(30), "failed", on_failure="halt")
-    assert app.job_manager.delete_old_jobs(0, include_failed=True) == 0
-    app.lanes.resume("lane")
     async with app.open_async():
+        assert await app.job_manager.delete_old_jobs_async(0, include_failed=True) == 0
+        await app.lanes.resume_async("lane")
         assert await app.job_manager.delete_old_jobs_async(0, include_failed=True) == 1
 
 

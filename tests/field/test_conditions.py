@@ -11,7 +11,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier
 
-from inturn import App
+from inturn import App, RetryStrategy
 from inturn.errors import DatabaseUnavailable
 from tests.conftest import Query, Until
 from tests.field.conftest import Start
@@ -107,7 +107,7 @@ async def test_another_default_isolation_level_is_no_reason_to_end(
 ) -> None:
     seen: list[int] = []
 
-    @app.task(lock="lane", retry=1)
+    @app.task(lock="lane", retry=RetryStrategy(max_attempts=1))
     async def step(number: int) -> None:
         seen.append(number)
         if len(seen) == 1:

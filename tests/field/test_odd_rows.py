@@ -6,7 +6,7 @@ import anyio
 import pytest
 from click.testing import CliRunner
 
-from inturn import App
+from inturn import App, RetryStrategy
 from inturn.cli import queue
 from tests.conftest import Query
 
@@ -31,7 +31,7 @@ async def test_arguments_that_cannot_be_read_fail_their_job_alone(
 ) -> None:
     seen: list[int] = []
 
-    @app.task(name="step", lock="lane", retry=3)
+    @app.task(name="step", lock="lane", retry=RetryStrategy(max_attempts=3))
     def step(number: int) -> None:
         seen.append(number)
 

@@ -16,7 +16,7 @@ import pytest
 import redis
 import redis.asyncio
 
-from inturn import App, JobContext
+from inturn import App, JobContext, RetryStrategy
 from inturn.errors import BadArgument, TaskDefinitionError
 from inturn.locks import AsyncSmartLock, KernelFileLock, SmartLock, lock_from_url
 from inturn.worker import resources
@@ -269,7 +269,7 @@ async def test_wait_fails_at_its_end(app: App, query: Query, address: str) -> No
 
 @pytest.mark.statement("J3")
 async def test_fail_leaves_it_to_the_retry_strategy(app: App, query: Query, address: str) -> None:
-    @app.task(resources=[address], on_busy="fail", retry=2)
+    @app.task(resources=[address], on_busy="fail", retry=RetryStrategy(max_attempts=2))
     def work() -> None: ...
 
     with lock_from_url(address):
@@ -283,7 +283,13 @@ async def test_fail_leaves_it_to_the_retry_strategy(app: App, query: Query, addr
 async def test_skip_ends_the_job_as_cancelled(app: App, query: Query, address: str) -> None:
     ran: list[bool] = []
 
-    @app.task(resources=[address], on_busy="skip", retry=2, on_failure="halt", lock="lane")
+    @app.task(
+        resources=[address],
+        on_busy="skip",
+        retry=RetryStrategy(max_attempts=2),
+        on_failure="halt",
+        lock="lane",
+    )
     def work() -> None:
         ran.append(True)
 

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from inturn import App, JobContext
+from inturn import App, JobContext, RetryStrategy
 from inturn.errors import BadArgument
 from inturn.worker import Worker
 from inturn.worker.claiming.wakeups import Wakeups
@@ -158,7 +158,7 @@ async def test_a_lane_goes_on_at_once_when_its_job_ends_and_when_it_is_tried_aga
 ) -> None:
     seen: list[tuple[str, int]] = []
 
-    @app.task(lock="lane", retry=1, pass_context=True)
+    @app.task(lock="lane", retry=RetryStrategy(max_attempts=1), pass_context=True)
     async def step(context: JobContext, name: str) -> None:
         seen.append((name, context.job.attempts))
         if len(seen) == 6:

@@ -92,7 +92,7 @@ TAKES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         Options,
         {
             "queues": None,
-            "name": "worker",
+            "name": "",
             "concurrency": 1,
             "wait": True,
             "fetch_job_polling_interval": 5.0,

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from inturn import App, JobContext
+from inturn import App, JobContext, RetryStrategy
 from inturn.errors import MiddlewareKindMismatch, TaskDefinitionError
 from inturn.tasks.middleware import RunningWorker
 from tests.conftest import Query
@@ -129,7 +129,7 @@ async def test_an_error_of_middleware_fails_the_attempt_and_the_job_is_retried(
             raise RuntimeError("not yet")
         return await call_next()
 
-    @app.task(retry=1)
+    @app.task(retry=RetryStrategy(max_attempts=1))
     def task() -> None: ...
 
     task.defer()

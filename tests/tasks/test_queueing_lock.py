@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from inturn import App, DeferredJob
+from inturn import App, DeferredJob, RetryStrategy
 from inturn.errors import AlreadyEnqueued, BadArgument
 from inturn.model import OnConflict
 from inturn.tasks.options import CheckedOptions, NewJob
@@ -141,7 +141,7 @@ def test_a_running_job_is_no_obstacle_and_nothing_is_lost_when_it_then_fails(
 ) -> None:
     runs: list[int] = []
 
-    @app.task(queueing_lock="k", lock="l", retry=1)
+    @app.task(queueing_lock="k", lock="l", retry=RetryStrategy(max_attempts=1))
     def work(n: int) -> None:
         runs.append(n)
         if len(runs) == 1:

@@ -35,9 +35,30 @@ def test_without_retry_a_failure_is_final() -> None:
     assert waits(0) is None
 
 
-def test_true_tries_for_ever_and_a_number_that_often() -> None:
+def test_true_tries_for_ever_and_none_never() -> None:
     assert waits(True, attempts=10_000) == timedelta(0)
-    assert [waits(2, attempts=n) for n in range(3)] == [timedelta(0), timedelta(0), None]
+    assert waits(None) is None
+
+
+def test_a_number_tries_that_often_and_waits_longer_and_longer_with_jitter() -> None:
+    for attempts, longest in enumerate((2, 4, 8, 16)):
+        waited = waits(4, attempts)
+        assert waited is not None
+        assert timedelta(seconds=longest * 0.75) <= waited <= timedelta(seconds=longest)
+    assert waits(4, attempts=4) is None
+    assert timedelta(minutes=45) <= (waits(99, attempts=90) or timedelta()) <= timedelta(hours=1)
+
+
+def test_a_negative_number_of_retries_is_refused() -> None:
+    with pytest.raises(BadArgument, match="-1 is not a number of retries"):
+        find_strategy(-1)
+
+
+def test_strategies_with_the_same_settings_are_equal() -> None:
+    assert RetryStrategy(max_attempts=3, wait=5) == RetryStrategy(max_attempts=3, wait=5)
+    assert RetryStrategy(max_attempts=3) != RetryStrategy(max_attempts=4)
+    assert len({RetryStrategy(wait=1), RetryStrategy(wait=1)}) == 1
+    assert repr(RetryStrategy(max_attempts=3)) == "RetryStrategy(max_attempts=3)"
 
 
 def test_the_wait_grows_as_declared() -> None:

@@ -1,13 +1,17 @@
 """Slots: who gets a turn, and what if something other than the worker cancels one."""
 
 import asyncio
-from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
+from inturn import Blueprint, Job
+from inturn.worker.attempt import Attempt
 from inturn.worker.slots import TURNS, Slots
+
+
+def _nothing() -> None: ...
 
 
 @pytest.mark.anyio
@@ -15,10 +19,12 @@ from inturn.worker.slots import TURNS, Slots
 async def test_an_attempt_runs_although_the_slot_that_waits_for_one_is_cancelled(
     first: str,
 ) -> None:
-    ran: list[Any] = []
+    task = Blueprint().task(name="t")(_nothing)
+    one, two = (Attempt(Job(id=number), task, None, 0.0) for number in (1, 2))
+    ran: list[Attempt] = []
     both_ran = anyio.Event()
 
-    async def perform(attempt: Any) -> None:
+    async def perform(attempt: Attempt) -> None:
         ran.append(attempt)
         if len(ran) == 2:
             both_ran.set()
@@ -27,21 +33,21 @@ async def test_an_attempt_runs_although_the_slot_that_waits_for_one_is_cancelled
 
     async def work() -> None:
         others = asyncio.all_tasks()
-        slots.add("one")  # type: ignore[arg-type]
+        slots.add(one)
         await anyio.wait_all_tasks_blocked()  # the slot waits for the next attempt
         (slot,) = asyncio.all_tasks() - others
         if first == "the cancellation":
             slot.cancel()
-            slots.add("two")  # type: ignore[arg-type]
+            slots.add(two)
         else:
-            slots.add("two")  # type: ignore[arg-type]
+            slots.add(two)
             slot.cancel()
         del slot
         await both_ran.wait()
 
     with anyio.fail_after(30):
         await slots.run(work)
-    assert ran == ["one", "two"]
+    assert ran == [one, two]
 
 
 @pytest.mark.anyio
@@ -50,17 +56,18 @@ async def test_others_get_their_turn_while_jobs_that_do_not_wait_are_left_to_run
     count: int,
 ) -> None:
     """The loop reports a part of them, and the rest runs while the server stores that part."""
-    ran: list[Any] = []
+    task = Blueprint().task(name="t")(_nothing)
+    ran: list[Attempt] = []
     seen: list[int] = []
 
-    async def perform(attempt: Any) -> None:
+    async def perform(attempt: Attempt) -> None:
         ran.append(attempt)
 
     slots = Slots(count, perform)
 
     async def work() -> None:
-        for attempt in range(1000):
-            slots.add(attempt)  # type: ignore[arg-type]
+        for number in range(1000):
+            slots.add(Attempt(Job(id=number), task, None, 0.0))
         while len(ran) < 1000:
             seen.append(len(ran))
             await anyio.lowlevel.checkpoint()

@@ -17,7 +17,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.pool import StaticPool
 
-from inturn import App, JobContext
+from inturn import App, JobContext, RetryStrategy
 from inturn.errors import ConfigurationError, DatabaseUnavailable, JobLost
 from inturn.model import Job
 from inturn.operations import claim, finish, workers
@@ -73,14 +73,14 @@ async def test_a_task_s_writes_and_the_end_of_its_job_commit_together(
 async def test_if_the_block_raises_nothing_is_written_and_the_attempt_has_failed(
     app: App, query: Query, written: Written, kind: str
 ) -> None:
-    @app.task(name="async", pass_context=True, retry=1)
+    @app.task(name="async", pass_context=True, retry=RetryStrategy(max_attempts=1))
     async def write(context: JobContext) -> None:
         async with context.transaction() as connection:
             await connection.execute(WRITE, [context.job.id])
             if context.job.attempts == 0:
                 raise ValueError("in the block")
 
-    @app.task(name="sync", pass_context=True, retry=1)
+    @app.task(name="sync", pass_context=True, retry=RetryStrategy(max_attempts=1))
     def write_sync(context: JobContext) -> None:
         with context.transaction() as connection:
             connection.execute(WRITE, [context.job.id])
@@ -268,7 +268,7 @@ async def test_a_block_that_is_cancelled_is_rolled_back_and_its_connection_used_
 ) -> None:
     servers: list[int] = []
 
-    @app.task(pass_context=True, timeout=0.2, retry=1)
+    @app.task(pass_context=True, timeout=0.2, retry=RetryStrategy(max_attempts=1))
     async def write(context: JobContext) -> None:
         async with context.transaction() as connection:
             servers.append(connection.info.backend_pid)
@@ -305,14 +305,14 @@ async def test_a_commit_that_gets_lost_on_the_way_is_not_done_twice(
         app = App(way.dsn)
         ended: list[int] = []
 
-        @app.task(name="async", pass_context=True, retry=1, lock="lane")
+        @app.task(name="async", pass_context=True, retry=RetryStrategy(max_attempts=1), lock="lane")
         async def write(context: JobContext) -> None:
             async with context.transaction() as connection:
                 await connection.execute(WRITE, [context.job.id])
                 way.lose = lost if context.job.attempts == 0 else None
             ended.append(context.job.attempts)
 
-        @app.task(name="sync", pass_context=True, retry=1, lock="lane")
+        @app.task(name="sync", pass_context=True, retry=RetryStrategy(max_attempts=1), lock="lane")
         def write_sync(context: JobContext) -> None:
             with context.transaction() as connection:
                 connection.execute(WRITE, [context.job.id])

@@ -191,7 +191,7 @@ async def test_a_failed_job_is_tried_again_and_its_lane_waits_for_it(
 
 
 async def test_only_the_last_ten_errors_are_kept(app: App, query: Query) -> None:
-    @app.task(retry=14)
+    @app.task(retry=RetryStrategy(max_attempts=14))
     async def hopeless() -> None:
         raise ValueError("again")
 
@@ -368,7 +368,9 @@ async def test_a_job_that_outlives_the_grace_goes_back_to_the_head_of_its_lane(
     assert seen == ["first", "first", "urgent", "second"]
 
 
-async def test_a_cancelled_worker_gives_back_what_it_was_doing(app: App, query: Query) -> None:
+async def test_a_cancelled_worker_gives_back_what_outlives_the_grace(
+    app: App, query: Query
+) -> None:
     started = anyio.Event()
 
     @app.task
@@ -378,7 +380,7 @@ async def test_a_cancelled_worker_gives_back_what_it_was_doing(app: App, query: 
 
     stay.defer()
     async with app.open_async(), anyio.create_task_group() as group:
-        group.start_soon(app.run_worker_async)
+        group.start_soon(partial(app.run_worker_async, shutdown_graceful_timeout=0.05))
         await started.wait()
         group.cancel_scope.cancel()
     assert query("SELECT status::text FROM jobs") == [("todo",)]

@@ -1,11 +1,13 @@
 """The part of `app.job_manager` that lists and counts jobs."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
 from inturn.arguments import check_choice
 from inturn.database.connector import Connector
+from inturn.errors import ConfigurationError
 from inturn.model import Status, StoredJob
 from inturn.operations import Operation
 from inturn.operations.jobs import (
@@ -152,6 +154,7 @@ class JobLists:
         worker. You do not have to do anything about the jobs of silent workers, because live
         workers take them over.
         """
+        refuse_in_loop("get_stalled_jobs")
         return self._connector.run(
             _list_stalled(nb_seconds, queue, task_name, seconds_since_heartbeat)
         )
@@ -167,6 +170,18 @@ class JobLists:
         return await self._connector.run_async(
             _list_stalled(nb_seconds, queue, task_name, seconds_since_heartbeat)
         )
+
+
+def refuse_in_loop(name: str) -> None:
+    """Raise before anything is done if a method is called, and perhaps awaited, in an event loop.
+
+    procrastinate has a coroutine of this name.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise ConfigurationError(f"An event loop runs here. Write: await job_manager.{name}_async(…)")
 
 
 def _list_stalled(

@@ -2,16 +2,38 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 from inturn import arguments
-from inturn.control.job_lists import JobLists
+from inturn.control.job_lists import JobLists, refuse_in_loop
 from inturn.control.results import ResultDeadline, ResultListener, wait, wait_async
 from inturn.database.connector import Connector
-from inturn.model import Reason, Status
+from inturn.model import LIVE, Reason, Status
 from inturn.operations import Operation, enqueue, jobs
+from inturn.operations.maintenance import check_connection
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.options import NewJob
+
+BY_WORKERS = "Only workers do this; see docs/moving.md."
+GONE = {
+    "retry_job": "Live workers take over the jobs of dead ones, so delete the task that retries "
+    "stalled jobs. To retry a finished job, use retry_job_by_id or retry_job_by_id_async.",
+    "listen_for_jobs": "To wait for the end of a job, use result or result_async.",
+    **dict.fromkeys(
+        (
+            "fetch_job",
+            "finish_job",
+            "finish_job_by_id_async",
+            "defer_periodic_job",
+            "list_jobs_to_abort_async",
+            "register_worker",
+            "unregister_worker",
+            "update_heartbeat",
+            "prune_stalled_workers",
+        ),
+        BY_WORKERS,
+    ),
+}
 
 
 class Jobs(JobLists):
@@ -25,6 +47,19 @@ class Jobs(JobLists):
     def __init__(self, connector: Connector) -> None:
         super().__init__(connector)
         self._listener = ResultListener(connector)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what to use instead of a method that procrastinate has and inturn does not need."""
+        instead = f" {GONE[name]}" if name in GONE else ""
+        raise AttributeError(f"The job manager has no {name!r}.{instead}")
+
+    def check_connection(self) -> bool:
+        """Return what `App.check_connection` returns."""
+        return self._connector.run(check_connection(self._connector.schema))
+
+    async def check_connection_async(self) -> bool:
+        """Like `check_connection`, in an event loop."""
+        return await self._connector.run_async(check_connection(self._connector.schema))
 
     def defer_job(self, job: NewJob, connection: object = None) -> int:
         """Enqueue a job that `make_new_job` made.
@@ -163,6 +198,7 @@ class Jobs(JobLists):
         Return the number of deleted jobs. A failed job that halts its lane stays. The worker's
         option `keep_history` is much cheaper, because it drops whole days.
         """
+        refuse_in_loop("delete_old_jobs")
         return self._connector.run(
             _delete_old(nb_hours, queue, include_failed, include_cancelled, include_aborted)
         )
@@ -209,5 +245,7 @@ def _delete_old(
 def _cancel(job_id: int, abort: bool, delete_job: bool) -> Operation[bool]:
     if delete_job:
         return (yield from jobs.delete_job(job_id))
+    if (yield from jobs.get_status(job_id)) not in LIVE:
+        return False
     status = yield from jobs.cancel_job(job_id, abort)
     return status is Status.CANCELLED or (abort and status is Status.DOING)

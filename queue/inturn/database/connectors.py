@@ -18,7 +18,12 @@ from inturn.database.connector import Connector
 from inturn.database.direct import DirectConnector
 from inturn.database.pools import AsyncPool, Pool
 from inturn.database.session import AsyncSession
-from inturn.errors import AppNotOpen, DatabaseUnavailable, SyncConnectorConfigurationError
+from inturn.errors import (
+    AppNotOpen,
+    ConfigurationError,
+    DatabaseUnavailable,
+    SyncConnectorConfigurationError,
+)
 from inturn.operations import Operation
 from inturn.sql import SCHEMA
 from inturn.values import JsonDumps, JsonLoads
@@ -29,7 +34,26 @@ SYNC_ONLY = (
     "Give the App a PsycopgConnector, which can be used from sync code as well."
 )
 NOT_OPEN = "The app is not open. Defer inside `with app.open():` or `async with app.open_async():`."
+# What other connectors take, and what to use here instead.
+REFUSED = {
+    "configure": "open a pool of yours, and give it to app.open(pool)",
+    "check": "open a pool of yours, and give it to app.open(pool)",
+    "reset": "open a pool of yours, and give it to app.open(pool)",
+    "pool_factory": "open a pool of yours, and give it to app.open(pool)",
+    "connection_class": "open a pool of yours, and give it to app.open(pool)",
+    "reconnect_timeout": "leave it out: an attempt to connect is made each second",
+    "reconnect_failed": "leave it out: the error of the next call says why",
+    "open": "leave it out: app.open() opens the pool",
+}
 BaseConnector = Connector  # the name that procrastinate has for annotations
+
+
+def refuse_pool_options(options: Mapping[str, Any]) -> None:
+    """Raise for an option of a pool that this connector's own pool cannot have."""
+    for option in options.keys() & REFUSED.keys():
+        raise ConfigurationError(
+            f"The connector cannot be given {option}=. Instead, {REFUSED[option]}."
+        )
 
 
 class PsycopgConnector(DirectConnector):
@@ -40,6 +64,7 @@ class PsycopgConnector(DirectConnector):
     Without a DSN it uses INTURN_DSN, DATABASE_URL, or libpq's PG variables.
 
     min_size, max_size: the size of the pool that your calls use.
+    name, max_lifetime, max_idle, max_waiting, num_workers: options of psycopg's pool.
     kwargs: libpq's options, which you can also pass by name, as in `sslmode="require"`.
     timeout: the number of seconds to wait for a connection, or for a server that has stopped
     answering. Then the call raises DatabaseUnavailable. A statement may take longer: after half of
@@ -72,8 +97,14 @@ class PsycopgConnector(DirectConnector):
         json_dumps: JsonDumps | None = None,
         json_loads: JsonLoads | None = None,
         kwargs: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        max_lifetime: float = 3600.0,
+        max_idle: float = 600.0,
+        max_waiting: int = 0,
+        num_workers: int = 3,
         **options: Any,
     ) -> None:
+        refuse_pool_options(options)
         super().__init__(
             dsn,
             conninfo=conninfo,
@@ -87,7 +118,15 @@ class PsycopgConnector(DirectConnector):
             kwargs=kwargs,
             **options,
         )
-        self._sizes = (min_size, max_size)
+        self._pool_options: dict[str, Any] = {
+            "min_size": min_size,
+            "max_size": max_size,
+            "name": name,
+            "max_lifetime": max_lifetime,
+            "max_idle": max_idle,
+            "max_waiting": max_waiting,
+            "num_workers": num_workers,
+        }
         # A name for pg_stat_activity, unless your address or PGAPPNAME has one.
         self._pooled = {**self._session, "fallback_application_name": "inturn pool"}
         self._opening = Lock()  # guards what follows
@@ -99,7 +138,7 @@ class PsycopgConnector(DirectConnector):
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
         """Return a connector to another database or schema, with the settings of this one."""
         settings = self._settings_at(dsn, schema)
-        return PsycopgConnector(min_size=self._sizes[0], max_size=self._sizes[1], **settings)
+        return PsycopgConnector(**self._pool_options, **settings)
 
     @property
     def is_open_async(self) -> bool:
@@ -211,7 +250,7 @@ class PsycopgConnector(DirectConnector):
         new = None
         if pool is None and self._async_pool is None:
             terms = self._terms("pool", self._address())
-            new = await pools.open_async(terms, self._pooled, self._sizes)
+            new = await pools.open_async(terms, self._pooled, self._pool_options)
         with self._opening:
             if pool is not None:
                 self._async_pool = pool
@@ -247,7 +286,9 @@ class PsycopgConnector(DirectConnector):
             return self._pool
 
     def _new_pool(self) -> Pool:
-        return pools.open_sync(self._terms("pool", self._address()), self._pooled, self._sizes)
+        return pools.open_sync(
+            self._terms("pool", self._address()), self._pooled, self._pool_options
+        )
 
     def _open_async_pool(self) -> AsyncPool:
         if self._async_pool is None:

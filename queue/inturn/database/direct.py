@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 
 from inturn.database import drive
 from inturn.database.deadlines import Terms, with_deadlines
-from inturn.database.dsn import find_dsn
+from inturn.database.dsn import find_dsn, refuse_search_path
 from inturn.database.session import AsyncSession, Session
 from inturn.errors import ConfigurationError
 from inturn.sql import SCHEMA
@@ -69,7 +69,9 @@ class DirectConnector:
     def dsn(self) -> str:
         """Return the address in libpq's form, read each time: the environment may change."""
         try:
-            return make_conninfo(find_dsn(self._dsn, options=self._options), **self._options)
+            dsn = make_conninfo(find_dsn(self._dsn, options=self._options), **self._options)
+            refuse_search_path(dsn, self.schema)
+            return dsn
         except psycopg.ProgrammingError as error:
             raise ConfigurationError(
                 "The connector was given an option that libpq does not know. "

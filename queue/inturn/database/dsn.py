@@ -8,6 +8,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from inturn.errors import ConfigurationError
+from inturn.sql import SCHEMA
 
 # Each of these names a database, as an option (`host=…`) or as a variable (PGHOST).
 NAMING = ("host", "database", "service", "user")
@@ -67,3 +68,15 @@ def find_problem(dsn: str) -> str | None:
     if any(port and not port.isdigit() for port in ports) or any("@" in host[1:] for host in hosts):
         return SPECIAL
     return None
+
+
+def refuse_search_path(dsn: str, schema: str) -> None:
+    """Raise if the address sets a search_path, which does not choose the schema of the queue.
+
+    Tenants that were told apart in this way would share one queue.
+    """
+    if schema == SCHEMA and "search_path" in str(conninfo_to_dict(dsn).get("options") or ""):
+        raise ConfigurationError(
+            "The address sets search_path, which inturn does not use to find its tables. "
+            "Give the connector schema='…' or leave it out"
+        )

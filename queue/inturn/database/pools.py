@@ -24,7 +24,7 @@ AsyncPool = AsyncConnectionPool[psycopg.AsyncConnection[Any]]
 RECONNECT = 1.0  # seconds after which the pool gives up an attempt
 
 
-def open_sync(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> Pool:
+def open_sync(terms: Terms, session: dict[str, Any], options: dict[str, Any]) -> Pool:
     """Open a pool, or raise DatabaseUnavailable at once if the database cannot be reached.
 
     The pool itself would only report a timeout, without the reason.
@@ -36,8 +36,7 @@ def open_sync(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> 
             connection_class=Session,
             kwargs={**session, "terms": terms},
             open=False,
-            min_size=sizes[0],
-            max_size=sizes[1],
+            **options,
             reconnect_timeout=RECONNECT,
             reconnect_failed=_try_again,
         )
@@ -45,7 +44,7 @@ def open_sync(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> 
     return pool
 
 
-async def open_async(terms: Terms, session: dict[str, Any], sizes: tuple[int, int]) -> AsyncPool:
+async def open_async(terms: Terms, session: dict[str, Any], options: dict[str, Any]) -> AsyncPool:
     """Like `open_sync`, in an event loop."""
     with drive.translate_errors(connecting=True):
         await (await AsyncSession.connect(terms.address, terms=terms, **session)).close()
@@ -54,8 +53,7 @@ async def open_async(terms: Terms, session: dict[str, Any], sizes: tuple[int, in
             connection_class=AsyncSession,
             kwargs={**session, "terms": terms},
             open=False,
-            min_size=sizes[0],
-            max_size=sizes[1],
+            **options,
             reconnect_timeout=RECONNECT,
             reconnect_failed=_try_again_async,
         )

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from inturn.errors import BadArgument
+from inturn.schedules.spelling import respell
 
 MAX_LENGTH = 256
 FIELDS = {
@@ -48,7 +49,7 @@ class Cron:
     def __init__(self, expression: str, tz: str | ZoneInfo = "UTC") -> None:
         self.expression = _check_expression(expression)
         self.zone = _find_zone(tz)
-        fields = NAMES.get(self.expression.lower(), self.expression).split()
+        fields = respell(NAMES.get(self.expression.lower(), self.expression).split())
         self.fires = _can_fire(self.expression, fields)
         self._follows_hands = fields[0].startswith("*") or fields[1].startswith("*")
         self._spec = " ".join(fields[5:] + fields[:5])  # cronsim has the second first

@@ -40,7 +40,7 @@ def default_name(func: Callable[..., Any]) -> str:
         main = sys.modules["__main__"]
         spec = getattr(main, "__spec__", None)
         module = spec.name if spec else Path(getattr(main, "__file__", module)).stem
-    return f"{module}.{func.__qualname__}"
+    return f"{module}.{func.__name__}"
 
 
 class TaskOptions(DefaultOptions, total=False):
@@ -170,8 +170,9 @@ class Blueprint(Periodics):
             def spell(letter: str) -> None: ...
 
         name, aliases: the names under which workers find the task.
-        retry: False means never. True means at once and without end. A number is the number of
-        retries. You can also give a strategy.
+        retry: a number is the number of retries. They wait about 2, 4, 8, … seconds, at most an
+        hour; a random part of up to a quarter is taken off. False or None means never. True means
+        at once and without end. For other waits give a RetryStrategy.
         pass_context: pass the JobContext of the attempt as the first argument.
         queue: workers can be limited to some queues.
         priority: a job with a higher number starts earlier.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
@@ -77,9 +78,9 @@ class JobContext:
     app: TaskCollection
     task: Task[Any, Any]
     job: Job
-    worker_name: str
-    worker_queues: tuple[str, ...] | None
-    start_timestamp: float  # seconds since 1970
+    worker_name: str = "worker"
+    worker_queues: tuple[str, ...] | None = None
+    start_timestamp: float = field(default_factory=time.time)  # seconds since 1970
     additional_context: dict[str, Any] = field(default_factory=dict)
     abort_reason: str | None = None
     leases: tuple[HeldResource, ...] = ()

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from inturn.errors import MiddlewareKindMismatch, TaskDefinitionError
@@ -54,7 +55,9 @@ WorkerMiddleware = Callable[
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Return True for an `async def`, and for an object with an `async def __call__`."""
+    """Return True for an `async def`, an object with an `async def __call__`, or its partial."""
+    while isinstance(function, partial):
+        function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         type(function).__call__
     )

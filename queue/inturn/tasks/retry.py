@@ -5,12 +5,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
+from typing import Any
 
 from inturn import arguments
 from inturn.errors import BadArgument
 from inturn.model import Job
 
 LONGEST = timedelta(days=365)
+# What `retry=5` waits: about 2, 4, 8, 16 and 32 seconds, and never longer than an hour.
+GROWING: Mapping[str, Any] = {"exponential_wait": 2, "max_wait": 3600, "jitter": 0.25}
+SETTINGS = (
+    "max_attempts",
+    "wait",
+    "linear_wait",
+    "exponential_wait",
+    "retry_exceptions",
+    "max_wait",
+    "jitter",
+)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -139,14 +151,49 @@ class RetryStrategy(BaseRetryStrategy):
             seconds = longest
         return timedelta(seconds=seconds * (1 - self.jitter * self._random.random()))
 
+    def __eq__(self, other: object) -> bool:
+        """Return True for a strategy of the same class with the same settings."""
+        return type(other) is type(self) and self._settings() == other._settings()
 
-Retry = bool | int | BaseRetryStrategy  # what a task declares
+    def __hash__(self) -> int:
+        return hash(self._settings())
+
+    def __repr__(self) -> str:
+        given = ", ".join(
+            f"{name}={value!r}"
+            for name, value in zip(SETTINGS, self._settings(), strict=True)
+            if value not in (None, 0)
+        )
+        return f"{type(self).__name__}({given})"
+
+    def _settings(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in SETTINGS)
+
+
+Retry = bool | int | BaseRetryStrategy | None  # what a task declares
 
 
 def find_strategy(retry: Retry) -> BaseRetryStrategy | None:
-    """Return the strategy that a task's `retry=` stands for, or None for no retries."""
+    """Return the strategy that a task's `retry=` stands for, or None for no retries.
+
+    A number waits longer and longer, so that what was broken has time to come back.
+    """
     if isinstance(retry, BaseRetryStrategy):
         return retry
-    if retry is False or retry == 0:
+    if retry is None or retry is False or retry == 0:
         return None
-    return RetryStrategy(max_attempts=None if retry is True else retry)
+    if retry is True:
+        return RetryStrategy()
+    if retry < 0:
+        raise BadArgument(
+            "retry", f"{retry!r} is not a number of retries. Give one, True or a RetryStrategy"
+        )
+    return RetryStrategy(max_attempts=retry, **GROWING)
+
+
+def count_attempts(strategy: BaseRetryStrategy | None) -> int | None:
+    """Return how many attempts a job has at most, None if there is no limit or nobody knows it."""
+    if strategy is None:
+        return 1
+    most = strategy.max_attempts if isinstance(strategy, RetryStrategy) else None
+    return None if most is None else most + 1

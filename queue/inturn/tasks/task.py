@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -171,8 +172,9 @@ class Task(Deferrer[P], Generic[P, R]):
         on_busy: str = "snooze",
         busy_seconds: float | None = None,
     ) -> None:
+        functools.update_wrapper(self, func)  # what follows has its own attributes
         super().__init__(owner, name, self, options)
-        parameters = list(inspect.signature(func).parameters.values())
+        parameters = list(_find_signature(func).parameters.values())
         if pass_context and not parameters:
             raise TaskDefinitionError(
                 f"Task {name} has pass_context=True but takes no argument. "
@@ -191,6 +193,26 @@ class Task(Deferrer[P], Generic[P, R]):
         self.task_middleware = tuple(task_middleware)
         self.schedules: dict[str, Schedule] = {}
         self.resources = declare_resources(name, self.signature, resources, on_busy, busy_seconds)
+
+    @property
+    def queue(self) -> str:
+        """The queue of its jobs. Like the options below, `configure` can change it for a job."""
+        return str(self._options.queue)
+
+    @property
+    def priority(self) -> int:
+        """The priority of its jobs."""
+        return int(self._options.priority)
+
+    @property
+    def lock(self) -> str | None:
+        """The lock of its jobs."""
+        return self._options.lock  # type: ignore[no-any-return]
+
+    @property
+    def queueing_lock(self) -> str | None:
+        """The queueing lock of its jobs."""
+        return self._options.queueing_lock  # type: ignore[no-any-return]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.func(*args, **kwargs)
@@ -243,6 +265,30 @@ class Task(Deferrer[P], Generic[P, R]):
         connection = options.pop("connection", None)
         changed = self._options.change(options)
         return Deferrer(self._owner, self.name, self, changed, task_kwargs, connection)
+
+
+def _find_signature(func: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature to bind a job's arguments to.
+
+    A decorator that takes `**kwargs` may add arguments itself, such as a session, so none of the
+    decorated function's arguments has to be given.
+    """
+    own = inspect.signature(func, follow_wrapped=False)
+    if not any(each.kind is each.VAR_KEYWORD for each in own.parameters.values()):
+        return own
+    declared = inspect.signature(func)
+    if declared == own:
+        return own
+    optional = [
+        each
+        if each.default is not each.empty or each.kind in _VARIABLE
+        else each.replace(default=None)
+        for each in declared.parameters.values()
+    ]
+    return declared.replace(parameters=optional)
+
+
+_VARIABLE = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,17 +3,19 @@
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Any, Protocol
+from types import CoroutineType
+from typing import Any, NamedTuple, Protocol
 
 import anyio
 import anyio.to_thread
 
 from inturn.errors import DatabaseUnavailable, JobAborted, JobSkipped, JobTimeout, Snoozed
-from inturn.model import Again, Committed, Ended, Job, Outcome, Status
+from inturn.model import Again, AttemptDetails, Committed, Ended, Job, Outcome, Status
 from inturn.tasks.context import HeldResource, JobContext
+from inturn.tasks.retry import count_attempts
 from inturn.tasks.task import Task
 from inturn.worker import result_json
 from inturn.worker.error_text import MAX_CHARACTERS, describe, storable
@@ -23,11 +25,19 @@ from inturn.worker.middleware_chain import MiddlewareChain
 # breaking the connection.
 MOST_OUTAGES = 5
 OUTAGE_PAUSE = timedelta(seconds=1)
+SHIELDED_SECONDS = 0.01  # before code is cancelled again that a shield has protected
 OVERDUE_SECONDS = 1.0  # how long a run may go on past its timeout before it is logged
 
 
 class Abandoned(BaseException):
     """Raised when the worker no longer waits for the thread of a sync task."""
+
+
+class Slot(NamedTuple):
+    """Where an attempt runs: the scope to cancel it with, and its asyncio task."""
+
+    scope: anyio.CancelScope
+    task: asyncio.Task[Any]
 
 
 class AttemptLocks(Protocol):
@@ -54,6 +64,8 @@ class Attempt:
         "_committed",
         "_context",
         "_deadline",
+        "_is_abandoned",
+        "_is_given_back",
         "_is_overdue",
         "_lost_database",
         "_scope",
@@ -62,6 +74,7 @@ class Attempt:
         "claimed_at",
         "held_locks",
         "job",
+        "slot",
         "task",
     )
 
@@ -74,11 +87,14 @@ class Attempt:
         self._chain = chain  # the middleware around the task, if there is any
         self._context: JobContext | None = None  # only if the task, or a middleware, asks for it
         self.held_locks: AttemptLocks | None = None  # only if the task needs resources
+        self.slot: Slot | None = None  # while it runs
         self._scope = anyio.CancelScope()
         self._thread_scope: anyio.CancelScope | None = None  # of a sync task
         self._deadline: float | None = None  # while it runs, if it has a timeout
         # The state:
         self._aborted: str | None = None  # why
+        self._is_given_back = False  # its run was ended, but not its job
+        self._is_abandoned = False
         self._timed_out = False
         self._is_overdue = False  # it runs on past its deadline, which was logged
         self._lost_database = False  # in its own transaction, which is rolled back
@@ -115,26 +131,51 @@ class Attempt:
         self._lost_database = lost
 
     def end_run(self, reason: str) -> None:
-        """Stop the code. What becomes of the job depends on why, see the judge methods.
+        """Stop the code. The job has not ended, unless the code ends it all the same.
 
         An async task is cancelled. A sync one can only be asked to end.
         """
-        if self._context is not None:
-            self._context.request_abort(reason)
-        self._scope.cancel()
+        if not self._is_given_back:
+            self._is_given_back = True
+            self._interrupt(reason)
 
     def abort(self, reason: str) -> None:
         """End the job for good."""
-        self._aborted = reason
-        self.end_run(reason)
+        if self._aborted is None:
+            self._aborted = reason
+            self._interrupt(reason)
 
     def abandon(self) -> None:
-        """Wait no longer for a thread that cannot be stopped.
+        """Wait no longer for code that was told to end and goes on, such as a thread.
 
-        The job has not ended, whatever the thread still does.
+        The job has not ended, whatever that code still does.
         """
+        self._is_abandoned = True
+        self._scope.shield = False
         if self._thread_scope is not None:
             self._thread_scope.cancel()
+
+    def _interrupt(self, reason: str) -> None:
+        if self._context is not None:
+            self._context.request_abort(reason)
+        if self.slot is not None:
+            self._cancel_once(self.slot)
+
+    def _cancel_once(self, slot: Slot) -> None:
+        """Cancel the code at the first await that no shield protects, and at no later one.
+
+        A scope cancels again at each await, so no `finally` block could await anything. That is why
+        the slot's scope is cancelled and the attempt's own scope then shields the code from it.
+        """
+        if self.slot is None or self._is_abandoned or self._thread_scope is not None:
+            return  # it has ended, or a thread runs it
+        before = slot.task.cancelling()
+        self._scope.shield = False
+        slot.scope.cancel()
+        was_cancelled = slot.task.cancelling() > before
+        self._scope.shield = True
+        if not was_cancelled:  # the code is in a shield of its own, or is what called us
+            asyncio.get_running_loop().call_later(SHIELDED_SECONDS, self._cancel_once, slot)
 
     def enforce_deadline(self) -> bool:
         """Ask the run to end if its time is over. May be called in any thread.
@@ -158,6 +199,8 @@ class Attempt:
     async def perform(self, limiter: anyio.CapacityLimiter, max_result: int) -> Outcome | None:
         """Run the task. Return the outcome, or None if the job was given back and has not ended."""
         timer: asyncio.TimerHandle | None = None
+        if self._was_stopped():
+            return self._judge_cancellation()
         try:
             with self._scope:
                 if self.held_locks is not None:
@@ -171,11 +214,14 @@ class Attempt:
             return None
         # SystemExit or a stray CancelledError: user code must not end the worker.
         except BaseException as error:
-            if is_cancelled():
+            if self._was_stopped():
+                if isinstance(error, asyncio.CancelledError):
+                    return self._judge_cancellation()
+            elif is_cancelled():
                 raise  # the worker itself is cancelled
             return self._judge_error(error)
         finally:
-            self._deadline = None
+            self.slot = self._deadline = None
             if timer is not None:
                 timer.cancel()
 
@@ -185,7 +231,11 @@ class Attempt:
 
     def _time_out(self) -> None:
         self._timed_out = True
-        self.end_run(str(self._timeout_error()))
+        self._interrupt(str(self._timeout_error()))
+
+    def _was_stopped(self) -> bool:
+        """Return True if the worker has told the code to end."""
+        return self._is_given_back or self._aborted is not None or self._timed_out
 
     def _timeout_error(self) -> JobTimeout:
         return JobTimeout(f"the run took longer than its timeout of {self.job.timeout}")
@@ -204,6 +254,7 @@ class Attempt:
     async def _call_in_thread(
         self, limiter: anyio.CapacityLimiter, function: Callable[..., Any], args: tuple[Any, ...]
     ) -> Any:
+        has_ended = False
         # Shielded: only `abandon` ends the wait for a thread.
         with anyio.CancelScope(shield=True) as self._thread_scope:
             error, value = await anyio.to_thread.run_sync(
@@ -214,18 +265,23 @@ class Attempt:
                 limiter=limiter,
                 abandon_on_cancel=True,
             )
-            if error is not None:
-                raise error
-            return value
-        raise Abandoned
+            has_ended = True
+        if not has_ended:
+            raise Abandoned
+        if error is not None:
+            raise error
+        if type(value) is CoroutineType:  # a decorator has wrapped an `async def` in a `def`
+            self._thread_scope = None
+            value = await value
+        return value
 
     # ------------------------------------------------------------------ the last stage: judging
 
-    def _judge_value(self, value: object, max_result: int) -> Outcome:
+    def _judge_value(self, value: object, max_result: int) -> Outcome | None:
         """Return the outcome of a task that returned this value."""
         if self._committed:
             return Committed(self.job)
-        # A sync task that was asked to end: nobody can tell whether it did all of its work.
+        # It was stopped and goes on: nobody can tell whether it did all of its work.
         if self._timed_out:
             return self._judge_error(self._timeout_error())
         result = None if value is None else result_json.encode(self.job, value, max_result)
@@ -235,26 +291,37 @@ class Attempt:
         """Return the outcome of a task that was cancelled, or None if it was only given back."""
         if self._committed:
             return Committed(self.job)
-        if self._aborted:
+        if self._aborted is not None:
             return Ended(self.job, Status.ABORTED, self._aborted)
         return self._judge_error(self._timeout_error()) if self._timed_out else None
 
-    def _judge_error(self, error: BaseException) -> Outcome:
-        """Return the outcome of a task that raised this error."""
-        if self._committed:
-            return Committed(self.job, describe(error))
-        if isinstance(error, Snoozed) and not self._timed_out:
-            return Again(self.job, error.delay, uncharged=True)
-        if isinstance(error, JobSkipped):
-            return Ended(self.job, Status.CANCELLED, storable(str(error)))
-        if self._timed_out and not self._aborted and not isinstance(error, JobTimeout):
+    def _judge_error(self, error: BaseException) -> Outcome | None:
+        """Return the outcome of a task that raised this error, None if it was only given back."""
+        if self._timed_out and self._aborted is None and not isinstance(error, JobTimeout):
             # Whatever it raised, it did so because it was stopped, or too late.
             timeout = self._timeout_error()
             timeout.__cause__ = error
             error = timeout
+        outcome = self._find_outcome(error)
+        if outcome is None:
+            return None
+        details = AttemptDetails(error, count_attempts(self.task.retry_strategy))
+        return outcome._replace(details=details)
+
+    def _find_outcome(self, error: BaseException) -> Outcome | None:
+        if self._committed:
+            return Committed(self.job, describe(error))
+        if isinstance(error, Snoozed):
+            return Again(self.job, error.delay, uncharged=True)
+        if isinstance(error, JobSkipped):
+            return Ended(self.job, Status.CANCELLED, storable(str(error)))
+        if isinstance(error, JobAborted) and self._is_given_back and self._aborted is None:
+            return None  # it has ended its run, as it was told, and not its job
         text = describe(error)
         if isinstance(error, JobAborted):
             return Ended(self.job, Status.ABORTED, text)
+        if self._aborted is not None:  # somebody wants it to end, so it is not tried again
+            return Ended(self.job, Status.FAILED, text)
         return self._judge_failure(error, text)
 
     def _judge_failure(self, error: BaseException, text: str) -> Outcome:
@@ -287,7 +354,7 @@ def is_cancelled() -> bool:
 
 
 def _catch(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[BaseException | None, Any]:
     """Return what the function raised and what it returned.
 

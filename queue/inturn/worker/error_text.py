@@ -1,6 +1,7 @@
 """Errors as text that the database can store."""
 
 import traceback
+from types import TracebackType
 
 MAX_CHARACTERS = 8192
 # The frames between the worker and the task's code tell a reader nothing.
@@ -12,14 +13,37 @@ def describe(error: BaseException) -> str:
 
     If the exception is too broken to print itself, return the name of its class.
     """
-    frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_globals.get("__name__") in HIDDEN_MODULES:
-        frames = frames.tb_next
     try:
-        text = "".join(traceback.format_exception(type(error), error, frames))
+        text = "".join(traceback.format_exception(type(error), error, task_frames(error)))
     except Exception:
         text = f"{type(error).__name__} (which cannot be printed)"
     return storable(text)
+
+
+def task_frames(error: BaseException) -> TracebackType | None:
+    """Return the traceback without the worker's own frames."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_globals.get("__name__") in HIDDEN_MODULES:
+        frames = frames.tb_next
+    return frames
+
+
+def name(error: BaseException) -> str:
+    """Return the class and the first line of the message."""
+    try:
+        text = str(error).partition("\n")[0]
+    except Exception:
+        text = "(which cannot be printed)"
+    return storable(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+
+
+def can_be_printed(error: BaseException) -> bool:
+    """Return False for an error whose traceback no handler could write to a file."""
+    try:
+        "".join(traceback.format_exception(error)).encode()
+    except Exception:
+        return False
+    return True
 
 
 def storable(text: str) -> str:

@@ -4,11 +4,12 @@ import logging
 from collections.abc import Iterable
 
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
+from inturn.worker.error_text import can_be_printed, name, task_frames
 
 logger = logging.getLogger("inturn.jobs")
 
 
-def fields(job: Job) -> dict[str, object]:
+def fields(job: Job, action: str | None = None, seconds: float | None = None) -> dict[str, object]:
     """Return what `extra` says about a job."""
     return {
         "job_id": job.id,
@@ -17,6 +18,8 @@ def fields(job: Job) -> dict[str, object]:
         "lock": job.lock,
         "attempt": job.attempts + 1,
         "fence": job.fence,
+        **({"action": action} if action else {}),
+        **({"duration": seconds} if seconds is not None else {}),
     }
 
 
@@ -25,13 +28,18 @@ def logs_starts() -> bool:
     return logger.isEnabledFor(logging.DEBUG)
 
 
+def logs_successes() -> bool:
+    """Return True if `note_outcomes` logs successes."""
+    return logger.isEnabledFor(logging.INFO)
+
+
 def note_start(job: Job) -> None:
-    logger.debug("job.started: %s %s", job.id, job.task_name, extra=fields(job))
+    logger.debug("job.started: %s %s", job.id, job.task_name, extra=fields(job, "start_job"))
 
 
 def note_outcomes(outcomes: Iterable[Outcome]) -> None:
     """Log how these jobs have ended. Successes cost nothing while nobody wants to know of them."""
-    logs_success = logger.isEnabledFor(logging.INFO)
+    logs_success = logs_successes()
     for outcome in outcomes:
         match outcome:
             case Ended(status=Status.SUCCEEDED) | Committed(error=None) if not logs_success:
@@ -41,38 +49,56 @@ def note_outcomes(outcomes: Iterable[Outcome]) -> None:
 
 
 def _note_outcome(outcome: Outcome) -> None:
-    job = outcome.job
     match outcome:
         case Ended(status=Status.SUCCEEDED) | Committed(error=None):
-            logger.info("job.succeeded: %s %s", job.id, job.task_name, extra=fields(job))
+            _log(logging.INFO, outcome, "succeeded", "job_success")
         case Ended(status=Status.CANCELLED, error=error):
-            logger.info("job.skipped: %s %s: %s", job.id, job.task_name, error, extra=fields(job))
-        case Committed(error=error):
-            logger.error(
-                "job.error_after_commit: %s %s had finished already, in its own transaction\n%s",
-                job.id,
-                job.task_name,
-                error,
-                extra=fields(job),
-            )
-        case Ended(status=status, error=error):
-            logger.error(
-                "job.%s: %s %s\n%s", status, job.id, job.task_name, error, extra=fields(job)
-            )
+            _log(logging.INFO, outcome, "skipped", "job_skipped", error)
+        case Committed():
+            _log_error(logging.ERROR, outcome, "error_after_commit", "job_error_after_commit")
+        case Ended(status=Status.ABORTED):
+            _log_error(logging.WARNING, outcome, "aborted", "job_aborted")
+        case Ended(status=status):
+            _log_error(logging.ERROR, outcome, status, "job_error")
         case Again(delay=delay, uncharged=True):
-            if logger.isEnabledFor(logging.INFO):
-                logger.info(
-                    "job.snoozed: %s %s for %s", job.id, job.task_name, delay, extra=fields(job)
-                )
-        case Again(delay=delay, at=at, error=error):
-            logger.warning(
-                "job.retry_scheduled: %s %s %s\n%s",
-                job.id,
-                job.task_name,
-                f"at {at}" if at else f"in {delay}",
-                error,
-                extra=fields(job),
-            )
+            _log(logging.INFO, outcome, "snoozed", "job_snoozed", f"for {delay}")
+        case Again(delay=delay, at=at):
+            when = f", again at {at}" if at else f", again in {delay}"
+            _log_error(logging.WARNING, outcome, "retry_scheduled", "job_error_retry", when)
+
+
+def _log(level: int, outcome: Outcome, event: str, action: str, more: str | None = None) -> None:
+    job, seconds = outcome.job, outcome.details.seconds
+    logger.log(
+        level,
+        "job.%s: %s %s%s%s",
+        event,
+        job.id,
+        job.task_name,
+        _lasted(seconds),
+        f": {more}" if more else "",
+        extra=fields(job, action, seconds),
+    )
+
+
+def _log_error(level: int, outcome: Outcome, event: str, action: str, when: str = "") -> None:
+    """Log an attempt with its exception, which error trackers read from `exc_info`."""
+    job, details = outcome.job, outcome.details
+    error, of = details.exception, f" of {details.most}" if details.most else ""
+    template = "job.%s: %s %s, attempt %s%s%s%s"
+    arguments = [event, job.id, job.task_name, job.attempts + 1, of, _lasted(details.seconds), when]
+    extra = fields(job, action, details.seconds)
+    if error is None or not can_be_printed(error):
+        logger.log(level, f"{template}\n%s", *arguments, outcome.error, extra=extra)
+    else:
+        exc_info = (type(error), error, task_frames(error))
+        logger.log(
+            level, f"{template}: %s", *arguments, name(error), exc_info=exc_info, extra=extra
+        )
+
+
+def _lasted(seconds: float | None) -> str:
+    return "" if seconds is None else f", lasted {seconds:.3f} s"
 
 
 def note_not_stored(job: Job, why: object) -> None:

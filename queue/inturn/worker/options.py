@@ -1,5 +1,7 @@
 """A worker's options, checked before it starts."""
 
+import os
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -25,7 +27,7 @@ class Options:
         app.run_worker(queues=["default"], wait=False, keep_history=timedelta(days=30))
 
     queues: which queues to serve, None for all.
-    name: the worker's name in lists and logs.
+    name: the worker's name in lists and logs, by default the host and the process: `web1:4711`.
     concurrency: how many jobs run at once.
     wait: False ends the worker when nothing is left to do.
     fetch_job_polling_interval: how often to look for jobs, in case a notification was lost.
@@ -55,7 +57,7 @@ class Options:
     """
 
     queues: Sequence[str] | None = None
-    name: str = "worker"
+    name: str = ""
     concurrency: int = 1
     wait: bool = True
     fetch_job_polling_interval: float = 5.0
@@ -75,6 +77,8 @@ class Options:
     worker_middleware: Sequence[WorkerMiddleware] | None = None
 
     def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", f"{socket.gethostname()}:{os.getpid()}")
         if self.queues is not None:
             if isinstance(self.queues, str) or not self.queues:
                 raise BadArgument(

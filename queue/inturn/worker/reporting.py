@@ -53,6 +53,8 @@ class Reporting:
         ended: list[Ended] = []
         again: list[Again] = []
         accepted: set[int] = set()
+        if any(isinstance(outcome, Again) for outcome in outcomes):
+            outcomes = await self._end_aborted(outcomes)
         for outcome in outcomes:
             match outcome:
                 case Ended():
@@ -78,6 +80,17 @@ class Reporting:
             len(outcomes), lanes_went_back=bool(again) or len(done.next) < in_lanes
         )
         self._log(outcomes, accepted | retried.accepted | done.accepted)
+
+    async def _end_aborted(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Return the outcomes, without another attempt for jobs that somebody has aborted.
+
+        The request may be on its way to us.
+        """
+        asked = await self._connection.run(finish.list_abort_requests(self._registration.worker_id))
+        return [
+            _end(outcome) if isinstance(outcome, Again) and outcome.job.id in asked else outcome
+            for outcome in outcomes
+        ]
 
     def _finish(self, ended: list[Ended]) -> Awaitable[finish.Finished]:
         want = 0 if self._claiming.is_stopped else len(ended)
@@ -119,3 +132,8 @@ class Reporting:
         if self._unclear:
             self._unclear -= accepted
         joblog.note_outcomes(outcomes)
+
+
+def _end(again: Again) -> Ended:
+    status = Status.ABORTED if again.uncharged else Status.FAILED
+    return Ended(again.job, status, again.error, details=again.details)

@@ -61,7 +61,7 @@ class RunningJobs:
         self.attempts: dict[tuple[int, str], Attempt] = {}
         self._is_closed = False
         self._emptied: anyio.Event | None = None  # while somebody waits for it
-        self._logs_starts = False
+        self._logs_starts = self._logs_seconds = False
         self._resource_locks: ResourceLocks | None = None  # once a job needs some
 
     # ------------------------------------------------------------------ starting
@@ -75,6 +75,7 @@ class RunningJobs:
         if not jobs or self._is_closed:
             return  # after the close they go back to their lanes when the worker leaves
         self._logs_starts = joblog.logs_starts()
+        self._logs_seconds = joblog.logs_successes()
         now = time.monotonic()
         for job in jobs:
             # A job that cannot be started has failed, whatever the reason.
@@ -127,11 +128,15 @@ class RunningJobs:
     async def _perform(self, attempt: Attempt) -> None:
         if self._logs_starts:
             joblog.note_start(attempt.job)
+        began = time.monotonic() if self._logs_seconds else None
         try:
             outcome = await attempt.perform(self._limiter, self._options.max_result_size)
             if attempt.held_locks is not None:
                 outcome = await attempt.held_locks.settle(outcome)
             if outcome is not None:
+                if began is not None:
+                    seconds = time.monotonic() - began
+                    outcome = outcome._replace(details=outcome.details._replace(seconds=seconds))
                 self.unreported.add(outcome)
         finally:
             del self.attempts[attempt.job.id, attempt.job.claim_id]

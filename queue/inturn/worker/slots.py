@@ -15,7 +15,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from inturn.errors import WorkerCancelled
-from inturn.worker.attempt import Attempt, is_cancelled
+from inturn.worker.attempt import Attempt, Slot, is_cancelled
 
 # The loop must get its turn while jobs are left to run, so that they run while it waits for the
 # server. So all slots together run at most this part of the waiting jobs between two turns, and
@@ -72,13 +72,19 @@ class Slots:
     async def _slot(self, attempt: Attempt) -> None:
         me = asyncio.current_task()
         assert me is not None
+        with anyio.CancelScope() as scope:
+            await self._run_attempts(attempt, Slot(scope, me))
+
+    async def _run_attempts(self, attempt: Attempt, slot: Slot) -> None:
+        me, scope = slot.task, slot.scope
         references = sys.getrefcount(me)
         in_a_row = 0
         while True:
+            attempt.slot = slot
             await self._perform(attempt)
             # Code that still refers to this task may cancel it later, for example with a timer that
             # the job has left behind. Then this task must not run another job.
-            if sys.getrefcount(me) > references or me.cancelling():
+            if sys.getrefcount(me) > references or me.cancelling() or scope.cancel_called:
                 break
             in_a_row += 1
             if in_a_row > min(len(self.waiting) // (TURNS * self._count), MOST_IN_A_ROW):

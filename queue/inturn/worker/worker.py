@@ -51,17 +51,37 @@ ABORT_SECONDS = 2.0  # how long aborted jobs may take to end before the worker g
 async def run(app: Blueprint, connector: Connector, given: Mapping[str, Any]) -> str | None:
     """Run a worker until it has stopped. Return why it aborted jobs, if it did.
 
-    The connector is open meanwhile.
+    The connector is open meanwhile. If you cancel it, the worker stops as after a first signal.
     """
     settings = options(given)
     opens = not connector.is_open_async
     if opens:
         await patiently(connector.open_async, settings.db_grace)
     try:
-        return await Worker(app, connector, settings).run()
+        return await _stop_if_cancelled(Worker(app, connector, settings))
     finally:
         if opens:
-            await connector.close_async()
+            with anyio.CancelScope(shield=True):
+                await connector.close_async()
+
+
+async def _stop_if_cancelled(worker: "Worker") -> str | None:
+    """Run the worker. A cancellation stops it, and a second one aborts its jobs."""
+    running = asyncio.create_task(worker.run(), name=worker.run.__qualname__)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        if running.done():
+            raise
+        worker.stop("it was cancelled")
+    with anyio.CancelScope(shield=True):  # a scope would cancel again at once
+        while not running.done():
+            try:
+                await asyncio.wait([running])
+            except asyncio.CancelledError:
+                worker.abort("it was cancelled again")
+    running.result()  # raise what has ended it
+    raise asyncio.CancelledError
 
 
 class Worker:
@@ -151,8 +171,11 @@ class Worker:
     def abort(self, reason: str = "abort") -> None:
         """End now. Async tasks are cancelled, sync tasks are asked to end.
 
-        Unfinished jobs go back to the head of their lanes.
+        Unfinished jobs go back to the head of their lanes. May be called in any thread.
         """
+        if threading.get_ident() != self._thread:
+            self._in_loop(self.abort, reason)
+            return
         self.stop(reason)
         logger.info(
             "worker.aborting: %s; %d running jobs go back", reason, len(self._running.attempts)

@@ -1,0 +1,87 @@
+"""What the log says about jobs, for people and for error trackers."""
+
+import logging
+import re
+
+import pytest
+
+from inturn import App, JobContext, RetryStrategy
+from tests.conftest import Query
+
+LOGGER = "inturn.jobs"
+
+
+def find(caplog: pytest.LogCaptureFixture, action: str) -> logging.LogRecord:
+    [record] = [each for each in caplog.records if getattr(each, "action", None) == action]
+    return record
+
+
+def test_a_failure_is_logged_with_its_exception_and_says_which_attempt_it_was(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task(retry=RetryStrategy(max_attempts=1), name="shop.pay", lock="customer")
+    def pay() -> None:
+        raise ValueError("card declined\nsecond line")
+
+    pay.defer()
+    with caplog.at_level(logging.INFO, LOGGER):
+        app.run_worker()
+    again, failed = find(caplog, "job_error_retry"), find(caplog, "job_error")
+    assert re.fullmatch(
+        r"job.retry_scheduled: 1 shop.pay, attempt 1 of 2, lasted \d\.\d{3} s, again in 0:00:00: "
+        r"ValueError: card declined",
+        again.getMessage(),
+    )
+    assert "attempt 2 of 2" in failed.getMessage()
+    assert (again.levelname, failed.levelname) == ("WARNING", "ERROR")
+    assert failed.exc_info is not None
+    kind, error, frames = failed.exc_info
+    assert kind is ValueError
+    assert str(error).startswith("card declined")
+    assert frames is not None
+    assert frames.tb_frame.f_code.co_name == "pay"  # none of the worker's own frames
+    assert failed.__dict__["duration"] >= 0
+    assert failed.__dict__["lock"] == "customer"
+
+
+def test_a_success_says_how_long_it_took(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    @app.task(name="shop.pay")
+    def pay() -> None: ...
+
+    pay.defer()
+    with caplog.at_level(logging.DEBUG, LOGGER):
+        app.run_worker()
+    assert find(caplog, "start_job").getMessage() == "job.started: 1 shop.pay"
+    assert re.fullmatch(
+        r"job.succeeded: 1 shop.pay, lasted \d\.\d{3} s", find(caplog, "job_success").getMessage()
+    )
+
+
+def test_a_timeout_is_logged_with_its_exception(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    @app.task(timeout=0.01, pass_context=True)
+    def slow(context: JobContext) -> None:
+        while not context.should_abort():
+            pass
+
+    slow.defer()
+    app.run_worker()
+    failed = find(caplog, "job_error")
+    assert failed.exc_info is not None
+    assert "JobTimeout" in failed.getMessage()
+
+
+def test_a_def_that_returns_a_coroutine_is_awaited(app: App, query: Query) -> None:
+    ran: list[str] = []
+
+    async def work() -> str:
+        ran.append("work")
+        return "done"
+
+    @app.task(name="wrapped")
+    def wrapped() -> object:
+        return work()
+
+    wrapped.defer()
+    app.run_worker()
+    assert ran == ["work"]
+    assert query("SELECT status::text, result FROM finished_jobs") == [("succeeded", "done")]
