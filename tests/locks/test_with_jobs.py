@@ -176,7 +176,7 @@ async def test_a_job_that_is_put_back_releases_its_locks(
         await anyio.sleep_forever()
 
     job = work.defer()
-    async with serving(app):
+    async with serving(app, shutdown_graceful_timeout=0.0):
         await started.wait()
     assert not lock_from_url(address).locked()
     assert query("SELECT status::text FROM jobs WHERE id = %s", job) == [("todo",)]
