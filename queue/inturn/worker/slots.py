@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from inturn.errors import WorkerCancelled
@@ -89,7 +88,7 @@ class Slots:
             in_a_row += 1
             if in_a_row > min(len(self.waiting) // (TURNS * self._count), MOST_IN_A_ROW):
                 in_a_row = 0
-                await anyio.lowlevel.checkpoint()
+                await asyncio.sleep(0)
             following = self.waiting.popleft() if self.waiting else await self._park()
             if following is None:
                 break
