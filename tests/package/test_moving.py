@@ -58,7 +58,18 @@ CHECKS: dict[str, "str | Callable[..., object]"] = {
     "test_every_app_has_a_task_that_removes_old_jobs",
     "log records have": "worker/test_joblog.py::"
     "test_a_failure_is_logged_with_its_exception_and_says_which_attempt_it_was",
-    "the connectors for aiopg": "database/test_transactional_defer.py::",
+    "the connectors for aiopg": "database/test_transactional_defer.py::"
+    "test_a_connection_of_another_kind_is_refused_by_name",
+    "`configure(lock=customer.id)`": "tasks/test_values.py::"
+    "test_a_uuid_and_a_number_are_locks_as_text",
+    "`json_dumps` and `json_loads`": "tasks/test_values.py::"
+    "test_the_connectors_json_functions_carry_other_values",
+    "`connection=` is not there": "database/test_transactional_defer.py::"
+    "test_a_job_in_the_callers_transaction_exists_when_the_caller_commits",
+    "`PROCRASTINATE_WORKER_QUEUES`": "cli/test_worker_options.py::"
+    "test_each_option_can_be_set_by_a_variable_and_the_command_line_wins",
+    "`--log-format` is a format": "cli/test_logs.py::"
+    "test_as_json_each_event_is_an_object_on_a_line_of_its_own",
     "`finish_job`, `fetch_job`": "tasks/test_moved_programs.py::"
     "test_a_method_that_is_not_there_names_what_to_use",
 }

@@ -140,7 +140,10 @@ class Ledger:
     def _cancel(self, job: int, at: float, **_: Any) -> None:
         self.cancelled[job] = at
 
-    def _pause(self, lane: str, at: float, until: float, fence: int, **_: Any) -> None:
+    def _pause(
+        self, lane: str, at: float, called: float, until: float, fence: int, **_: Any
+    ) -> None:
+        self._resume(lane, called)  # the pause replaces an earlier one, and may end before it
         self.pauses[lane].append(Pause(at, until, fence))
 
     def _resume(self, lane: str, called: float, **_: Any) -> None:

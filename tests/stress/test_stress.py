@@ -214,7 +214,7 @@ class Play:
                 return
             [(fence,)] = self.query("SELECT last_value FROM fences")
         until = FOR_EVER if seconds is None else called + seconds
-        write(self.log, "pause", lane=lane, until=until, fence=fence)
+        write(self.log, "pause", lane=lane, called=called, until=until, fence=fence)
 
     def resume(self) -> None:
         for lock in self.lanes("paused"):
@@ -412,7 +412,7 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
     write(log, "rollback", jobs=[2])
     write(log, "start", job=1, fence=7)
     write(log, "end", fence=7)
-    write(log, "pause", lane="equal", until=FOR_EVER, fence=6)
+    write(log, "pause", lane="equal", called=0.0, until=FOR_EVER, fence=6)
     write(log, "resume", lane="equal", called=FOR_EVER)
     write(log, "kill", victim=A)
     write(log, "stop", victim=A, start=1.0, end=2.0)

@@ -82,6 +82,9 @@ class PsycopgConnector(DirectConnector):
     seconds that its peer has vanished (`keepalives…`, `tcp_user_timeout`).
     """
 
+    _pool: Pool | None = None
+    _async_pool: AsyncPool | None = None
+
     def __init__(
         self,
         dsn: str | None = None,
@@ -131,8 +134,6 @@ class PsycopgConnector(DirectConnector):
         self._pooled = {**self._session, "fallback_application_name": "inturn pool"}
         self._opening = Lock()  # guards what follows
         self._opens = 0  # how often it was opened and not closed
-        self._pool: Pool | None = None
-        self._async_pool: AsyncPool | None = None
         self._lent: list[Pool | AsyncPool] = []  # pools of the caller, who closes them
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
