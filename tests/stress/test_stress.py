@@ -76,13 +76,22 @@ class Play:
     def __init__(self, dsn: str, app_dsn: str, log: Path) -> None:
         self.app_dsn, self.log = app_dsn, log
         self.dice, self.tail = random.Random(SEED), Tail(log)
-        self.until = time.monotonic() + SECONDS
+        self.until = 0.0
         self.connection = psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")
         self.workers = {self.spawn("work", queues): queues for queues in WORKERS}
-        self.producers = {
+        self.producers: set[Process] = set()
+        self.asleep: dict[Process, float] = {}  # since when
+
+    def begin(self) -> None:
+        """Start the producers when all workers are there, which takes long on a busy machine."""
+        deadline = time.monotonic() + LIMIT
+        while self.query("SELECT count(*) FROM workers") != [(len(WORKERS),)]:
+            assert time.monotonic() < deadline, "the workers do not start"
+            time.sleep(0.05)
+        self.until = time.monotonic() + SECONDS
+        self.producers |= {
             self.spawn("produce", f"{SEED} {n}", str(self.until)) for n in range(PRODUCERS)
         }
-        self.asleep: dict[Process, float] = {}  # since when
 
     def spawn(self, *arguments: str) -> Process:
         environment = os.environ | {"INTURN_DSN": self.app_dsn, "STRESS_LOG": str(self.log)}
@@ -250,6 +259,7 @@ def test_everything_at_once_with_processes_that_are_killed_and_stopped(
     with ExitStack() as stack:
         play = Play(dsn, app_dsn, log)
         stack.callback(play.close)
+        play.begin()
         play.go_on()
         play.end()
         [(deadlocks,)] = play.query(
