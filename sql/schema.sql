@@ -781,6 +781,7 @@ CREATE FUNCTION inturn.defer_unless_waiting(p_tasks text[], p_args jsonb[], p_op
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -874,6 +875,7 @@ CREATE FUNCTION inturn.explain(p_id bigint) RETURNS TABLE(reason text, detail te
     SET search_path TO 'inturn', 'pg_temp'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_job   jobs;
@@ -1692,6 +1694,7 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
     SET search_path TO 'inturn', 'pg_temp'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
     AS $$
     SELECT CASE WHEN EXISTS (
         SELECT FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
@@ -1960,6 +1963,7 @@ CREATE FUNCTION inturn.reconcile(p_after text, p_limit integer) RETURNS text
     SET search_path TO 'inturn', 'pg_temp'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_locks text[];
@@ -2302,6 +2306,7 @@ CREATE FUNCTION inturn.retake_queueing_locks(p_ids bigint[], p_until timestamp w
     SET lock_timeout TO '2ms'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_half integer := cardinality(p_ids) / 2;

@@ -157,3 +157,14 @@ def test_a_temporary_table_cannot_stand_in_for_one_of_ours(dsn: str) -> None:
             connection.execute(
                 "SELECT inturn.claim('00000000-0000-0000-0000-000000000001', NULL, 1)"
             )
+
+
+def test_a_function_that_rules_out_scans_is_never_compiled() -> None:
+    """Before PostgreSQL 18, ruling out the only scan makes a plan expensive enough for JIT."""
+    ruling_out = {
+        file.name: text
+        for file in (sql.find_folder("sql") / "functions").rglob("*.sql")
+        if "\nSET enable_" in (text := file.read_text(encoding="utf-8"))
+    }
+    assert "claim.sql" in ruling_out
+    assert [name for name, text in ruling_out.items() if "\nSET jit = off\n" not in text] == []

@@ -15,6 +15,7 @@ LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET jit = off
 AS $$
     SELECT CASE WHEN EXISTS (
         SELECT FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)

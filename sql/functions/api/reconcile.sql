@@ -7,6 +7,7 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET jit = off
 AS $$
 DECLARE
     v_locks text[];

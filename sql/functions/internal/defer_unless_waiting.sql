@@ -19,6 +19,7 @@ CREATE OR REPLACE FUNCTION defer_unless_waiting(
 LANGUAGE plpgsql
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

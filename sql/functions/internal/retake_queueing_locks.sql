@@ -13,6 +13,7 @@ LANGUAGE plpgsql
 SET lock_timeout = '2ms'
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET jit = off
 AS $$
 DECLARE
     v_half integer := cardinality(p_ids) / 2;
