@@ -106,7 +106,8 @@ def test_the_page_lists_each_query_with_its_question() -> None:
 def test_an_operator_may_ask_it(dsn: str, name: str) -> None:
     grant_roles(dsn)
     with psycopg.connect(as_login(dsn, LOGINS["operator"])) as connection:
-        connection.execute((FOLDER / f"{name}.sql").read_bytes())
+        answer = connection.execute((FOLDER / f"{name}.sql").read_bytes())
+        assert answer.description, "a query answers with columns"
 
 
 def test_the_job_that_could_run_and_waits_the_longest_comes_first(scene: Scene) -> None:
