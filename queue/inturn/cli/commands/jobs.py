@@ -103,7 +103,7 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
         "WHEN": lambda job: relative(_when(job), now),
         "ERROR": lambda job: "" if job.status == "succeeded" else last_line(job.last_error),
     }
-    nothing = "There are no such jobs." if any(asked.values()) else "There are no jobs."
+    nothing = "No jobs match." if any(asked.values()) else "There are no jobs."
     Output(form).records(found, columns, nothing, spare=("DEFERRED", "QUEUE", "ATTEMPTS", "WHEN"))
     if len(found) == limit:
         more(database.run(jobs.count_jobs(which, COUNTED)) - limit, COUNTED - limit)
