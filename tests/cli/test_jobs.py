@@ -129,7 +129,7 @@ def test_a_job_that_succeeded_at_last_shows_no_error(engine: Engine, queue: Run)
 
 def test_nothing_to_list_is_said_with_and_without_a_filter(engine: Engine, queue: Run) -> None:
     assert queue("jobs", "list").stderr == "There are no jobs.\n"
-    assert queue("jobs", "list", "--queue", "mail").stderr == "There are no such jobs.\n"
+    assert queue("jobs", "list", "--queue", "mail").stderr == "No jobs match.\n"
 
 
 def test_colour_is_for_terminals_and_can_be_declined(mixed: Engine, queue: Run) -> None:
