@@ -171,8 +171,10 @@ def test_a_result_comes_back_by_the_return_annotation(app: App, queue: Queue) ->
         return {"at": AT}
 
     [typed], plain = total.batch_defer({"order": ORDER}), hint_less.defer(order=ORDER)
+    [made] = app.job_manager.batch_defer_jobs([total.make_new_job(ORDER)])
     queue.drain()
     assert typed.result(timeout=5) == ORDER
+    assert made.result(timeout=5) == ORDER
     assert plain.result(timeout=5) == {"at": AT.isoformat()}
 
 

@@ -26,7 +26,7 @@ Operation = Generator[Statement, Rows, T]
 def unless_all(default: object, values: Iterable[Any]) -> list[Any] | None:
     """Return the values, or None if all are the default, which the function then fills in."""
     column = list(values)
-    return column if any(value is not default for value in column) else None
+    return None if column.count(default) == len(column) else column
 
 
 def decode_column(row: Sequence[Any], place: int) -> list[Any]:

@@ -1,6 +1,6 @@
 """Deferring jobs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, LiteralString
@@ -8,7 +8,7 @@ from typing import Any, LiteralString
 from inturn.errors import AlreadyEnqueued, BadArgument
 from inturn.model import OnConflict
 from inturn.operations import Operation, Rows, Statement, unless_all
-from inturn.tasks.deferred import DeferredJob
+from inturn.tasks.deferred import DeferredJob, make_deferred_jobs
 from inturn.tasks.options import CheckedOptions, NewJob
 
 DEFER_ONE = """
@@ -33,7 +33,7 @@ DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_job
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
 
 
-def defer_jobs(jobs: Sequence[NewJob], manager: object = None) -> Operation[list[DeferredJob]]:
+def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[DeferredJob]]:
     """Defer the jobs. Return each one, or the waiting job that stands for it, in the given order.
 
     The server reports a conflict as a row and it is raised here, so your transaction goes on.
@@ -41,20 +41,15 @@ def defer_jobs(jobs: Sequence[NewJob], manager: object = None) -> Operation[list
     if not jobs:
         return []
     if len(jobs) == 1 and jobs[0].options.queueing_lock is None:
-        ((id,),) = yield Statement(DEFER_ONE, _one(jobs[0]))
-        job = DeferredJob(id)
-        job._manager = manager
-        return [job]
-    if all(job.options.queueing_lock is None for job in jobs):
+        [job] = jobs
+        rows = yield Statement(DEFER_ONE, [job.task_name, job.args, *_SCALARS(job.options)])
+    elif all(job.options.queueing_lock is None for job in jobs):
         rows = yield Statement(DEFER, _columns(jobs))
-        return _make_deferred([id for (id,) in rows], manager)
-    rows = yield Statement(DEFER_UNLESS_WAITING, _columns(jobs))
-    if _policy(jobs) is OnConflict.RAISE:
-        _refuse_conflict(jobs, rows)
-    stand = _make_deferred([id for id, _ in rows], manager)
-    for job, (_, is_new) in zip(stand, rows, strict=True):
-        job.is_new = is_new
-    return stand
+    else:
+        rows = yield Statement(DEFER_UNLESS_WAITING, _columns(jobs))
+        if _policy(jobs) is OnConflict.RAISE:
+            _refuse_conflict(jobs, rows)
+    return make_deferred_jobs(jobs, manager, *zip(*rows, strict=True))
 
 
 def defer_periodic(periodic_id: str, instant: datetime, job: NewJob) -> Operation[int | None]:
@@ -63,20 +58,9 @@ def defer_periodic(periodic_id: str, instant: datetime, job: NewJob) -> Operatio
     return id  # type: ignore[no-any-return]
 
 
-def _make_deferred(ids: Iterable[int], manager: object) -> list[DeferredJob]:
-    jobs = [DeferredJob(id) for id in ids]
-    for job in jobs:
-        job._manager = manager
-    return jobs
-
-
-def _one(job: NewJob) -> list[Any]:
-    return [job.task_name, job.args, *_SCALARS(job.options)]
-
-
 def _columns(jobs: Sequence[NewJob]) -> list[Any]:
     """Return the columns of `defer_jobs`: names, arguments, and one for each option."""
-    values = zip(*(job.options for job in jobs), strict=True)
+    values = zip(*[job.options for job in jobs], strict=True)
     columns = dict(zip(CheckedOptions._fields, map(list, values), strict=True))
     for name, default in CheckedOptions()._asdict().items():
         columns[name] = unless_all(default, columns[name])

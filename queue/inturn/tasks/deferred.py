@@ -1,8 +1,10 @@
 """What `defer` returns."""
 
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
+from inturn.tasks.options import NewJob
 from inturn.values import Decoders
 
 
@@ -38,3 +40,22 @@ class DeferredJob(int):
 
     def __reduce__(self) -> tuple[type[int], tuple[int]]:
         return int, (int(self),)
+
+
+def make_deferred_jobs(
+    jobs: Sequence[NewJob],
+    manager: object,
+    ids: Iterable[int],
+    are_new: Iterable[bool] = (),
+) -> list[DeferredJob]:
+    """Return what stands for these new jobs, in the same order. Without `are_new`, all are new.
+
+    Each asks the manager for its result, and reads it as the annotation of its task says.
+    """
+    deferred = list(map(DeferredJob, ids))
+    for each, job in zip(deferred, jobs, strict=True):
+        each._manager = manager
+        each._decoders = job.decoders
+    for each, is_new in zip(deferred, are_new, strict=False):
+        each.is_new = is_new
+    return deferred

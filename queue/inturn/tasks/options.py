@@ -36,6 +36,7 @@ from inturn.arguments import (
 )
 from inturn.errors import UnknownOption
 from inturn.model import OnConflict, OnFailure, OnRetry
+from inturn.values import Decoders
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 OnRetryName = Literal["hold", "release"]
@@ -162,6 +163,7 @@ class NewJob(NamedTuple):
     task_name: str
     args: str
     options: CheckedOptions
+    decoders: Decoders | None = None  # of its task, if that is known here
 
 
 def show_options(

@@ -78,13 +78,11 @@ class Deferrer(Generic[P]):
         The id's `is_new` is False if a waiting job stands for this one; see `queueing_lock`.
         """
         [job] = self._owner.enqueue([self._job(args, kwargs)], self._connection)
-        job._decoders = None if self._task is None else self._task.decoders
         return job
 
     async def defer_async(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob:
         """Like `defer`, in an event loop."""
         [job] = await self._owner.enqueue_async([self._job(args, kwargs)], self._connection)
-        job._decoders = None if self._task is None else self._task.decoders
         return job
 
     def batch_defer(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
@@ -92,13 +90,11 @@ class Deferrer(Generic[P]):
 
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
         """
-        return self._mark(self._owner.enqueue(self._jobs(task_kwargs), self._connection))
+        return self._owner.enqueue(self._jobs(task_kwargs), self._connection)
 
     async def batch_defer_async(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
         """Like `batch_defer`, in an event loop."""
-        return self._mark(
-            await self._owner.enqueue_async(self._jobs(task_kwargs), self._connection)
-        )
+        return await self._owner.enqueue_async(self._jobs(task_kwargs), self._connection)
 
     def make_new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """Make a job without enqueueing it.
@@ -106,13 +102,6 @@ class Deferrer(Generic[P]):
         `app.job_manager.batch_defer_jobs` enqueues several such jobs, of any tasks and locks.
         """
         return self._job(args, kwargs)
-
-    def _mark(self, jobs: list[DeferredJob]) -> list[DeferredJob]:
-        """Let the jobs know how to read their results."""
-        if self._task is not None:
-            for job in jobs:
-                job._decoders = self._task.decoders
-        return jobs
 
     def _jobs(self, task_kwargs: Sequence[Mapping[str, Any]]) -> list[NewJob]:
         jobs = []
@@ -140,11 +129,14 @@ class Deferrer(Generic[P]):
             )
         # A blueprint may be added to an app later, so the task's name is read now.
         name = self._name if self._task is None else self._task.name
-        dumps = self._owner.json_dumps
-        if dumps is not None:
-            return NewJob(name, arguments.encode_with(dumps, given), self._options)
         decoders = None if self._task is None else self._task.decoders
-        return NewJob(name, arguments.encode(given, decoders), self._options)
+        dumps = self._owner.json_dumps
+        text = (
+            arguments.encode(given, decoders)
+            if dumps is None
+            else arguments.encode_with(dumps, given)
+        )
+        return NewJob(name, text, self._options, decoders)
 
 
 class Task(Deferrer[P], Generic[P, R]):
