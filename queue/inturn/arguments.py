@@ -68,9 +68,9 @@ def decode_all(texts: Sequence[str]) -> list[dict[str, Any]]:
     Each text is JSON, since the server has stored it as such, but Python may be unable to read it.
     """
     try:
-        values = _read(f"[{','.join(texts)}]")
+        values: list[dict[str, Any]] = _read(f"[{','.join(texts)}]")
         if {type(value) for value in values} <= {dict}:
-            return values  # type: ignore[no-any-return]
+            return values
     except (ValueError, RecursionError):
         pass
     return [decode(text) for text in texts]  # one by one: what is wrong spoils only itself

@@ -140,7 +140,7 @@ async def start_workers(app: App, dsn: str) -> AsyncIterator[Workers]:
             for name in WORKERS:
                 readers.start_soon(partial(workers.follow, name))
             with anyio.fail_after(ROUND_SECONDS):
-                while await app.connector.run_async(_count(READY)) < len(WORKERS):  # noqa: ASYNC110
+                while await app.connector.run_async(_count(READY)) < len(WORKERS):  # noqa: ASYNC110 (no event tells)
                     await anyio.sleep(0.02)
             yield workers
             readers.cancel_scope.cancel()

@@ -41,8 +41,8 @@ class LineFormatter(logging.Formatter):
         record.message = visible(head)
         return super().formatMessage(record) + (f"\n{indent(more)}" if more else "")
 
-    def formatException(self, ei: object) -> str:
-        return indent(super().formatException(ei))  # type: ignore[arg-type]
+    def formatException(self, ei: Any) -> str:
+        return indent(super().formatException(ei))
 
     def formatStack(self, stack_info: str) -> str:
         return indent(super().formatStack(stack_info))

@@ -81,7 +81,8 @@ def run_on(cursor: Cursor, operation: Operation[T], schema: str) -> T:
     except StopIteration as end:
         if cursor.rowcount > MOST_ROWS_KEPT:
             cursor.close()
-        return end.value  # type: ignore[no-any-return]
+        value: T = end.value
+        return value
     except psycopg.Error as error:
         raise conditions.translate(error) from error
 
@@ -95,7 +96,8 @@ async def run_on_async(cursor: AsyncCursor, operation: Operation[T], schema: str
     except StopIteration as end:
         if cursor.rowcount > MOST_ROWS_KEPT:
             await cursor.close()
-        return end.value  # type: ignore[no-any-return]
+        value: T = end.value
+        return value
     except psycopg.Error as error:
         raise conditions.translate(error) from error
 

@@ -51,7 +51,8 @@ class Psycopg2Connection:
             raise _to_psycopg(error, error.pgcode, function, is_lost=is_lost) from error
 
     def fetchall(self) -> Rows:
-        return self._cursor.fetchall()  # type: ignore[no-any-return]
+        rows: Rows = self._cursor.fetchall()
+        return rows
 
     def close(self) -> None:
         if self._cursor is not None:

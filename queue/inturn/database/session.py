@@ -54,7 +54,7 @@ class Session(psycopg.Connection[TupleRow]):
     _kept: psycopg.Cursor[TupleRow] | None = None
 
     @classmethod
-    def connect(cls, conninfo: str = "", *, terms: Terms, **options: Any) -> Self:  # type: ignore[override]
+    def connect(cls, conninfo: str = "", *, terms: Terms, **options: Any) -> Self:  # type: ignore[override]  # terms are required
         try:
             began = monotonic()
             own = super().connect(conninfo, **options)
@@ -71,7 +71,7 @@ class Session(psycopg.Connection[TupleRow]):
         terms.failure = None
         return own
 
-    def wait(self, gen: Steps, interval: float = INTERVAL, **more: Any) -> Any:  # type: ignore[override]
+    def wait(self, gen: Steps, interval: float = INTERVAL, **more: Any) -> Any:  # type: ignore[override]  # old psycopg has no timeout
         call = WatchedCall(gen, self.terms)
         try:
             while True:
@@ -148,7 +148,7 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
     _kept: psycopg.AsyncCursor[TupleRow] | None = None
 
     @classmethod
-    async def connect(cls, conninfo: str = "", *, terms: Terms, **options: Any) -> Self:  # type: ignore[override]
+    async def connect(cls, conninfo: str = "", *, terms: Terms, **options: Any) -> Self:  # type: ignore[override]  # terms are required
         _check_event_loop()
         try:
             began = monotonic()
@@ -175,7 +175,7 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
                 await self.close()
             raise
 
-    async def wait(self, gen: Steps, interval: float = INTERVAL, **more: Any) -> Any:  # type: ignore[override]
+    async def wait(self, gen: Steps, interval: float = INTERVAL, **more: Any) -> Any:  # type: ignore[override]  # old psycopg has no timeout
         call = WatchedCall(gen, self.terms)
         try:
             while True:

@@ -46,9 +46,9 @@ class ReadOnlyQuerySet(models.QuerySet):
     def _refuse(self, verb: str) -> None:
         refuse_write(self.model, verb)
 
-    # Django's marks: templates must not call it, and managers need not offer it.
-    delete.alters_data = True  # type: ignore[attr-defined]
-    delete.queryset_only = True  # type: ignore[attr-defined]
+    # Django reads these marks from a method.
+    delete.alters_data = True  # type: ignore[attr-defined]  # templates must not call it
+    delete.queryset_only = True  # type: ignore[attr-defined]  # managers need not offer it
 
 
 class ReadOnlyModelBase(models.Model):

@@ -29,7 +29,7 @@ _SCALARS = attrgetter(
     *(name for name in CheckedOptions._fields if name not in ("queueing_lock", "on_conflict"))
 )
 DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
-DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608
+DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
 
 
@@ -54,8 +54,9 @@ def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[Deferr
 
 def defer_periodic(periodic_id: str, instant: datetime, job: NewJob) -> Operation[int | None]:
     """Return the id of that instant's job, or None if it or a later one was already deferred."""
+    id: int | None
     ((id,),) = yield Statement(DEFER_PERIODIC, [periodic_id, instant, *_columns([job])])
-    return id  # type: ignore[no-any-return]
+    return id
 
 
 def _columns(jobs: Sequence[NewJob]) -> list[Any]:

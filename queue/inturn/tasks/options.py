@@ -133,7 +133,7 @@ _STORED = _find_stored()
 _Values: Any = _make_tuple_class(_STORED)
 
 
-class CheckedOptions(_Values):  # type: ignore[misc]
+class CheckedOptions(_Values):  # type: ignore[misc]  # a class that is made at run time
     """The options of one job, checked and ready to store.
 
     It cannot be changed, so jobs share it.
@@ -179,7 +179,7 @@ def show_options(
             default = defaults.get(name)
             text = default.value if isinstance(default, StrEnum) else default
             shown.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=text))
-        setattr(function, "__signature__", bare.replace(parameters=[*own, *shown]))  # noqa: B010
+        setattr(function, "__signature__", bare.replace(parameters=[*own, *shown]))  # noqa: B010 (functions declare none)
         return function
 
     return decorate

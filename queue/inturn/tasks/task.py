@@ -199,12 +199,14 @@ class Task(Deferrer[P], Generic[P, R]):
     @property
     def lock(self) -> str | None:
         """The lock of its jobs."""
-        return self._options.lock  # type: ignore[no-any-return]
+        lock: str | None = self._options.lock
+        return lock
 
     @property
     def queueing_lock(self) -> str | None:
         """The queueing lock of its jobs."""
-        return self._options.queueing_lock  # type: ignore[no-any-return]
+        queueing_lock: str | None = self._options.queueing_lock
+        return queueing_lock
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.func(*args, **kwargs)

@@ -248,7 +248,8 @@ class Attempt:
     def _call(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> Awaitable[Any]:
         args = (self._context,) if self.task.pass_context else ()
         if self.task.is_async:
-            return function(*args, **self.job.task_kwargs)  # type: ignore[no-any-return]
+            running: Awaitable[Any] = function(*args, **self.job.task_kwargs)
+            return running
         return self._call_in_thread(limiter, function, args)
 
     async def _call_in_thread(

@@ -6,8 +6,7 @@ import random
 class Backoff:
     """Pauses that grow from `first` to `longest` seconds.
 
-    Each is twice as long as the one before, and by chance up to a half shorter, so that callers
-    which failed together do not try again together.
+    Each is twice as long as the one before, and then shortened by chance.
     """
 
     def __init__(self, first: float, longest: float) -> None:
@@ -19,8 +18,13 @@ class Backoff:
         """Return the seconds to wait after another failure."""
         pause = min(self._longest, self._first * float(2 ** min(self.failures, 20)))
         self.failures += 1
-        return pause * random.uniform(0.5, 1.0)  # noqa: S311 (it protects nothing)
+        return shorten(pause)
 
     def reset(self) -> None:
         """Start again with the first pause."""
         self.failures = 0
+
+
+def shorten(pause: float) -> float:
+    """Return the pause, up to a half shorter by chance, so callers do not come back together."""
+    return pause * random.uniform(0.5, 1.0)  # noqa: S311 (it protects nothing)

@@ -8,7 +8,6 @@ and the log says once where. If the loop is dead, the heartbeat ends.
 
 import contextlib
 import logging
-import random
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,6 +20,7 @@ from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import InturnError
 from inturn.operations import workers
+from inturn.worker.backoff import shorten
 from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.registration import Registration
 
@@ -84,8 +84,7 @@ class Heartbeat:
                         self.run_once(connection)
                         self._wait(self._interval)
             except (InturnError, psycopg.Error) as error:
-                # By chance a little shorter, so that not all workers come back at once.
-                pause = min(TICK, self._interval) * random.uniform(0.5, 1.0)  # noqa: S311
+                pause = shorten(min(TICK, self._interval))
                 logger.warning("heartbeat.failed: %s; next try in %.1f s", error, pause)
                 self._reactions.unheard()
                 self._wait(pause)

@@ -56,7 +56,7 @@ class Listener:
                 logger.log(level, "listen.lost: %s; polling until it is back", error)
                 self._was_lost = True
             # By chance a little different for each worker, so that not all come back at once.
-            await anyio.sleep(self._pause * random.uniform(0.5, 1.5))  # noqa: S311
+            await anyio.sleep(self._pause * random.uniform(0.5, 1.5))  # noqa: S311 (it protects nothing)
             self._pause = min(LONGEST_PAUSE, 2 * self._pause)
 
     async def _begin(self, connection: psycopg.AsyncConnection[Any]) -> None:

@@ -7,7 +7,6 @@ heartbeat.py).
 
 import contextlib
 import logging
-import random
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -20,6 +19,7 @@ from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import InturnError
 from inturn.operations import workers
+from inturn.worker.backoff import shorten
 from inturn.worker.chores import Chores
 from inturn.worker.options import Options
 from inturn.worker.witness import Witness
@@ -81,8 +81,7 @@ class Maintenance:
                     while not self._end.is_set():
                         self._end.wait(self.run_once(connection))
             except (InturnError, psycopg.Error) as error:
-                # By chance a little shorter, so that not all workers come back at once.
-                pause = min(LONGEST_PAUSE, self._interval) * random.uniform(0.5, 1.0)  # noqa: S311
+                pause = shorten(min(LONGEST_PAUSE, self._interval))
                 logger.warning("maintenance.failed: %s; next try in %.1f s", error, pause)
                 self._witness.forget()  # a worker that was away does not judge others
                 self._has_looked.set()

@@ -1,7 +1,7 @@
 """The errors and the defaults of `openlock`, under the same names."""
 
 import copy
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 from inturn.locks.errors import LockError
 
@@ -41,9 +41,9 @@ def get_defaults() -> Defaults:
     return copy.copy(_defaults)
 
 
-def set_defaults(**kw: float) -> None:
+def set_defaults(**kw: Unpack[Defaults]) -> None:
     """Change the defaults for locks that are made from now on."""
     for key in kw:
         if key not in _defaults:
             raise InvalidOption(f"Invalid option: '{key}'")
-    _defaults.update(kw)  # type: ignore[typeddict-item]
+    _defaults.update(kw)

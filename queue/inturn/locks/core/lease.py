@@ -17,7 +17,8 @@ class Lease(BaseLease):
     @property
     def _one_at_a_time(self) -> AbstractContextManager[object]:
         """A lock for renewals: after two at once, we could not tell which the store saw last."""
-        return self.__dict__.setdefault("_renewing", threading.RLock())  # type: ignore[no-any-return]
+        lock: AbstractContextManager[object] = vars(self).setdefault("_renewing", threading.RLock())
+        return lock
 
     def release(self) -> None:
         """Give the lock back. Raise LockLost if it was lost; a second call does nothing."""
@@ -58,7 +59,8 @@ class AsyncLease(BaseLease):
 
     @property
     def _one_at_a_time(self) -> asyncio.Lock:
-        return self.__dict__.setdefault("_renewing", asyncio.Lock())  # type: ignore[no-any-return]
+        lock: asyncio.Lock = vars(self).setdefault("_renewing", asyncio.Lock())
+        return lock
 
     async def release(self) -> None:
         """Give the lock back. Raise LockLost if it was lost; a second call does nothing."""

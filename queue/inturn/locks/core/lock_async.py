@@ -20,7 +20,7 @@ class AsyncLock(BaseLock[AsyncLease]):
 
     async def acquire(
         self,
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,  # noqa: ASYNC109 (as in Lock)
         blocking: bool = True,
     ) -> AsyncLease | None:
         """Return the lease, or None if somebody else held the lock for all of `timeout` seconds.
@@ -75,7 +75,7 @@ class AsyncLock(BaseLock[AsyncLease]):
 
     async def try_acquire(
         self,
-        timeout: float | None,  # noqa: ASYNC109
+        timeout: float | None,  # noqa: ASYNC109 (as in Lock)
     ) -> tuple[AsyncLease | None, Refusal | None]:
         """Return a lease, or the refusal with its holder. Only the caller releases this lease."""
         return await self._acquire_until(self._deadline(timeout, True))

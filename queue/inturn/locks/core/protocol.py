@@ -65,7 +65,8 @@ def run(steps: Steps[T], port: Port) -> T:
             else:
                 request = steps.send(answer)
     except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+        value: T = end.value
+        return value
 
 
 async def run_async(steps: Steps[T], port: AsyncPort) -> T:
@@ -88,4 +89,5 @@ async def run_async(steps: Steps[T], port: AsyncPort) -> T:
             else:
                 request = steps.send(answer)
     except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+        value: T = end.value
+        return value

@@ -168,13 +168,14 @@ def _read_record(file: OpenFile) -> dict[str, Any]:
         return {}
     try:
         line = text.partition(b"\n")[0].decode()
+        record: dict[str, Any]
         record, end = DECODER.raw_decode(line)
         if (
             type(record["fence"]) is int
             and type(record["lock_id"]) is str
             and not line[end:].strip()
         ):
-            return record  # type: ignore[no-any-return]
+            return record
     except (ValueError, LookupError, TypeError, RecursionError):
         pass
     raise LockBackendError(

@@ -22,7 +22,7 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND (classid::bigint << 32) | objid::bigint = %s
 """
 IS_OURS: LiteralString = f"SELECT EXISTS ({HOLDERS} AND pid = pg_backend_pid())"
-END_HOLDER: LiteralString = f"SELECT bool_or(pg_terminate_backend(pid)) FROM ({HOLDERS}) AS holders"  # noqa: S608
+END_HOLDER: LiteralString = f"SELECT bool_or(pg_terminate_backend(pid)) FROM ({HOLDERS}) AS holders"  # noqa: S608 (of constants)
 
 TAKE_ROW: LiteralString = """
 INSERT INTO inturn_locks AS held (name, lock_id, owner, fence, acquired_at, expires_at)
