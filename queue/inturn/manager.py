@@ -1,4 +1,4 @@
-"""What programs import from here that were written for procrastinate."""
+"""Names that programs written for procrastinate import from here."""
 
 from inturn.control.jobs import Jobs as JobManager
 

@@ -104,14 +104,20 @@ def test_a_year_of_days_goes_little_by_little(past: Then) -> None:
     assert [value(past(0), PRUNE, "30 days") for _ in range(4)] == [10, 10, 5, 0]
 
 
+def prepare_days(dsn: str, before: int, count: int) -> None:
+    """Prepare so many days of the history, as so many days before now."""
+    with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
+        connection.execute(
+            "SELECT set_config('inturn.clock', (now() - make_interval(days => %s))::text, false)",
+            [before],
+        )
+        connection.execute(PREPARE, [count])
+
+
 async def test_the_worker_prepares_and_prunes_by_itself_two_at_once_as_well(
     app: App, dsn: str, query: Query, until: Until
 ) -> None:
-    with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
-        connection.execute(
-            "SELECT set_config('inturn.clock', (now() - interval '37 days')::text, false)"
-        )
-        connection.execute(PREPARE, [31])
+    prepare_days(dsn, before=37, count=31)
     today = datetime.now(UTC)
     kept = {f"{today + timedelta(days=n):%Y%m%d}" for n in (*range(-10, -5), *range(4))}
     async with app.open_async(), anyio.create_task_group() as group:
@@ -125,11 +131,7 @@ async def test_the_worker_prepares_and_prunes_by_itself_two_at_once_as_well(
 async def test_without_keep_history_a_worker_keeps_all(
     app: App, dsn: str, query: Query, until: Until
 ) -> None:
-    with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
-        connection.execute(
-            "SELECT set_config('inturn.clock', (now() - interval '40 days')::text, false)"
-        )
-        connection.execute(PREPARE, [0])
+    prepare_days(dsn, before=40, count=0)
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(
             lambda: app.run_worker_async(

@@ -206,20 +206,13 @@ async def test_without_a_connection_the_job_is_there_when_defer_returns(
     assert deferred(dsn) == 1
 
 
+@pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("caller", CALLERS)
-async def test_a_job_in_the_callers_transaction_exists_when_the_caller_commits(
-    app: App, dsn: str, caller: Owner
+async def test_a_job_in_the_callers_transaction_exists_if_and_only_if_the_caller_commits(
+    app: App, dsn: str, caller: Owner, commit: bool
 ) -> None:
-    await caller(app, dsn, True)
-    assert deferred(dsn) == 1
-
-
-@pytest.mark.parametrize("caller", CALLERS)
-async def test_a_job_in_the_callers_transaction_is_gone_when_the_caller_rolls_back(
-    app: App, dsn: str, caller: Owner
-) -> None:
-    await caller(app, dsn, False)
-    assert deferred(dsn) == 0
+    await caller(app, dsn, commit)
+    assert deferred(dsn) == (1 if commit else 0)
 
 
 async def test_a_job_on_an_autocommit_connection_is_there_when_defer_returns(

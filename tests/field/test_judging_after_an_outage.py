@@ -110,9 +110,8 @@ async def test_a_worker_whose_row_somebody_has_locked_is_not_declared_dead(
     assert len(starts) == 1
 
 
-async def test_a_worker_that_really_is_silent_is_declared_dead_and_its_job_taken_over(
-    app: App, dsn: str, until: Until
-) -> None:
+def leave_a_job_to_a_dead_worker(app: App, dsn: str) -> list[int]:
+    """Return a list to which each run of the job will add its earlier attempts."""
     runs: list[int] = []
 
     @app.task(pass_context=True, lock="lane")
@@ -121,6 +120,13 @@ async def test_a_worker_that_really_is_silent_is_declared_dead_and_its_job_taken
 
     note.defer()
     ask(dsn, "SELECT id FROM claim(register_worker('dead', 'there', 1, NULL, 1), NULL, 1)")
+    return runs
+
+
+async def test_a_worker_that_really_is_silent_is_declared_dead_and_its_job_taken_over(
+    app: App, dsn: str, until: Until
+) -> None:
+    runs = leave_a_job_to_a_dead_worker(app, dsn)
     async with workers(app, 2):
         await until(lambda: runs)
         await until(lambda: ask(dsn, "SELECT count(*) FROM finished_jobs") == [(1,)])
@@ -130,14 +136,7 @@ async def test_a_worker_that_really_is_silent_is_declared_dead_and_its_job_taken
 async def test_a_worker_that_need_not_wait_waits_for_the_verdict_on_a_silent_one(
     app: App, dsn: str
 ) -> None:
-    runs: list[int] = []
-
-    @app.task(pass_context=True, lock="lane")
-    async def note(context: JobContext) -> None:
-        runs.append(context.job.attempts)
-
-    note.defer()
-    ask(dsn, "SELECT id FROM claim(register_worker('dead', 'there', 1, NULL, 1), NULL, 1)")
+    runs = leave_a_job_to_a_dead_worker(app, dsn)
     ask(dsn, "UPDATE workers SET heartbeat_at = heartbeat_at - interval '1 hour' RETURNING 1")
     with anyio.fail_after(60):
         await app.run_worker_async(**FAST | {"wait": False})

@@ -65,7 +65,7 @@ CHECKS: dict[str, "str | Callable[..., object]"] = {
     "`json_dumps` and `json_loads`": "tasks/test_values.py::"
     "test_the_connectors_json_functions_carry_other_values",
     "`connection=` is not there": "database/test_transactional_defer.py::"
-    "test_a_job_in_the_callers_transaction_exists_when_the_caller_commits",
+    "test_a_job_in_the_callers_transaction_exists_if_and_only_if_the_caller_commits",
     "`PROCRASTINATE_WORKER_QUEUES`": "cli/test_worker_options.py::"
     "test_each_option_can_be_set_by_a_variable_and_the_command_line_wins",
     "`--log-format` is a format": "cli/test_logs.py::"

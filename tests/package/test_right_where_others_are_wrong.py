@@ -104,8 +104,7 @@ ROWS = {
 # Features that none of them has.
 OURS = {
     "transactional enqueue anywhere": [
-        "database/test_transactional_defer.py::test_a_job_in_the_callers_transaction_exists_when_the_caller_commits",
-        "database/test_transactional_defer.py::test_a_job_in_the_callers_transaction_is_gone_when_the_caller_rolls_back",
+        "database/test_transactional_defer.py::test_a_job_in_the_callers_transaction_exists_if_and_only_if_the_caller_commits",
         "database/test_transactional_defer.py::test_a_connection_of_another_kind_is_refused_by_name",
         "django/test_django.py::test_a_job_deferred_in_a_block_exists_when_the_block_commits",
         "sql/test_defer.py::test_the_trigger_of_the_example_defers_one_job_however_often_a_row_changes",

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -20,6 +20,7 @@ from tests.conftest import Query, Until
 pytestmark = pytest.mark.anyio
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+RunAt = Callable[..., Awaitable[None]]
 
 CLOCK = """
 CREATE TABLE its_clock (reading timestamptz, at timestamptz);
@@ -60,6 +61,18 @@ async def run_once(app: App) -> None:
         await app.run_worker_async()
 
 
+@pytest.fixture
+def run_at(set_clock: Callable[[datetime], object]) -> RunAt:
+    """Run a worker once at each of these moments."""
+
+    async def run(app: App, *moments: datetime) -> None:
+        for moment in moments:
+            set_clock(moment)
+            await run_once(app)
+
+    return run
+
+
 async def test_two_workers_run_one_job_for_each_instant(
     app: App, seen: list[str], until: Until
 ) -> None:
@@ -77,11 +90,10 @@ async def test_two_workers_run_one_job_for_each_instant(
 
 
 async def test_a_schedule_begins_when_a_worker_first_knows_it(
-    app: App, seen: list[str], set_clock: Callable[[datetime], object]
+    app: App, seen: list[str], run_at: RunAt
 ) -> None:
     minutely(app, seen)
-    set_clock(NOON)
-    await run_once(app)
+    await run_at(app, NOON)
     assert seen == []
 
 
@@ -99,15 +111,12 @@ async def test_a_schedule_begins_when_a_worker_first_knows_it(
 async def test_after_a_downtime_it_catches_up_as_it_says(
     app: App,
     seen: list[str],
-    set_clock: Callable[[datetime], object],
+    run_at: RunAt,
     options: dict[str, Any],
     caught_up: list[str],
 ) -> None:
     minutely(app, seen, lock="note", **options)
-    set_clock(NOON + timedelta(seconds=1))
-    await run_once(app)
-    set_clock(NOON + HOUR)
-    await run_once(app)
+    await run_at(app, NOON + timedelta(seconds=1), NOON + HOUR)
     assert seen == caught_up
     await run_once(app)
     assert seen == caught_up
@@ -118,12 +127,12 @@ async def test_a_worker_that_ends_when_idle_waits_for_what_is_due(
     dsn: str,
     seen: list[str],
     set_clock: Callable[[datetime], object],
+    run_at: RunAt,
     until: Until,
     query: Query,
 ) -> None:
     minutely(app, seen)
-    set_clock(NOON + timedelta(seconds=1))
-    await run_once(app)
+    await run_at(app, NOON + timedelta(seconds=1))
     set_clock(NOON + HOUR)
     with psycopg.connect(dsn) as holder:
         holder.execute("SELECT FROM inturn.schedules FOR UPDATE")
@@ -136,13 +145,10 @@ async def test_a_worker_that_ends_when_idle_waits_for_what_is_due(
 
 
 async def test_hundreds_of_missed_instants_are_all_caught_up(
-    app: App, seen: list[str], set_clock: Callable[[datetime], object]
+    app: App, seen: list[str], run_at: RunAt
 ) -> None:
     minutely(app, seen, catch_up="all", max_delay={"hours": 12}, lock="note")
-    set_clock(NOON - 4 * HOUR)
-    await run_once(app)
-    set_clock(NOON)
-    await run_once(app)
+    await run_at(app, NOON - 4 * HOUR, NOON)
     assert (len(seen), seen[0], seen[-1]) == (240, "08:01:00", "12:00:00")
 
 
@@ -150,13 +156,13 @@ async def test_missed_instants_are_reported_once(
     app: App,
     seen: list[str],
     set_clock: Callable[[datetime], object],
+    run_at: RunAt,
     until: Until,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     minutely(app, seen, cron="30 12 * * *")
     app.periodic(cron="* * * * * *", periodic_id="often")(app.tasks["note"])
-    set_clock(NOON)
-    await run_once(app)
+    await run_at(app, NOON)
     set_clock(NOON + HOUR)
     with caplog.at_level(logging.WARNING, "inturn.worker.scheduler"):
         async with anyio.create_task_group() as workers:
@@ -170,41 +176,37 @@ async def test_missed_instants_are_reported_once(
 
 
 async def test_a_clock_that_is_set_back_repeats_nothing(
-    app: App, seen: list[str], set_clock: Callable[[datetime], object]
+    app: App, seen: list[str], run_at: RunAt
 ) -> None:
     minutely(app, seen, lock="note")
-    for at in (NOON, NOON + 5 * MINUTE, NOON - 2 * HOUR, NOON + 3 * MINUTE, NOON + 6 * MINUTE):
-        set_clock(at)
-        await run_once(app)
+    await run_at(
+        app, NOON, NOON + 5 * MINUTE, NOON - 2 * HOUR, NOON + 3 * MINUTE, NOON + 6 * MINUTE
+    )
     assert seen == ["12:05:00", "12:06:00"]
 
 
 @pytest.mark.parametrize("known_before", [True, False])
 async def test_a_clock_that_was_years_ahead_silences_nothing(
-    app: App, seen: list[str], set_clock: Callable[[datetime], object], known_before: bool
+    app: App, seen: list[str], run_at: RunAt, known_before: bool
 ) -> None:
     minutely(app, seen)
     ahead = NOON + timedelta(days=1000)
-    for at in (
+    await run_at(
+        app,
         *([NOON] if known_before else []),
         ahead,
         ahead + MINUTE,
         NOON + 5 * MINUTE,
         NOON + 6 * MINUTE,
-    ):
-        set_clock(at)
-        await run_once(app)
+    )
     assert seen[-1] == "12:06:00"
 
 
 async def test_the_schedule_of_a_worker_with_another_expression_is_not_ours(
-    app: App, dsn: str, seen: list[str], set_clock: Callable[[datetime], object]
+    app: App, dsn: str, seen: list[str], set_clock: Callable[[datetime], object], run_at: RunAt
 ) -> None:
     minutely(app, seen)
-    set_clock(NOON)
-    await run_once(app)
-    set_clock(NOON + 5 * MINUTE)
-    await run_once(app)
+    await run_at(app, NOON, NOON + 5 * MINUTE)
     set_clock(NOON + 6 * MINUTE)
     app.connector.run(schedules.register_schedules([KnownSchedule("note", "", "@daily", "UTC")]))
     ((_, ours),) = app.connector.run(
@@ -220,30 +222,23 @@ async def test_the_schedule_of_a_worker_with_another_expression_is_not_ours(
 
 
 async def test_a_changed_expression_repeats_nothing_and_catches_nothing_up(
-    app: App, dsn: str, seen: list[str], set_clock: Callable[[datetime], object]
+    app: App, dsn: str, seen: list[str], run_at: RunAt
 ) -> None:
     minutely(app, seen)
-    set_clock(NOON)
-    await run_once(app)
-    set_clock(NOON + 5 * MINUTE)
-    await run_once(app)
+    await run_at(app, NOON, NOON + 5 * MINUTE)
     changed = App(app.connector.dsn, worker_defaults=app.worker_defaults)
     minutely(changed, seen, cron="*/7 * * * *")
-    for at in (NOON + 8 * MINUTE, NOON + 15 * MINUTE):
-        set_clock(at)
-        await run_once(changed)
+    await run_at(changed, NOON + 8 * MINUTE, NOON + 15 * MINUTE)
     assert seen == ["12:05:00", "12:14:00"]
 
 
 async def test_a_schedule_that_was_removed_fires_no_more(
-    app: App, dsn: str, seen: list[str], set_clock: Callable[[datetime], object], query: Query
+    app: App, dsn: str, seen: list[str], run_at: RunAt, query: Query
 ) -> None:
     minutely(app, seen)
-    set_clock(NOON)
-    await run_once(app)
+    await run_at(app, NOON)
     without = App(app.connector.dsn, worker_defaults=app.worker_defaults)
-    set_clock(NOON + 5 * MINUTE)
-    await run_once(without)
+    await run_at(without, NOON + 5 * MINUTE)
     assert query("SELECT count(*) FROM jobs") == [(0,)]
 
 
@@ -355,7 +350,7 @@ async def test_a_task_that_blocks_the_event_loop_delays_no_instant(
 
 
 async def test_schedules_of_a_blueprint_fire_under_the_names_that_its_tasks_have_in_the_app(
-    app: App, query: Query, set_clock: Callable[[datetime], object]
+    app: App, query: Query, run_at: RunAt
 ) -> None:
     seen: list[str] = []
     inner, outer = Blueprint(), Blueprint()
@@ -373,10 +368,7 @@ async def test_schedules_of_a_blueprint_fire_under_the_names_that_its_tasks_have
     def after(timestamp: int) -> None:
         seen.append("after")
 
-    set_clock(NOON - timedelta(seconds=1))
-    await run_once(app)
-    set_clock(NOON + MINUTE)
-    await run_once(app)
+    await run_at(app, NOON - timedelta(seconds=1), NOON + MINUTE)
     assert sorted(seen) == ["after", "before"]
     names = [("outer:inner:after",), ("outer:inner:before",)]
     assert query("SELECT task FROM finished_jobs ORDER BY task") == names

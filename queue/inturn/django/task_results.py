@@ -26,39 +26,15 @@ STATUSES = {
     Status.CANCELLED: TaskResultStatus.FAILED,
     Status.ABORTED: TaskResultStatus.FAILED,
 }
+UNKNOWN = dict.fromkeys(("enqueued_at", "started_at", "finished_at"))
 FRAME = '  File "'
 RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)  # "shop.SoldOut: no parcels"
 
 
-def make_result(
-    task: Any,
-    *,
-    job_id: int,
-    args: list[Any],
-    kwargs: dict[str, Any],
-    backend: str,
-    status: Any,
-    enqueued_at: datetime | None = None,
-    started_at: datetime | None = None,
-    finished_at: datetime | None = None,
-    errors: list[Any] | None = None,
-    worker_ids: list[str] | None = None,
-) -> Any:
-    """Return a result with these fields."""
-    return TaskResult(
-        task=task,
-        id=str(job_id),
-        status=status,
-        enqueued_at=enqueued_at,
-        started_at=started_at,
-        last_attempted_at=started_at,
-        finished_at=finished_at,
-        args=args,
-        kwargs=kwargs,
-        backend=backend,
-        errors=errors or [],
-        worker_ids=worker_ids or [],
-    )
+def make_result(task: Any, job_id: int, **fields: Any) -> Any:
+    """Return a result with these fields. Those that are left out are not known yet."""
+    known = UNKNOWN | {"errors": [], "worker_ids": []} | fields
+    return TaskResult(task=task, id=str(job_id), last_attempted_at=known["started_at"], **known)
 
 
 def read_result(job: StoredJob, backend: str, defaults: Mapping[str, Any]) -> Any:
