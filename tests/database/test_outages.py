@@ -3,18 +3,21 @@
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
+from psycopg.sql import SQL
 
 from inturn import App, PsycopgConnector
+from inturn.embedded import Server
 from inturn.errors import AppNotOpen, ConfigurationError, DatabaseUnavailable
 from tests.conftest import Query
 from tests.proxy import Faulty
-from tests.waiting import within
+from tests.waiting import wait_until, within
 
 TIMEOUT = 2.0  # seconds, of the producers here
 GENEROUS = (
@@ -199,12 +202,38 @@ def test_an_app_without_an_address_is_not_open(monkeypatch: pytest.MonkeyPatch) 
         app.configure_task("t").defer()
 
 
-def test_a_wrong_password_is_reported_at_once_and_never_repeated(databases: Any, dsn: str) -> None:
+RULES = "COPY (VALUES ('local all shop scram-sha-256'), ('local all all trust')) TO {}"
+
+
+def test_a_wrong_password_is_reported_at_once_and_never_repeated(bin_dir: Path | None) -> None:
     """The reason names the role and keeps the password secret."""
-    app = producer(make_conninfo(dsn, password="open sesame", dbname="nowhere"))
-    with pytest.raises(DatabaseUnavailable) as raised:
-        app.open()
+    with Server(bin_dir=bin_dir) as server:
+        with psycopg.connect(server.dsn(), autocommit=True) as admin:
+            [file] = admin.execute("SHOW hba_file").fetchone() or [None]
+            admin.execute(SQL(RULES).format(file))
+            admin.execute("CREATE ROLE shop LOGIN PASSWORD 'a secret'")
+            admin.execute("SELECT pg_reload_conf()")
+        address = make_conninfo(server.dsn(), user="shop")
+        wait_until(lambda: not lets_in(address))
+        assert lets_in(make_conninfo(address, password="a secret"))
+        wrong = make_conninfo(address, password="open sesame")
+        app = App(connector=PsycopgConnector(wrong, timeout=GENEROUS))
+        with (
+            within(GENEROUS / 2),
+            pytest.raises(
+                DatabaseUnavailable, match='password authentication failed for user "shop"'
+            ) as raised,
+        ):
+            app.open()
     assert "sesame" not in f"{raised.value!r} {raised.value.__cause__!r}"
+
+
+def lets_in(address: str) -> bool:
+    try:
+        psycopg.connect(address).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def test_a_transaction_whose_connection_is_lost_says_so(dsn: str, query: Query) -> None:

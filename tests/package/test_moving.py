@@ -6,12 +6,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
 import inturn.testing
+import inturn.worker
 from inturn import (
     App,
     BaseRetryStrategy,
@@ -155,6 +157,9 @@ def _(app: App, query: Query) -> None:
 @row("`Job.asdict`")
 def _(app: App, query: Query) -> None:
     assert Job(id=1)._replace(id=2)._asdict()["id"] == 2
+    assert not {"asdict", "evolve", "log_context"} & set(dir(Job))
+    with pytest.raises(TypeError, match="status"):
+        Job(status="todo")  # type: ignore[call-arg]
 
 
 @row("`task.aliases` and")
@@ -259,8 +264,8 @@ def _(app: App, query: Query) -> None:
 @row("`app.WorkerOptions`")
 def _(app: App, query: Query) -> None:
     assert not hasattr(inturn.app, "WorkerOptions")
-    for module in ("types", "utils"):
-        assert not hasattr(inturn, module)
+    assert hasattr(inturn.worker, "Options")
+    assert [find_spec(f"inturn.{module}") for module in ("types", "utils")] == [None, None]
 
 
 @row("`App.check_connection()`")
@@ -316,6 +321,6 @@ def test_a_row_is_true(start: str, request: pytest.FixtureRequest) -> None:
     check = CHECKS[start]
     if isinstance(check, str):
         path, _, name = check.partition("::")
-        assert f"def {name}" in (ROOT / "tests" / path).read_text(encoding="utf-8")
+        assert f"def {name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8")
     else:
         check(request.getfixturevalue("app"), request.getfixturevalue("query"))

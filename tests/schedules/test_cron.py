@@ -317,3 +317,4 @@ def test_spellings_of_other_programs_are_understood(spelled: str, means: str) ->
     start = datetime(2026, 1, 1, tzinfo=UTC)
     fire = [list(islice(Cron(each).after(start), 50)) for each in (spelled, means)]
     assert fire[0] == fire[1]
+    assert len(fire[0]) == 50

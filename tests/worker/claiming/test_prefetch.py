@@ -194,3 +194,4 @@ async def test_a_claim_that_is_stuck_at_the_front_keeps_no_worker_from_the_jobs_
             group.start_soon(partial(app.run_worker_async, install_signal_handlers=False))
             await until(lambda: len(done) == 5)
         group.cancel_scope.cancel()
+    assert sorted(done) == [f"free {number}" for number in range(5)]
