@@ -73,7 +73,7 @@ def decode_all(texts: Sequence[str]) -> list[dict[str, Any]]:
             return values
     except (ValueError, RecursionError):
         pass
-    return [decode(text) for text in texts]  # one by one: what is wrong spoils only itself
+    return [decode(text) for text in texts]  # one by one, so a bad text spoils only itself
 
 
 def check_signature(name: str, signature: Signature) -> None:

@@ -86,7 +86,7 @@ class Job(NamedTuple):
 
     @property
     def call_string(self) -> str:
-        """The job as the call that it is, with its id, for logs and lists."""
+        """The job written as a call, with its id, for logs and lists."""
         return call_string(self.task_name, self.id, self.task_kwargs)
 
     @property
@@ -133,12 +133,12 @@ class StoredJob:
 
     @property
     def call_string(self) -> str:
-        """The job as the call that it is, with its id, for logs and lists."""
+        """The job written as a call, with its id, for logs and lists."""
         return call_string(self.task_name, self.id, self.task_kwargs)
 
 
 def call_string(task_name: str, job_id: int, task_kwargs: Mapping[str, Any]) -> str:
-    """Return a job as the call that it is, for logs and lists."""
+    """Return a job written as a call, for logs and lists."""
     arguments = ", ".join(f"{name}={value!r}" for name, value in task_kwargs.items())
     return f"{task_name}[{job_id}]({arguments})"
 

@@ -95,7 +95,7 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
 
 
 class Decoders:
-    """How to read the arguments of one task back, and what it returned.
+    """Reads the arguments of one task back, and its result.
 
     Annotations are looked up when they are first needed, since they may name what is imported
     later.
@@ -104,7 +104,7 @@ class Decoders:
     def __init__(self, func: Callable[..., Any], signature: Signature) -> None:
         self._func = func
         self._parameters = signature.parameters
-        # True if no argument needs a decoder, as far as one knows without looking names up.
+        # True if no argument seems to need a decoder. Names in annotations are not looked up yet.
         self.are_plain = all(
             _is_plain(parameter.annotation) for parameter in self._parameters.values()
         )

@@ -1,6 +1,6 @@
-"""What a shell completes: locks, ids, tasks and queues that the database knows.
+"""Complete the locks, ids, tasks and queues in the database for a shell.
 
-A completion must not disturb. If anything goes wrong, there is nothing to complete.
+A completion must not disturb you, so it offers nothing if anything goes wrong.
 """
 
 from __future__ import annotations

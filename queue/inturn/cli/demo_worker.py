@@ -1,7 +1,7 @@
 """One of the demo's worker processes. The demo kills one of them.
 
 It prints a line when it begins a letter. It writes the letter in the transaction in which the job
-ends, so that a letter is there once, whenever the worker is killed.
+ends, so each letter is written once, whenever the worker is killed.
 """
 
 import random
@@ -13,7 +13,7 @@ from inturn import App, JobContext
 
 SLEEP = (0.01, 0.17)  # seconds
 INSERT = "INSERT INTO letters (page, row, letter) VALUES (%s, %s, %s)"
-HEARTBEAT, STALLED = 0.25, 1.0  # seconds: a person who watches does not want to wait for 30
+HEARTBEAT, STALLED = 0.25, 1.0  # seconds, so people who watch need not wait for 30
 
 
 def main(dsn: str, name: str) -> None:

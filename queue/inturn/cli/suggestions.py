@@ -1,4 +1,4 @@
-"""Guess what somebody meant who has mistyped a name."""
+"""Guess the name that somebody meant but mistyped."""
 
 from collections.abc import Iterable
 

@@ -34,7 +34,7 @@ SYNC_ONLY = (
     "Give the App a PsycopgConnector, which can be used from sync code as well."
 )
 NOT_OPEN = "The app is not open. Defer inside `with app.open():` or `async with app.open_async():`."
-# What other connectors take, and what to use here instead.
+# Options of other connectors, and what to use here instead.
 REFUSED = {
     "configure": "open a pool of yours, and give it to app.open(pool)",
     "check": "open a pool of yours, and give it to app.open(pool)",

@@ -73,7 +73,7 @@ def is_id(term: str) -> bool:
 
 
 class JobPage(ReadOnly):
-    """What the pages of live and of finished jobs share."""
+    """The common part of the pages of live and of finished jobs."""
 
     ordering = ("-id",)
     search_fields = ("id",)  # Django shows the field if there are any; get_search_results decides

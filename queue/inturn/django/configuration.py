@@ -9,7 +9,7 @@ from django.conf import settings
 from inturn.errors import ConfigurationError
 from inturn.sql import SCHEMA
 
-# What the settings of procrastinate, with our prefix, are called here.
+# Settings of procrastinate with our prefix, and their keys in INTURN.
 SEPARATE = {
     "INTURN_AUTODISCOVER_MODULE_NAME": "TASKS",
     "INTURN_IMPORT_PATHS": "IMPORT_PATHS",

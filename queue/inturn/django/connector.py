@@ -57,7 +57,7 @@ class DjangoConnector(UnpooledConnector):
         return self
 
     def explain_transaction(self) -> str | None:
-        """Return how a test can do without the transaction it is in, or None if it is in none."""
+        """Return how a test can avoid the transaction that it runs in, or None outside of one."""
         return None if connections[self.alias].get_autocommit() else TEST_IN_TRANSACTION
 
     async def explain_transaction_async(self) -> str | None:

@@ -1,6 +1,6 @@
 """Models to read the queue's tables and views with Django's ORM.
 
-Only the queue itself changes them. To write through a model is refused.
+Only the queue itself changes them. The models refuse to write.
 """
 
 from django.contrib.postgres.fields import ArrayField

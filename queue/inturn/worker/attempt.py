@@ -299,7 +299,7 @@ class Attempt:
     def _judge_error(self, error: BaseException) -> Outcome | None:
         """Return the outcome of a task that raised this error, None if it was only given back."""
         if self._timed_out and self._aborted is None and not isinstance(error, JobTimeout):
-            # Whatever it raised, it did so because it was stopped, or too late.
+            # It raised this because the timeout stopped it, or after the timeout.
             timeout = self._timeout_error()
             timeout.__cause__ = error
             error = timeout

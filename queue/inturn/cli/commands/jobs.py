@@ -110,7 +110,7 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
 
 
 def _when(job: JobSummary) -> datetime | None:
-    """Return when a job ended, or is due if it waits for that, or was started."""
+    """Return when a job is due if it is scheduled, or else when it ended or started."""
     if job.status == "scheduled":
         return job.scheduled_at
     return job.finished_at or job.started_at or job.scheduled_at
@@ -190,7 +190,7 @@ def _name_worker(database: Database, worker_id: UUID | None) -> str | None:
 
 
 def in_words_of_sql(job: StoredJob) -> dict[str, Any]:
-    """Return the job under the names, and with the number of attempts, that SQL and lists have."""
+    """Return the job with the names and the number of attempts that SQL and lists show."""
     names = {"task_name": "task", "task_kwargs": "args", "abort_requested": "abort"}
     values = {names.get(each.name, each.name): getattr(job, each.name) for each in fields(job)}
     values["attempts"] += job.status == "doing"
