@@ -12,7 +12,7 @@ import anyio
 import psycopg
 import pytest
 
-from inturn import App, JobContext
+from inturn import App, JobContext, Task
 from inturn.worker.maintenance import Maintenance
 from inturn.worker.options import options
 from tests.conftest import Until
@@ -46,10 +46,8 @@ def all_have_beaten_since(dsn: str, moment: Any) -> bool:
     return ask(dsn, f"SELECT count(*) FROM workers WHERE heartbeat_at > '{moment}'") == [(3,)]
 
 
-@pytest.mark.parametrize(("outages", "seconds"), [(1, 2.0), (6, 0.9)])
-async def test_no_outage_makes_a_healthy_worker_s_job_start_twice(
-    app: App, dsn: str, until: Until, caplog: pytest.LogCaptureFixture, outages: int, seconds: float
-) -> None:
+def declare_a_task_that_stays(app: App) -> tuple[Task[[], None], list[int], threading.Event]:
+    """Return the task, the jobs that have started, and the event that lets them end."""
     starts: list[int] = []
     release = threading.Event()
 
@@ -58,6 +56,14 @@ async def test_no_outage_makes_a_healthy_worker_s_job_start_twice(
         starts.append(context.job.id)
         release.wait(60)
 
+    return stay, starts, release
+
+
+@pytest.mark.parametrize(("outages", "seconds"), [(1, 2.0), (6, 0.9)])
+async def test_no_outage_makes_a_healthy_worker_s_job_start_twice(
+    app: App, dsn: str, until: Until, caplog: pytest.LogCaptureFixture, outages: int, seconds: float
+) -> None:
+    stay, starts, release = declare_a_task_that_stays(app)
     job_ids = [stay.configure(lock=f"lane {n}").defer() for n in range(3)]
     try:
         async with workers(app, 3):
@@ -84,14 +90,7 @@ async def test_no_outage_makes_a_healthy_worker_s_job_start_twice(
 async def test_a_worker_whose_row_somebody_has_locked_is_not_declared_dead(
     app: App, dsn: str, until: Until
 ) -> None:
-    starts: list[int] = []
-    release = threading.Event()
-
-    @app.task(pass_context=True, lock="lane")
-    def stay(context: JobContext) -> None:
-        starts.append(context.job.id)
-        release.wait(60)
-
+    stay, starts, release = declare_a_task_that_stays(app)
     stay.defer()
     try:
         async with workers(app, 3):

@@ -1,6 +1,5 @@
 """Bad input is refused when it is deferred. The error names the argument and nothing is written."""
 
-from collections.abc import Iterator
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -18,11 +17,9 @@ def order(item: Any, amount: Any = 1) -> None: ...
 
 
 @pytest.fixture
-def app(app_dsn: str) -> Iterator[App]:
-    app = App(app_dsn)
+def app(app: App) -> App:
     app.task(name="order")(order)
-    with app.open():
-        yield app
+    return app
 
 
 def jobs(dsn: str) -> list[Any]:

@@ -24,11 +24,9 @@ def order(item: Any, amount: Any = 1) -> None: ...
 
 
 @pytest.fixture
-def app(app_dsn: str) -> Iterator[App]:
-    app = App(app_dsn)
+def app(app: App) -> App:
     app.task(name="order")(order)
-    with app.open():
-        yield app
+    return app
 
 
 @pytest.fixture

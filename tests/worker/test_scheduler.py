@@ -258,28 +258,21 @@ async def test_nothing_is_started_for_an_app_without_schedules(
     assert found == [[(0,)], []]
 
 
-async def test_it_goes_on_after_its_connection_was_lost(
-    app: App, seen: list[str], query: Query, until: Until
+LOSSES = {
+    "its connection": f"SELECT pg_terminate_backend(pid) {SCHEDULERS}",
+    "its row": "DELETE FROM schedules RETURNING true",
+}
+
+
+@pytest.mark.parametrize("lose", LOSSES.values(), ids=LOSSES)
+async def test_it_goes_on_after_the_loss_of(
+    app: App, seen: list[str], query: Query, until: Until, lose: str
 ) -> None:
     minutely(app, seen, cron="* * * * * *")
     async with anyio.create_task_group() as workers:
         workers.start_soon(lambda: app.run_worker_async(wait=True))
         await until(lambda: seen)
-        assert query(f"SELECT pg_terminate_backend(pid) {SCHEDULERS}") == [(True,)]
-        before = len(seen)
-        await until(lambda: len(seen) >= before + 2)
-        workers.cancel_scope.cancel()
-    assert len(seen) == len(set(seen))
-
-
-async def test_it_goes_on_after_its_row_was_deleted(
-    app: App, seen: list[str], query: Query, until: Until
-) -> None:
-    minutely(app, seen, cron="* * * * * *")
-    async with anyio.create_task_group() as workers:
-        workers.start_soon(lambda: app.run_worker_async(wait=True))
-        await until(lambda: seen)
-        query("DELETE FROM schedules RETURNING 1")
+        assert query(lose) == [(True,)]
         before = len(seen)
         await until(lambda: len(seen) >= before + 2)
         workers.cancel_scope.cancel()

@@ -80,6 +80,10 @@ def _ask(change: Change, page: Any, request: Any, rows: list[Any]) -> TemplateRe
     )
 
 
+def _retry(app: App, job_id: int, user: str) -> object:
+    return app.job_manager.retry_job_by_id(job_id)
+
+
 CANCEL = Change(
     "cancel_jobs",
     "Cancel the selected jobs",
@@ -99,14 +103,14 @@ RUN_NOW = Change(
     "Run the selected scheduled jobs now",
     "made ready to run",
     "Jobs that wait for a time or a retry become ready at once.",
-    lambda app, job_id, user: app.job_manager.retry_job_by_id(job_id),
+    _retry,
 )
 RETRY = Change(
     "retry_jobs",
     "Retry the selected jobs",
     "put back into the queue",
     "Each job runs again, at its old place in its lane, even if it has succeeded.",
-    lambda app, job_id, user: app.job_manager.retry_job_by_id(job_id),
+    _retry,
 )
 PAUSE = Change(
     "pause_lanes",
