@@ -29,6 +29,9 @@ AS $$
 DECLARE
     v_window  integer := 2 * p_limit;
     v_wanted  integer := p_limit;
+    -- How many lanes it may still win. Each keeps an advisory lock until the end, and the server's
+    -- lock table is finite.
+    v_lanes   integer := 512;
     v_queues  text[];
     v_look    record;
     v_shares  integer[];  -- how many free jobs to read in each queue
@@ -60,7 +63,8 @@ BEGIN
                           THEN front_shares(v_queues, v_window, true)
                           ELSE ARRAY[v_window] END;
         SELECT * INTO v_look
-        FROM claim_candidates(v_queues, v_shares, v_wanted, v_windows, v_window, v_lost);
+        FROM claim_candidates(
+            v_queues, v_shares, v_wanted, v_windows, v_window, v_lost, v_lanes);
         v_ids := v_look.free;
         IF cardinality(v_queues) > 1 THEN
             v_short := NOT v_short
@@ -75,7 +79,8 @@ BEGIN
                 cardinality(v_look.lanes)) AS w;
             IF cardinality(v_won) < cardinality(v_look.lanes) THEN
                 SELECT * INTO v_spare
-                FROM spare_lanes(v_queues, v_wanted, v_windows, v_lost || v_look.lanes, v_ids);
+                FROM spare_lanes(v_queues, v_wanted, v_windows, v_lost || v_look.lanes, v_ids,
+                    v_lanes);
                 IF v_spare.locks IS NOT NULL THEN
                     SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id)
                     INTO v_won, v_retries
@@ -108,6 +113,7 @@ BEGIN
             v_wanted := v_wanted - v_started;
         END IF;
 
+        v_lanes := v_lanes - cardinality(v_won);
         IF v_look.lanes <> '{}' THEN
             -- Do not try these lanes again: a faster claim may not have committed, so we cannot
             -- see it.
@@ -134,8 +140,8 @@ BEGIN
         -- if we lost lanes and have nothing. While another claim clears the front, take what there
         -- is. With nothing, a patient caller returns. It cannot do so for ever: the other claim may
         -- be stuck.
-        EXIT WHEN v_wanted <= 0 OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit))
-            OR NOT (
+        EXIT WHEN v_wanted <= 0 OR v_lanes <= 0
+            OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
             coalesce(v_blocked, 0) > 0 OR v_look.more
                 AND (v_ids <> '{}' OR v_window < v_look.widest)
             OR v_short OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)

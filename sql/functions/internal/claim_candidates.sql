@@ -4,11 +4,12 @@
 --   lanes   locks among the best p_limit that can be acquired (see lane_tokens)
 --   seen    the tokens of these lanes, in the same order
 --   behind  tokens behind another job of their lane, to be blocked. behind_locks are their lanes.
---   more    true if the window was full, or there were more lanes than one call may take
+--   more    true if the window was full, or there were more lanes than p_lanes
 --   widest  how wide the window may become. It is wider if many jobs in front stay locked.
--- It reads at most p_shares free jobs and p_windows tokens in each queue (see front_shares).
+-- It returns at most p_lanes lanes, and reads at most p_shares free jobs and p_windows tokens in
+-- each queue (see front_shares).
 CREATE OR REPLACE FUNCTION claim_candidates(p_queues text[], p_shares integer[], p_limit integer,
-    p_windows integer[], p_window integer, p_lost text[])
+    p_windows integer[], p_window integer, p_lost text[], p_lanes integer)
 RETURNS TABLE (
     free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean,
         widest bigint
@@ -33,9 +34,8 @@ BEGIN
         SELECT * FROM (
             SELECT free.id, free.priority, NULL AS lock FROM free
             UNION ALL
-            -- 128, because each lane takes an advisory lock and the server's lock table is finite.
             (SELECT token.id, token.priority, token.lock FROM token WHERE open
-                ORDER BY token.priority DESC, token.id LIMIT 128)
+                ORDER BY token.priority DESC, token.id LIMIT p_lanes)
         ) AS startable
         ORDER BY priority DESC, id
         LIMIT p_limit
@@ -47,7 +47,7 @@ BEGIN
     ), rest AS (
         SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
                array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
-               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more,
+               count(*) >= p_window OR count(*) FILTER (WHERE open) > p_lanes AS more,
                2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
         FROM token
     )

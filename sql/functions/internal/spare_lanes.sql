@@ -3,6 +3,7 @@
 -- free job that was not chosen.
 CREATE OR REPLACE FUNCTION spare_lanes(
     p_queues text[], p_limit integer, p_windows integer[], p_lost text[], p_free bigint[],
+    p_lanes integer,
     OUT locks text[], OUT seen bigint[]
 )
 LANGUAGE plpgsql AS $$
@@ -11,7 +12,7 @@ BEGIN
     FROM (
         SELECT token.id, token.lock, token.priority
         FROM lane_tokens(p_queues, p_windows, p_lost) AS token
-        WHERE token.open ORDER BY token.priority DESC, token.id LIMIT least(3 * p_limit, 128)
+        WHERE token.open ORDER BY token.priority DESC, token.id LIMIT least(3 * p_limit, p_lanes)
     ) AS more
     LEFT JOIN (
         SELECT f.id, f.priority
