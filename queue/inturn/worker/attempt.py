@@ -51,7 +51,7 @@ class AttemptLocks(Protocol):
 
 
 class Attempt:
-    """A job that a worker has claimed, and the state that decides how it ends.
+    """A job that a worker runs, and the state that decides how it ends.
 
     The stages of `perform` are in order: take resources, start the timer, run the task, judge the
     outcome. The state is what happened meanwhile: the job was aborted, its time was over, its own
@@ -71,7 +71,6 @@ class Attempt:
         "_scope",
         "_thread_scope",
         "_timed_out",
-        "claimed_at",
         "held_locks",
         "job",
         "slot",
@@ -79,11 +78,10 @@ class Attempt:
     )
 
     def __init__(
-        self, job: Job, task: Task[..., Any], chain: MiddlewareChain | None, claimed_at: float
+        self, job: Job, task: Task[..., Any], chain: MiddlewareChain | None
     ) -> None:
         self.job = job
         self.task = task
-        self.claimed_at = claimed_at  # by the monotonic clock
         self._chain = chain  # the middleware around the task, if there is any
         self._context: JobContext | None = None  # only if the task, or a middleware, asks for it
         self.held_locks: AttemptLocks | None = None  # only if the task needs resources

@@ -128,7 +128,7 @@ class Loop:
     def _is_over(self) -> bool:
         if self._aborted and (self._recovery.is_database_away or self._is_out_of_time):
             return True  # others take over what we cannot end or report now
-        if self._running.attempts or self._running.unreported:
+        if self._running.in_hand or self._running.unreported:
             return False
         if self.stopped:
             return True

@@ -123,7 +123,7 @@ class Recovery:
     async def _look_over_jobs(self) -> None:
         self._look_due = False  # now, so that a request that comes meanwhile has us look again
         try:
-            if self._running.attempts:
+            if self._running.in_hand:
                 requests = finish.list_abort_requests(self._registration.worker_id)
                 self._running.abort(await self._connection.run(requests))
             # A call whose reply was lost may have run on for long, and committed only now.

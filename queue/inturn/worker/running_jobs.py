@@ -17,12 +17,12 @@ from inturn.tasks.context import JobContext
 from inturn.tasks.task import Task
 from inturn.values import UndecodableArgument
 from inturn.worker import joblog
-from inturn.worker.attempt import Attempt
+from inturn.worker.attempt import Attempt, Slot
 from inturn.worker.backoff import Backoff
 from inturn.worker.error_text import describe
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options
-from inturn.worker.slots import Slots
+from inturn.worker.slots import Slots, Waiting
 from inturn.worker.transaction import FinishingTransaction
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy
 class RunningJobs:
     """The worker's attempts, from the claim until the server has stored how they ended.
 
-    `attempts` are those that run or wait for a slot. `ended` is called after each one.
+    `attempts` are those that run. `ended` is called after each one.
     """
 
     def __init__(
@@ -64,6 +64,11 @@ class RunningJobs:
         self._logs_starts = self._logs_seconds = False
         self._resource_locks: ResourceLocks | None = None  # once a job needs some
 
+    @property
+    def in_hand(self) -> int:
+        """Return how many jobs run or wait for a slot."""
+        return len(self.attempts) + len(self._slots.waiting)
+
     # ------------------------------------------------------------------ starting
 
     def serve(self, work: Callable[[], Awaitable[None]]) -> Awaitable[None]:
@@ -71,39 +76,45 @@ class RunningJobs:
         return self._slots.run(work)
 
     def start_all(self, jobs: Sequence[Job]) -> None:
-        """Start these jobs now, or when a slot is free."""
+        """Start these jobs when slots are free, and not before the next turn of the event loop.
+
+        So the worker's next call is under way before it prepares a batch.
+        """
         if not jobs or self._is_closed:
             return  # after the close they go back to their lanes when the worker leaves
         self._logs_starts = joblog.logs_starts()
         self._logs_seconds = joblog.logs_successes()
         now = time.monotonic()
-        for job in jobs:
-            # A job that cannot be started has failed, whatever the reason.
-            try:
-                if isinstance(job.task_kwargs, Unreadable):
-                    self.unreported.add(Ended(job, Status.FAILED, job.task_kwargs.reason))
-                else:
-                    self._start(job, self._app.find_task(job.task_name), now)
-            except UndecodableArgument as error:
-                self.unreported.add(Ended(job, Status.FAILED, str(error)))
-            except TaskNotFound as error:
-                self.unreported.add(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
-            except Exception as error:
-                text = f"the worker could not start it:\n{describe(error)}"
-                self.unreported.add(Ended(job, Status.FAILED, text))
+        self._slots.add([Waiting(job, now) for job in jobs])
 
-    def _start(self, job: Job, task: Task[..., Any], now: float) -> None:
+    def _prepare(self, job: Job) -> Attempt | None:
+        """Return an attempt at the job. One that cannot be started has failed, whatever the reason.
+        """
+        try:
+            if isinstance(job.task_kwargs, Unreadable):
+                self.unreported.add(Ended(job, Status.FAILED, job.task_kwargs.reason))
+            else:
+                return self._make_attempt(job, self._app.find_task(job.task_name))
+        except UndecodableArgument as error:
+            self.unreported.add(Ended(job, Status.FAILED, str(error)))
+        except TaskNotFound as error:
+            self.unreported.add(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
+        except Exception as error:
+            text = f"the worker could not start it:\n{describe(error)}"
+            self.unreported.add(Ended(job, Status.FAILED, text))
+        return None
+
+    def _make_attempt(self, job: Job, task: Task[..., Any]) -> Attempt:
         loads = self._connector.json_loads
         if loads is not None or not task.decoders.are_plain:
             job = job._replace(task_kwargs=task.decoders.decode(job.task_kwargs, loads))
         chain = None if self._chain.is_empty and not task.task_middleware else self._chain
-        attempt = Attempt(job, task, chain, now)
+        attempt = Attempt(job, task, chain)
         if task.pass_context or chain is not None:
             attempt.provide_context(self._make_context(attempt))
         if task.resources is not None:
             attempt.require(self._load_resource_locks().held_by(attempt))
-        self.attempts[job.id, job.claim_id] = attempt
-        self._slots.add(attempt)
+        return attempt
 
     def _make_context(self, attempt: Attempt) -> JobContext:
         o = self._options
@@ -125,7 +136,13 @@ class RunningJobs:
             self._resource_locks = ResourceLocks(self._connector)
         return self._resource_locks
 
-    async def _perform(self, attempt: Attempt) -> None:
+    async def _perform(self, job: Job, slot: Slot) -> None:
+        attempt = self._prepare(job)
+        if attempt is None:
+            self._note_ended()
+            return
+        attempt.slot = slot
+        self.attempts[job.id, job.claim_id] = attempt
         if self._logs_starts:
             joblog.note_start(attempt.job)
         began = time.monotonic() if self._logs_seconds else None
@@ -139,7 +156,7 @@ class RunningJobs:
                     outcome = outcome._replace(details=outcome.details._replace(seconds=seconds))
                 self.unreported.add(outcome)
         finally:
-            del self.attempts[attempt.job.id, attempt.job.claim_id]
+            del self.attempts[job.id, job.claim_id]
             if self._emptied is not None and not self.attempts:
                 self._emptied.set()
             self._note_ended()
@@ -168,6 +185,7 @@ class RunningJobs:
     def find_unknown(self, claims: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
         """Return the claims that neither run, nor wait for a slot, nor wait to be reported."""
         others = set(claims) - self.attempts.keys()
+        others -= {(job.id, job.claim_id) for job, _ in self._slots.waiting}
         return others - self.unreported.claims() if others else others
 
     # ------------------------------------------------------------------ ending runs
@@ -187,9 +205,17 @@ class RunningJobs:
 
     def abort(self, job_ids: list[int]) -> None:
         """End these jobs for good, as an operator has asked."""
+        reason = "somebody asked to end the job"
         for attempt in list(self.attempts.values()):
             if attempt.job.id in job_ids:
-                attempt.abort("somebody asked to end the job")
+                attempt.abort(reason)
+        if any(job.id in job_ids for job, _ in self._slots.waiting):
+            waiting = self._slots.take_waiting()
+            for job, _ in waiting:
+                if job.id in job_ids:
+                    self.unreported.add(Ended(job, Status.ABORTED, reason))
+            self._slots.add(each for each in waiting if each.job.id not in job_ids)
+            self._note_ended()
 
     def give_back(self, reason: str) -> None:
         """End all runs, but not their jobs: they go back to their lanes."""
@@ -199,6 +225,7 @@ class RunningJobs:
     def give_back_for_good(self, reason: str) -> None:
         """End all runs, and start no more."""
         self._is_closed = True
+        self.take_waiting()
         self.give_back(reason)
 
     @property
@@ -222,14 +249,11 @@ class RunningJobs:
     @property
     def waiting_since(self) -> float | None:
         """Return when the job was claimed that has waited longest for a slot, if any waits."""
-        return self._slots.waiting[0].claimed_at if self._slots.waiting else None
+        return self._slots.waiting[0].since if self._slots.waiting else None
 
     def take_waiting(self) -> list[Job]:
         """Return the jobs that wait for a slot and forget them."""
-        jobs = [attempt.job for attempt in self._slots.take_waiting()]
-        for job in jobs:
-            del self.attempts[job.id, job.claim_id]
-        return jobs
+        return [job for job, _ in self._slots.take_waiting()]
 
 
 class UnreportedOutcomes:

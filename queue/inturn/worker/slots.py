@@ -1,20 +1,21 @@
-"""Where attempts run. A slot is a task that runs one attempt after the other.
+"""Where jobs run. A slot is a task that runs one job after the other.
 
-So no task is made for each job. Attempts that were claimed ahead wait here until a slot is free.
+So no task is made for each job. Jobs that were claimed ahead wait here until a slot is free.
 """
 
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
 
 from inturn.errors import WorkerCancelled
-from inturn.worker.attempt import Attempt, Slot, is_cancelled
+from inturn.model import Job
+from inturn.worker.attempt import Slot, is_cancelled
 
 # The loop must get its turn while jobs are left to run, so that they run while it waits for the
 # server. So all slots together run at most this part of the waiting jobs between two turns, and
@@ -22,15 +23,25 @@ from inturn.worker.attempt import Attempt, Slot, is_cancelled
 TURNS, MOST_IN_A_ROW = 4, 16
 
 
-class Slots:
-    """At most `count` slots, which are started when they are needed."""
+class Waiting(NamedTuple):
+    """A job that waits for a slot, and when it was claimed, by the monotonic clock."""
 
-    def __init__(self, count: int, perform: Callable[[Attempt], Awaitable[None]]) -> None:
-        self.waiting: deque[Attempt] = deque()
+    job: Job
+    since: float
+
+
+class Slots:
+    """At most `count` slots, which are started when they are needed.
+
+    A job stays in `waiting` until `perform` has it, so it is never out of sight.
+    """
+
+    def __init__(self, count: int, perform: Callable[[Job, Slot], Awaitable[None]]) -> None:
+        self.waiting: deque[Waiting] = deque()
         self._count = count
         self._perform = perform
         self._started = 0
-        self._parked: list[asyncio.Future[Attempt]] = []  # each is a slot without an attempt
+        self._parked: list[asyncio.Future[None]] = []  # each is a slot without a job
         self._group: TaskGroup
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -45,42 +56,51 @@ class Slots:
                 "The worker's own tasks were cancelled, and not by the worker: its work is not done"
             )
 
-    def add(self, attempt: Attempt) -> None:
-        """Run an attempt in a free slot, or let it wait for one."""
+    def add(self, jobs: Iterable[Waiting]) -> None:
+        """Run these jobs as soon as there are free slots."""
+        before = len(self.waiting)
+        self.waiting.extend(jobs)
+        for _ in range(len(self.waiting) - before):
+            if not self._open_slot():
+                break
+
+    def _open_slot(self) -> bool:
+        """Have one more slot take a job that waits. Return False if all of them are running."""
         while self._parked:
             parked = self._parked.pop()
             if not parked.done():  # or something other than the worker cancels the slot
-                parked.set_result(attempt)
-                return
-        if self._started < self._count:
-            self._started += 1
-            self._group.start_soon(self._slot, attempt)
-        else:
-            self.waiting.append(attempt)
+                parked.set_result(None)
+                return True
+        if self._started == self._count:
+            return False
+        self._started += 1
+        self._group.start_soon(self._slot)
+        return True
 
-    def take_waiting(self) -> list[Attempt]:
-        """Return the attempts that wait for a slot and forget them."""
-        attempts = list(self.waiting)
+    def take_waiting(self) -> list[Waiting]:
+        """Return the jobs that wait for a slot and forget them."""
+        jobs = list(self.waiting)
         self.waiting.clear()
-        return attempts
+        return jobs
 
     def start(self, action: Coroutine[Any, Any, None]) -> None:
         """Run an action beside the attempts. The end waits for it if it is shielded."""
         self._group.start_soon(lambda: action)
 
-    async def _slot(self, attempt: Attempt) -> None:
+    async def _slot(self) -> None:
         me = asyncio.current_task()
         assert me is not None
         with anyio.CancelScope() as scope:
-            await self._run_attempts(attempt, Slot(scope, me))
+            await self._run_jobs(Slot(scope, me))
 
-    async def _run_attempts(self, attempt: Attempt, slot: Slot) -> None:
+    async def _run_jobs(self, slot: Slot) -> None:
         me, scope = slot.task, slot.scope
         references = sys.getrefcount(me)
         in_a_row = 0
-        while True:
-            attempt.slot = slot
-            await self._perform(attempt)
+        while self.waiting or await self._park():
+            if not self.waiting:  # another slot was faster
+                continue
+            await self._perform(self.waiting.popleft().job, slot)
             # Code that still refers to this task may cancel it later, for example with a timer that
             # the job has left behind. Then this task must not run another job.
             if sys.getrefcount(me) > references or me.cancelling() or scope.cancel_called:
@@ -89,10 +109,6 @@ class Slots:
             if in_a_row > min(len(self.waiting) // (TURNS * self._count), MOST_IN_A_ROW):
                 in_a_row = 0
                 await asyncio.sleep(0)
-            following = self.waiting.popleft() if self.waiting else await self._park()
-            if following is None:
-                break
-            attempt = following
         await self._retire()
 
     async def _retire(self) -> None:
@@ -103,17 +119,18 @@ class Slots:
                 await asyncio.sleep(0)
         self._started -= 1
         if self.waiting:
-            self.add(self.waiting.popleft())
+            self._open_slot()
 
-    async def _park(self) -> Attempt | None:
-        """Wait for an attempt. Return None if something other than the worker cancels the slot."""
-        parked: asyncio.Future[Attempt] = asyncio.get_running_loop().create_future()
+    async def _park(self) -> bool:
+        """Wait for a job. Return False if something other than the worker cancels the slot."""
+        parked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._parked.append(parked)
         try:
-            return await parked
+            await parked
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
             if parked in self._parked:
                 self._parked.remove(parked)
-            return None if parked.cancelled() else parked.result()
+            return False
+        return True

@@ -254,7 +254,7 @@ class Worker:
             logger.critical("worker.failed: %s: %s", self._options.name, describe(error))
             raise
         finally:
-            if self._running.attempts:
+            if self._running.in_hand:
                 await self._end_jobs()
                 if self._running.attempts:
                     logger.warning(

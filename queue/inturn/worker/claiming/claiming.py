@@ -61,7 +61,7 @@ class Claiming:
         """
         if self.is_stopped:
             return False
-        in_hand = len(self._running.attempts)
+        in_hand = self._running.in_hand
         wants_jobs = (
             self._wakeups.should_claim
             and in_hand < self._prefetch.capacity
@@ -86,7 +86,7 @@ class Claiming:
         """Claim as many jobs as there is room for, and start them."""
         if self._running.unreported.is_due and self._neglects_scheduled:
             return self._make_scheduled_ready()
-        room = self._prefetch.capacity - len(self._running.attempts)
+        room = self._prefetch.capacity - self._running.in_hand
         if marks := self._cursor.marks():
             return self._claim_further(marks, room)
         return self._claim_from_the_front(room)
