@@ -13,38 +13,44 @@ CREATE OR REPLACE FUNCTION block_behind(p_queues text[], p_ids bigint[], p_locks
     RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
+    v_behind bigint[];
     v_result bigint;
+    v_rest   bigint;
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended(
         concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)) THEN
         RETURN NULL;
     END IF;
 
+    -- Each lane is locked once, however many of its jobs are in front.
     WITH held AS MATERIALIZED (
-        SELECT seen.id
-        FROM unnest(p_ids, p_locks) AS seen(id, lock)
-        CROSS JOIN LATERAL (
-            SELECT FROM lanes
-            -- The job that a retrying lane waits for stays its token. A stopped lane needs no
-            -- token: resume_lane makes one.
-            WHERE lanes.lock = seen.lock
-              AND (lanes.job_id IS DISTINCT FROM seen.id OR lanes.stopped IS NOT NULL)
-            LIMIT 1
-            FOR UPDATE OF lanes SKIP LOCKED
-        ) AS lane
-    ), touched AS MATERIALIZED (
-        -- An open transaction may have a job locked. We would wait for it, and the lane's holder
-        -- for us.
-        SELECT jobs.id FROM jobs
-        WHERE jobs.id = ANY (ARRAY(SELECT held.id FROM held))
-          AND is_touched(jobs.xmin, jobs.xmax)
-        FOR UPDATE OF jobs SKIP LOCKED
-    ), blocked AS (
-        UPDATE jobs SET status = 'blocked'
-        WHERE jobs.id = ANY (ARRAY(SELECT held.id FROM held)) AND jobs.status = 'todo'
-          AND (NOT is_touched(jobs.xmin, jobs.xmax) OR jobs.id IN (SELECT id FROM touched))
-        RETURNING 1
+        SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes
+        WHERE lanes.lock = ANY (p_locks)
+        FOR UPDATE OF lanes SKIP LOCKED
     )
-    SELECT count(*) INTO v_result FROM blocked;
-    RETURN v_result;
+    SELECT array_agg(seen.id) INTO v_behind
+    FROM unnest(p_ids, p_locks) AS seen(id, lock)
+    WHERE seen.lock NOT IN (SELECT unnest(p_locks) EXCEPT SELECT held.lock FROM held)
+      -- The job that a retrying lane waits for stays its token. A stopped lane needs no token:
+      -- resume_lane makes one.
+      AND seen.id NOT IN (
+          SELECT held.job_id FROM held WHERE held.job_id IS NOT NULL AND held.stopped IS NULL);
+
+    UPDATE jobs SET status = 'blocked'
+    WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
+        AND NOT is_touched(jobs.xmin, jobs.xmax);
+    GET DIAGNOSTICS v_result = ROW_COUNT;
+    IF v_result = cardinality(v_behind) THEN
+        RETURN v_result;
+    END IF;
+
+    -- An open transaction may have the rest locked. We would wait for it, and the lane's holder
+    -- for us.
+    WITH rest AS MATERIALIZED (
+        SELECT jobs.id FROM jobs WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
+        FOR UPDATE OF jobs SKIP LOCKED
+    )
+    UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT rest.id FROM rest));
+    GET DIAGNOSTICS v_rest = ROW_COUNT;
+    RETURN v_result + v_rest;
 END $$;
