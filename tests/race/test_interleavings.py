@@ -768,7 +768,12 @@ def test_one_claim_at_a_time_puts_jobs_behind_and_the_others_let_it(stage: Stage
     Mutation(
         "a claim is patient for ever", "claim.sql", "(p_patient OR v_wanted < p_limit)", "true"
     ),
-    Mutation("a claim never widens its window", "claim.sql", " OR v_look.more AND v_window < v_look.widest", ""),
+    Mutation(
+        "a claim never widens its window",
+        "claim.sql",
+        " OR v_look.more AND v_window < v_look.widest",
+        "",
+    ),
 )
 def test_a_claim_looks_past_another_that_is_stuck_at_the_front(stage: Stage) -> None:
     """Its client may have stopped, or it waits for a user's transaction."""

@@ -6,26 +6,23 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from inturn import Blueprint, Job
-from inturn.worker.attempt import Attempt
-from inturn.worker.slots import TURNS, Slots
+from inturn import Job
+from inturn.worker.attempt import Slot
+from inturn.worker.slots import TURNS, Slots, Waiting
 
 
-def _nothing() -> None: ...
+def _waiting(*ids: int) -> list[Waiting]:
+    return [Waiting(Job(id=id), 0.0) for id in ids]
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("first", ["the cancellation", "the attempt"])
-async def test_an_attempt_runs_although_the_slot_that_waits_for_one_is_cancelled(
-    first: str,
-) -> None:
-    task = Blueprint().task(name="t")(_nothing)
-    one, two = (Attempt(Job(id=number), task, None, 0.0) for number in (1, 2))
-    ran: list[Attempt] = []
+@pytest.mark.parametrize("first", ["the cancellation", "the job"])
+async def test_a_job_runs_although_the_slot_that_waits_for_one_is_cancelled(first: str) -> None:
+    ran: list[int] = []
     both_ran = anyio.Event()
 
-    async def perform(attempt: Attempt) -> None:
-        ran.append(attempt)
+    async def perform(job: Job, slot: Slot) -> None:
+        ran.append(job.id)
         if len(ran) == 2:
             both_ran.set()
 
@@ -33,21 +30,21 @@ async def test_an_attempt_runs_although_the_slot_that_waits_for_one_is_cancelled
 
     async def work() -> None:
         others = asyncio.all_tasks()
-        slots.add(one)
-        await anyio.wait_all_tasks_blocked()  # the slot waits for the next attempt
+        slots.add(_waiting(1))
+        await anyio.wait_all_tasks_blocked()  # the slot waits for the next job
         (slot,) = asyncio.all_tasks() - others
         if first == "the cancellation":
             slot.cancel()
-            slots.add(two)
+            slots.add(_waiting(2))
         else:
-            slots.add(two)
+            slots.add(_waiting(2))
             slot.cancel()
         del slot
         await both_ran.wait()
 
     with anyio.fail_after(30):
         await slots.run(work)
-    assert ran == [one, two]
+    assert ran == [1, 2]
 
 
 @pytest.mark.anyio
@@ -56,23 +53,50 @@ async def test_others_get_their_turn_while_jobs_that_do_not_wait_are_left_to_run
     count: int,
 ) -> None:
     """The loop reports a part of them, and the rest runs while the server stores that part."""
-    task = Blueprint().task(name="t")(_nothing)
-    ran: list[Attempt] = []
+    ran: list[int] = []
     seen: list[int] = []
 
-    async def perform(attempt: Attempt) -> None:
-        ran.append(attempt)
+    async def perform(job: Job, slot: Slot) -> None:
+        ran.append(job.id)
 
     slots = Slots(count, perform)
 
     async def work() -> None:
-        for number in range(1000):
-            slots.add(Attempt(Job(id=number), task, None, 0.0))
+        slots.add(_waiting(*range(1000)))
         while len(ran) < 1000:
             seen.append(len(ran))
             await anyio.lowlevel.checkpoint()
 
     with anyio.fail_after(30):
         await slots.run(work)
+    assert seen[0] == 0, "the worker's next call is sent before a batch of jobs begins"
     steps = [after - before for before, after in zip(seen, [*seen[1:], 1000], strict=True)]
     assert max(steps) <= 1000 // TURNS + count
+
+
+@pytest.mark.anyio
+async def test_a_job_is_in_sight_until_it_runs() -> None:
+    """Otherwise the worker would take it for lost, put it back, and run it all the same."""
+    slots: Slots
+    unseen: list[int] = []
+    ran: list[int] = []
+
+    async def perform(job: Job, slot: Slot) -> None:
+        ran.append(job.id)
+        await anyio.lowlevel.checkpoint()
+
+    async def work() -> None:
+        given: list[int] = []
+        for ids in ([1, 2], [3], [4, 5, 6, 7], [8, 9]):
+            slots.add(_waiting(*ids))
+            given += ids
+            for _ in range(5):
+                unseen.extend({*given} - {*ran} - {job.id for job, _ in slots.waiting})
+                await anyio.lowlevel.checkpoint()
+        while len(ran) < len(given):
+            await anyio.lowlevel.checkpoint()
+
+    slots = Slots(2, perform)
+    with anyio.fail_after(30):
+        await slots.run(work)
+    assert (unseen, sorted(ran)) == ([], list(range(1, 10)))

@@ -77,9 +77,7 @@ class Attempt:
         "task",
     )
 
-    def __init__(
-        self, job: Job, task: Task[..., Any], chain: MiddlewareChain | None
-    ) -> None:
+    def __init__(self, job: Job, task: Task[..., Any], chain: MiddlewareChain | None) -> None:
         self.job = job
         self.task = task
         self._chain = chain  # the middleware around the task, if there is any

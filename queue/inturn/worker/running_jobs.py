@@ -88,8 +88,7 @@ class RunningJobs:
         self._slots.add([Waiting(job, now) for job in jobs])
 
     def _prepare(self, job: Job) -> Attempt | None:
-        """Return an attempt at the job. One that cannot be started has failed, whatever the reason.
-        """
+        """Return an attempt at the job, or None if it has failed because it cannot be started."""
         try:
             if isinstance(job.task_kwargs, Unreadable):
                 self.unreported.add(Ended(job, Status.FAILED, job.task_kwargs.reason))
@@ -139,12 +138,12 @@ class RunningJobs:
     async def _perform(self, job: Job, slot: Slot) -> None:
         attempt = self._prepare(job)
         if attempt is None:
-            self._note_ended()
+            self._leave_slot()
             return
         attempt.slot = slot
         self.attempts[job.id, job.claim_id] = attempt
         if self._logs_starts:
-            joblog.note_start(attempt.job)
+            joblog.note_start(job)
         began = time.monotonic() if self._logs_seconds else None
         try:
             outcome = await attempt.perform(self._limiter, self._options.max_result_size)
@@ -157,9 +156,12 @@ class RunningJobs:
                 self.unreported.add(outcome)
         finally:
             del self.attempts[job.id, job.claim_id]
-            if self._emptied is not None and not self.attempts:
-                self._emptied.set()
-            self._note_ended()
+            self._leave_slot()
+
+    def _leave_slot(self) -> None:
+        if self._emptied is not None and not self.in_hand:
+            self._emptied.set()
+        self._note_ended()
 
     # ------------------------------------------------------------------ reporting
 
@@ -236,7 +238,7 @@ class RunningJobs:
     async def wait_until_empty(self) -> None:
         """Wait until no attempt runs or waits for a slot."""
         self._emptied = anyio.Event()
-        if self.attempts:
+        if self.in_hand:
             await self._emptied.wait()
 
     def abandon(self) -> None:
