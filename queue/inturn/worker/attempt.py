@@ -34,9 +34,12 @@ class Abandoned(BaseException):
 
 
 class Slot(NamedTuple):
-    """Where an attempt runs: the scope to cancel it with, and its asyncio task."""
+    """Where attempts run: the scope to cancel one with, the scope within that can shield its code
+    from it, and their asyncio task. After a cancellation it runs no other attempt.
+    """
 
     scope: anyio.CancelScope
+    shield: anyio.CancelScope
     task: asyncio.Task[Any]
 
 
@@ -68,7 +71,6 @@ class Attempt:
         "_is_given_back",
         "_is_overdue",
         "_lost_database",
-        "_scope",
         "_thread_scope",
         "_timed_out",
         "held_locks",
@@ -84,7 +86,6 @@ class Attempt:
         self._context: JobContext | None = None  # only if the task, or a middleware, asks for it
         self.held_locks: AttemptLocks | None = None  # only if the task needs resources
         self.slot: Slot | None = None  # while it runs
-        self._scope = anyio.CancelScope()
         self._thread_scope: anyio.CancelScope | None = None  # of a sync task
         self._deadline: float | None = None  # while it runs, if it has a timeout
         # The state:
@@ -147,7 +148,8 @@ class Attempt:
         The job has not ended, whatever that code still does.
         """
         self._is_abandoned = True
-        self._scope.shield = False
+        if self.slot is not None:
+            self.slot.shield.shield = False
         if self._thread_scope is not None:
             self._thread_scope.cancel()
 
@@ -161,15 +163,15 @@ class Attempt:
         """Cancel the code at the first await that no shield protects, and at no later one.
 
         A scope cancels again at each await, so no `finally` block could await anything. That is why
-        the slot's scope is cancelled and the attempt's own scope then shields the code from it.
+        the scope within then shields the code from it.
         """
         if self.slot is None or self._is_abandoned or self._thread_scope is not None:
             return  # it has ended, or a thread runs it
         before = slot.task.cancelling()
-        self._scope.shield = False
+        slot.shield.shield = False
         slot.scope.cancel()
         was_cancelled = slot.task.cancelling() > before
-        self._scope.shield = True
+        slot.shield.shield = True
         if not was_cancelled:  # the code is in a shield of its own, or is what called us
             asyncio.get_running_loop().call_later(SHIELDED_SECONDS, self._cancel_once, slot)
 
@@ -198,14 +200,12 @@ class Attempt:
         if self._was_stopped():
             return self._judge_cancellation()
         try:
-            with self._scope:
-                if self.held_locks is not None:
-                    await self.held_locks.take()
-                if self.job.timeout is not None:
-                    timer = self._start_timer(self.job.timeout.total_seconds())
-                value = await self._call_task(limiter)
-                return self._judge_value(value, max_result)
-            return self._judge_cancellation()
+            if self.held_locks is not None:
+                await self.held_locks.take()
+            if self.job.timeout is not None:
+                timer = self._start_timer(self.job.timeout.total_seconds())
+            value = await self._call_task(limiter)
+            return self._judge_value(value, max_result)
         except Abandoned:
             return None
         # SystemExit or a stray CancelledError: user code must not end the worker.

@@ -90,8 +90,8 @@ class Slots:
     async def _slot(self) -> None:
         me = asyncio.current_task()
         assert me is not None
-        with anyio.CancelScope() as scope:
-            await self._run_jobs(Slot(scope, me))
+        with anyio.CancelScope() as scope, anyio.CancelScope() as shield:
+            await self._run_jobs(Slot(scope, shield, me))
 
     async def _run_jobs(self, slot: Slot) -> None:
         me, scope = slot.task, slot.scope
