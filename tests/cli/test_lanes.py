@@ -404,7 +404,7 @@ def test_another_head_than_the_one_confirmed_is_not_skipped(engine: Engine, fold
         keyboard.write(b"y\n")
         errors = process.stderr.read()
     assert (process.returncode, b"another job is next in the lane" in errors) == (4, True)
-    assert engine.statuses() == {asked: "todo", urgent: "todo"}
+    assert engine.statuses() == {asked: "blocked", urgent: "todo"}
     assert engine.query("SELECT FROM lane_audit") == []
 
 

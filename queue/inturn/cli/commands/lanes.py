@@ -74,7 +74,7 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
 
     These lanes are halted, paused, held, retrying or delayed. Halted lanes come first, then paused
     ones, then those that have been in their state for longest. For a halted lane, JOB is the job
-    that failed.
+    that failed. A (claimed) job is in the hands of a worker that runs others first.
     """
     from inturn.operations import lanes
 
@@ -84,7 +84,7 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
         "LOCK": lambda lane: lane.lock,
         "STATE": lambda lane: lane.state,
         "SINCE": lambda lane: relative(lane.stopped_at or lane.since, now),
-        "WAITING": lambda lane: "1,000+" if lane.waiting >= 1000 else f"{lane.waiting}",
+        "WAITING": lambda lane: f"{lane.waiting:,}{'+' if lane.more else ''}",
         "JOB": _job,
         "WORKER": lambda lane: lane.worker or "",
         "WHY": _why,
@@ -92,13 +92,16 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
     nothing = f"No lane is {' or '.join(states)}." if states else "No lane is in use or stopped."
     Output(form).records(found, columns, nothing, spare=("WORKER", "SINCE"))
     if len(found) == limit:
-        more(database.run(lanes.count_lanes(COUNTED, states)) - limit, COUNTED - limit)
+        count = database.run(lanes.count_lanes(COUNTED, states))
+        more(count - limit, or_more=count >= COUNTED)
 
 
 def _job(lane: Lane) -> str:
     if lane.failed_job_id is not None:
         return f"{lane.failed_job_id} {lane.failed_task or '(deleted)'}"
-    return "" if lane.job_id is None else f"{lane.job_id} {lane.task}"
+    if lane.job_id is None:
+        return ""
+    return f"{lane.job_id} {lane.task}{' (claimed)' if lane.job_status == 'claimed' else ''}"
 
 
 def _why(lane: Lane) -> str:
