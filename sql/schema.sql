@@ -266,6 +266,42 @@ BEGIN
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
     RETURN v_count;
 END $$;
+CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    IF p_statuses <@ '{claimed,doing}' THEN
+        RETURN ARRAY(SELECT id FROM claimed_jobs WHERE status = ANY (p_statuses));
+    ELSIF NOT p_statuses <@ '{todo}' OR p_statuses IS NULL THEN
+        RETURN NULL;
+    END IF;
+    RETURN ARRAY(
+        (SELECT id FROM jobs
+         WHERE status = 'todo' AND lock IS NULL AND p_lock IS NULL
+           AND (p_queue IS NULL OR queue = p_queue) AND (p_task IS NULL OR task = p_task)
+         ORDER BY id DESC LIMIT p_looked)
+        UNION ALL
+        -- A lane that waits for a retry may have another head.
+        (SELECT job_id FROM lanes
+         WHERE job_id IS NOT NULL AND (p_lock IS NULL OR lock = p_lock) LIMIT p_looked)
+        UNION ALL
+        (WITH RECURSIVE lane(lock) AS (
+            (SELECT jobs.lock FROM jobs
+             WHERE status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+               AND (p_lock IS NULL OR jobs.lock = p_lock)
+             ORDER BY jobs.lock LIMIT 1)
+            UNION ALL
+            SELECT (SELECT jobs.lock FROM jobs
+                    WHERE status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+                      AND jobs.lock > lane.lock AND p_lock IS NULL
+                    ORDER BY jobs.lock LIMIT 1)
+            FROM lane WHERE lane.lock IS NOT NULL
+         )
+         SELECT head.id
+         FROM (SELECT lane.lock FROM lane WHERE lane.lock IS NOT NULL LIMIT p_looked) AS found
+         CROSS JOIN LATERAL lane_heads(ARRAY[found.lock]) AS head)
+    );
+END $$;
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1522,6 +1558,7 @@ CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigi
 #variable_conflict use_column
 DECLARE
     v_stored   job_status[] := stored_statuses(p_statuses);
+    v_ids      bigint[] := candidates(10000, p_statuses, p_queue, p_task, p_lock);
     v_live     boolean := p_statuses IS NULL
         OR p_statuses && '{todo,blocked,scheduled,claimed,doing}';
     v_finished boolean := p_statuses IS NULL
@@ -1538,6 +1575,7 @@ BEGIN
             SELECT * FROM all_jobs AS job
             WHERE (p_id IS NULL OR job.id = p_id)
               AND (v_stored IS NULL OR job.stored_as = ANY (v_stored))
+              AND (v_ids IS NULL OR job.id = ANY (v_ids))
               -- So that it does not look for a live job in the history, or the other way round.
               AND (v_live OR job.finished_at IS NOT NULL)
               AND (v_finished OR job.finished_at IS NULL)
@@ -1728,6 +1766,7 @@ CREATE FUNCTION inturn.look_at_live(p_looked integer, p_statuses inturn.job_stat
 #variable_conflict use_column
 DECLARE
     v_stored job_status[] := stored_statuses(p_statuses);
+    v_ids    bigint[] := candidates(p_looked, p_statuses, p_queue, p_task, p_lock);
 BEGIN
     RETURN QUERY
     WITH looked AS MATERIALIZED (
@@ -1735,6 +1774,7 @@ BEGIN
                CASE WHEN job.worker_id IS NULL THEN job.status END AS status
         FROM live_jobs AS job
         WHERE (v_stored IS NULL OR job.stored_as = ANY (v_stored))
+          AND (v_ids IS NULL OR job.id = ANY (v_ids))
           AND (p_queue IS NULL OR job.queue = p_queue)
           AND (p_task IS NULL OR job.task = p_task)
           AND (p_lock IS NULL OR job.lock = p_lock)
@@ -2989,11 +3029,16 @@ ALTER TABLE inturn.lane_audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 CREATE VIEW inturn.lane_status AS
+ WITH in_hand AS MATERIALIZED (
+         SELECT claimed_jobs.id,
+            claimed_jobs.status
+           FROM inturn.claimed_jobs
+        )
  SELECT lanes.lock,
     lanes.state,
     lanes.since,
     job.id AS job_id,
-    job.status AS job_status,
+    COALESCE(in_hand.status, job.status) AS job_status,
     job.task,
     job.attempts,
     job.scheduled_at AS due_at,
@@ -3009,58 +3054,35 @@ CREATE VIEW inturn.lane_status AS
     lanes.stop_reason,
     lanes.failed_job_id,
     failed.task AS failed_task
-   FROM ((((inturn.lanes
+   FROM (((((inturn.lanes
      LEFT JOIN inturn.workers ON ((workers.id = lanes.worker_id)))
      CROSS JOIN LATERAL ( SELECT count(*) AS counted
            FROM ( SELECT
                    FROM inturn.jobs jobs_1
                   WHERE ((jobs_1.lock = lanes.lock) AND (jobs_1.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs_1.lock IS NOT NULL))
                  LIMIT 1001) jobs) behind)
-     LEFT JOIN LATERAL ( SELECT held.id,
-            held.status,
-            held.stored_as,
-            held.queue,
-            held.task,
-            held.lock,
-            held.priority,
-            held.attempts,
-            held.args,
-            held.errors,
-            held.created_at,
-            held.scheduled_at,
-            held.started_at,
-            held.worker_id,
-            held.fence,
-            held.queueing_lock,
-            held.timeout,
-            held.abort
-           FROM inturn.live_jobs held
-          WHERE ((lanes.worker_id IS NOT NULL) AND (held.stored_as = 'doing'::inturn.job_status) AND (held.worker_id = lanes.worker_id) AND (held.lock = lanes.lock))
+     LEFT JOIN LATERAL ( SELECT jobs.id,
+            jobs.task,
+            jobs.attempts,
+            jobs.scheduled_at,
+            jobs.errors,
+            jobs.status
+           FROM inturn.jobs
+          WHERE ((lanes.worker_id IS NOT NULL) AND (jobs.status = 'doing'::inturn.job_status) AND (jobs.worker_id = lanes.worker_id) AND (jobs.lock = lanes.lock))
         UNION ALL
          SELECT first.id,
-            first.status,
-            first.stored_as,
-            first.queue,
             first.task,
-            first.lock,
-            first.priority,
             first.attempts,
-            first.args,
-            first.errors,
-            first.created_at,
             first.scheduled_at,
-            first.started_at,
-            first.worker_id,
-            first.fence,
-            first.queueing_lock,
-            first.timeout,
-            first.abort
+            first.errors,
+            first.status
            FROM inturn.live_jobs first
           WHERE ((lanes.worker_id IS NULL) AND (first.id = COALESCE(lanes.job_id, ( SELECT head.id
                    FROM inturn.jobs head
                   WHERE ((head.lock = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
                   ORDER BY head.priority DESC, head.id
                  LIMIT 1))))) job ON (true))
+     LEFT JOIN in_hand ON ((in_hand.id = job.id)))
      LEFT JOIN LATERAL ( SELECT finished.task,
             finished.errors
            FROM inturn.finished_jobs finished

@@ -2,8 +2,12 @@
 -- stopped the lane, since when, which job runs or goes next, and how many wait. Halted lanes come
 -- first, then paused ones. Counting stops at 1,000.
 CREATE OR REPLACE VIEW lane_status AS
+WITH in_hand AS MATERIALIZED (
+    -- Once, and not once for each lane.
+    SELECT id, status FROM claimed_jobs
+)
 SELECT lanes.lock, lanes.state, lanes.since,
-       job.id AS job_id, job.status AS job_status, job.task, job.attempts,
+       job.id AS job_id, coalesce(in_hand.status, job.status) AS job_status, job.task, job.attempts,
        job.scheduled_at AS due_at, workers.name AS worker, workers.heartbeat_at,
        least(behind.counted, 1000) AS waiting, behind.counted > 1000 AS more,
        coalesce(failed.errors, job.errors) -> -1 ->> 'error' AS last_error,
@@ -18,12 +22,13 @@ CROSS JOIN LATERAL (
         LIMIT 1001) AS jobs
 ) AS behind
 LEFT JOIN LATERAL (
-    SELECT * FROM live_jobs AS held WHERE lanes.worker_id IS NOT NULL
-        AND held.stored_as = 'doing' AND held.worker_id = lanes.worker_id
-        AND held.lock = lanes.lock
+    SELECT id, task, attempts, scheduled_at, errors, status FROM jobs
+    WHERE lanes.worker_id IS NOT NULL
+      AND status = 'doing' AND worker_id = lanes.worker_id AND jobs.lock = lanes.lock
     UNION ALL
     -- Not lane_heads: inside a view, a function looks for tables on the reader's search_path.
-    SELECT * FROM live_jobs AS first WHERE lanes.worker_id IS NULL
+    SELECT id, task, attempts, scheduled_at, errors, status FROM live_jobs AS first
+    WHERE lanes.worker_id IS NULL
       AND first.id = coalesce(lanes.job_id, (
         SELECT head.id FROM jobs AS head
         WHERE head.lock = lanes.lock AND head.status IN ('todo', 'blocked')
@@ -31,6 +36,7 @@ LEFT JOIN LATERAL (
         ORDER BY head.priority DESC, head.id
         LIMIT 1))
 ) AS job ON true
+LEFT JOIN in_hand ON in_hand.id = job.id
 LEFT JOIN LATERAL (
     -- The time keeps this from reading every day of the history.
     SELECT finished.task, finished.errors FROM finished_jobs AS finished

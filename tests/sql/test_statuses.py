@@ -142,10 +142,33 @@ def test_a_count_that_was_cut_says_so(engine: Engine, by: str) -> None:
 def test_a_count_of_a_status_says_if_it_did_not_look_at_all_live_jobs(engine: Engine) -> None:
     for _ in range(4):
         engine.defer("t", "a")
-    assert engine.query("SELECT * FROM count_jobs(5, '{todo}')") == [(1, False)]
-    assert engine.query("SELECT * FROM count_jobs(4, '{todo}')") == [(1, True)]
-    assert engine.query("SELECT * FROM count_jobs(3, '{todo}')") == [(0, True)]
+    assert engine.query("SELECT * FROM count_jobs(5, '{blocked}')") == [(3, False)]
+    assert engine.query("SELECT * FROM count_jobs(4, '{blocked}')") == [(3, True)]
+    assert engine.query("SELECT * FROM count_jobs(3, '{blocked}')") == [(3, True)]
+    assert engine.query("SELECT * FROM count_jobs(2, '{todo}')") == [(1, False)]
     assert engine.query("SELECT * FROM count_jobs(4)") == [(4, True)]
+
+
+def test_what_could_start_is_found_behind_any_number_of_blocked_jobs(engine: Engine) -> None:
+    engine.query(
+        "INSERT INTO jobs (created_at, status, task, lock) "
+        "SELECT clock(), 'todo', 't', 'lane ' || n / 6000 FROM generate_series(0, 11999) AS n"
+    )
+    free = engine.defer("t")
+    assert [len(of_status(engine, "todo")), free in of_status(engine, "todo")] == [3, True]
+    worker = engine.sign_on()
+    retried = engine.query("SELECT id, claim_id FROM claim(%s, '{default}', 1)", worker)[0]
+    urgent = engine.defer("t", retried_lock(engine, retried[0]), priority=1)
+    engine.fail(retried, "0 s", "no")
+    assert retried[0] in of_status(engine, "todo")
+    assert urgent not in of_status(engine, "todo")
+    lock = "lane 1"
+    listed = engine.query("SELECT id, lock FROM list_jobs(9, NULL, '{todo}', NULL, NULL, %s)", lock)
+    assert [row[1] for row in listed] == [lock]
+
+
+def retried_lock(engine: Engine, id: int) -> Any:
+    return engine.query("SELECT lock FROM jobs WHERE id = %s", id)[0][0]
 
 
 def test_a_lane_says_if_more_jobs_wait_than_it_counts(engine: Engine) -> None:

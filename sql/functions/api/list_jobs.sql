@@ -1,6 +1,6 @@
 -- Returns jobs, live and finished, the newest first, at most p_limit. NULL in a filter means any.
 -- The status is what people see (see live_jobs). If you ask for one, it looks at the newest 10,000
--- live jobs that match otherwise.
+-- live jobs that match otherwise, or goes a shorter way (see candidates).
 --
 -- It is planned again in each call, so that the plan leaves out a filter that is NULL.
 CREATE OR REPLACE FUNCTION list_jobs(
@@ -25,6 +25,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_stored   job_status[] := stored_statuses(p_statuses);
+    v_ids      bigint[] := candidates(10000, p_statuses, p_queue, p_task, p_lock);
     v_live     boolean := p_statuses IS NULL
         OR p_statuses && '{todo,blocked,scheduled,claimed,doing}';
     v_finished boolean := p_statuses IS NULL
@@ -41,6 +42,7 @@ BEGIN
             SELECT * FROM all_jobs AS job
             WHERE (p_id IS NULL OR job.id = p_id)
               AND (v_stored IS NULL OR job.stored_as = ANY (v_stored))
+              AND (v_ids IS NULL OR job.id = ANY (v_ids))
               -- So that it does not look for a live job in the history, or the other way round.
               AND (v_live OR job.finished_at IS NOT NULL)
               AND (v_finished OR job.finished_at IS NULL)
