@@ -194,7 +194,18 @@ def _(app: App, query: Query) -> None:
 
 @row("`todo`")
 def _(app: App, query: Query) -> None:
-    assert {"todo", "blocked", "scheduled"} <= set(inturn.Status)
+    def statuses() -> list[str]:
+        return [job.status for job in app.job_manager.list_jobs()]
+
+    task = app.configure_task
+    task("t", lock="a").defer()
+    task("t", lock="a").defer()
+    task("t", schedule_in={"hours": 1}).defer()
+    assert statuses() == ["todo", "blocked", "scheduled"]
+    task("t", lock="b", priority=-1).defer()
+    with_one_slot = query("SELECT inturn.register_worker('w', 'h', 1, NULL, 1)")[0][0]
+    query("SELECT id FROM inturn.claim(%s, NULL, 2)", with_one_slot)
+    assert statuses() == ["doing", "blocked", "scheduled", "claimed"]
 
 
 @row("`job_manager.list_jobs()`")
@@ -202,6 +213,9 @@ def _(app: App, query: Query) -> None:
     query("SELECT inturn.defer('t') FROM generate_series(1, 1001)")
     assert len(app.job_manager.list_jobs()) == 1000
     assert len(app.job_manager.list_jobs(limit=2000)) == 1001
+    assert not app.job_manager.list_queues()[0]["more"]
+    query("SELECT inturn.defer('t') FROM generate_series(1, 9000)")
+    assert [each["more"] for each in app.job_manager.list_queues()] == [True]
 
 
 @row("`job_manager.defer_job(job)`")
