@@ -67,9 +67,10 @@ def test_behind_a_failed_job_everything_is_blocked(engine: Engine) -> None:
 def test_a_lane_waits_for_a_retry_and_its_other_jobs_for_it(engine: Engine) -> None:
     engine.sign_on()
     retried = engine.defer("t", "a")
+    claimed = engine.claim()
     urgent = engine.defer("t", "a", priority=1)
-    engine.query("UPDATE jobs SET priority = 2 WHERE id = %s", retried)
-    engine.fail(engine.claim(), "0 s", "no")
+    engine.fail(claimed, "0 s", "no")
+    assert engine.query("SELECT DISTINCT status::text FROM jobs") == [("todo",)]
     assert engine.statuses() == {retried: "todo", urgent: "blocked"}
 
 
