@@ -961,8 +961,7 @@ BEGIN
         RETURN QUERY SELECT
             CASE job.status WHEN 'claimed' THEN 'claimed' ELSE 'running' END,
             'since ' || v_job.started_at || CASE job.status
-                WHEN 'claimed' THEN ' by worker ' || job.worker
-                    || ', which runs others first; it starts in a moment, or goes back to the queue'
+                WHEN 'claimed' THEN ' by worker ' || job.worker || ', which runs other jobs first'
                 ELSE ', attempt ' || v_job.attempts END,
             NULL
         FROM claimed_jobs AS job WHERE job.worker_id = v_job.worker_id AND job.id = p_id;

@@ -50,12 +50,16 @@ def get_facts(report: LaneReport, now: datetime) -> dict[str, str | None]:
         "state": _state(report) + (f" since {on_clock(report.since, now)}" if report.since else ""),
         "worker": visible(report.worker) if report.worker else None,
         "stopped": _stop(report, now) if report.stopped else None,
-        "job": f"{job.id} {visible(job.task)}, started {amount(job.attempts, 'time')}"
-        if job
-        else None,
+        "job": _describe(job) if job else None,
         "last error": last_line(job.error) if job else None,
         "waiting": _waiting(report, now),
     }
+
+
+def _describe(job: Head) -> str:
+    is_claimed = job.status == "claimed"  # and so not started for this attempt
+    started = f"started {amount(job.attempts - is_claimed, 'time')}"
+    return f"{job.id} {visible(job.task)}, {started}{', claimed' if is_claimed else ''}"
 
 
 def format_entry(done: AuditEntry, now: datetime) -> str:
@@ -95,7 +99,7 @@ def _job(report: LaneReport, now: datetime) -> Iterator[str]:
         worker = f"worker {visible(report.worker or '(gone)')}"
         if job.status == "claimed":
             at = f" {relative(job.at, now)}" if job.at else ""
-            yield _line("claimed", job, f"by {worker}{at}, which runs others first")
+            yield _line("claimed", job, f"by {worker}{at}, which runs other jobs first")
         else:
             since = f" since {span(now - job.at)}" if job.at else ""
             yield _line("running", job, f"attempt {job.attempts}{since} on {worker}")

@@ -74,7 +74,7 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
 
     These lanes are halted, paused, held, retrying or delayed. Halted lanes come first, then paused
     ones, then those that have been in their state for longest. For a halted lane, JOB is the job
-    that failed. A (claimed) job is in the hands of a worker that runs others first.
+    that failed.
     """
     from inturn.operations import lanes
 
@@ -99,14 +99,14 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
 def _job(lane: Lane) -> str:
     if lane.failed_job_id is not None:
         return f"{lane.failed_job_id} {lane.failed_task or '(deleted)'}"
-    if lane.job_id is None:
-        return ""
-    return f"{lane.job_id} {lane.task}{' (claimed)' if lane.job_status == 'claimed' else ''}"
+    return "" if lane.job_id is None else f"{lane.job_id} {lane.task}"
 
 
 def _why(lane: Lane) -> str:
     if lane.failed_job_id is not None and lane.last_error:
         return last_line(lane.last_error)
+    if lane.job_status == "claimed":
+        return "claimed: its worker runs other jobs first"
     return lane.stop_reason or last_line(lane.last_error)
 
 

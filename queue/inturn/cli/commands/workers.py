@@ -46,4 +46,4 @@ def list_workers(database: Database, form: str) -> None:
         "PROCESS": lambda worker: f"{worker.pid} on {worker.hostname}",
     }
     nothing = complete("No worker is running. To start one: queue worker")
-    Output(form).records(found, columns, nothing, spare=("STARTED", "CLAIMED", "QUEUES"))
+    Output(form).records(found, columns, nothing, spare=("STARTED", "PROCESS", "QUEUES"))
