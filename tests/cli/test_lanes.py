@@ -354,7 +354,7 @@ def test_what_a_worker_has_claimed_ahead_is_told_from_what_it_runs(
     shown = queue("jobs", "show", str(ahead)).stdout.splitlines()
     assert shown[0].split() == ["job", str(ahead), "claimed"]
     assert "claimed    14:00:00Z (0s ago)" in shown
-    assert json.loads(queue("workers", "--json").stdout)[0]["claimed"] == 1
+    assert json.loads(queue("workers", "list", "--json").stdout)[0]["claimed"] == 1
     assert "A worker has job" in queue("jobs", "cancel", "--yes", str(ahead)).stderr
 
 
