@@ -161,6 +161,22 @@ def test_counting_stops_at_ten_thousand(engine: Engine, queue: Run) -> None:
     )
 
 
+def test_a_list_of_a_status_says_if_it_did_not_look_at_all_live_jobs(
+    engine: Engine, queue: Run
+) -> None:
+    engine.defer("t", "a")
+    blocked = engine.defer("t", "a")
+    assert ids(queue("jobs", "list", "--status", "blocked", "--json").stdout) == [blocked]
+    engine.query(
+        "INSERT INTO jobs (created_at, status, task) "
+        "SELECT clock(), 'todo', 't' FROM generate_series(1, 10100)"
+    )
+    cut = "There may be more: it looked at the newest 10,000 live jobs only.\n"
+    ended = queue("jobs", "list", "--status", "blocked")
+    assert (ended.stdout, ended.stderr) == ("", f"No jobs match.\n{cut}")
+    assert queue("jobs", "count", "--status", "blocked").stdout == "0 or more\n"
+
+
 def test_a_job_is_shown(mixed: Engine, queue: Run) -> None:
     lines = queue("jobs", "show", "1").stdout.splitlines()
     assert lines[:2] == ["job        1 failed", "task       send"]
