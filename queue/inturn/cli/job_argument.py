@@ -55,9 +55,10 @@ def error_lines(number: int, error: dict[str, Any], now: datetime) -> Iterator[s
 
 def _read_time(text: Any) -> datetime | None:
     try:
-        return datetime.fromisoformat(text)
+        at = datetime.fromisoformat(text)
     except (TypeError, ValueError):  # somebody else wrote it
         return None
+    return at if at.tzinfo else None
 
 
 def make_runnable(unblock: str | None, lock: str | None) -> str | None:

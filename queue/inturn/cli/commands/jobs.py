@@ -255,10 +255,10 @@ def retry(database: Database, job_ids: tuple[int, ...], form: str) -> None:
     def change(job_id: int) -> str:
         is_done = database.run(jobs.retry_job(job_id))
         status = database.run(jobs.get_status(job_id))
+        if is_done:
+            return str(status or "todo")  # it may have ended by now, without a history
         if status is None:
             raise job_not_found(job_id)
-        if is_done:
-            return str(status)
         raise Conflict(
             f"Job {job_id} is {status} and cannot be retried. "
             f"To see what it waits for: queue jobs explain {job_id}"
