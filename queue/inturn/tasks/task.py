@@ -120,7 +120,8 @@ class Deferrer(Generic[P, R_co]):
         if self._task is not None and (
             args or given.keys() != self._task.names
         ):  # most give all, by name
-            given = arguments.bind(self._name, self._task.signature, args, given)
+            task = self._task
+            given = arguments.bind(self._name, task.func, task.signature, args, given)
         elif args:
             raise BadArgument(
                 f"task {self._name}",
@@ -177,8 +178,8 @@ class Task(Deferrer[P, R_co]):
         self.retry_strategy = find_strategy(retry)
         self.pass_context = pass_context
         self.is_async = inspect.iscoroutinefunction(func)
-        self.signature = inspect.Signature(parameters[1:] if pass_context else parameters)
-        arguments.check_signature(name, self.signature)
+        signature = inspect.Signature(parameters[1:] if pass_context else parameters)
+        self.signature = arguments.check_signature(name, signature)
         self.names = arguments.names(self.signature)
         self.decoders = Decoders(func, self.signature)
         self.task_middleware = tuple(task_middleware)
