@@ -144,7 +144,7 @@ class App(Blueprint):
         allow_unknown: bool = True,
         task_kwargs: Mapping[str, Any] | None = None,
         **options: Unpack[JobOptions],
-    ) -> Deferrer[...]:
+    ) -> Deferrer[..., Any]:
         """Like `task.configure`, for a task by its name. The task may belong to another program.
 
             app.configure_task("billing.charge", lock="customer:7").defer(order=1)
@@ -162,13 +162,13 @@ class App(Blueprint):
             self, arguments.check_task_name(name), None, task_options, task_kwargs, connection
         )
 
-    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob[Any]]:
         """Enqueue jobs that `make_new_job` made; the same as `job_manager.batch_defer_jobs`."""
         return self._connector.run(enqueue.defer_jobs(jobs, self.job_manager), connection)
 
     async def enqueue_async(
         self, jobs: Sequence[NewJob], connection: object = None
-    ) -> list[DeferredJob]:
+    ) -> list[DeferredJob[Any]]:
         """Like `enqueue`, in an event loop."""
         return await self._connector.run_async(
             enqueue.defer_jobs(jobs, self.job_manager), connection

@@ -3,10 +3,11 @@
 A task's arguments are bound to its signature and stored by name, as JSON that reads back unchanged.
 """
 
+import inspect
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from inspect import Parameter, Signature
@@ -76,14 +77,26 @@ def decode_all(texts: Sequence[str]) -> list[dict[str, Any]]:
     return [decode(text) for text in texts]  # one by one, so a bad text spoils only itself
 
 
-def check_signature(name: str, signature: Signature) -> None:
-    """Raise TaskDefinitionError if a parameter has no name to store it by."""
+def check_signature(name: str, signature: Signature) -> Signature:
+    """Return the signature, or raise TaskDefinitionError if a parameter has no name to store it by.
+
+    Beside `**kwargs`, as decorators write it, `*args` stays empty.
+    """
+    if names(signature) is None:
+        signature = signature.replace(
+            parameters=[
+                parameter
+                for parameter in signature.parameters.values()
+                if parameter.kind is not Parameter.VAR_POSITIONAL
+            ]
+        )
     for parameter in signature.parameters.values():
         if parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL):
             raise TaskDefinitionError(
                 f"Task {name} takes {parameter}, which has no name to store it by. "
                 "Declare ordinary or keyword arguments."
             )
+    return signature
 
 
 def names(signature: Signature) -> frozenset[str] | None:
@@ -94,13 +107,18 @@ def names(signature: Signature) -> frozenset[str] | None:
 
 
 def bind(
-    name: str, signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    name: str,
+    func: Callable[..., Any],
+    signature: Signature,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the arguments of a call by name. Defaults are filled in when the task runs."""
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise BadArgument(f"task {name}", f"{error}. Call it as {name}{signature}") from None
+        usage = f"Call it as {name}{signature}{_explain_decorator(func)}"
+        raise BadArgument(f"task {name}", f"{error}. {usage}") from None
     given: dict[str, Any] = {}
     for key, value in bound.arguments.items():
         if signature.parameters[key].kind is Parameter.VAR_KEYWORD:
@@ -108,6 +126,17 @@ def bind(
         else:
             given[key] = value
     return given
+
+
+def _explain_decorator(func: Callable[..., Any]) -> str:
+    """Return what to do if the function's decorator turns other arguments into the function's."""
+    is_wrapper = hasattr(func, "__wrapped__")
+    if not is_wrapper or names(inspect.signature(func, follow_wrapped=False)) is not None:
+        return ""
+    return (
+        ". If its decorator takes other arguments, write `del wrapper.__wrapped__` at the end of "
+        "the decorator"
+    )
 
 
 def check_mapping(kwargs: object) -> Mapping[str, Any]:
