@@ -113,7 +113,7 @@ class App(Blueprint):
         module_name, _, attribute = dotted_path.rpartition(":" if ":" in dotted_path else ".")
         if not module_name or not attribute:
             raise LoadFromPathError(
-                f"{dotted_path!r} is not the path of an app. Write package.module:app"
+                f"{dotted_path!r} is not the path of an app. Write package.module:app."
             )
         try:
             module = importlib.import_module(module_name)
