@@ -18,7 +18,7 @@ from inturn.cli.settings import (
     verbose_option,
 )
 from inturn.cli.values import Number, Seconds, duration
-from inturn.errors import BadArgument, ConfigurationError, MissingApp, SchemaMismatch
+from inturn.errors import BadArgument, MissingApp, SchemaMismatch
 
 F = TypeVar("F", bound=Callable[..., Any])
 PREFIX = "INTURN_WORKER_"
@@ -178,8 +178,8 @@ def command(
         advice = f"queue -a {path} migrate" + ("" if dsn is None else " --dsn …")
         raise SchemaMismatch(str(error).replace(MIGRATE, advice)) from error
     except BadArgument as error:
-        name = error.argument
-        raise ConfigurationError(str(error).replace(name, FLAGS.get(name, name), 1)) from error
+        name = FLAGS.get(error.argument, error.argument)
+        raise BadArgument(name, error.problem) from error
     second = signal.Signals.__members__.get(aborted_by or "")
     if second is not None:  # ending at the first signal, or after the grace, is a success
         raise SystemExit(128 + second)
