@@ -19,7 +19,7 @@ from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
 from inturn.database.opening import Opening
 from inturn.database.pools import AsyncPool, Pool
-from inturn.errors import ConfigurationError, LoadFromPathError
+from inturn.errors import ConfigurationError, LoadFromPathError, kind_of
 from inturn.operations import enqueue
 from inturn.operations.maintenance import check_connection
 from inturn.schedules import misfires
@@ -113,7 +113,7 @@ class App(Blueprint):
         module_name, _, attribute = dotted_path.rpartition(":" if ":" in dotted_path else ".")
         if not module_name or not attribute:
             raise LoadFromPathError(
-                f"{dotted_path!r} is not the path of an app. Write package.module:app"
+                f"{dotted_path!r} is not the path of an app. Write package.module:app."
             )
         try:
             module = importlib.import_module(module_name)
@@ -131,7 +131,7 @@ class App(Blueprint):
             )
         if not isinstance(app, App):
             raise LoadFromPathError(
-                f"{dotted_path!r} is a {type(app).__name__}, not an inturn.App. "
+                f"{dotted_path!r} is {kind_of(app)}, not an inturn.App. "
                 "Name the App in your module."
             )
         return app

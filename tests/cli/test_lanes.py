@@ -65,7 +65,7 @@ def test_a_delayed_lane_says_what_it_waits_for(engine: Engine, dsn: str, queue: 
     assert queue("lanes", "explain", "lane").stdout.splitlines() == [
         "lane  delayed   2 waiting, oldest 0s",
         "  head 2 second  not tried yet",
-        "  └─ an open transaction had its next job locked; workers look again at 14:00:00Z (in 0s)",
+        "  └─ an open transaction had its next job locked; workers look again at 14:00:00Z (in 1s)",
         "  behind it: 3 third",
     ]
 

@@ -113,7 +113,7 @@ def change_each(
         try:
             done.append(change(thing))
         except (NotFound, Conflict) as error:
-            exit_status.print_error(str(error))
+            exit_status.print_error(complete(str(error)))
             failed.append(error)
     if done:
         Output(form).records(done, columns, "")

@@ -110,9 +110,7 @@ class Deferrer(Generic[P, R_co]):
                     arguments.check_mapping(kwargs)
                 jobs.append(self._job((), kwargs))
             except BadArgument as error:
-                raise BadArgument(
-                    f"job {index}, {error.argument}", str(error).removeprefix(f"{error.argument}: ")
-                ) from None
+                raise BadArgument(f"job {index}, {error.argument}", error.problem) from None
         return jobs
 
     def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
