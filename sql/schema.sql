@@ -28,6 +28,7 @@ CREATE TYPE inturn.job_status AS ENUM (
     'todo',
     'blocked',
     'scheduled',
+    'claimed',
     'doing',
     'succeeded',
     'failed',
@@ -85,13 +86,13 @@ BEGIN
     )
     SELECT * FROM reserved UNION ALL SELECT created.lock, NULL FROM created;
 END $$;
-CREATE FUNCTION inturn.add_error(p_errors jsonb, p_error jsonb) RETURNS jsonb
+CREATE FUNCTION inturn.add_error(p_errors jsonb, p_error jsonb, p_attempt integer, p_started_at timestamp with time zone, p_worker uuid) RETURNS jsonb
     LANGUAGE sql STABLE
     AS $$
     SELECT CASE
         WHEN p_error IS NULL THEN p_errors
-        WHEN jsonb_array_length(p_errors) < 10 THEN p_errors || jsonb_build_array(p_error)
-        ELSE (p_errors - 0) || jsonb_build_array(p_error)
+        ELSE CASE WHEN jsonb_array_length(p_errors) < 10 THEN p_errors ELSE p_errors - 0 END
+            || jsonb_build_array(describe_attempt(p_attempt, p_started_at, p_worker) || p_error)
     END
 $$;
 CREATE FUNCTION inturn.archive_jobs(p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(id bigint, lock text, status inturn.job_status, on_failure inturn.failure_policy)
@@ -118,7 +119,7 @@ BEGIN
         )
         SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
                on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
-               add_error(errors, error), result, timeout
+               add_error(errors, error, attempts, started_at, worker_id), result, timeout
         FROM gone
         WHERE outcome <> ALL (p_forget)
             OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
@@ -264,6 +265,42 @@ BEGIN
     PERFORM reopen_lane(p_lock);
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
     RETURN v_count;
+END $$;
+CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    IF p_statuses <@ '{claimed,doing}' THEN
+        RETURN ARRAY(SELECT id FROM claimed_jobs WHERE status = ANY (p_statuses));
+    ELSIF NOT p_statuses <@ '{todo}' OR p_statuses IS NULL THEN
+        RETURN NULL;
+    END IF;
+    RETURN ARRAY(
+        (SELECT id FROM jobs
+         WHERE status = 'todo' AND lock IS NULL AND p_lock IS NULL
+           AND (p_queue IS NULL OR queue = p_queue) AND (p_task IS NULL OR task = p_task)
+         ORDER BY id DESC LIMIT p_looked)
+        UNION ALL
+        -- A lane that waits for a retry may have another head.
+        (SELECT job_id FROM lanes
+         WHERE job_id IS NOT NULL AND (p_lock IS NULL OR lock = p_lock) LIMIT p_looked)
+        UNION ALL
+        (WITH RECURSIVE lane(lock) AS (
+            (SELECT jobs.lock FROM jobs
+             WHERE status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+               AND (p_lock IS NULL OR jobs.lock = p_lock)
+             ORDER BY jobs.lock LIMIT 1)
+            UNION ALL
+            SELECT (SELECT jobs.lock FROM jobs
+                    WHERE status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+                      AND jobs.lock > lane.lock AND p_lock IS NULL
+                    ORDER BY jobs.lock LIMIT 1)
+            FROM lane WHERE lane.lock IS NOT NULL
+         )
+         SELECT head.id
+         FROM (SELECT lane.lock FROM lane WHERE lane.lock IS NOT NULL LIMIT p_looked) AS found
+         CROSS JOIN LATERAL lane_heads(ARRAY[found.lock]) AS head)
+    );
 END $$;
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -538,24 +575,42 @@ CREATE FUNCTION inturn.clock() RETURNS timestamp with time zone
         END,
         statement_timestamp())
 $$;
-CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(jobs_count bigint, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
     AS $$
+DECLARE
+    v_live     bigint := 0;
+    v_looked   bigint := 0;
+    v_finished bigint := 0;
 BEGIN
-    RETURN (
-        SELECT count(*) FROM (
-            SELECT FROM all_jobs
+    IF p_statuses IS NULL THEN
+        SELECT count(*) INTO v_live FROM (
+            SELECT FROM jobs
+            WHERE (p_queue IS NULL OR queue = p_queue)
+              AND (p_task IS NULL OR task = p_task)
+              AND (p_lock IS NULL OR lock = p_lock)
+            LIMIT p_limit
+        ) AS counted;
+    ELSIF p_statuses && '{todo,blocked,scheduled,claimed,doing}' THEN
+        SELECT count(*) FILTER (WHERE status = ANY (p_statuses)), count(*) INTO v_live, v_looked
+        FROM look_at_live(p_limit, p_statuses, p_queue, p_task, p_lock);
+    END IF;
+    IF p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}' THEN
+        SELECT count(*) INTO v_finished FROM (
+            SELECT FROM finished_jobs
             WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock)
-            LIMIT p_limit
-        ) AS counted
-    );
+            LIMIT p_limit - v_live
+        ) AS counted;
+    END IF;
+    RETURN QUERY
+    SELECT v_live + v_finished, v_looked >= p_limit OR v_live + v_finished >= p_limit;
 END $$;
-CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint)
+CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, claimed bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -567,32 +622,32 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     RETURN QUERY
-    WITH looked AS MATERIALIZED (
-        (SELECT queue, task, lock, status FROM jobs
-         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
-           AND (p_queue IS NULL OR queue = p_queue)
-           AND (p_task IS NULL OR task = p_task)
-           AND (p_lock IS NULL OR lock = p_lock)
-           AND (p_by <> 'lock' OR lock IS NOT NULL)
-         ORDER BY id DESC LIMIT p_looked)
-        UNION ALL
-        (SELECT queue, task, lock, status FROM finished_jobs
-         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
-           AND (p_queue IS NULL OR queue = p_queue)
-           AND (p_task IS NULL OR task = p_task)
-           AND (p_lock IS NULL OR lock = p_lock)
-           AND (p_by <> 'lock' OR lock IS NOT NULL)
-         ORDER BY id DESC LIMIT p_looked)
+    WITH live AS MATERIALIZED (
+        SELECT queue, task, lock, status
+        FROM look_at_live(p_looked, p_statuses, p_queue, p_task, p_lock, p_by = 'lock')
+    ), finished AS MATERIALIZED (
+        SELECT queue, task, lock, status FROM finished_jobs
+        WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+          AND (p_queue IS NULL OR queue = p_queue)
+          AND (p_task IS NULL OR task = p_task)
+          AND (p_lock IS NULL OR lock = p_lock)
+          AND (p_by <> 'lock' OR lock IS NOT NULL)
+        ORDER BY id DESC LIMIT p_looked
     ), named AS (
         SELECT CASE p_by WHEN 'queue' THEN queue WHEN 'task' THEN task ELSE lock END AS name,
                status
-        FROM looked
+        FROM (TABLE live UNION ALL TABLE finished) AS looked
+        WHERE p_statuses IS NULL OR status = ANY (p_statuses)
     )
     SELECT name, count(*),
            count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'blocked'),
-           count(*) FILTER (WHERE status = 'scheduled'), count(*) FILTER (WHERE status = 'doing'),
+           count(*) FILTER (WHERE status = 'scheduled'),
+           count(*) FILTER (WHERE status = 'claimed'), count(*) FILTER (WHERE status = 'doing'),
            count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'),
-           count(*) FILTER (WHERE status = 'cancelled'), count(*) FILTER (WHERE status = 'aborted')
+           count(*) FILTER (WHERE status = 'cancelled'),
+           count(*) FILTER (WHERE status = 'aborted'),
+           (SELECT count(*) FROM live) >= p_looked OR (SELECT count(*) FROM finished) >= p_looked
+               OR count(*) OVER () > p_limit
     FROM named GROUP BY name ORDER BY name LIMIT p_limit;
 END $$;
 CREATE FUNCTION inturn.count_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS bigint
@@ -870,6 +925,14 @@ BEGIN
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
 END $$;
+CREATE FUNCTION inturn.describe_attempt(p_attempt integer, p_started_at timestamp with time zone, p_worker uuid) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    RETURN jsonb_build_object('attempt', p_attempt, 'started_at', p_started_at, 'at', clock())
+        || coalesce(
+            (SELECT jsonb_build_object('worker', name) FROM workers WHERE id = p_worker), '{}');
+END $$;
 CREATE FUNCTION inturn.explain(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -895,8 +958,13 @@ BEGIN
         RETURN;
     END IF;
     IF v_job.status = 'doing' THEN
-        RETURN QUERY SELECT 'running',
-            'since ' || v_job.started_at || ', attempt ' || v_job.attempts, NULL;
+        RETURN QUERY SELECT
+            CASE job.status WHEN 'claimed' THEN 'claimed' ELSE 'running' END,
+            'since ' || v_job.started_at || CASE job.status
+                WHEN 'claimed' THEN ' by worker ' || job.worker || ', which runs other jobs first'
+                ELSE ', attempt ' || v_job.attempts END,
+            NULL
+        FROM claimed_jobs AS job WHERE job.worker_id = v_job.worker_id AND job.id = p_id;
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
         RETURN QUERY SELECT * FROM explain_busy(p_id);
         RETURN;
@@ -976,8 +1044,11 @@ BEGIN
     END IF;
     IF v_lane.worker_id IS NOT NULL THEN
         RETURN QUERY SELECT 'lane held',
-            'by job ' || id || ' (' || task || ') since ' || started_at, NULL
-        FROM jobs WHERE status = 'doing' AND worker_id = v_lane.worker_id AND lock = v_lane.lock;
+            'by job ' || id || ' (' || task || ')' || CASE job.status
+                WHEN 'claimed' THEN ', claimed by worker ' || worker || ' at ' || claimed_at
+                ELSE ' since ' || claimed_at END,
+            NULL
+        FROM claimed_jobs AS job WHERE worker_id = v_lane.worker_id AND lock = v_lane.lock;
         RETURN QUERY SELECT * FROM explain_holder(v_lane.worker_id);
         RETURN;
     END IF;
@@ -1382,7 +1453,7 @@ CREATE FUNCTION inturn.lane_key(p_lock text) RETURNS bigint
     AS $$
     SELECT hashtextextended(concat_ws(' ', 'inturn lane', current_schema(), p_lock), 0)
 $$;
-CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state text, since timestamp with time zone, worker text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, head_id bigint, head_task text, head_attempts integer, head_created_at timestamp with time zone, head_at timestamp with time zone, head_error text, failed_id bigint, failed_task text, failed_attempts integer, failed_created_at timestamp with time zone, failed_at timestamp with time zone, failed_error text, behind bigint, oldest timestamp with time zone, next_ids bigint[], next_tasks text[])
+CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state text, since timestamp with time zone, worker text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, head_id bigint, head_status inturn.job_status, head_task text, head_attempts integer, head_created_at timestamp with time zone, head_at timestamp with time zone, head_error text, failed_id bigint, failed_task text, failed_attempts integer, failed_created_at timestamp with time zone, failed_at timestamp with time zone, failed_error text, behind bigint, oldest timestamp with time zone, next_ids bigint[], next_tasks text[])
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -1394,11 +1465,11 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
         SELECT priority, id FROM jobs
         WHERE status = 'scheduled' AND scheduled_at <= clock() AND jobs.lock = p_lock
     ), head AS MATERIALIZED (
-        SELECT job.* FROM jobs AS job
-        JOIN lane ON job.status = 'doing' AND job.worker_id = lane.worker_id
+        SELECT job.* FROM live_jobs AS job
+        JOIN lane ON job.stored_as = 'doing' AND job.worker_id = lane.worker_id
                  AND job.lock = lane.lock
         UNION ALL
-        SELECT job.* FROM jobs AS job
+        SELECT job.* FROM live_jobs AS job
         WHERE NOT EXISTS (SELECT FROM lane WHERE worker_id IS NOT NULL)
           AND job.id = coalesce(
               (SELECT job_id FROM lane), (SELECT id FROM first ORDER BY priority DESC, id LIMIT 1))
@@ -1411,8 +1482,8 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
     )
     SELECT p_lock, coalesce(lane.state::text, 'free'), lane.since, workers.name,
            lane.stopped, lane.stopped_at, lane.stopped_until, lane.stopped_by, lane.stop_reason,
-           head.id, head.task, head.attempts, head.created_at,
-           CASE head.status WHEN 'doing' THEN head.started_at ELSE head.scheduled_at END,
+           head.id, head.status, head.task, head.attempts, head.created_at,
+           CASE head.stored_as WHEN 'doing' THEN head.started_at ELSE head.scheduled_at END,
            head.errors -> -1 ->> 'error',
            failed.id, failed.task, failed.attempts, failed.created_at, failed.finished_at,
            failed.errors -> -1 ->> 'error',
@@ -1484,6 +1555,13 @@ CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigi
     SET plan_cache_mode TO 'force_custom_plan'
     AS $$
 #variable_conflict use_column
+DECLARE
+    v_stored   job_status[] := stored_statuses(p_statuses);
+    v_ids      bigint[] := candidates(10000, p_statuses, p_queue, p_task, p_lock);
+    v_live     boolean := p_statuses IS NULL
+        OR p_statuses && '{todo,blocked,scheduled,claimed,doing}';
+    v_finished boolean := p_statuses IS NULL
+        OR p_statuses && '{succeeded,failed,cancelled,aborted}';
 BEGIN
     RETURN QUERY
     SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
@@ -1492,27 +1570,36 @@ BEGIN
            EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
            found.fence, found.timeout, found.result
     FROM (
-        SELECT * FROM all_jobs AS job
-        WHERE (p_id IS NULL OR job.id = p_id)
-          AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
-          AND (p_queue IS NULL OR job.queue = p_queue)
-          AND (p_task IS NULL OR job.task = p_task)
-          AND (p_lock IS NULL OR job.lock = p_lock)
-          AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
-          AND (p_worker IS NULL OR job.worker_id = p_worker)
-        ORDER BY job.id DESC LIMIT p_limit
+        SELECT * FROM (
+            SELECT * FROM all_jobs AS job
+            WHERE (p_id IS NULL OR job.id = p_id)
+              AND (v_stored IS NULL OR job.stored_as = ANY (v_stored))
+              AND (v_ids IS NULL OR job.id = ANY (v_ids))
+              -- So that it does not look for a live job in the history, or the other way round.
+              AND (v_live OR job.finished_at IS NOT NULL)
+              AND (v_finished OR job.finished_at IS NULL)
+              AND (p_queue IS NULL OR job.queue = p_queue)
+              AND (p_task IS NULL OR job.task = p_task)
+              AND (p_lock IS NULL OR job.lock = p_lock)
+              AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
+              AND (p_worker IS NULL OR job.worker_id = p_worker)
+            ORDER BY job.id DESC
+            LIMIT CASE WHEN v_stored IS NULL THEN p_limit ELSE p_limit + 10000 END
+        ) AS looked
+        WHERE p_statuses IS NULL OR looked.status = ANY (p_statuses)
+        ORDER BY looked.id DESC LIMIT p_limit
     ) AS found;
 END $$;
-CREATE FUNCTION inturn.list_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, failed_job_id bigint, failed_task text)
+CREATE FUNCTION inturn.list_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, job_status inturn.job_status, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, more boolean, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, failed_job_id bigint, failed_task text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    SELECT lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting,
-           last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id,
-           failed_task
+    SELECT lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at,
+           waiting, more, last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason,
+           failed_job_id, failed_task
     FROM lane_status
     WHERE lock = ANY (ARRAY(
         SELECT lanes.lock FROM lanes
@@ -1671,6 +1758,33 @@ BEGIN
     RETURN QUERY SELECT xid FROM pg_get_multixact_members(p_xmax);
 EXCEPTION WHEN OTHERS THEN
     RETURN;
+END $$;
+CREATE FUNCTION inturn.look_at_live(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false) RETURNS TABLE(queue text, task text, lock text, status inturn.job_status)
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_stored job_status[] := stored_statuses(p_statuses);
+    v_ids    bigint[] := candidates(p_looked, p_statuses, p_queue, p_task, p_lock);
+BEGIN
+    RETURN QUERY
+    WITH looked AS MATERIALIZED (
+        SELECT job.id, job.queue, job.task, job.lock, job.worker_id,
+               CASE WHEN job.worker_id IS NULL THEN job.status END AS status
+        FROM live_jobs AS job
+        WHERE (v_stored IS NULL OR job.stored_as = ANY (v_stored))
+          AND (v_ids IS NULL OR job.id = ANY (v_ids))
+          AND (p_queue IS NULL OR job.queue = p_queue)
+          AND (p_task IS NULL OR job.task = p_task)
+          AND (p_lock IS NULL OR job.lock = p_lock)
+          AND (NOT p_in_lanes OR job.lock IS NOT NULL)
+        ORDER BY job.id DESC LIMIT p_looked
+    ), in_hand AS MATERIALIZED (
+        SELECT id, status FROM claimed_jobs
+        WHERE EXISTS (SELECT FROM looked WHERE worker_id IS NOT NULL)
+    )
+    SELECT looked.queue, looked.task, looked.lock, coalesce(looked.status, in_hand.status)
+    FROM looked LEFT JOIN in_hand ON in_hand.id = looked.id;
 END $$;
 CREATE FUNCTION inturn.mask_ids(p_ids bigint[], p_busy bigint[]) RETURNS bigint[]
     LANGUAGE sql IMMUTABLE
@@ -2210,7 +2324,7 @@ BEGIN
                     ELSE 0 END AS turn,
                CASE WHEN times > 0 THEN '{"lost": true}' ELSE '{}' END::jsonb
                    || CASE WHEN p_error IS NOT NULL THEN '{"crashed": true}' ELSE '{}' END::jsonb
-                   || jsonb_build_object('at', clock()) AS error
+                   AS error
         FROM unnest(v_seen.ids, v_seen.claims, v_seen.workers, v_seen.times)
             AS orphan(id, claim_id, worker_id, times)
         -- Not a plain IN, which the planner may turn into a comparison of each with each.
@@ -2372,7 +2486,8 @@ BEGIN
             lost_queueing_lock = jobs.queueing_lock IS NOT NULL,
             was_attempted = true,
             attempts = jobs.attempts - coalesce(ended.uncharged, false)::integer,
-            errors = add_error(jobs.errors, ended.error)
+            errors = add_error(
+                jobs.errors, ended.error, jobs.attempts, jobs.started_at, jobs.worker_id)
         FROM (
             SELECT e.*, coalesce(e.at, clock() + e.delay) AS due_at
             FROM unnest(p_ids, p_claims, p_delays, p_errors, p_at, p_priorities, p_queues, p_locks,
@@ -2634,6 +2749,13 @@ BEGIN
     WHERE jobs.id = ANY (p_ids) AND jobs.status IN ('todo', 'blocked')
     RETURNING jobs.*;
 END $$;
+CREATE FUNCTION inturn.stored_statuses(p_statuses inturn.job_status[]) RETURNS inturn.job_status[]
+    LANGUAGE sql IMMUTABLE STRICT
+    AS $$
+    SELECT p_statuses
+        || CASE WHEN 'blocked' = ANY (p_statuses) THEN '{todo}' ELSE '{}' END::job_status[]
+        || CASE WHEN 'claimed' = ANY (p_statuses) THEN '{doing}' ELSE '{}' END::job_status[]
+$$;
 CREATE FUNCTION inturn.timeline() RETURNS bigint
     LANGUAGE plpgsql
     AS $$
@@ -2664,6 +2786,36 @@ BEGIN
     WHERE id IN (SELECT id FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED);
     RETURN (SELECT count(*) FROM rescue(p_max_lost, p_worker, p_error IS NOT NULL, p_error));
 END $$;
+CREATE VIEW inturn.claimed_jobs AS
+ SELECT jobs.id,
+        CASE
+            WHEN (row_number() OVER (PARTITION BY jobs.worker_id ORDER BY jobs.started_at, jobs.priority DESC, jobs.id) > workers.concurrency) THEN 'claimed'::inturn.job_status
+            ELSE 'doing'::inturn.job_status
+        END AS status,
+    jobs.queue,
+    jobs.task,
+    jobs.lock,
+    jobs.priority,
+    jobs.attempts,
+    jobs.started_at AS claimed_at,
+    jobs.timeout,
+    jobs.worker_id,
+    workers.name AS worker
+   FROM (inturn.jobs
+     LEFT JOIN inturn.workers ON ((workers.id = jobs.worker_id)))
+  WHERE (jobs.status = 'doing'::inturn.job_status);
+COMMENT ON VIEW inturn.claimed_jobs IS 'Jobs that workers have claimed: those that run, and those that wait for a slot there.';
+COMMENT ON COLUMN inturn.claimed_jobs.id IS 'The job.';
+COMMENT ON COLUMN inturn.claimed_jobs.status IS 'doing: it runs, or its worker is gone; claimed: its worker runs others first.';
+COMMENT ON COLUMN inturn.claimed_jobs.queue IS 'Its queue.';
+COMMENT ON COLUMN inturn.claimed_jobs.task IS 'Its task.';
+COMMENT ON COLUMN inturn.claimed_jobs.lock IS 'Its lock; NULL: none.';
+COMMENT ON COLUMN inturn.claimed_jobs.priority IS 'Its priority.';
+COMMENT ON COLUMN inturn.claimed_jobs.attempts IS 'Which attempt this is, counted from 1.';
+COMMENT ON COLUMN inturn.claimed_jobs.claimed_at IS 'When the worker claimed it. It starts then, or a moment later when a slot is free.';
+COMMENT ON COLUMN inturn.claimed_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
+COMMENT ON COLUMN inturn.claimed_jobs.worker_id IS 'The worker that has it.';
+COMMENT ON COLUMN inturn.claimed_jobs.worker IS 'The name of that worker; NULL: the worker is gone.';
 CREATE TABLE inturn.finished_jobs (
     id bigint NOT NULL,
     fence bigint,
@@ -2687,26 +2839,82 @@ CREATE TABLE inturn.finished_jobs (
     timeout interval
 )
 PARTITION BY RANGE (finished_at);
+CREATE VIEW inturn.live_jobs AS
+ SELECT id,
+        CASE
+            WHEN (status = 'doing'::inturn.job_status) THEN ( SELECT claimed_jobs.status
+               FROM inturn.claimed_jobs
+              WHERE ((claimed_jobs.worker_id = jobs.worker_id) AND (claimed_jobs.id = jobs.id)))
+            WHEN ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL) AND COALESCE(( SELECT
+                    CASE
+                        WHEN ((lanes.worker_id IS NOT NULL) OR (lanes.look_at IS NOT NULL) OR ((lanes.stopped IS NOT NULL) AND ((lanes.stopped_until > inturn.clock()) IS NOT FALSE))) THEN true
+                        ELSE (lanes.job_id <> jobs.id)
+                    END AS "case"
+               FROM inturn.lanes
+              WHERE (lanes.lock = jobs.lock)), ( SELECT (head.id <> jobs.id)
+               FROM inturn.jobs head
+              WHERE ((head.lock = jobs.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
+              ORDER BY head.priority DESC, head.id
+             LIMIT 1))) THEN 'blocked'::inturn.job_status
+            ELSE status
+        END AS status,
+    status AS stored_as,
+    queue,
+    task,
+    lock,
+    priority,
+    attempts,
+    args,
+    errors,
+    created_at,
+    scheduled_at,
+    started_at,
+    worker_id,
+    fence,
+    queueing_lock,
+    timeout,
+    abort
+   FROM inturn.jobs;
+COMMENT ON VIEW inturn.live_jobs IS 'Jobs that have not ended.';
+COMMENT ON COLUMN inturn.live_jobs.id IS 'Its number, which rises with each job.';
+COMMENT ON COLUMN inturn.live_jobs.status IS 'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is stopped; scheduled: it waits for its time; claimed: a worker has it and runs others first; doing: it runs.';
+COMMENT ON COLUMN inturn.live_jobs.stored_as IS 'The status in the table jobs, where a blocked job may still be todo, and a claimed one is doing.';
+COMMENT ON COLUMN inturn.live_jobs.queue IS 'Its queue.';
+COMMENT ON COLUMN inturn.live_jobs.task IS 'Its task.';
+COMMENT ON COLUMN inturn.live_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
+COMMENT ON COLUMN inturn.live_jobs.priority IS 'Higher goes first.';
+COMMENT ON COLUMN inturn.live_jobs.attempts IS 'How many attempts it has had, including the one that it is claimed for.';
+COMMENT ON COLUMN inturn.live_jobs.args IS 'Its arguments by name.';
+COMMENT ON COLUMN inturn.live_jobs.errors IS 'How its last attempts failed, at most ten: attempt, at, error, and started_at and worker if known. lost: its worker died; crashed: its worker failed.';
+COMMENT ON COLUMN inturn.live_jobs.created_at IS 'When it was deferred.';
+COMMENT ON COLUMN inturn.live_jobs.scheduled_at IS 'When it is or was due; NULL: at once.';
+COMMENT ON COLUMN inturn.live_jobs.started_at IS 'When a worker last claimed it; NULL: never.';
+COMMENT ON COLUMN inturn.live_jobs.worker_id IS 'The worker that has it; NULL: none.';
+COMMENT ON COLUMN inturn.live_jobs.fence IS 'A number that rises with each start of any job; NULL: it was never claimed.';
+COMMENT ON COLUMN inturn.live_jobs.queueing_lock IS 'At most one job waits under it; NULL: none.';
+COMMENT ON COLUMN inturn.live_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
+COMMENT ON COLUMN inturn.live_jobs.abort IS 'True if somebody has asked it to end.';
 CREATE VIEW inturn.all_jobs AS
- SELECT jobs.id,
-    jobs.status,
-    jobs.queue,
-    jobs.task,
-    jobs.lock,
-    jobs.priority,
-    jobs.attempts,
-    jobs.args,
-    jobs.errors,
-    jobs.created_at,
-    jobs.scheduled_at,
-    jobs.started_at,
+ SELECT live_jobs.id,
+    live_jobs.status,
+    live_jobs.queue,
+    live_jobs.task,
+    live_jobs.lock,
+    live_jobs.priority,
+    live_jobs.attempts,
+    live_jobs.args,
+    live_jobs.errors,
+    live_jobs.created_at,
+    live_jobs.scheduled_at,
+    live_jobs.started_at,
     NULL::timestamp with time zone AS finished_at,
-    jobs.worker_id,
-    jobs.fence,
-    jobs.queueing_lock,
-    jobs.timeout,
-    NULL::jsonb AS result
-   FROM inturn.jobs
+    live_jobs.worker_id,
+    live_jobs.fence,
+    live_jobs.queueing_lock,
+    live_jobs.timeout,
+    NULL::jsonb AS result,
+    live_jobs.stored_as
+   FROM inturn.live_jobs
 UNION ALL
  SELECT finished_jobs.id,
     finished_jobs.status,
@@ -2725,9 +2933,29 @@ UNION ALL
     finished_jobs.fence,
     finished_jobs.queueing_lock,
     finished_jobs.timeout,
-    finished_jobs.result
+    finished_jobs.result,
+    finished_jobs.status AS stored_as
    FROM inturn.finished_jobs;
 COMMENT ON VIEW inturn.all_jobs IS 'Every job, live and finished.';
+COMMENT ON COLUMN inturn.all_jobs.id IS 'Its number, which rises with each job.';
+COMMENT ON COLUMN inturn.all_jobs.status IS 'Before its end as in live_jobs: todo, blocked, scheduled, claimed or doing. After its end succeeded, failed, cancelled (before it started) or aborted (while it ran).';
+COMMENT ON COLUMN inturn.all_jobs.queue IS 'Its queue.';
+COMMENT ON COLUMN inturn.all_jobs.task IS 'Its task.';
+COMMENT ON COLUMN inturn.all_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
+COMMENT ON COLUMN inturn.all_jobs.priority IS 'Higher goes first.';
+COMMENT ON COLUMN inturn.all_jobs.attempts IS 'How many attempts it has had, including the one that it is claimed for.';
+COMMENT ON COLUMN inturn.all_jobs.args IS 'Its arguments by name.';
+COMMENT ON COLUMN inturn.all_jobs.errors IS 'How its last attempts failed, at most ten, even if a later one succeeded: attempt, at, error, and started_at and worker if known. lost: its worker died; crashed: its worker failed.';
+COMMENT ON COLUMN inturn.all_jobs.created_at IS 'When it was deferred.';
+COMMENT ON COLUMN inturn.all_jobs.scheduled_at IS 'When it is or was due; NULL: at once.';
+COMMENT ON COLUMN inturn.all_jobs.started_at IS 'When a worker last claimed it; NULL: never.';
+COMMENT ON COLUMN inturn.all_jobs.finished_at IS 'When it ended; NULL: it has not ended.';
+COMMENT ON COLUMN inturn.all_jobs.worker_id IS 'The worker that has or last had it; NULL: none.';
+COMMENT ON COLUMN inturn.all_jobs.fence IS 'A number that rises with each start of any job; NULL: it was never claimed.';
+COMMENT ON COLUMN inturn.all_jobs.queueing_lock IS 'At most one job waits under it; NULL: none.';
+COMMENT ON COLUMN inturn.all_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
+COMMENT ON COLUMN inturn.all_jobs.result IS 'What the task returned; NULL: nothing, or not yet.';
+COMMENT ON COLUMN inturn.all_jobs.stored_as IS 'The status in the tables, where a blocked job may still be todo, and a claimed one is doing.';
 CREATE TABLE inturn.applied_code (
     checksum text NOT NULL,
     applied_at timestamp with time zone NOT NULL
@@ -2800,20 +3028,23 @@ ALTER TABLE inturn.lane_audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 CREATE VIEW inturn.lane_status AS
+ WITH in_hand AS MATERIALIZED (
+         SELECT claimed_jobs.id,
+            claimed_jobs.status
+           FROM inturn.claimed_jobs
+        )
  SELECT lanes.lock,
     lanes.state,
     lanes.since,
     job.id AS job_id,
+    COALESCE(in_hand.status, job.status) AS job_status,
     job.task,
     job.attempts,
     job.scheduled_at AS due_at,
     workers.name AS worker,
     workers.heartbeat_at,
-    ( SELECT count(*) AS count
-           FROM ( SELECT
-                   FROM inturn.jobs
-                  WHERE ((jobs.lock = lanes.lock) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs.lock IS NOT NULL))
-                 LIMIT 1000) behind) AS waiting,
+    LEAST(behind.counted, (1000)::bigint) AS waiting,
+    (behind.counted > 1000) AS more,
     ((COALESCE(failed.errors, job.errors) -> '-1'::integer) ->> 'error'::text) AS last_error,
     lanes.stopped,
     lanes.stopped_at,
@@ -2822,63 +3053,35 @@ CREATE VIEW inturn.lane_status AS
     lanes.stop_reason,
     lanes.failed_job_id,
     failed.task AS failed_task
-   FROM (((inturn.lanes
+   FROM (((((inturn.lanes
      LEFT JOIN inturn.workers ON ((workers.id = lanes.worker_id)))
+     CROSS JOIN LATERAL ( SELECT count(*) AS counted
+           FROM ( SELECT
+                   FROM inturn.jobs jobs_1
+                  WHERE ((jobs_1.lock = lanes.lock) AND (jobs_1.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs_1.lock IS NOT NULL))
+                 LIMIT 1001) jobs) behind)
      LEFT JOIN LATERAL ( SELECT jobs.id,
-            jobs.claim_id,
-            jobs.fence,
-            jobs.worker_id,
-            jobs.scheduled_at,
-            jobs.created_at,
-            jobs.started_at,
-            jobs.status,
-            jobs.on_retry,
-            jobs.on_failure,
-            jobs.abort,
-            jobs.has_waiters,
-            jobs.timeout,
-            jobs.was_attempted,
-            jobs.lost_queueing_lock,
-            jobs.priority,
-            jobs.attempts,
-            jobs.queue,
             jobs.task,
-            jobs.lock,
-            jobs.queueing_lock,
-            jobs.args,
-            jobs.errors
+            jobs.attempts,
+            jobs.scheduled_at,
+            jobs.errors,
+            jobs.status
            FROM inturn.jobs
           WHERE ((lanes.worker_id IS NOT NULL) AND (jobs.status = 'doing'::inturn.job_status) AND (jobs.worker_id = lanes.worker_id) AND (jobs.lock = lanes.lock))
         UNION ALL
-         SELECT jobs.id,
-            jobs.claim_id,
-            jobs.fence,
-            jobs.worker_id,
-            jobs.scheduled_at,
-            jobs.created_at,
-            jobs.started_at,
-            jobs.status,
-            jobs.on_retry,
-            jobs.on_failure,
-            jobs.abort,
-            jobs.has_waiters,
-            jobs.timeout,
-            jobs.was_attempted,
-            jobs.lost_queueing_lock,
-            jobs.priority,
-            jobs.attempts,
-            jobs.queue,
-            jobs.task,
-            jobs.lock,
-            jobs.queueing_lock,
-            jobs.args,
-            jobs.errors
-           FROM inturn.jobs
-          WHERE ((lanes.worker_id IS NULL) AND (jobs.id = COALESCE(lanes.job_id, ( SELECT head.id
+         SELECT first.id,
+            first.task,
+            first.attempts,
+            first.scheduled_at,
+            first.errors,
+            first.status
+           FROM inturn.live_jobs first
+          WHERE ((lanes.worker_id IS NULL) AND (first.id = COALESCE(lanes.job_id, ( SELECT head.id
                    FROM inturn.jobs head
                   WHERE ((head.lock = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
                   ORDER BY head.priority DESC, head.id
                  LIMIT 1))))) job ON (true))
+     LEFT JOIN in_hand ON ((in_hand.id = job.id)))
      LEFT JOIN LATERAL ( SELECT finished.task,
             finished.errors
            FROM inturn.finished_jobs finished
@@ -2888,15 +3091,17 @@ CREATE VIEW inturn.lane_status AS
   ORDER BY (lanes.stopped IS NULL), (lanes.stopped = 'paused'::inturn.lane_state), lanes.since;
 COMMENT ON VIEW inturn.lane_status IS 'Lanes that are held, reserved for a retry, paused, halted or delayed.';
 COMMENT ON COLUMN inturn.lane_status.lock IS 'The lock that the jobs of the lane share.';
-COMMENT ON COLUMN inturn.lane_status.state IS 'held: a job of it runs; retrying: a job goes before all others; paused or halted: it is stopped; delayed: an open transaction has its next job locked.';
+COMMENT ON COLUMN inturn.lane_status.state IS 'held: a worker has a job of it; retrying: a job goes before all others; paused or halted: it is stopped; delayed: an open transaction has its next job locked.';
 COMMENT ON COLUMN inturn.lane_status.since IS 'Since when it is held or retrying.';
-COMMENT ON COLUMN inturn.lane_status.job_id IS 'The job that runs, or the one that goes next.';
+COMMENT ON COLUMN inturn.lane_status.job_id IS 'The job that its worker has, or the one that goes next.';
+COMMENT ON COLUMN inturn.lane_status.job_status IS 'The status of that job: doing if it runs, claimed if its worker runs others first.';
 COMMENT ON COLUMN inturn.lane_status.task IS 'The task of that job.';
-COMMENT ON COLUMN inturn.lane_status.attempts IS 'How often that job was started, including the running attempt.';
+COMMENT ON COLUMN inturn.lane_status.attempts IS 'How many attempts that job has had, including the one that it is claimed for.';
 COMMENT ON COLUMN inturn.lane_status.due_at IS 'When that job is or was due; NULL: at once.';
 COMMENT ON COLUMN inturn.lane_status.worker IS 'The worker that holds the lane; NULL: nobody holds it, or the worker is gone.';
 COMMENT ON COLUMN inturn.lane_status.heartbeat_at IS 'When that worker last sent a heartbeat.';
-COMMENT ON COLUMN inturn.lane_status.waiting IS 'Jobs that wait in the lane; 1000 if there are more.';
+COMMENT ON COLUMN inturn.lane_status.waiting IS 'Jobs that wait in the lane, at most 1000.';
+COMMENT ON COLUMN inturn.lane_status.more IS 'True if more than 1000 wait.';
 COMMENT ON COLUMN inturn.lane_status.last_error IS 'How the last attempt at that job failed; halted: at the job that failed.';
 COMMENT ON COLUMN inturn.lane_status.stopped IS 'paused or halted, even while a job still runs; NULL: it is not stopped.';
 COMMENT ON COLUMN inturn.lane_status.stopped_at IS 'Since when it is stopped.';
@@ -2963,11 +3168,10 @@ CREATE VIEW inturn.queue_status AS
           WHERE (jobs.status = 'scheduled'::inturn.job_status)
           ORDER BY jobs.scheduled_at
          LIMIT 10000
-        ), running AS MATERIALIZED (
-         SELECT jobs.queue
-           FROM inturn.jobs
-          WHERE (jobs.status = 'doing'::inturn.job_status)
-          ORDER BY jobs.worker_id
+        ), in_hand AS MATERIALIZED (
+         SELECT claimed_jobs.queue,
+            claimed_jobs.status
+           FROM inturn.claimed_jobs
          LIMIT 10000
         ), name AS MATERIALIZED (
          SELECT free_name.queue
@@ -2984,8 +3188,8 @@ CREATE VIEW inturn.queue_status AS
          SELECT later.queue
            FROM later
         UNION
-         SELECT running.queue
-           FROM running
+         SELECT in_hand.queue
+           FROM in_hand
         UNION
          SELECT unnest(workers.queues) AS unnest
            FROM inturn.workers
@@ -3041,15 +3245,18 @@ CREATE VIEW inturn.queue_status AS
            FROM later
           WHERE ((later.queue = name.queue) AND (later.scheduled_at > inturn.clock()))) AS scheduled,
     ( SELECT count(*) AS count
-           FROM running
-          WHERE (running.queue = name.queue)) AS doing,
+           FROM in_hand
+          WHERE ((in_hand.queue = name.queue) AND (in_hand.status = 'claimed'::inturn.job_status))) AS claimed,
+    ( SELECT count(*) AS count
+           FROM in_hand
+          WHERE ((in_hand.queue = name.queue) AND (in_hand.status = 'doing'::inturn.job_status))) AS doing,
     ( SELECT count(*) AS count
            FROM inturn.workers
           WHERE ((workers.heartbeat_at > (inturn.clock() - '00:00:30'::interval)) AND ((workers.queues IS NULL) OR (name.queue = ANY (workers.queues))))) AS workers,
     (COALESCE(startable.cut, false) OR (( SELECT count(*) AS count
            FROM in_lane) >= 10000) OR (( SELECT count(*) AS count
            FROM later) >= 10000) OR (( SELECT count(*) AS count
-           FROM running) >= 10000)) AS more
+           FROM in_hand) >= 10000)) AS more
    FROM (name
      LEFT JOIN startable ON ((startable.queue = name.queue)))
   ORDER BY name.queue;
@@ -3059,6 +3266,7 @@ COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could star
 COMMENT ON COLUMN inturn.queue_status.runnable_since IS 'Since when the oldest of them could have started.';
 COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another job of their lane, or in a stopped lane: more workers would not help.';
 COMMENT ON COLUMN inturn.queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
+COMMENT ON COLUMN inturn.queue_status.claimed IS 'Jobs that a worker has, but runs others first.';
 COMMENT ON COLUMN inturn.queue_status.doing IS 'Jobs that are running.';
 COMMENT ON COLUMN inturn.queue_status.workers IS 'Live workers that serve the queue.';
 COMMENT ON COLUMN inturn.queue_status.more IS 'True if counting stopped early: the numbers are lower bounds.';
@@ -3088,7 +3296,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout'::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -3203,33 +3411,37 @@ COMMENT ON VIEW inturn.unknown_tasks IS 'Tasks of waiting jobs that no live work
 COMMENT ON COLUMN inturn.unknown_tasks.queue IS 'The queue of the jobs.';
 COMMENT ON COLUMN inturn.unknown_tasks.task IS 'Their task.';
 CREATE VIEW inturn.worker_status AS
- SELECT id,
-    name,
-    hostname,
-    pid,
+ SELECT workers.id,
+    workers.name,
+    workers.hostname,
+    workers.pid,
         CASE
-            WHEN (heartbeat_at <= (inturn.clock() - '00:00:30'::interval)) THEN 'late'::text
-            WHEN ((heartbeat_at - loop_turned_at) > '00:00:10'::interval) THEN 'blocked'::text
+            WHEN (workers.heartbeat_at <= (inturn.clock() - '00:00:30'::interval)) THEN 'late'::text
+            WHEN ((workers.heartbeat_at - workers.loop_turned_at) > '00:00:10'::interval) THEN 'blocked'::text
             ELSE 'live'::text
         END AS state,
-    ( SELECT count(*) AS count
-           FROM inturn.jobs
-          WHERE ((jobs.status = 'doing'::inturn.job_status) AND (jobs.worker_id = workers.id))) AS doing,
-    concurrency,
-    queues,
-    tasks,
-    started_at,
-    heartbeat_at,
-    loop_turned_at
-   FROM inturn.workers
-  ORDER BY (heartbeat_at > (inturn.clock() - '00:00:30'::interval)), name, started_at;
+    in_hand.claimed,
+    in_hand.doing,
+    workers.concurrency,
+    workers.queues,
+    workers.tasks,
+    workers.started_at,
+    workers.heartbeat_at,
+    workers.loop_turned_at
+   FROM (inturn.workers
+     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE (claimed_jobs.status = 'claimed'::inturn.job_status)) AS claimed,
+            count(*) FILTER (WHERE (claimed_jobs.status = 'doing'::inturn.job_status)) AS doing
+           FROM inturn.claimed_jobs
+          WHERE (claimed_jobs.worker_id = workers.id)) in_hand)
+  ORDER BY (workers.heartbeat_at > (inturn.clock() - '00:00:30'::interval)), workers.name, workers.started_at;
 COMMENT ON VIEW inturn.worker_status IS 'Worker processes, late ones first.';
 COMMENT ON COLUMN inturn.worker_status.id IS 'Random, new with each start.';
 COMMENT ON COLUMN inturn.worker_status.name IS 'The name that it was started with.';
 COMMENT ON COLUMN inturn.worker_status.hostname IS 'The machine that it runs on.';
 COMMENT ON COLUMN inturn.worker_status.pid IS 'Its process there.';
 COMMENT ON COLUMN inturn.worker_status.state IS 'live: it sent a heartbeat in the last 30 seconds; late: it did not; blocked: it did, but its event loop stands still.';
-COMMENT ON COLUMN inturn.worker_status.doing IS 'How many jobs it is doing.';
+COMMENT ON COLUMN inturn.worker_status.claimed IS 'How many jobs it has claimed that wait for a slot of it.';
+COMMENT ON COLUMN inturn.worker_status.doing IS 'How many jobs it runs.';
 COMMENT ON COLUMN inturn.worker_status.concurrency IS 'How many it does at once at most.';
 COMMENT ON COLUMN inturn.worker_status.queues IS 'The queues that it serves; NULL: all.';
 COMMENT ON COLUMN inturn.worker_status.tasks IS 'The tasks that it knows; NULL: unknown.';

@@ -214,7 +214,8 @@ def returned(function: Any) -> str:
     # next.
     (node,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    return ast.unparse(node.returns) if node.returns else "None"
+    # A name such as R_co says to type checkers how the variable may vary.
+    return ast.unparse(node.returns).replace("_co", "") if node.returns else "None"
 
 
 def written(doc: str) -> Iterator[str]:

@@ -1,11 +1,12 @@
 -- The tables of the queue. Functions and views live in sql/ and are applied after the revisions.
 -- Unqualified names: the migration runs with search_path set to the schema.
 
--- Live and finished jobs share one vocabulary of states.
+-- Live and finished jobs share one vocabulary of states. The view live_jobs says what people see.
 CREATE TYPE job_status AS ENUM (
     'todo',       -- may start; in a lane, it is the wake-up token that the next claim finds
     'blocked',    -- waits behind another job of its lane
     'scheduled',  -- not due yet, outside its lane
+    'claimed',    -- never stored: what people see of a job whose worker has no slot for it yet
     'doing',      -- claimed by a worker
     'succeeded', 'failed', 'cancelled', 'aborted'
 );

@@ -26,5 +26,12 @@ from inturn.lazy import LazyNames
 _names = LazyNames(__name__, __file__)
 
 __all__ = _names.sort()
-__getattr__ = _names.load
 __dir__ = _names.list_all
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":  # read when you ask: looking it up takes longer than this import
+        from importlib.metadata import version
+
+        return version(__name__)
+    return _names.load(name)

@@ -28,3 +28,4 @@ from inturn.tasks.task import Deferrer as Deferrer
 from inturn.tasks.task import Task as Task
 
 __all__: list[str]
+__version__: str

@@ -19,7 +19,7 @@ from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
 from inturn.database.opening import Opening
 from inturn.database.pools import AsyncPool, Pool
-from inturn.errors import ConfigurationError, LoadFromPathError
+from inturn.errors import ConfigurationError, LoadFromPathError, kind_of
 from inturn.operations import enqueue
 from inturn.operations.maintenance import check_connection
 from inturn.schedules import misfires
@@ -113,7 +113,7 @@ class App(Blueprint):
         module_name, _, attribute = dotted_path.rpartition(":" if ":" in dotted_path else ".")
         if not module_name or not attribute:
             raise LoadFromPathError(
-                f"{dotted_path!r} is not the path of an app. Write package.module:app"
+                f"{dotted_path!r} is not the path of an app. Write package.module:app."
             )
         try:
             module = importlib.import_module(module_name)
@@ -131,7 +131,7 @@ class App(Blueprint):
             )
         if not isinstance(app, App):
             raise LoadFromPathError(
-                f"{dotted_path!r} is a {type(app).__name__}, not an inturn.App. "
+                f"{dotted_path!r} is {kind_of(app)}, not an inturn.App. "
                 "Name the App in your module."
             )
         return app
@@ -144,7 +144,7 @@ class App(Blueprint):
         allow_unknown: bool = True,
         task_kwargs: Mapping[str, Any] | None = None,
         **options: Unpack[JobOptions],
-    ) -> Deferrer[...]:
+    ) -> Deferrer[..., Any]:
         """Like `task.configure`, for a task by its name. The task may belong to another program.
 
             app.configure_task("billing.charge", lock="customer:7").defer(order=1)
@@ -162,13 +162,13 @@ class App(Blueprint):
             self, arguments.check_task_name(name), None, task_options, task_kwargs, connection
         )
 
-    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob[Any]]:
         """Enqueue jobs that `make_new_job` made; the same as `job_manager.batch_defer_jobs`."""
         return self._connector.run(enqueue.defer_jobs(jobs, self.job_manager), connection)
 
     async def enqueue_async(
         self, jobs: Sequence[NewJob], connection: object = None
-    ) -> list[DeferredJob]:
+    ) -> list[DeferredJob[Any]]:
         """Like `enqueue`, in an event loop."""
         return await self._connector.run_async(
             enqueue.defer_jobs(jobs, self.job_manager), connection

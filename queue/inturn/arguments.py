@@ -3,17 +3,18 @@
 A task's arguments are bound to its signature and stored by name, as JSON that reads back unchanged.
 """
 
+import inspect
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from inspect import Parameter, Signature
 from typing import Any, TypeVar
 from uuid import UUID
 
-from inturn.errors import BadArgument, TaskDefinitionError
+from inturn.errors import BadArgument, TaskDefinitionError, kind_of
 from inturn.values import Decoders, JsonDumps, simplify
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -25,6 +26,7 @@ QUEUE = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
 LONGEST_TIMEOUT = timedelta(days=365)
 MAX_HOURS = 24 * 366 * 1000
 # Drivers cannot read years outside 1 to 9999. This leaves room for every time zone.
+UNITS = ("weeks", "days", "hours", "minutes", "seconds", "milliseconds", "microseconds")
 EARLIEST_YEAR, LATEST_YEAR = 3, 9997
 MAX_INTEGER_BITS = 14_000  # Python reads at most 4,300 digits
 MAX_PLAIN = 4_000  # characters; a number among them has fewer digits than the limit
@@ -76,14 +78,26 @@ def decode_all(texts: Sequence[str]) -> list[dict[str, Any]]:
     return [decode(text) for text in texts]  # one by one, so a bad text spoils only itself
 
 
-def check_signature(name: str, signature: Signature) -> None:
-    """Raise TaskDefinitionError if a parameter has no name to store it by."""
+def check_signature(name: str, signature: Signature) -> Signature:
+    """Return the signature, or raise TaskDefinitionError if a parameter has no name to store it by.
+
+    Beside `**kwargs`, as decorators write it, `*args` stays empty.
+    """
+    if names(signature) is None:
+        signature = signature.replace(
+            parameters=[
+                parameter
+                for parameter in signature.parameters.values()
+                if parameter.kind is not Parameter.VAR_POSITIONAL
+            ]
+        )
     for parameter in signature.parameters.values():
         if parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL):
             raise TaskDefinitionError(
                 f"Task {name} takes {parameter}, which has no name to store it by. "
                 "Declare ordinary or keyword arguments."
             )
+    return signature
 
 
 def names(signature: Signature) -> frozenset[str] | None:
@@ -94,13 +108,18 @@ def names(signature: Signature) -> frozenset[str] | None:
 
 
 def bind(
-    name: str, signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    name: str,
+    func: Callable[..., Any],
+    signature: Signature,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the arguments of a call by name. Defaults are filled in when the task runs."""
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise BadArgument(f"task {name}", f"{error}. Call it as {name}{signature}") from None
+        usage = f"Call it as {name}{signature}{_explain_decorator(func)}"
+        raise BadArgument(f"task {name}", f"{error}. {usage}") from None
     given: dict[str, Any] = {}
     for key, value in bound.arguments.items():
         if signature.parameters[key].kind is Parameter.VAR_KEYWORD:
@@ -110,12 +129,21 @@ def bind(
     return given
 
 
+def _explain_decorator(func: Callable[..., Any]) -> str:
+    """Return what to do if the function's decorator turns other arguments into the function's."""
+    is_wrapper = hasattr(func, "__wrapped__")
+    if not is_wrapper or names(inspect.signature(func, follow_wrapped=False)) is not None:
+        return ""
+    return (
+        ". If its decorator takes other arguments, write `del wrapper.__wrapped__` at the end of "
+        "the decorator"
+    )
+
+
 def check_mapping(kwargs: object) -> Mapping[str, Any]:
     if isinstance(kwargs, Mapping):
         return kwargs
-    raise BadArgument(
-        "arguments", f"are a {type(kwargs).__name__}. Give a mapping of names to values"
-    )
+    raise BadArgument("arguments", f"are {kind_of(kwargs)}. Give a mapping of names to values")
 
 
 def encode(kwargs: Mapping[str, Any], decoders: Decoders | None = None) -> str:
@@ -156,7 +184,7 @@ def _encode_checked(kwargs: Mapping[str, Any], decoders: Decoders | None = None)
     simple = {}
     for key, value in kwargs.items():
         if not isinstance(key, str):
-            raise BadArgument("argument name", f"{key!r} is a {type(key).__name__}. Use text")
+            raise BadArgument("argument name", f"{key!r} is {kind_of(key)}. Use text")
         _check_text("argument name", key)
         simple[key] = simplify(value)
         _check_value(key, simple[key], 1)
@@ -248,7 +276,7 @@ def check_lock(lock: object, name: str = "lock") -> str | None:
     if isinstance(lock, UUID) or (isinstance(lock, int) and not isinstance(lock, bool)):
         lock = str(lock)
     if not isinstance(lock, str):
-        raise BadArgument(name, f"is a {type(lock).__name__}, not text. Write {name}=str(…)")
+        raise BadArgument(name, f"is {kind_of(lock)}, not text. Write {name}=str(…)")
     _check_text(name, lock)
     size = len(lock.encode())
     if not size:
@@ -297,14 +325,15 @@ def check_priority(priority: object) -> int:
 
 def check_timeout(timeout: object) -> timedelta:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float | timedelta):
-        raise BadArgument("timeout", f"is a {type(timeout).__name__}. Give seconds or a timedelta")
+        raise BadArgument("timeout", f"is {kind_of(timeout)}. Give seconds or a timedelta")
     try:
         span = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
     except (ValueError, OverflowError) as error:  # NaN, infinity
         raise BadArgument("timeout", f"{timeout}: {error}. Leave it out for no limit") from None
     if not timedelta(milliseconds=1) <= span <= LONGEST_TIMEOUT:
         raise BadArgument(
-            "timeout", f"{span} is not between a millisecond and a year. Leave it out for no limit"
+            "timeout",
+            f"{timeout} is not between a millisecond and a year. Leave it out for no limit",
         )
     return span
 
@@ -336,7 +365,7 @@ def check_moment(name: str, at: object) -> datetime | None:
     if at is None:
         return None
     if not isinstance(at, datetime):
-        raise BadArgument(name, f"is a {type(at).__name__}. Give a datetime with a zone")
+        raise BadArgument(name, f"is {kind_of(at)}. Give a datetime with a zone")
     if at.utcoffset() is None:
         raise BadArgument(
             name, f"{at} has no zone. Write, for example, datetime.now(timezone.utc) + …"
@@ -359,6 +388,9 @@ def check_wait(name: str, delay: timedelta | Mapping[str, float]) -> timedelta:
 
     It may be negative because it is often computed as the time left until some moment.
     """
+    unknown = [unit for unit in delay if unit not in UNITS] if isinstance(delay, Mapping) else []
+    if unknown:
+        raise BadArgument(name, f"{unknown[0]!r} is not one of {', '.join(UNITS)}")
     try:
         span = timedelta(**delay) if isinstance(delay, Mapping) else delay
     except (TypeError, ValueError, OverflowError) as error:
@@ -367,7 +399,7 @@ def check_wait(name: str, delay: timedelta | Mapping[str, float]) -> timedelta:
         ) from None
     if not isinstance(span, timedelta):
         raise BadArgument(
-            name, f"is a {type(span).__name__}. Give a timedelta or, for example, {{'hours': 1}}"
+            name, f"is {kind_of(span)}. Give a timedelta or, for example, {{'hours': 1}}"
         )
     if span > timedelta(days=365 * 1000):
         raise BadArgument(

@@ -6,6 +6,14 @@ Each message says what is wrong and what you can do about it.
 from collections.abc import Iterable
 from datetime import timedelta
 
+VERBS = ("is ", "are ", "has ", "was ")  # a problem that begins so makes a sentence with the name
+
+
+def kind_of(value: object) -> str:
+    """Return the type of a value as messages name it: `an int`, `a list`, or `None`."""
+    name = type(value).__name__
+    return "None" if value is None else f"a{'n' if name[0] in 'aeioAEIO' else ''} {name}"
+
 
 class InturnError(Exception):
     """The base class of inturn's exceptions."""
@@ -40,15 +48,23 @@ class BadArgument(InturnError, ValueError):
     """An argument was refused before anything was written. `argument` is its name."""
 
     def __init__(self, argument: str, problem: str) -> None:
-        super().__init__(f"{argument}: {problem}")
+        joint = " " if problem.startswith(VERBS) else ": "
+        super().__init__(f"{argument}{joint}{problem}")
         self.argument = argument
+        self.problem = problem
 
 
 class UnknownOption(BadArgument, TypeError):
     """A task or a job was given an option that does not exist."""
 
     def __init__(self, option: str, of: str, known: Iterable[str]) -> None:
-        super().__init__(option, f"is not an option of a {of}. The options are {', '.join(known)}")
+        from difflib import get_close_matches
+
+        names = list(known)
+        likely = "".join(f" Did you mean {name}?" for name in get_close_matches(option, names, n=1))
+        super().__init__(
+            option, f"is not an option of a {of}.{likely} The options are {', '.join(names)}"
+        )
 
 
 class ConfigurationError(InturnError):

@@ -13,7 +13,10 @@ from uuid import UUID
 
 
 class Status(StrEnum):
-    """The status of a job. It is a string as well. The first four are live, the others history.
+    """The status of a job. It is a string as well. The first five are live, the others history.
+
+    A `blocked` job waits behind another job of its lane, or the lane is stopped. A `claimed` job
+    is in the hands of a worker that runs others first.
 
     job_id = write.defer(letter="a")
     assert app.job_manager.get_job_status(job_id) is Status.TODO == "todo"
@@ -22,6 +25,7 @@ class Status(StrEnum):
     TODO = "todo"
     BLOCKED = "blocked"
     SCHEDULED = "scheduled"
+    CLAIMED = "claimed"
     DOING = "doing"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -29,7 +33,7 @@ class Status(StrEnum):
     ABORTED = "aborted"
 
 
-LIVE = frozenset({Status.TODO, Status.BLOCKED, Status.SCHEDULED, Status.DOING})
+LIVE = frozenset({Status.TODO, Status.BLOCKED, Status.SCHEDULED, Status.CLAIMED, Status.DOING})
 
 
 class OnRetry(StrEnum):
@@ -108,7 +112,7 @@ class StoredJob:
         [job] = app.job_manager.list_jobs(task=write.name)
         assert job.task_kwargs == {"letter": "a"} and job.worker_id is None
 
-    `errors` has the last ten, and `result` is what the task returned.
+    `errors` has how the last ten attempts failed, and `result` is what the task returned.
     """
 
     id: int
@@ -202,12 +206,14 @@ class Lane:
     state: str
     since: datetime
     job_id: int | None
+    job_status: str | None
     task: str | None
     attempts: int | None
     due_at: datetime | None
     worker: str | None
     heartbeat_at: datetime | None
-    waiting: int  # 1000 if there are more
+    waiting: int  # at most 1000
+    more: bool  # more than 1000 wait
     last_error: str | None
     stopped: str | None  # for a held lane: its state when the job ends
     stopped_at: datetime | None

@@ -15,6 +15,7 @@ SCHEMA = "inturn"
 OWNER = "owner"
 KINDS = ("producer", "worker", "operator", "monitor")
 FUNCTION_FOLDERS = ("api", "internal")
+FIRST_VIEWS = ("claimed_jobs", "live_jobs")  # other views read them
 
 
 @cache
@@ -40,12 +41,18 @@ def code() -> Iterator[str]:
 
     Functions come first: a view may call one.
     """
-    folders = [*(f"functions/{folder}" for folder in FUNCTION_FOLDERS), "views"]
-    for folder in folders:
-        for file in sorted((find_folder("sql") / folder).glob("*.sql")):
-            yield file.read_text(encoding="utf-8")
+    root = find_folder("sql")
+    views = {file.stem: file for file in sorted((root / "views").glob("*.sql"))}
+    first = [views.pop(name) for name in FIRST_VIEWS]
+    functions = (
+        file
+        for folder in FUNCTION_FOLDERS
+        for file in sorted((root / "functions" / folder).glob("*.sql"))
+    )
+    for file in (*functions, *first, *views.values()):
+        yield file.read_text(encoding="utf-8")
     for name in ("surface", "grant_to", "close"):
-        yield (find_folder("sql") / "privileges" / f"{name}.sql").read_text(encoding="utf-8")
+        yield (root / "privileges" / f"{name}.sql").read_text(encoding="utf-8")
 
 
 @cache

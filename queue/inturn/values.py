@@ -20,6 +20,8 @@ from inspect import Parameter, Signature
 from typing import Annotated, Any, NewType, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
+from inturn.errors import kind_of
+
 Decoder = Callable[[Any], Any]
 DURATION = re.compile(r"P(?P<days>[+-]?\d+)DT(?P<seconds>\d+)(?:\.(?P<microseconds>\d{6}))?S")
 DEEPEST = 64  # levels, as many as an argument may have
@@ -342,5 +344,5 @@ def _is_model(kind: type) -> bool:
 
 def _check(value: Any, kind: Any) -> Any:
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise TypeError(f"this is a {type(value).__name__}")
+        raise TypeError(f"this is {kind_of(value)}")
     return value

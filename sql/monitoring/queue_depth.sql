@@ -1,5 +1,5 @@
 -- How many jobs wait in each queue, since when, and does anybody serve it?
-SELECT queue, runnable, inturn.clock() - runnable_since AS waiting, blocked, scheduled, doing,
-       workers, more AS or_more
+SELECT queue, runnable, inturn.clock() - runnable_since AS waiting, blocked, scheduled, claimed,
+       doing, workers, more AS or_more
 FROM inturn.queue_status
 ORDER BY runnable_since NULLS LAST, queue;

@@ -2,7 +2,8 @@
 SELECT lock, waiting AS jobs, inturn.clock() - coalesce(stopped_at, since) AS waiting,
        CASE
            WHEN state = 'held' THEN
-               format('running job %s on %s', job_id, coalesce(worker, 'a worker that is gone'))
+               format('%s job %s on %s', CASE job_status WHEN 'claimed' THEN 'claimed'
+                   ELSE 'running' END, job_id, coalesce(worker, 'a worker that is gone'))
            WHEN state = 'retrying' THEN format('next attempt of job %s', job_id)
            WHEN state = 'delayed' THEN format('transaction that has locked job %s', job_id)
            WHEN stopped_until IS NOT NULL THEN format('%s until %s', state, stopped_until)

@@ -79,7 +79,12 @@ SELECT * FROM (VALUES
     ('table', 'all_jobs',               '{operator}', NULL),
     ('table', 'all_jobs',               '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
-        'finished_at, worker_id, fence, queueing_lock, timeout'),
+        'finished_at, worker_id, fence, queueing_lock, timeout, stored_as'),
+    ('table', 'live_jobs',              '{operator}', NULL),
+    ('table', 'live_jobs',              '{monitor}',
+        'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, '
+        'started_at, worker_id, fence, queueing_lock, timeout, abort'),
+    ('table', 'claimed_jobs',           '{operator,monitor}', NULL),
     ('table', 'jobs',                   '{operator}', NULL),
     ('table', 'jobs',                   '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
@@ -91,8 +96,9 @@ SELECT * FROM (VALUES
         'finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'),
     ('table', 'lane_status',            '{operator}', NULL),
     ('table', 'lane_status',            '{monitor}',
-        'lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting, '
-        'stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'),
+        'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, '
+        'waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, '
+        'failed_job_id, failed_task'),
     ('table', 'lanes',                  '{operator,monitor}', NULL),
     ('table', 'lane_audit',             '{operator,monitor}', NULL),
     ('table', 'queue_status',           '{operator,monitor}', NULL),

@@ -1,14 +1,39 @@
 -- Live and finished jobs together, for people.
 CREATE OR REPLACE VIEW all_jobs AS
-SELECT id, status, queue, task, lock, priority, attempts, args, errors,
-       created_at, scheduled_at, started_at, NULL::timestamptz AS finished_at, worker_id, fence,
-           queueing_lock, timeout,
-       NULL::jsonb AS result
-FROM jobs
+SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
+       started_at, NULL::timestamptz AS finished_at, worker_id, fence, queueing_lock, timeout,
+       NULL::jsonb AS result, stored_as
+FROM live_jobs
 UNION ALL
-SELECT id, status, queue, task, lock, priority, attempts, args, errors,
-       created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout,
-           result
+SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
+       started_at, finished_at, worker_id, fence, queueing_lock, timeout, result, status
 FROM finished_jobs;
 
 COMMENT ON VIEW all_jobs IS 'Every job, live and finished.';
+COMMENT ON COLUMN all_jobs.id IS 'Its number, which rises with each job.';
+COMMENT ON COLUMN all_jobs.status IS
+    'Before its end as in live_jobs: todo, blocked, scheduled, claimed or doing. After its end '
+    'succeeded, failed, cancelled (before it started) or aborted (while it ran).';
+COMMENT ON COLUMN all_jobs.queue IS 'Its queue.';
+COMMENT ON COLUMN all_jobs.task IS 'Its task.';
+COMMENT ON COLUMN all_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
+COMMENT ON COLUMN all_jobs.priority IS 'Higher goes first.';
+COMMENT ON COLUMN all_jobs.attempts IS
+    'How many attempts it has had, including the one that it is claimed for.';
+COMMENT ON COLUMN all_jobs.args IS 'Its arguments by name.';
+COMMENT ON COLUMN all_jobs.errors IS
+    'How its last attempts failed, at most ten, even if a later one succeeded: attempt, at, '
+    'error, and started_at and worker if known. lost: its worker died; crashed: its worker failed.';
+COMMENT ON COLUMN all_jobs.created_at IS 'When it was deferred.';
+COMMENT ON COLUMN all_jobs.scheduled_at IS 'When it is or was due; NULL: at once.';
+COMMENT ON COLUMN all_jobs.started_at IS 'When a worker last claimed it; NULL: never.';
+COMMENT ON COLUMN all_jobs.finished_at IS 'When it ended; NULL: it has not ended.';
+COMMENT ON COLUMN all_jobs.worker_id IS 'The worker that has or last had it; NULL: none.';
+COMMENT ON COLUMN all_jobs.fence IS
+    'A number that rises with each start of any job; NULL: it was never claimed.';
+COMMENT ON COLUMN all_jobs.queueing_lock IS
+    'At most one job waits under it; NULL: none.';
+COMMENT ON COLUMN all_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
+COMMENT ON COLUMN all_jobs.result IS 'What the task returned; NULL: nothing, or not yet.';
+COMMENT ON COLUMN all_jobs.stored_as IS
+    'The status in the tables, where a blocked job may still be todo, and a claimed one is doing.';

@@ -1,31 +1,42 @@
 -- One row for each lane that is held, retrying, stopped or delayed. It tells you who holds or
--- stopped the lane, since when, which job runs or goes next, and how many wait. Halted
--- lanes come first, then paused ones. Counting stops at 1,000.
+-- stopped the lane, since when, which job runs or goes next, and how many wait. Halted lanes come
+-- first, then paused ones. Counting stops at 1,000.
 CREATE OR REPLACE VIEW lane_status AS
+WITH in_hand AS MATERIALIZED (
+    -- Once, and not once for each lane.
+    SELECT id, status FROM claimed_jobs
+)
 SELECT lanes.lock, lanes.state, lanes.since,
-       job.id AS job_id, job.task, job.attempts, job.scheduled_at AS due_at,
-       workers.name AS worker, workers.heartbeat_at,
-       (SELECT count(*) FROM (
-            SELECT FROM jobs WHERE jobs.lock = lanes.lock AND jobs.status IN ('todo', 'blocked')
-                AND jobs.lock IS NOT NULL
-            LIMIT 1000) AS behind) AS waiting,
+       job.id AS job_id, coalesce(in_hand.status, job.status) AS job_status, job.task, job.attempts,
+       job.scheduled_at AS due_at, workers.name AS worker, workers.heartbeat_at,
+       least(behind.counted, 1000) AS waiting, behind.counted > 1000 AS more,
        coalesce(failed.errors, job.errors) -> -1 ->> 'error' AS last_error,
        lanes.stopped, lanes.stopped_at, lanes.stopped_until, lanes.stopped_by, lanes.stop_reason,
        lanes.failed_job_id, failed.task AS failed_task
 FROM lanes
 LEFT JOIN workers ON workers.id = lanes.worker_id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS counted FROM (
+        SELECT FROM jobs WHERE jobs.lock = lanes.lock AND jobs.status IN ('todo', 'blocked')
+            AND jobs.lock IS NOT NULL
+        LIMIT 1001) AS jobs
+) AS behind
 LEFT JOIN LATERAL (
-    SELECT * FROM jobs WHERE lanes.worker_id IS NOT NULL
-        AND jobs.status = 'doing' AND jobs.worker_id = lanes.worker_id AND jobs.lock = lanes.lock
+    SELECT id, task, attempts, scheduled_at, errors, status FROM jobs
+    WHERE lanes.worker_id IS NOT NULL
+      AND status = 'doing' AND worker_id = lanes.worker_id AND jobs.lock = lanes.lock
     UNION ALL
     -- Not lane_heads: inside a view, a function looks for tables on the reader's search_path.
-    SELECT * FROM jobs WHERE lanes.worker_id IS NULL AND jobs.id = coalesce(lanes.job_id, (
+    SELECT id, task, attempts, scheduled_at, errors, status FROM live_jobs AS first
+    WHERE lanes.worker_id IS NULL
+      AND first.id = coalesce(lanes.job_id, (
         SELECT head.id FROM jobs AS head
         WHERE head.lock = lanes.lock AND head.status IN ('todo', 'blocked')
             AND head.lock IS NOT NULL
         ORDER BY head.priority DESC, head.id
         LIMIT 1))
 ) AS job ON true
+LEFT JOIN in_hand ON in_hand.id = job.id
 LEFT JOIN LATERAL (
     -- The time keeps this from reading every day of the history.
     SELECT finished.task, finished.errors FROM finished_jobs AS finished
@@ -40,18 +51,21 @@ COMMENT ON VIEW lane_status IS
     'Lanes that are held, reserved for a retry, paused, halted or delayed.';
 COMMENT ON COLUMN lane_status.lock IS 'The lock that the jobs of the lane share.';
 COMMENT ON COLUMN lane_status.state IS
-    'held: a job of it runs; retrying: a job goes before all others; paused or halted: it is '
-    'stopped; delayed: an open transaction has its next job locked.';
+    'held: a worker has a job of it; retrying: a job goes before all others; paused or halted: it '
+    'is stopped; delayed: an open transaction has its next job locked.';
 COMMENT ON COLUMN lane_status.since IS 'Since when it is held or retrying.';
-COMMENT ON COLUMN lane_status.job_id IS 'The job that runs, or the one that goes next.';
+COMMENT ON COLUMN lane_status.job_id IS 'The job that its worker has, or the one that goes next.';
+COMMENT ON COLUMN lane_status.job_status IS
+    'The status of that job: doing if it runs, claimed if its worker runs others first.';
 COMMENT ON COLUMN lane_status.task IS 'The task of that job.';
 COMMENT ON COLUMN lane_status.attempts IS
-    'How often that job was started, including the running attempt.';
+    'How many attempts that job has had, including the one that it is claimed for.';
 COMMENT ON COLUMN lane_status.due_at IS 'When that job is or was due; NULL: at once.';
 COMMENT ON COLUMN lane_status.worker IS
     'The worker that holds the lane; NULL: nobody holds it, or the worker is gone.';
 COMMENT ON COLUMN lane_status.heartbeat_at IS 'When that worker last sent a heartbeat.';
-COMMENT ON COLUMN lane_status.waiting IS 'Jobs that wait in the lane; 1000 if there are more.';
+COMMENT ON COLUMN lane_status.waiting IS 'Jobs that wait in the lane, at most 1000.';
+COMMENT ON COLUMN lane_status.more IS 'True if more than 1000 wait.';
 COMMENT ON COLUMN lane_status.last_error IS
     'How the last attempt at that job failed; halted: at the job that failed.';
 COMMENT ON COLUMN lane_status.stopped IS

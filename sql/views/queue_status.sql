@@ -26,14 +26,14 @@ WITH RECURSIVE free_name(queue) AS (
 ), later AS MATERIALIZED (
     SELECT queue, id, lock, scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at
     LIMIT 10000
-), running AS MATERIALIZED (
-    SELECT queue FROM jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10000
+), in_hand AS MATERIALIZED (
+    SELECT queue, status FROM claimed_jobs LIMIT 10000
 ), name AS MATERIALIZED (
     SELECT queue FROM free_name WHERE queue IS NOT NULL
     UNION SELECT queue FROM head_name WHERE queue IS NOT NULL
     UNION SELECT queue FROM in_lane
     UNION SELECT queue FROM later
-    UNION SELECT queue FROM running
+    UNION SELECT queue FROM in_hand
     UNION SELECT unnest(queues) FROM workers
 ), front AS MATERIALIZED (
     SELECT name.queue, job.id, job.lock, job.since, job.is_token
@@ -74,13 +74,16 @@ SELECT name.queue,
                AND status = 'blocked') AS blocked,
        (SELECT count(*) FROM later WHERE later.queue = name.queue
            AND scheduled_at > clock()) AS scheduled,
-       (SELECT count(*) FROM running WHERE running.queue = name.queue) AS doing,
+       (SELECT count(*) FROM in_hand WHERE in_hand.queue = name.queue
+           AND status = 'claimed') AS claimed,
+       (SELECT count(*) FROM in_hand WHERE in_hand.queue = name.queue
+           AND status = 'doing') AS doing,
        (SELECT count(*) FROM workers
         WHERE heartbeat_at > clock() - interval '30 seconds'
             AND (queues IS NULL OR name.queue = ANY (queues))) AS workers,
        coalesce(startable.cut, false) OR (SELECT count(*) FROM in_lane) >= 10000
            OR (SELECT count(*) FROM later) >= 10000
-           OR (SELECT count(*) FROM running) >= 10000 AS more
+           OR (SELECT count(*) FROM in_hand) >= 10000 AS more
 FROM name LEFT JOIN startable ON startable.queue = name.queue
 ORDER BY name.queue;
 
@@ -96,6 +99,8 @@ COMMENT ON COLUMN queue_status.blocked IS
     'Jobs that wait behind another job of their lane, or in a stopped lane: more workers would '
     'not help.';
 COMMENT ON COLUMN queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
+COMMENT ON COLUMN queue_status.claimed IS
+    'Jobs that a worker has, but runs others first.';
 COMMENT ON COLUMN queue_status.doing IS 'Jobs that are running.';
 COMMENT ON COLUMN queue_status.workers IS 'Live workers that serve the queue.';
 COMMENT ON COLUMN queue_status.more IS

@@ -1,15 +1,19 @@
 -- One row for each registered worker. If a worker's heartbeat is late, other workers soon take over
 -- its jobs.
 CREATE OR REPLACE VIEW worker_status AS
-SELECT id, name, hostname, pid,
+SELECT workers.id, name, hostname, pid,
        -- Like is_live and is_blocked. Inside a view they would look for clock() on the reader's
        -- search_path.
        CASE WHEN heartbeat_at <= clock() - interval '30 seconds' THEN 'late'
             WHEN heartbeat_at - loop_turned_at > interval '10 seconds' THEN 'blocked'
             ELSE 'live' END AS state,
-       (SELECT count(*) FROM jobs WHERE status = 'doing' AND worker_id = workers.id) AS doing,
-       concurrency, queues, tasks, started_at, heartbeat_at, loop_turned_at
-FROM workers
+       in_hand.claimed, in_hand.doing, concurrency, queues, tasks, started_at, heartbeat_at,
+       loop_turned_at
+FROM workers CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE claimed_jobs.status = 'claimed') AS claimed,
+           count(*) FILTER (WHERE claimed_jobs.status = 'doing') AS doing
+    FROM claimed_jobs WHERE worker_id = workers.id
+) AS in_hand
 ORDER BY heartbeat_at > clock() - interval '30 seconds', name, started_at;
 
 COMMENT ON VIEW worker_status IS 'Worker processes, late ones first.';
@@ -20,7 +24,9 @@ COMMENT ON COLUMN worker_status.pid IS 'Its process there.';
 COMMENT ON COLUMN worker_status.state IS
     'live: it sent a heartbeat in the last 30 seconds; late: it did not; blocked: it did, but its '
     'event loop stands still.';
-COMMENT ON COLUMN worker_status.doing IS 'How many jobs it is doing.';
+COMMENT ON COLUMN worker_status.claimed IS
+    'How many jobs it has claimed that wait for a slot of it.';
+COMMENT ON COLUMN worker_status.doing IS 'How many jobs it runs.';
 COMMENT ON COLUMN worker_status.concurrency IS 'How many it does at once at most.';
 COMMENT ON COLUMN worker_status.queues IS 'The queues that it serves; NULL: all.';
 COMMENT ON COLUMN worker_status.tasks IS 'The tasks that it knows; NULL: unknown.';

@@ -68,7 +68,7 @@ class Engine:
     def fail(self, claimed: tuple[int, UUID], delay: str | None, error: str) -> None:
         """Retry it after this delay, or never if it is None."""
         id, claim_id = claimed
-        failure = json.dumps({"attempt": 1, "error": error})
+        failure = json.dumps({"error": error})
         if delay is None:
             self.query(
                 "SELECT finish(%s, '{default}', 0, ARRAY[%s::bigint], ARRAY[%s], '{failed}', "

@@ -36,7 +36,8 @@ def ids(output: str) -> list[int]:
         (["--status", "doing", "--status", "scheduled"], [5, 2]),
         (["--queue", "paper"], [4]),
         (["--task", "send"], [3, 2, 1]),
-        (["--lock", "a", "--status", "todo"], [3]),
+        (["--lock", "a", "--status", "blocked"], [3]),
+        (["--status", "todo"], [4]),
         (["--lock", "b"], []),
         (["--queue", "paper", "--task", "send"], []),
     ],
@@ -124,7 +125,11 @@ def test_a_job_that_succeeded_at_last_shows_no_error(engine: Engine, queue: Run)
         *(id, claim_id),
     )
     assert "no such host" not in queue("jobs", "list").stdout
-    assert "no such host" in queue("jobs", "show", str(id)).stdout
+    (listed,) = json.loads(queue("jobs", "list", "--json").stdout)
+    assert listed["last_error"] is None
+    shown = queue("jobs", "show", str(id)).stdout
+    assert "no such host" in shown.partition("\nearlier attempts:\n")[2]
+    assert "error" not in shown
 
 
 def test_nothing_to_list_is_said_with_and_without_a_filter(engine: Engine, queue: Run) -> None:
@@ -156,11 +161,31 @@ def test_counting_stops_at_ten_thousand(engine: Engine, queue: Run) -> None:
     )
 
 
+def test_a_list_of_a_status_says_if_it_did_not_look_at_all_live_jobs(
+    engine: Engine, queue: Run
+) -> None:
+    engine.defer("t", "a")
+    blocked = engine.defer("t", "a")
+    assert ids(queue("jobs", "list", "--status", "blocked", "--json").stdout) == [blocked]
+    engine.query(
+        "INSERT INTO jobs (created_at, status, task) "
+        "SELECT clock(), 'todo', 't' FROM generate_series(1, 10100)"
+    )
+    cut = "There may be more: it looked at the newest 10,000 live jobs only.\n"
+    ended = queue("jobs", "list", "--status", "blocked")
+    assert (ended.stdout, ended.stderr) == ("", f"No jobs match.\n{cut}")
+    assert queue("jobs", "count", "--status", "blocked").stdout == "0 or more\n"
+
+
 def test_a_job_is_shown(mixed: Engine, queue: Run) -> None:
     lines = queue("jobs", "show", "1").stdout.splitlines()
     assert lines[:2] == ["job        1 failed", "task       send"]
     assert "finished   14:00:00Z (0s ago)" in lines
-    assert lines[-3:] == ["errors:", "  attempt 1: Traceback:", "      KeyError: 'to [bold]'"]
+    assert lines[-3:] == [
+        "errors:",
+        "  attempt 1 failed 14:00:00Z (0s ago) after 0s on worker w: Traceback:",
+        "      KeyError: 'to [bold]'",
+    ]
     job = json.loads(queue("jobs", "show", "1", "--json").stdout)
     assert (job["id"], job["finished_at"], job["args"]) == ("1", "2026-01-31T14:00:00Z", {})
 
@@ -214,9 +239,9 @@ def test_jobs_are_retried(mixed: Engine, queue: Run) -> None:
     ended = queue("jobs", "retry", "1", "5", "--json")
     assert (ended.returncode, json.loads(ended.stdout)) == (
         0,
-        [{"id": "1", "now": "todo"}, {"id": "5", "now": "todo"}],
+        [{"id": "1", "now": "blocked"}, {"id": "5", "now": "todo"}],
     )
-    assert [mixed.statuses()[id] for id in (1, 5)] == ["todo", "todo"]
+    assert [mixed.statuses()[id] for id in (1, 5)] == ["blocked", "todo"]
     waiting = queue("jobs", "retry", "2")
     assert (waiting.returncode, waiting.stdout) == (4, "")
     assert "Job 2 is doing and cannot be retried" in waiting.stderr
@@ -231,7 +256,7 @@ def test_jobs_are_cancelled_only_if_somebody_confirms(
     declined = answer("n", "jobs", "cancel", "3", "4")
     assert declined.returncode == 6
     assert "Cancel 2 jobs (1 lane: a)? [y/N]" in declined.stderr
-    assert [mixed.statuses()[id] for id in (3, 4)] == ["todo", "todo"]
+    assert [mixed.statuses()[id] for id in (3, 4)] == ["blocked", "todo"]
     agreed = answer("y", "jobs", "cancel", "3", "4")
     assert agreed.returncode == 0
     assert [mixed.statuses()[id] for id in (3, 4)] == ["cancelled", "cancelled"]
@@ -242,7 +267,7 @@ def test_a_failure_does_not_stop_the_other_changes_and_is_exit_5(mixed: Engine, 
     assert (ended.returncode, json.loads(ended.stdout)) == (5, [{"id": "3", "now": "cancelled"}])
     assert [line.partition(". ")[0] for line in ended.stderr.splitlines()] == [
         "error: There is no job 99",
-        "error: Job 2 is running",
+        "error: A worker has job 2 already",
         "error: Job 1 has ended already: failed.",
     ]
 

@@ -65,7 +65,7 @@ def test_a_delayed_lane_says_what_it_waits_for(engine: Engine, dsn: str, queue: 
     assert queue("lanes", "explain", "lane").stdout.splitlines() == [
         "lane  delayed   2 waiting, oldest 0s",
         "  head 2 second  not tried yet",
-        "  └─ an open transaction had its next job locked; workers look again at 14:00:00Z (in 0s)",
+        "  └─ an open transaction had its next job locked; workers look again at 14:00:00Z (in 1s)",
         "  behind it: 3 third",
     ]
 
@@ -330,6 +330,34 @@ def test_lanes_are_listed_stopped_ones_first(retrying: Engine, queue: Run) -> No
     ]
 
 
+def test_what_a_worker_has_claimed_ahead_is_told_from_what_it_runs(
+    engine: Engine, queue: Run
+) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    worker = engine.sign_on()
+    running, ahead = engine.defer("t", "a"), engine.defer("t", "b")
+    engine.query("SELECT id FROM claim(%s, '{default}', 2)", worker)
+    rows = json.loads(queue("lanes", "list", "--json").stdout)
+    assert {row["job_id"]: row["job_status"] for row in rows} == {
+        str(running): "doing",
+        str(ahead): "claimed",
+    }
+    (line,) = [line for line in queue("lanes", "list").stdout.splitlines() if line[0] == "b"]
+    assert line.endswith("claimed: its worker runs other jobs first")
+    assert queue("lanes", "explain", "b").stdout.splitlines()[1] == (
+        f"  claimed {ahead} t  by worker w 0s ago, which runs other jobs first"
+    )
+    assert f"job      {ahead} t, started 0 times, claimed" in queue("lanes", "show", "b").stdout
+    assert queue("jobs", "explain", str(ahead)).stdout == (
+        "claimed           since 14:00:00Z (0s ago) by worker w, which runs other jobs first\n"
+    )
+    shown = queue("jobs", "show", str(ahead)).stdout.splitlines()
+    assert shown[0].split() == ["job", str(ahead), "claimed"]
+    assert "claimed    14:00:00Z (0s ago)" in shown
+    assert json.loads(queue("workers", "list", "--json").stdout)[0]["claimed"] == 1
+    assert "A worker has job" in queue("jobs", "cancel", "--yes", str(ahead)).stderr
+
+
 def test_a_list_says_how_much_it_leaves_out(engine: Engine, queue: Run) -> None:
     for number in range(5):
         engine.query(f"SELECT pause_lane('{number}')")
@@ -404,7 +432,7 @@ def test_another_head_than_the_one_confirmed_is_not_skipped(engine: Engine, fold
         keyboard.write(b"y\n")
         errors = process.stderr.read()
     assert (process.returncode, b"another job is next in the lane" in errors) == (4, True)
-    assert engine.statuses() == {asked: "todo", urgent: "todo"}
+    assert engine.statuses() == {asked: "blocked", urgent: "todo"}
     assert engine.query("SELECT FROM lane_audit") == []
 
 

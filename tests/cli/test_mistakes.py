@@ -1,7 +1,9 @@
 """Mistakes on the command line are refused at once, in one voice, with a guess at what was meant."""
 
 import re
+import shlex
 from importlib import import_module
+from pathlib import Path
 
 import click
 import pytest
@@ -49,6 +51,10 @@ def test_a_bad_number_is_refused_before_anything_starts(words: list[str]) -> Non
         (["-a", "tasks:app", "defer", "tasks.tuch"], "tasks.touch"),
         (["-a", "tasks:ap", "worker"], "tasks:app"),
         (["-a", "taskss:app", "worker"], "tasks:app"),
+        (["-a", "tasks", "worker"], "tasks:app"),
+        (["-a", "tasks.py", "worker"], "tasks:app"),
+        (["-a", "tasks.py:app", "worker"], "tasks:app"),
+        (["-a", "tasks:app", "defer", "stay"], "tasks.stay"),
     ],
 )  # fmt: skip
 def test_a_mistyped_name_is_guessed(words: list[str], guess: str, run: Run) -> None:
@@ -61,6 +67,46 @@ def test_a_name_like_no_other_is_not_guessed(run: Run) -> None:
     refused = run("zzz")
     assert "'zzz'" in refused.stderr
     assert "mean" not in refused.stderr
+
+
+def test_no_app_is_guessed_that_is_not_there(run: Run, folder: Path) -> None:
+    (folder / "taskz.py").write_text("import inturn\n")
+    (folder / "more.py").write_text("from inturn import App\n\napp = App()\n")
+    assert "mean" not in run("-a", "taskx:ap", "worker").stderr
+    assert "mean" not in run("-a", "pk.mod:app", "worker").stderr
+
+
+@pytest.mark.parametrize("words", [[], ["jobs"]], ids=["queue", "queue jobs"])
+def test_a_command_that_is_not_complete_shows_the_help_once(words: list[str], run: Run) -> None:
+    shown = run(*words)
+    assert shown.returncode == 2
+    assert shown.stderr == run(*words, "--help").stdout
+
+
+@pytest.mark.parametrize("option", ["--dsn", "--schema", "-o", "--json"])
+def test_an_option_before_its_command_is_told_where_it_belongs(option: str, run: Run) -> None:
+    words = [option] if option == "--json" else [option, "x"]
+    refused = run(*words, "jobs", "list")
+    assert refused.returncode == 2
+    assert f"Give {option} after the command." in refused.stderr
+
+
+def test_the_advice_about_one_of_many_jobs_names_the_database_too(run: Run, dsn: str) -> None:
+    ended = run("jobs", "retry", "99", "--dsn", dsn, "--schema", "inturn")
+    assert ended.returncode == 3
+    assert f"queue jobs list --dsn {shlex.quote(dsn)} --schema inturn" in ended.stderr
+
+
+def test_no_queue_at_all_is_not_every_queue(run: Run) -> None:
+    for empty in ("", ",", " "):
+        refused = run(*WORKER, "--queues", empty)
+        assert refused.returncode == 2
+        assert "It names no queue." in refused.stderr
+
+
+def test_a_refused_option_of_the_worker_is_called_as_it_was_given(queue: Run) -> None:
+    refused = queue(*WORKER, "--heartbeat", "60", "--no-wait").stderr
+    assert refused.startswith("error: --stalled-after: 30.0 seconds: must be at least three")
 
 
 def test_all_errors_begin_alike_and_say_where_the_help_is(run: Run) -> None:

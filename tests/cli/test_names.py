@@ -37,6 +37,8 @@ def test_each_name_runs_the_same_program_and_advises_under_that_name(
     )
     assert ended.returncode == 3
     assert ended.stderr.endswith(f"To see the newest ones: {name} jobs list\n")
+    shown = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True).stdout
+    assert f"New here? Run: {name} demo\n  For help on a command: {name} worker --help\n" in shown
 
 
 def test_the_version_names_the_server_and_the_schema_if_a_database_is_named(

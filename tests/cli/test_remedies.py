@@ -95,12 +95,12 @@ SITUATIONS: dict[Situation, tuple[list[str], list[str]]] = {  # the advice, and 
     behind_a_failed_job: (["queue lanes retry-head"], ["todo", "blocked"]),
     behind_a_failed_job_that_was_deleted: (["queue lanes resume"], ["todo"]),
     running: ([], ["doing"]),
-    behind_a_running_job: ([], ["doing", "todo"]),
+    behind_a_running_job: ([], ["doing", "blocked"]),
     paused: (["queue lanes resume"], ["todo"]),
     scheduled: ([], ["scheduled"]),
     waiting_for_a_retry: (["queue jobs retry"], ["todo"]),
-    behind_a_job_that_waits_for_a_retry: (["queue lanes retry-head"], ["todo", "todo"]),
-    behind_a_job_that_no_worker_has_taken_yet: ([], ["todo", "todo"]),
+    behind_a_job_that_waits_for_a_retry: (["queue lanes retry-head"], ["todo", "blocked"]),
+    behind_a_job_that_no_worker_has_taken_yet: ([], ["todo", "blocked"]),
 }
 
 

@@ -58,8 +58,8 @@ def test_the_status_is_11_where_it_does_not(run: Run, dsn: str, empty_dsn: str) 
     ended = run("schema", "status", INTURN_DSN=empty_dsn)
     assert ended.returncode == 11
     assert (
-        ended.stderr
-        == "error: The database has no schema 'inturn' of inturn. Create it: queue migrate\n"
+        ended.stderr == "error: The database has no tables of inturn in the schema 'inturn'. "
+        "Create them: queue migrate\n"
     )
     with psycopg.connect(dsn) as connection:
         connection.execute("UPDATE inturn.applied_code SET checksum = 'other'")

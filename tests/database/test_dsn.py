@@ -17,11 +17,14 @@ def test_a_dsn_is_looked_for_from_the_nearest_to_the_farthest() -> None:
 
 
 def test_sqlalchemys_spelling_of_an_address_is_understood() -> None:
-    assert find_dsn("postgresql+psycopg://host/db", {}) == "postgresql://host/db"
+    for driver in ("psycopg", "psycopg2", "asyncpg"):
+        assert find_dsn(f"postgresql+{driver}://host/db", {}) == "postgresql://host/db"
 
 
 def test_without_any_address_the_error_says_how_to_give_one() -> None:
     with pytest.raises(ConfigurationError, match="set INTURN_DSN="):
+        find_dsn(None, {})
+    with pytest.raises(ConfigurationError, match="run `queue dev`"):
         find_dsn(None, {})
 
 

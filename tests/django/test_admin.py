@@ -89,6 +89,14 @@ def test_a_running_job_is_not_cancelled_but_can_be_aborted(
     assert "1 cancelled or asked to end." in pages[1]
 
 
+def test_jobs_are_filtered_by_the_statuses_that_people_see(browser: Any, ship: Any) -> None:
+    first, second = (ship.configure(lock="a").defer(order=number) for number in (1, 2))
+    for status, found in (("todo", {first}), ("blocked", {second}), ("claimed", set())):
+        page = read(browser.get(f"/admin/inturn/job/?status={status}"))
+        assert {job for job in (first, second) if f"/job/{job}/change/" in page} == found
+        assert f'<td class="field-status">{status}</td>' in page or not found
+
+
 def test_a_scheduled_job_runs_now(app: App, browser: Any, ship: Any, statuses: Any) -> None:
     job = ship.configure(schedule_in={"hours": 1}).defer(order=1)
     assert "1 made ready to run." in read(act(browser, "job", "run_jobs_now", job))
@@ -110,6 +118,9 @@ def test_lanes_are_paused_resumed_and_retried(app: App, browser: Any) -> None:
 
     job = fail.configure(lock="a").defer()
     work(app)
+    page = read(browser.get("/admin/inturn/lane/"))
+    assert f'<td class="field-failed_job_id">{job}</td>' in page
+    assert '<td class="field-error">ValueError: no such parcel</td>' in page
     assert "1 retried." in read(act(browser, "lane", "retry_heads", "a"))
     assert app.job_manager.get_job_status(job) == "todo"
     work(app)

@@ -200,6 +200,30 @@ async def test_the_first_job_after_a_long_outage_starts_as_soon_as_after_a_short
     assert max(pauses) <= 1.0
 
 
+async def test_an_outage_fills_no_log_and_its_end_is_logged_too(
+    app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "inturn.worker")
+
+    def tries(event: str, level: int = logging.DEBUG) -> list[str]:
+        records = [each for each in caplog.records if each.levelno >= level]
+        said = [each.getMessage().partition("; next try") for each in records]
+        return [text for text, _, _ in said if text.startswith(f"{event}: ")]
+
+    threads = ("heartbeat.failed", "maintenance.failed")
+    options = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 10.0}
+    async with app.open_async(), anyio.create_task_group() as group:
+        group.start_soon(partial(app.run_worker_async, wait=True, **options))
+        await until(lambda: query("SELECT FROM workers"))
+        with outage(dsn):
+            await until(lambda: min(len(tries(event)) for event in threads) > 5)
+        await until(lambda: tries("database.back"))
+        group.cancel_scope.cancel()
+    for event in threads:
+        warned = tries(event, logging.WARNING)
+        assert len(warned) == len(set(warned)) < len(tries(event))
+
+
 async def test_a_job_that_came_while_a_table_was_locked_does_not_wait_for_the_poll(
     app: App, dsn: str, query: Query, until: Until
 ) -> None:

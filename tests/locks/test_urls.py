@@ -4,14 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis
 
 from inturn.locks import (
     AsyncKernelFileLock,
     AsyncPgLock,
+    AsyncSemaphore,
     AsyncSmartLock,
+    BasicLock,
     KernelFileLock,
     PgLock,
     SmartLock,
+    TokenLock,
     lock_from_url,
 )
 
@@ -28,6 +32,19 @@ def test_addresses_make_the_lock_of_their_store(socket: str, tmp_path: Path) -> 
         assert type(lock_from_url(url)) is kind
         assert type(lock_from_url(url, asynchronous=True)) is async_kind
         assert lock_from_url(url).name == name
+
+
+def test_a_lock_is_shown_by_its_name_and_its_store_and_never_by_its_address() -> None:
+    client = Redis.from_url("redis://:hunter@localhost:1/0")
+    for lock, shown in (
+        (SmartLock(client, "a"), "<SmartLock 'a' in Redis>"),
+        (AsyncSemaphore(client, "a", 2), "<AsyncSemaphore 'a' in Redis>"),
+        (BasicLock(client, "a"), "<BasicLock 'a' in Redis>"),
+        (TokenLock(client, "a"), "<TokenLock 'a' in Redis>"),
+        (lock_from_url("postgresql://u:hunter@host/db#a"), "<PgLock 'a' in PostgreSQL>"),
+        (lock_from_url("file:///run/a.lock"), "<KernelFileLock '/run/a.lock' on this machine>"),
+    ):
+        assert repr(lock) == shown
     assert lock_from_url("redis://localhost#it", ttl=5).settings.ttl == 5
 
 

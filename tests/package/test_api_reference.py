@@ -29,7 +29,8 @@ from inturn.contrib import lifespan
 from inturn.contrib.alembic import ignoring
 from inturn.errors import JobAborted
 from inturn.model import Status
-from inturn.tasks.task import P, R
+from inturn.tasks.deferred import T
+from inturn.tasks.task import P
 from inturn.testing import Databases, Queue
 from tests import reference
 from tests.reference import Named, all_errors, all_locks, blocks, entries, examples, members
@@ -135,7 +136,7 @@ def scope(
             "dsn": dsn, "test_dsn": dsn, "supplier": Supplier(), "context": environment,
             "create_my_tables": lambda dsn: None, "metadata": MetaData(), "connection": of_alembic,
             "session": session, "psycopg": psycopg, "time": time, "datetime": datetime,
-            "timedelta": timedelta, "UTC": UTC, "FastAPI": FastAPI, "Any": Any, "P": P, "R": R,
+            "timedelta": timedelta, "UTC": UTC, "FastAPI": FastAPI, "Any": Any, "P": P, "R": T,
             "Callable": Callable, "Unpack": Unpack, "Status": Status, "JobAborted": JobAborted,
             "lifespan": lifespan.lifespan, "ignoring": ignoring,
         }  # fmt: skip

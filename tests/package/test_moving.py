@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from psycopg_pool import ConnectionPool
 
 import inturn.testing
 import inturn.worker
@@ -72,6 +73,10 @@ CHECKS: dict[str, "str | Callable[..., object]"] = {
     "test_each_option_can_be_set_by_a_variable_and_the_command_line_wins",
     "`--log-format` is a format": "cli/test_logs.py::"
     "test_as_json_each_event_is_an_object_on_a_line_of_its_own",
+    "a task with a decorator": "tasks/test_moved_programs.py::"
+    "test_a_decorator_that_takes_other_arguments_is_told_to_hide_the_function",
+    "`procrastinate.contrib.django`": "django/test_models.py::"
+    "test_a_foreign_key_follows_its_job_into_the_history",
     "`finish_job`, `fetch_job`": "tasks/test_moved_programs.py::"
     "test_a_method_that_is_not_there_names_what_to_use",
 }
@@ -194,7 +199,18 @@ def _(app: App, query: Query) -> None:
 
 @row("`todo`")
 def _(app: App, query: Query) -> None:
-    assert {"todo", "blocked", "scheduled"} <= set(inturn.Status)
+    def statuses() -> list[str]:
+        return [job.status for job in app.job_manager.list_jobs()]
+
+    task = app.configure_task
+    task("t", lock="a").defer()
+    task("t", lock="a").defer()
+    task("t", schedule_in={"hours": 1}).defer()
+    assert statuses() == ["todo", "blocked", "scheduled"]
+    task("t", lock="b", priority=-1).defer()
+    with_one_slot = query("SELECT inturn.register_worker('w', 'h', 1, NULL, 1)")[0][0]
+    query("SELECT id FROM inturn.claim(%s, NULL, 2)", with_one_slot)
+    assert statuses() == ["doing", "blocked", "scheduled", "claimed"]
 
 
 @row("`job_manager.list_jobs()`")
@@ -202,6 +218,9 @@ def _(app: App, query: Query) -> None:
     query("SELECT inturn.defer('t') FROM generate_series(1, 1001)")
     assert len(app.job_manager.list_jobs()) == 1000
     assert len(app.job_manager.list_jobs(limit=2000)) == 1001
+    assert not app.job_manager.list_queues()[0]["more"]
+    query("SELECT inturn.defer('t') FROM generate_series(1, 9000)")
+    assert [each["more"] for each in app.job_manager.list_queues()] == [True]
 
 
 @row("`job_manager.defer_job(job)`")
@@ -245,7 +264,8 @@ def _(app: App, query: Query) -> None:
 
 @row("`InMemoryConnector`")
 def _(app: App, query: Query) -> None:
-    assert not hasattr(inturn.testing, "InMemoryConnector")
+    with pytest.raises(ImportError, match="use the fixture inturn_queue"):
+        from inturn.testing import InMemoryConnector  # type: ignore[attr-defined]  # noqa: F401
     assert hasattr(inturn.testing, "Databases")
 
 
@@ -266,6 +286,26 @@ def _(app: App, query: Query) -> None:
     assert not hasattr(inturn.app, "WorkerOptions")
     assert hasattr(inturn.worker, "Options")
     assert [find_spec(f"inturn.{module}") for module in ("types", "utils")] == [None, None]
+
+
+@row("after `with app.open(pool):`")
+def _(app: App, query: Query) -> None:
+    with ConnectionPool(app.connector.dsn, min_size=1, open=True) as pool:
+        other = App(app.connector.dsn)
+        with other.open(pool):
+            other.configure_task("t").defer()
+        with pytest.raises(errors.AppNotOpen):
+            other.configure_task("t").defer()
+        assert not pool.closed
+
+
+@row("the tables `procrastinate_jobs`")
+def _(app: App, query: Query) -> None:
+    app.configure_task("t", queue="q").defer()
+    [job] = query(
+        "SELECT task, queue, started_at, finished_at FROM all_jobs WHERE created_at <= now()"
+    )
+    assert job == ("t", "q", None, None)
 
 
 @row("`App.check_connection()`")

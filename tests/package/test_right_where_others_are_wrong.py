@@ -230,7 +230,7 @@ def test_a_wrong_call_raises_where_it_is_made_also_after_configure(app: App, que
             wrong()
     with pytest.raises(TypeError, match="lok"):
         write.configure(lok="a")  # type: ignore[call-overload]
-    with pytest.raises(BadArgument, match="lok: is not an option of a job"):
+    with pytest.raises(BadArgument, match=r"lok is not an option of a job\. Did you mean lock\?"):
         app.configure_task("elsewhere", lok="a")  # type: ignore[call-arg]
     assert query("SELECT count(*) FROM jobs") == [(0,)]
 

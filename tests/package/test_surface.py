@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -169,6 +170,10 @@ def test_exceptions_are_found_in_either_module() -> None:
     for name in names.split():
         assert issubclass(getattr(errors, name), errors.InturnError)
         assert getattr(exceptions, name) is getattr(errors, name)
+
+
+def test_the_package_knows_its_version() -> None:
+    assert inturn.__version__ == version("inturn")
 
 
 def test_every_public_name_can_be_imported() -> None:

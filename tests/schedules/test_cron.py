@@ -57,13 +57,13 @@ BAD = {
 
 @pytest.mark.parametrize(("expression", "message"), BAD.items(), ids=[text[:20] for text in BAD])
 def test_an_invalid_expression_is_refused_with_the_place(expression: str, message: str) -> None:
-    with pytest.raises(BadArgument, match=f"cron: .*{message}"):
+    with pytest.raises(BadArgument, match=f"cron(:| has) .*{message}"):
         Cron(expression)
 
 
 @pytest.mark.parametrize("expression", [None, 5, b"* * * * *", ["*"] * 5])
 def test_an_expression_that_is_not_text_is_refused(expression: str) -> None:
-    with pytest.raises(BadArgument, match=r"cron: is a .*. Give text"):
+    with pytest.raises(BadArgument, match=r"cron is .*. Give text"):
         Cron(expression)
 
 
@@ -76,7 +76,7 @@ def test_an_unknown_zone_is_refused(tz: str) -> None:
 
 
 def test_an_offset_is_no_zone() -> None:
-    with pytest.raises(BadArgument, match=r"tz: is a timezone. Give the name of a zone"):
+    with pytest.raises(BadArgument, match=r"tz is a timezone. Give the name of a zone"):
         Cron("* * * * *", UTC)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,7 @@
-"""A list or a count does not touch more pages as the history grows. Pages repeat, times do not."""
+"""A list or a count does not touch more pages as the history or the backlog grows.
+
+Pages repeat, times do not.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,8 +9,18 @@ from typing import Any
 import psycopg
 import pytest
 
+from inturn.model import LIVE
 from inturn.operations import Operation, Statement
-from inturn.operations.jobs import COUNTED, JobFilter, count_jobs_by, list_jobs
+from inturn.operations.jobs import (
+    COUNTED,
+    JobFilter,
+    count_jobs,
+    count_jobs_by,
+    get_status,
+    list_jobs,
+)
+from inturn.operations.lanes import list_lanes
+from inturn.operations.workers import list_queues, list_workers
 from inturn.sql import fill_schema
 
 FILL = """
@@ -51,6 +64,46 @@ def test_the_cost_of_a_list_and_a_count_does_not_grow_with_the_history(
     before = cost(connection)
     connection.execute(FILL, [3 * COUNTED + 1, 12 * COUNTED])
     after = cost(connection)
+    assert {
+        name: pages for name, pages in after.items() if pages > 1.5 * before[name] + 20
+    } == {}, before
+
+
+LANES, IN_HAND = 500, 100
+WAIT = f"""
+INSERT INTO jobs (created_at, status, task, lock)
+SELECT now(), 'todo', 't', CASE WHEN n %% 2 = 0 THEN 'lane ' || n %% {LANES} END
+FROM generate_series(1, %s::int) AS n
+"""
+
+
+def backlog_cost(connection: psycopg.Connection[Any]) -> dict[str, int]:
+    connection.execute("VACUUM ANALYZE jobs, lanes")
+    [id] = connection.execute("SELECT max(id) FROM jobs").fetchone() or [0]
+    costs = {
+        "a status": pages(connection, get_status(id)),
+        "queues": pages(connection, list_queues()),
+        "workers": pages(connection, list_workers(100)),
+        "lanes": pages(connection, list_lanes(50)),
+    }
+    for status in sorted(LIVE):
+        which = JobFilter([status])
+        costs[f"a list of {status}"] = pages(connection, list_jobs(which, 100))
+        costs[f"a count of {status}"] = pages(connection, count_jobs(which, COUNTED))
+        costs[f"queues of {status}"] = pages(connection, count_jobs_by("queue", which))
+    return costs
+
+
+def test_the_cost_of_the_statuses_that_people_see_does_not_grow_with_the_backlog(
+    connection: psycopg.Connection[Any],
+) -> None:
+    connection.execute(WAIT, [3 * COUNTED])
+    worker = connection.execute("SELECT register_worker('w', 'h', 1, NULL, 2)").fetchone()
+    assert worker is not None
+    connection.execute("SELECT id FROM claim(%s, NULL, %s)", [worker[0], IN_HAND])
+    before = backlog_cost(connection)
+    connection.execute(WAIT, [9 * COUNTED])
+    after = backlog_cost(connection)
     assert {
         name: pages for name, pages in after.items() if pages > 1.5 * before[name] + 20
     } == {}, before

@@ -21,9 +21,11 @@ FLAT = 0.1
 CLAIM_OF: LiteralString = "SELECT id, claim_id FROM claim(%s, %s, %s)"
 
 # Lists that are short whatever the size of a batch.
-SHORT = {"p_queues", "v_queues", "queues", "tasks", "p_statuses", "p_forget", "p_seen", "v_new"}
+SHORT = {"p_queues", "v_queues", "queues", "tasks", "p_forget", "p_seen", "v_new"}
+SHORT |= {"p_statuses", "v_stored"}
+
 # Where each of the ids or locks in the list is looked up in an index.
-KEYS = {"id", "jobs.id", "again.id", "lock", "lanes.lock"}
+KEYS = {"id", "job.id", "jobs.id", "again.id", "lock", "lanes.lock"}
 RIVALS = "v_id and v_ids"  # in defer_unless_waiting: those under one queueing lock
 
 

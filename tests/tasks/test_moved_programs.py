@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 
 from inturn import App, Job, JobContext, PsycopgConnector
-from inturn.exceptions import BadArgument, ConfigurationError, DatabaseUnavailable
+from inturn.exceptions import (
+    BadArgument,
+    ConfigurationError,
+    DatabaseUnavailable,
+    TaskDefinitionError,
+)
 from inturn.jobs import DeleteJobCondition
 from tests.conftest import Query
 
@@ -76,6 +81,49 @@ def test_a_decorator_may_give_arguments_that_the_job_does_not_have(app: App) -> 
     assert seen == [(1, "session")]
     with pytest.raises(BadArgument, match="nobody"):
         work.defer(user=1, nobody=2)
+
+
+def test_a_decorator_that_takes_other_arguments_is_told_to_hide_the_function(app: App) -> None:
+    seen: dict[str, int] = {}
+
+    def unpacked(func: Callable[[dict[str, int]], None]) -> Callable[..., None]:
+        @wraps(func)
+        def call(*args: Any, **kwargs: Any) -> None:
+            func(kwargs)
+
+        return call
+
+    def work(counts: dict[str, int]) -> None:
+        seen.update(counts)
+
+    wrapper: Any = unpacked(work)
+    with pytest.raises(BadArgument, match=r"write `del wrapper.__wrapped__`"):
+        app.task(name="strict")(wrapper).defer(apples=1, pears=2)
+    del wrapper.__wrapped__
+    app.task(name="free")(wrapper).defer(apples=1, pears=2)
+    app.run_worker()
+    assert seen == {"apples": 1, "pears": 2}
+
+
+def test_a_task_may_take_whatever_it_is_given(app: App) -> None:
+    seen: list[object] = []
+
+    @app.task
+    def plain(*args: Any, **kwargs: Any) -> None:
+        seen.append((args, kwargs))
+
+    @app.task(pass_context=True)
+    def knowing(*args: Any, **kwargs: Any) -> None:
+        seen.append((type(args[0]), kwargs))
+
+    plain.defer(a=1)
+    knowing.defer(a=2)
+    app.run_worker()
+    assert seen == [((), {"a": 1}), (JobContext, {"a": 2})]
+    with pytest.raises(BadArgument, match="too many positional"):
+        plain.defer(1)
+    with pytest.raises(TaskDefinitionError, match="no name to store"):
+        app.task(name="numbers")(lambda *numbers: None)
 
 
 def test_a_task_knows_its_options_and_is_documented_as_its_function(app: App) -> None:

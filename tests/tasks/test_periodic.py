@@ -121,7 +121,7 @@ BAD: dict[str, dict[str, Any]] = {
     "max_delay: datetime.timedelta.days=400": {"max_delay": timedelta(days=400)},
     "catch_up: 'some' is not one of 'last', 'all'": {"catch_up": "some"},
     "queue: 'a,b' is not a valid queue name": {"queue": "a,b"},
-    "lock: is empty": {"lock": ""},
+    "lock is empty": {"lock": ""},
     "task report: .*unexpected keyword argument 'size'": {"task_kwargs": {"size": 1}},
     "colour: JSON cannot carry a set": {"task_kwargs": {"colour": {1}}},
 }

@@ -71,14 +71,14 @@ def test_a_time_that_is_over_is_at_once(app: App, query: Query, past: dict[str, 
 
 def test_a_decision_that_makes_no_sense_is_refused() -> None:
     for options, message in [
-        ({"retry_at": datetime.now(UTC), "retry_in": {"hours": 1}}, "retry_at: was given together"),
+        ({"retry_at": datetime.now(UTC), "retry_in": {"hours": 1}}, "retry_at was given together"),
         ({"retry_at": datetime(2030, 1, 1)}, "retry_at: .* has no zone"),
         ({"retry_in": {"hour": 1}}, "retry_in: .*'hour'"),
         ({"retry_in": timedelta.max}, "retry_in: .* thousand years"),
         ({"retry_in": {"hours": float("nan")}}, "retry_in: "),
         ({"priority": 1.5}, "priority: 1.5"),
         ({"queue": "a,b"}, "queue: 'a,b'"),
-        ({"lock": ""}, "lock: is empty"),
+        ({"lock": ""}, "lock is empty"),
     ]:
         with pytest.raises(BadArgument, match=message):
             RetryDecision(**options)  # type: ignore[arg-type]

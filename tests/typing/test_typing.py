@@ -66,7 +66,7 @@ def mypy() -> Verdict:
         elif message.startswith("Revealed type is"):
             revealed = MODULE.sub("", message.split('"')[1])
             verdict.revealed[line] = revealed.replace(
-                "[[*Any, **Any]]", "[...]"
+                "[*Any, **Any]", "..."
             )  # one or the other, by the state of its cache
     return verdict
 

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from datetime import timedelta
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_a_failure_is_logged_with_its_exception_and_says_which_attempt_it_was(
         app.run_worker()
     again, failed = find(caplog, "job_error_retry"), find(caplog, "job_error")
     assert re.fullmatch(
-        r"job.retry_scheduled: 1 shop.pay, attempt 1 of 2, lasted \d\.\d{3} s, again in 0:00:00: "
+        r"job.retry_scheduled: 1 shop.pay, attempt 1 of 2, lasted \d\.\d{3} s, again in 0 s: "
         r"ValueError: card declined",
         again.getMessage(),
     )
@@ -42,6 +43,38 @@ def test_a_failure_is_logged_with_its_exception_and_says_which_attempt_it_was(
     assert frames.tb_frame.f_code.co_name == "pay"  # none of the worker's own frames
     assert failed.__dict__["duration"] >= 0
     assert failed.__dict__["lock"] == "customer"
+
+
+def test_an_attempt_beyond_the_last_one_is_not_called_the_second_of_one(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task(name="shop.pay")
+    def pay() -> None:
+        raise ValueError("card declined")
+
+    job = pay.defer()
+    app.run_worker()
+    caplog.clear()
+    app.job_manager.retry_job_by_id(job)
+    with caplog.at_level(logging.INFO, LOGGER):
+        app.run_worker()
+    assert "1 shop.pay, attempt 2, lasted" in find(caplog, "job_error").getMessage()
+
+
+@pytest.mark.parametrize(
+    ("wait", "words"), [(0.25, "0.25 s"), (1.968, "2 s"), (59.4, "59 s"), (300.4, "0:05:00")]
+)
+def test_a_wait_is_logged_as_a_person_would_say_it(
+    app: App, caplog: pytest.LogCaptureFixture, wait: float, words: str
+) -> None:
+    @app.task(pass_context=True)
+    def shop(context: JobContext) -> None:
+        context.snooze(timedelta(seconds=wait))
+
+    shop.configure(lock="x").defer()
+    with caplog.at_level(logging.INFO, LOGGER):
+        app.run_worker()
+    assert find(caplog, "job_snoozed").getMessage().endswith(f": for {words}")
 
 
 def test_a_success_says_how_long_it_took(app: App, caplog: pytest.LogCaptureFixture) -> None:

@@ -44,6 +44,16 @@ COMMANDS = (
     "workers",
 )
 
+EPILOG = """\b
+Exit status: 0 done, 1 unexpected, 2 wrong usage, 3 not found,
+  4 not possible now, 5 partly done, 6 declined, 10 unhealthy,
+  11 wrong schema, 69 no database, 130 and 143 interrupted.
+  docs/cli.md says more.
+
+\b
+New here? Run: {name} demo
+For help on a command: {name} worker --help"""
+
 
 class Commands(click.Group):
     """Imports a command when it is called."""
@@ -66,19 +76,16 @@ class Commands(click.Group):
             ctx.fail(f"No such command {name!r}.{did_you_mean(name, COMMANDS)}")
         return super().resolve_command(ctx, args)
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Advise under the name that was used, such as `manage.py queue`."""
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(EPILOG.format(name=ctx.command_path))
+
 
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="""\b
-Exit status: 0 done, 1 unexpected, 2 wrong usage, 3 not found,
-  4 not possible now, 5 partly done, 6 declined, 10 unhealthy,
-  11 wrong schema, 69 no database, 130 and 143 interrupted.
-  docs/cli.md says more.
-
-\b
-New here? Run: queue demo
-For help on a command: queue worker --help""",
 )
 @app_option
 @verbose_option

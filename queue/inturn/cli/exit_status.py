@@ -19,6 +19,7 @@ from inturn.cli.settings import Settings
 
 UNEXPECTED, USAGE, NOT_FOUND, CONFLICT, PARTLY, DECLINED, UNHEALTHY = 1, 2, 3, 4, 5, 6, 10
 SCHEMA, UNAVAILABLE, INTERRUPTED = 11, 69, 130
+OF_COMMANDS = ("--dsn", "--schema", "-o", "--output", "--json")  # nearly all commands have them
 IDLE_THREAD_SECONDS = 0.5  # how long an idle thread has to end on its own
 
 
@@ -114,11 +115,22 @@ def print_error(message: str) -> None:
     click.echo(f"{word} {text}", err=True, color=coloured)
 
 
+def _where_it_belongs(error: click.ClickException) -> str:
+    """Return a sentence about an option that stands before its command."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None or error.ctx.parent:
+        return ""
+    is_ours = error.option_name in OF_COMMANDS
+    return f" Give {error.option_name} after the command." if is_ours else ""
+
+
 def _print_mistake(error: click.ClickException) -> None:
     """Print a mistake in the arguments, and how to get help."""
     context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+        click.echo(error.format_message(), err=True)  # click 8.2 and later: the message is the help
+        return
     if context is not None:
         click.echo(context.get_usage(), err=True)
-    print_error(error.format_message())
+    print_error(f"{error.format_message()}{_where_it_belongs(error)}")
     if context is not None:
         click.echo(f"For help, run: {context.command_path} --help", err=True)

@@ -3,6 +3,7 @@
 import re
 import shlex
 from datetime import UTC, datetime, timedelta
+from math import ceil
 
 # A time as PostgreSQL writes it.
 STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?")
@@ -46,7 +47,10 @@ def relative(at: datetime | None, now: datetime) -> str:
     """Return a time as `48s ago` or `in 3m12s`, and None as an empty text."""
     if at is None:
         return ""
-    return f"in {span(at - now)}" if at > now else f"{span(now - at)} ago"
+    if at <= now:
+        return f"{span(now - at)} ago"
+    # Rounded up: a moment after you have paused a lane for 2h, it is `in 2h00m`.
+    return f"in {span(timedelta(seconds=ceil((at - now).total_seconds())))}"
 
 
 def iso(at: datetime) -> str:

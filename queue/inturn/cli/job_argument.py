@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 import click
@@ -12,7 +13,7 @@ from inturn.cli.completion import complete_job
 from inturn.cli.confirm import confirm
 from inturn.cli.database import Database
 from inturn.cli.exit_status import Conflict, NotFound
-from inturn.cli.formatting import amount, argument, visible
+from inturn.cli.formatting import amount, argument, on_clock, span, visible
 from inturn.cli.next_command import complete
 from inturn.cli.output import Columns, Output
 from inturn.cli.values import Number
@@ -40,12 +41,24 @@ def job_not_found(job_id: int) -> NotFound:
     return NotFound(f"There is no job {job_id}. To see the newest ones: queue jobs list")
 
 
-def error_lines(number: int, error: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of one of the errors that a job keeps."""
-    attempt = f"attempt {error['attempt']}" if "attempt" in error else f"{number}."
+def error_lines(number: int, error: dict[str, Any], now: datetime) -> Iterator[str]:
+    """Yield the lines of one of the errors that a job keeps: which attempt, when, where and why."""
+    attempt = f"attempt {error.get('attempt', number)}"
+    ended, started = _read_time(error.get("at")), _read_time(error.get("started_at"))
+    when = f" failed {on_clock(ended, now)}" if ended else ""
+    length = f" after {span(ended - started)}" if ended and started else ""
+    where = f" on worker {error['worker']}" if error.get("worker") else ""
     first, *others = str(error.get("error", "")).splitlines() or [""]
-    yield f"{attempt}: {first}"
+    yield f"{attempt}{when}{length}{where}: {first}"
     yield from (f"    {line}" for line in others)
+
+
+def _read_time(text: Any) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except (TypeError, ValueError):  # somebody else wrote it
+        return None
+    return at if at.tzinfo else None
 
 
 def make_runnable(unblock: str | None, lock: str | None) -> str | None:
@@ -100,7 +113,7 @@ def change_each(
         try:
             done.append(change(thing))
         except (NotFound, Conflict) as error:
-            exit_status.print_error(str(error))
+            exit_status.print_error(complete(str(error)))
             failed.append(error)
     if done:
         Output(form).records(done, columns, "")

@@ -18,7 +18,7 @@ from inturn.model import Reason
 from inturn.operations.lanes import AuditEntry, Head, LaneReport
 
 # The reasons that the picture words itself. The others are about workers and open transactions.
-COVERED = ("running", "scheduled", "retry wait", "finished", "unknown", "ready")
+COVERED = ("running", "claimed", "scheduled", "retry wait", "finished", "unknown", "ready")
 DELAYED = "lane delayed"  # the one reason about the lane that the picture does not word itself
 UNBLOCK_AT = 49  # column
 
@@ -50,12 +50,16 @@ def get_facts(report: LaneReport, now: datetime) -> dict[str, str | None]:
         "state": _state(report) + (f" since {on_clock(report.since, now)}" if report.since else ""),
         "worker": visible(report.worker) if report.worker else None,
         "stopped": _stop(report, now) if report.stopped else None,
-        "job": f"{job.id} {visible(job.task)}, started {amount(job.attempts, 'time')}"
-        if job
-        else None,
+        "job": _describe(job) if job else None,
         "last error": last_line(job.error) if job else None,
         "waiting": _waiting(report, now),
     }
+
+
+def _describe(job: Head) -> str:
+    is_claimed = job.status == "claimed"  # and so not started for this attempt
+    started = f"started {amount(job.attempts - is_claimed, 'time')}"
+    return f"{job.id} {visible(job.task)}, {started}{', claimed' if is_claimed else ''}"
 
 
 def format_entry(done: AuditEntry, now: datetime) -> str:
@@ -92,12 +96,13 @@ def _job(report: LaneReport, now: datetime) -> Iterator[str]:
             "failed", job, f"attempt {job.attempts} failed {relative(job.at, now)}{_error(job)}"
         )
     elif report.state == "held":
-        since = f" since {span(now - job.at)}" if job.at else ""
-        yield _line(
-            "running",
-            job,
-            f"attempt {job.attempts}{since} on worker {visible(report.worker or '(gone)')}",
-        )
+        worker = f"worker {visible(report.worker or '(gone)')}"
+        if job.status == "claimed":
+            at = f" {relative(job.at, now)}" if job.at else ""
+            yield _line("claimed", job, f"by {worker}{at}, which runs other jobs first")
+        else:
+            since = f" since {span(now - job.at)}" if job.at else ""
+            yield _line("running", job, f"attempt {job.attempts}{since} on {worker}")
     elif job.attempts:
         at = f" {relative(report.since, now)}" if report.state == "retrying" else ""
         yield _line("head", job, f"attempt {job.attempts} failed{at}{_error(job)}")

@@ -102,11 +102,11 @@ def output_options(command: F) -> F:
     )
 
 
-def more(count: int, limit: int) -> None:
-    """Print how many records the output leaves out. Counting stopped at `limit`."""
-    if count:
+def more(count: int, *, or_more: bool) -> None:
+    """Print how many records the output leaves out."""
+    if count > 0:
         prepare()
-        at_least = "at least " if count >= limit else ""
+        at_least = "at least " if or_more else ""
         click.echo(f"… {at_least}{count:,} more (raise --limit to see them)", err=True)
 
 

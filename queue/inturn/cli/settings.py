@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from inturn.cli.suggestions import did_you_mean
 from inturn.errors import ConfigurationError, InturnError, LoadFromPathError
 
 if TYPE_CHECKING:
@@ -112,7 +111,9 @@ def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> Ap
         app = App.from_path(path)
         app.perform_import_paths()
     except LoadFromPathError as error:
-        raise LoadFromPathError(f"{error}{_likely_app(path)}") from None
+        from inturn.cli.app_guess import likely_app
+
+        raise LoadFromPathError(f"{error}{likely_app(path)}") from None
     except (InturnError, KeyboardInterrupt):
         raise
     except BaseException as error:  # even SystemExit: the module may be a script
@@ -120,21 +121,6 @@ def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> Ap
     if dsn or schema:
         app.connector = app.connector.at(dsn, schema=schema)
     return app
-
-
-def _likely_app(path: str) -> str:
-    """Return a question that names the app in this module, or the module that was meant."""
-    from pkgutil import iter_modules
-
-    from inturn.app import App
-
-    name, _, attribute = path.rpartition(":")
-    module = sys.modules.get(name)
-    if module is None:
-        known = [f"{found.name}:{attribute}" for found in iter_modules([str(Path.cwd())])]
-        return did_you_mean(path, known) if name else ""
-    apps = [f"{name}:{given}" for given, it in vars(module).items() if isinstance(it, App)]
-    return f" Did you mean {apps[0]!r}?" if apps else ""
 
 
 def find_connector(settings: Settings, dsn: str | None, schema: str | None) -> Connector:

@@ -23,8 +23,9 @@ from inturn.operations.jobs import (
 class JobLists:
     """Lists and counts jobs, within limits.
 
-    `list_jobs` returns the newest 1,000 unless you set a limit. The counts cover the newest 10,000
-    live and the newest 10,000 finished jobs that match.
+    `list_jobs` returns the newest 1,000 unless you set a limit. If you ask for a status, it looks
+    at the newest 10,000 live jobs. The counts cover the newest 10,000 live and the newest 10,000
+    finished jobs that match.
     """
 
     def __init__(self, connector: Connector) -> None:
@@ -74,11 +75,13 @@ class JobLists:
     ) -> list[Counts]:
         """Return each queue with the number of its jobs in each status.
 
-        The counts cover the newest 10,000 live and the newest 10,000 finished jobs that match.
+        The counts cover the newest 10,000 live and the newest 10,000 finished jobs that match. If
+        there are more, `more` is True, and the counts are lower bounds.
 
         write.defer(letter="a")
         [counts] = app.job_manager.list_queues(task=write.name)
         assert counts["name"] == "default" and counts["todo"] == 1
+        assert not counts["more"]
         """
         return self._connector.run(count_jobs_by("queue", _filter(queue, task, status, lock)))
 

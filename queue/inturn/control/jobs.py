@@ -74,7 +74,7 @@ class Jobs(JobLists):
 
     def batch_defer_jobs(
         self, jobs: Sequence[NewJob], connection: object = None
-    ) -> list[DeferredJob]:
+    ) -> list[DeferredJob[Any]]:
         """Enqueue jobs of any tasks and locks in one statement and in this order, all or none.
 
         locks = [f"customer:{number}" for number in range(100)]
@@ -85,7 +85,7 @@ class Jobs(JobLists):
 
     async def batch_defer_jobs_async(
         self, jobs: Sequence[NewJob], connection: object = None
-    ) -> list[DeferredJob]:
+    ) -> list[DeferredJob[Any]]:
         """Like `batch_defer_jobs`, in an event loop."""
         return await self._connector.run_async(enqueue.defer_jobs(jobs, self), connection)
 

@@ -1,6 +1,7 @@
 """Find the address of the database, and say what is wrong with one."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -40,13 +41,14 @@ def find_dsn(
     if variables or not {"dbname", *NAMING}.isdisjoint(options):
         return ""
     raise ConfigurationError(
-        "No database is named. Pass a DSN, or set INTURN_DSN=postgresql://user@host/database"
+        "No database is named. Pass a DSN, or set INTURN_DSN=postgresql://user@host/database. "
+        "To try inturn without a database of yours, run `queue dev` and set what it prints."
     )
 
 
 def _check(source: str, dsn: str) -> str:
-    # SQLAlchemy spells the same address this way.
-    plain = dsn.replace("postgresql+psycopg://", "postgresql://", 1)
+    # SQLAlchemy also names its driver, and programs share DATABASE_URL with it.
+    plain = re.sub(r"^(postgres(?:ql)?)\+\w+://", r"\1://", dsn)
     wrong = find_problem(plain)
     if wrong is not None:
         raise ConfigurationError(f"{source} {wrong}")

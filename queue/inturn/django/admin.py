@@ -13,10 +13,10 @@ from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
 
 from inturn.django import actions
-from inturn.django.models import ENDED, FinishedJob, Job, Lane, Schedule, Worker
+from inturn.django.models import FinishedJob, Job, Lane, Schedule, Worker
 
 MOST = 1000  # rows that you can page through; search for older ones by their id
-NEWEST = 10_000  # finished jobs that a filter and a search look at
+NEWEST = 10_000  # jobs that a filter by status looks at, and finished ones that a search does
 BIGGEST_ID = 2**63 - 1
 
 
@@ -50,22 +50,22 @@ class ReadOnly(admin.ModelAdmin):
 
 
 class StatusFilter(admin.SimpleListFilter):
-    """Filters only the newest jobs, because the history has no index by status."""
+    """Filters only the newest jobs, because no index knows the status that people see."""
 
     title = f"status (of the newest {NEWEST:,})"
     parameter_name = "status"
 
-    def lookups(self, *_: Any) -> list[tuple[str, str]]:
-        return [(status, status) for status in ENDED]
+    def lookups(self, request: Any, page: Any) -> list[tuple[str, str]]:
+        return list(page.model._meta.get_field("status").choices)
 
     def queryset(self, request: Any, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         if self.value() is None:
             return queryset
-        return queryset.filter(id__in=newest_finished(), status=self.value())
+        return queryset.filter(id__in=newest(queryset.model), status=self.value())
 
 
-def newest_finished() -> Any:
-    return FinishedJob.objects.order_by("-id").values("id")[:NEWEST]
+def newest(model: Any) -> Any:
+    return model.objects.order_by("-id").values("id")[:NEWEST]
 
 
 def is_id(term: str) -> bool:
@@ -109,7 +109,7 @@ class JobAdmin(JobPage):
         "scheduled_at",
         "started_at",
     )
-    list_filter = ("status",)
+    list_filter = (StatusFilter,)
     actions = [
         actions.make_action(change) for change in (actions.RUN_NOW, actions.CANCEL, actions.ABORT)
     ]
@@ -135,7 +135,7 @@ class FinishedJobAdmin(JobPage):
     actions = [actions.make_action(actions.RETRY)]
 
     def search_text(self, queryset: "QuerySet[Any]", term: str) -> "QuerySet[Any]":
-        return super().search_text(queryset.filter(id__in=newest_finished()), term)
+        return super().search_text(queryset.filter(id__in=newest(FinishedJob)), term)
 
     @admin.display(description="result or error")
     def outcome(self, job: FinishedJob) -> str:
@@ -143,13 +143,30 @@ class FinishedJobAdmin(JobPage):
         if job.status == "succeeded":
             text = "" if job.result is None else str(job.result)
         else:
-            text = str(job.errors[-1].get("error")).rpartition("\n")[2] if job.errors else ""
-        return text if len(text) <= 80 else f"{text[:79]}…"
+            text = last_line(job)
+        return shorten(text)
+
+
+def last_line(job: FinishedJob) -> str:
+    return str(job.errors[-1].get("error")).rpartition("\n")[2] if job.errors else ""
+
+
+def shorten(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 @admin.register(Lane)
 class LaneAdmin(ReadOnly):
-    list_display = ("lock", "state", "since", "stopped_until", "stopped_by", "stop_reason")
+    list_display = (
+        "lock",
+        "state",
+        "since",
+        "stopped_until",
+        "stopped_by",
+        "stop_reason",
+        "failed_job_id",
+        "error",
+    )
     list_filter = ("state",)
     ordering = ("lock",)
     search_fields = ("lock__exact",)
@@ -159,6 +176,14 @@ class LaneAdmin(ReadOnly):
         for change in (actions.PAUSE, actions.RESUME, actions.RETRY_HEAD)
     ]
 
+    @admin.display(description="error")
+    def error(self, lane: Lane) -> str:
+        """Return the last line of the error that halted the lane. One query for a halted lane."""
+        if lane.failed_job_id is None:
+            return ""
+        failed = FinishedJob.objects.filter(id=lane.failed_job_id).order_by("-finished_at").first()
+        return "" if failed is None else shorten(last_line(failed))
+
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnly):
@@ -167,6 +192,7 @@ class WorkerAdmin(ReadOnly):
         "state",
         "hostname",
         "pid",
+        "claimed",
         "doing",
         "concurrency",
         "served",

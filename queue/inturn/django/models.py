@@ -19,7 +19,10 @@ def choices(*statuses: str) -> list[tuple[str, str]]:
     return [(status, status) for status in statuses]
 
 
-LIVE = [status.value for status in (Status.TODO, Status.BLOCKED, Status.SCHEDULED, Status.DOING)]
+LIVE = [
+    status.value
+    for status in (Status.TODO, Status.BLOCKED, Status.SCHEDULED, Status.CLAIMED, Status.DOING)
+]
 ENDED = [
     status.value for status in (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.ABORTED)
 ]
@@ -64,7 +67,7 @@ class Job(JobFields):
 
     class Meta:
         managed = False
-        db_table = table("jobs")
+        db_table = table("live_jobs")
         verbose_name = "live job"
 
 
@@ -140,6 +143,7 @@ class Worker(ReadOnlyModelBase):
     hostname = models.TextField()
     pid = models.IntegerField()
     state = models.TextField(choices=choices("live", "blocked", "late"))
+    claimed = models.IntegerField()  # jobs that wait for a slot of it
     doing = models.IntegerField()
     concurrency = models.IntegerField()
     queues = ArrayField(models.TextField(), null=True)  # None: all

@@ -53,7 +53,7 @@ def read_result(job: StoredJob, backend: str, defaults: Mapping[str, Any]) -> An
         backend=backend,
         status=status,
         enqueued_at=job.created_at,
-        started_at=job.started_at,
+        started_at=None if job.status == Status.CLAIMED else job.started_at,
         finished_at=job.finished_at,
         errors=[_read_error(each) for each in job.errors],
         worker_ids=[str(job.worker_id)] * started,

@@ -33,7 +33,7 @@ DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_job
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
 
 
-def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[DeferredJob]]:
+def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[DeferredJob[Any]]]:
     """Defer the jobs. Return each one, or the waiting job that stands for it, in the given order.
 
     The server reports a conflict as a row and it is raised here, so your transaction goes on.

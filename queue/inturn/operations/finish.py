@@ -139,8 +139,5 @@ def _results(ended: Sequence[Ended]) -> list[str | None] | None:
 
 def _errors(outcomes: Sequence[Ended] | Sequence[Again]) -> list[Jsonb | None]:
     return [
-        None
-        if outcome.error is None
-        else Jsonb({"attempt": outcome.job.attempts + 1, "error": outcome.error})
-        for outcome in outcomes
+        None if outcome.error is None else Jsonb({"error": outcome.error}) for outcome in outcomes
     ]

@@ -22,11 +22,12 @@ RETRY = "SELECT {schema}.retry_job(%s)"
 AWAIT_END = "SELECT status::text, result, error FROM {schema}.await_end(%s)"
 DELETE_OLD = "SELECT {schema}.delete_old_jobs(%s, %s, %s::text[]::{schema}.job_status[])"
 RETRY_CHANGED = "SELECT {schema}.retry_job_changed(%s, %s, %s, %s, %s)"
-# The database counts attempts that were started. People count those before the running one.
+# The database counts the attempt that a job is claimed for. People count those before it.
 # JSON comes as text: see decode_column.
 _JOB: LiteralString = (
     "SELECT id, status::text, queue, priority, lock, queueing_lock, task, args::text, "
-    "scheduled_at, attempts - (status = 'doing')::int, abort, worker_id, created_at, started_at, "
+    "scheduled_at, attempts - (status IN ('claimed', 'doing'))::int, abort, worker_id, created_at, "
+    "started_at, "
 )
 _LISTED: LiteralString = (
     "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid)"
@@ -39,15 +40,19 @@ STALLED: LiteralString = (
     _JOB + "NULL::timestamptz, fence, timeout, errors::text, NULL "
     "FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s)"
 )
-# Without arguments, errors and result, which may be large.
+# Without arguments, errors and result, which may be large. A job that succeeded has no error,
+# though it keeps those of earlier attempts.
 _SUMMARY: LiteralString = (
     "SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, "
-    "started_at, finished_at, errors -> -1 ->> 'error' "
+    "started_at, finished_at, CASE WHEN status <> 'succeeded' THEN errors -> -1 ->> 'error' END "
 )
 LIST_SUMMARIES: LiteralString = _SUMMARY + "FROM " + _LISTED
-COUNT = "SELECT {schema}.count_jobs(%s, %s::{schema}.job_status[], %s, %s, %s)"
+COUNT = """
+SELECT jobs_count, more FROM {schema}.count_jobs(%s, %s::{schema}.job_status[], %s, %s, %s)
+"""
 COUNT_BY = """
-SELECT name, jobs_count, todo, blocked, scheduled, doing, succeeded, failed, cancelled, aborted
+SELECT name, jobs_count, todo, blocked, scheduled, claimed, doing, succeeded, failed, cancelled,
+       aborted, more
 FROM {schema}.count_jobs_by(%s, %s, %s, %s::{schema}.job_status[], %s, %s, %s)
 """
 
@@ -76,18 +81,23 @@ class JobFilter:
 
 
 class Counts(TypedDict):
-    """How many jobs of one queue, task or lock there are, by status."""
+    """How many jobs of one queue, task or lock there are, by status.
+
+    `more` is True if not all jobs were looked at, so that the counts are lower bounds.
+    """
 
     name: str
     jobs_count: int
     todo: int
     blocked: int
     scheduled: int
+    claimed: int
     doing: int
     succeeded: int
     failed: int
     cancelled: int
     aborted: int
+    more: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +110,12 @@ class JobSummary:
     task: str
     lock: str | None
     priority: int
-    attempts: int  # attempts that were started
+    attempts: int  # including the one that it is claimed for
     created_at: datetime
     scheduled_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
-    last_error: str | None
+    last_error: str | None  # None if it succeeded
 
 
 class End(NamedTuple):
@@ -157,10 +167,13 @@ def list_stalled_jobs(
     return [_make_job(row) for row in rows]
 
 
-def count_jobs(which: JobFilter, limit: int) -> Operation[int]:
-    """Return how many jobs there are. Counting stops at the limit."""
-    ((count,),) = yield Statement(COUNT, [limit, *which.count_parameters()])
-    return int(count)
+def count_jobs(which: JobFilter, limit: int) -> Operation[tuple[int, bool]]:
+    """Return how many jobs there are, and whether there may be more.
+
+    Counting stops at the limit. For a status it looks at no more live jobs than that.
+    """
+    ((count, more),) = yield Statement(COUNT, [limit, *which.count_parameters()])
+    return int(count), bool(more)
 
 
 def count_jobs_by(by: By, which: JobFilter) -> Operation[list[Counts]]:

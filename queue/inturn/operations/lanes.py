@@ -9,9 +9,9 @@ from inturn.model import Lane
 from inturn.operations import Operation, Statement
 
 _LANE: LiteralString = (
-    "SELECT lock, state::text, since, job_id, task, attempts, due_at, worker, heartbeat_at, "
-    "waiting, last_error, stopped::text, stopped_at, stopped_until, stopped_by, stop_reason, "
-    "failed_job_id, failed_task "
+    "SELECT lock, state::text, since, job_id, job_status::text, task, attempts, due_at, worker, "
+    "heartbeat_at, waiting, more, last_error, stopped::text, stopped_at, stopped_until, "
+    "stopped_by, stop_reason, failed_job_id, failed_task "
 )
 LIST = _LANE + "FROM {schema}.list_lanes(%s, %s)"
 GET = _LANE + "FROM {schema}.lane_status WHERE lock = %s"
@@ -20,8 +20,8 @@ COUNT = "SELECT {schema}.count_lanes(%s, %s)"
 REPORT = """
 SELECT lock, state, since, worker, stopped::text, stopped_at, stopped_until, stopped_by,
        stop_reason, head_id, head_task, head_attempts, head_created_at, head_at, head_error,
-       failed_id, failed_task, failed_attempts, failed_created_at, failed_at, failed_error,
-       behind, oldest, next_ids, next_tasks
+       head_status::text, failed_id, failed_task, failed_attempts, failed_created_at, failed_at,
+       failed_error, behind, oldest, next_ids, next_tasks
 FROM {schema}.lane_report(%s)
 """
 HALTED = "SELECT lock, stopped_at FROM {schema}.halted_lanes"
@@ -41,7 +41,7 @@ CANCEL_WAITING = "SELECT {schema}.cancel_waiting(%s, %s)"
 class Head:
     """The job of a lane that runs, goes next, or has failed and halted it.
 
-    `at` is when it started, is due, or failed.
+    `at` is when a worker claimed it, when it is due, or when it failed.
     """
 
     id: int
@@ -50,6 +50,7 @@ class Head:
     created_at: datetime
     at: datetime | None
     error: str | None
+    status: str = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def count_lanes(limit: int, states: Sequence[str] = ()) -> Operation[int]:
 def report_lane(lock: str) -> Operation[LaneReport]:
     """Return all there is to say about a lane."""
     (row,) = yield Statement(REPORT, [lock])
-    lane, head, failed, (behind, oldest, ids, tasks) = row[:9], row[9:15], row[15:21], row[21:]
+    lane, head, failed, (behind, oldest, ids, tasks) = row[:9], row[9:16], row[16:22], row[22:]
     first = [NextJob(id, task) for id, task in zip(ids, tasks, strict=True)]
     fields = [*lane, _head(head), _head(failed), behind, oldest, first]
     return LaneReport(*fields)

@@ -70,7 +70,8 @@ def check_schema(schema: str) -> Operation[None]:
     ((migrated,),) = yield Statement(IS_MIGRATED, [schema])
     if not migrated:
         raise SchemaMismatch(
-            f"The database has no schema {schema!r} of inturn. Create it: queue migrate"
+            f"The database has no tables of inturn in the schema {schema!r}. "
+            "Create them: queue migrate"
         )
     ((revision, checksum),) = yield Statement(APPLIED)
     ours = sql.revision()

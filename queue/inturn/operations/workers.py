@@ -15,12 +15,12 @@ DECLARE_DEAD = "SELECT {schema}.declare_dead(%s, %s)"
 RESCUE = "SELECT id, worker_id, failed FROM {schema}.rescue(%s)"
 UNREGISTER = "SELECT {schema}.unregister_worker(%s, %s, %s)"
 LIST = """
-SELECT id, name, hostname, pid, state, doing, concurrency, queues, tasks, started_at, heartbeat_at,
-       loop_turned_at
+SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks, started_at,
+       heartbeat_at, loop_turned_at
 FROM {schema}.worker_status LIMIT %s
 """
 QUEUES = """
-SELECT queue, runnable, runnable_since, blocked, scheduled, doing, workers, more
+SELECT queue, runnable, runnable_since, blocked, scheduled, claimed, doing, workers, more
 FROM {schema}.queue_status
 """
 UNKNOWN_TASKS = "SELECT queue, task FROM {schema}.unknown_tasks"
@@ -51,6 +51,7 @@ class WorkerStatus:
     hostname: str
     pid: int
     state: str  # live, blocked, late
+    claimed: int  # jobs that wait for a slot of it
     doing: int
     concurrency: int
     queues: list[str] | None  # None: all
@@ -69,6 +70,7 @@ class QueueStatus:
     runnable_since: datetime | None
     blocked: int
     scheduled: int
+    claimed: int
     doing: int
     workers: int
     more: bool  # the counts are lower bounds

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from inturn.errors import BadArgument
+from inturn.errors import BadArgument, kind_of
 from inturn.schedules.spelling import respell
 
 MAX_LENGTH = 256
@@ -141,7 +141,7 @@ def _offset(moment: datetime) -> timedelta:
 
 def _check_expression(expression: object) -> str:
     if not isinstance(expression, str):
-        raise BadArgument("cron", f"is a {type(expression).__name__}. Give text like '*/5 * * * *'")
+        raise BadArgument("cron", f"is {kind_of(expression)}. Give text like '*/5 * * * *'")
     if len(expression) > MAX_LENGTH:
         raise BadArgument(
             "cron", f"has {len(expression):,} characters, at most {MAX_LENGTH}. Shorten it"
@@ -189,9 +189,7 @@ def _find_zone(tz: object) -> ZoneInfo | tzinfo:
     if isinstance(tz, ZoneInfo) and tz.key is not None:
         return tz
     if not isinstance(tz, str):
-        raise BadArgument(
-            "tz", f"is a {type(tz).__name__}. Give the name of a zone like 'Europe/Berlin'"
-        )
+        raise BadArgument("tz", f"is {kind_of(tz)}. Give the name of a zone like 'Europe/Berlin'")
     if tz == "UTC":
         return UTC  # works where no time zones are installed
     try:

@@ -37,7 +37,8 @@ DO $$
 DECLARE
     v_statement text;
 BEGIN
-    FOR v_statement IN
+    -- An array, because the names of views that others take with them would be gone later.
+    FOREACH v_statement IN ARRAY ARRAY(
         SELECT format('DROP VIEW IF EXISTS %s CASCADE', oid::regclass)
         FROM pg_class
         WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relkind = 'v'
@@ -47,7 +48,7 @@ BEGIN
         FROM pg_proc
         WHERE pronamespace = quote_ident(current_schema())::regnamespace
           AND pg_has_role(proowner, 'USAGE')
-    LOOP
+    ) LOOP
         EXECUTE v_statement;
     END LOOP;
 END $$

@@ -31,6 +31,7 @@ job_status = Enum(
     "todo",
     "blocked",
     "scheduled",
+    "claimed",
     "doing",
     "succeeded",
     "failed",

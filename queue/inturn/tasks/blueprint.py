@@ -18,13 +18,13 @@ from inturn.errors import (
     UnknownOption,
 )
 from inturn.tasks.context import JobContext
-from inturn.tasks.deferred import DeferredJob
+from inturn.tasks.deferred import DeferredJob, T
 from inturn.tasks.middleware import TaskMiddleware, check_task_middleware
 from inturn.tasks.options import CheckedOptions, DefaultOptions, NewJob, show_options
 from inturn.tasks.periodic import Periodics
 from inturn.tasks.resources import OnBusyName, Resource
 from inturn.tasks.retry import Retry
-from inturn.tasks.task import P, R, Task
+from inturn.tasks.task import P, Task
 from inturn.values import JsonDumps
 
 NO_APP = (
@@ -140,15 +140,15 @@ class Blueprint(Periodics):
             )
 
     @overload
-    def task(self, _func: Callable[P, R], /) -> Task[P, R]: ...
+    def task(self, _func: Callable[P, T], /) -> Task[P, T]: ...
     @overload
     def task(
         self, *, pass_context: Literal[True], **options: Unpack[TaskOptions]
-    ) -> Callable[[Callable[Concatenate[JobContext, P], R]], Task[P, R]]: ...
+    ) -> Callable[[Callable[Concatenate[JobContext, P], T]], Task[P, T]]: ...
     @overload
     def task(
         self, *, pass_context: Literal[False] = False, **options: Unpack[TaskOptions]
-    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    ) -> Callable[[Callable[P, T]], Task[P, T]]: ...
     @show_options(DefaultOptions, CheckedOptions()._asdict())
     def task(
         self,
@@ -238,13 +238,13 @@ class Blueprint(Periodics):
         """The `json_dumps` of the app to which this blueprint was added last."""
         return self._homes[-1][0].json_dumps if self._homes else None
 
-    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob[Any]]:
         """Enqueue jobs through the app to which this blueprint was added last."""
         return self._home().enqueue(jobs, connection)
 
     async def enqueue_async(
         self, jobs: Sequence[NewJob], connection: object = None
-    ) -> list[DeferredJob]:
+    ) -> list[DeferredJob[Any]]:
         """Like `enqueue`, in an event loop."""
         return await self._home().enqueue_async(jobs, connection)
 

@@ -1,14 +1,19 @@
 """What `defer` returns."""
 
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 from inturn.tasks.options import NewJob
 from inturn.values import Decoders
 
+T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)  # what a call of the task returns
 
-class DeferredJob(int):
+
+class DeferredJob(int, Generic[R_co]):
     """The id of a deferred job. It is an int that can also wait for the job's result.
 
         job = write.configure(queueing_lock="letters", on_conflict="skip").defer(letter="a")
@@ -24,6 +29,13 @@ class DeferredJob(int):
     _manager: Any = None  # the job manager of the app that deferred it
     _decoders: Decoders | None = None  # of its task, if that is known here
 
+    # The result of an async task is what its coroutine returns.
+    @overload
+    def result(
+        self: DeferredJob[Coroutine[Any, Any, T]], timeout: float | timedelta | None = None
+    ) -> T: ...
+    @overload
+    def result(self: DeferredJob[T], timeout: float | timedelta | None = None) -> T: ...
     def result(self, timeout: float | timedelta | None = None) -> Any:
         """Wait until the job ends and return what its task returned. See `job_manager.result`.
 
@@ -31,6 +43,16 @@ class DeferredJob(int):
         """
         return self._decode(self._manager.result(int(self), timeout))
 
+    @overload
+    async def result_async(
+        self: DeferredJob[Coroutine[Any, Any, T]],
+        timeout: float | timedelta | None = None,  # noqa: ASYNC109 (as in result)
+    ) -> T: ...
+    @overload
+    async def result_async(
+        self: DeferredJob[T],
+        timeout: float | timedelta | None = None,  # noqa: ASYNC109 (as in result)
+    ) -> T: ...
     async def result_async(self, timeout: float | timedelta | None = None) -> Any:  # noqa: ASYNC109 (as in result)
         """Like `result`, in an event loop."""
         return self._decode(await self._manager.result_async(int(self), timeout))
@@ -47,12 +69,12 @@ def make_deferred_jobs(
     manager: object,
     ids: Iterable[int],
     are_new: Iterable[bool] = (),
-) -> list[DeferredJob]:
+) -> list[DeferredJob[Any]]:
     """Return what stands for these new jobs, in the same order. Without `are_new`, all are new.
 
     Each asks the manager for its result, and reads it as the annotation of its task says.
     """
-    deferred = list(map(DeferredJob, ids))
+    deferred: list[DeferredJob[Any]] = list(map(DeferredJob, ids))
     for each, job in zip(deferred, jobs, strict=True):
         each._manager = manager
         each._decoders = job.decoders

@@ -94,7 +94,7 @@ class RunOptions(TypedDict, total=False):
 class JobOptions(PlaceOptions, TimeOptions, RunOptions, total=False):
     """The options of a job, for wrappers of your own.
 
-    def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P]:
+    def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P, R]:
         return task.configure(priority=100, **options)
 
     urgent(write, lock="alphabet").defer("a")

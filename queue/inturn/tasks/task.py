@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Unpack, overload
 
 from inturn import arguments
 from inturn.errors import BadArgument, TaskDefinitionError
 from inturn.schedules.misfires import CatchUp, MisfirePolicy
-from inturn.tasks.deferred import DeferredJob
+from inturn.tasks.deferred import DeferredJob, R_co
 from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, show_options
 from inturn.tasks.resources import Resource, declare_resources
 from inturn.tasks.retry import Retry, find_strategy
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from inturn.schedules.cron import Cron
 
 P = ParamSpec("P")
-R = TypeVar("R")
 AT_ONCE = 100  # how many missed instants are deferred in one step
 
 
@@ -39,16 +38,16 @@ class TaskCollection(Protocol):
     def find_task(self, name: str) -> Task[..., Any]:
         """Return the task with this name or alias, or raise TaskNotFound."""
 
-    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob]:
+    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob[Any]]:
         """Enqueue jobs."""
 
     async def enqueue_async(
         self, jobs: Sequence[NewJob], connection: object = None
-    ) -> list[DeferredJob]:
+    ) -> list[DeferredJob[Any]]:
         """Like `enqueue`, in an event loop."""
 
 
-class Deferrer(Generic[P]):
+class Deferrer(Generic[P, R_co]):
     """Defers jobs of one task with fixed options. `task.configure` returns one, and a task is one.
 
     later = write.configure(lock="alphabet", schedule_in={"minutes": 5})
@@ -60,7 +59,7 @@ class Deferrer(Generic[P]):
         self,
         owner: TaskCollection,
         name: str,
-        task: Task[P, Any] | None,
+        task: Task[P, R_co] | None,
         options: CheckedOptions,
         task_kwargs: Mapping[str, Any] | None = None,
         connection: object = None,
@@ -72,7 +71,7 @@ class Deferrer(Generic[P]):
         self._kwargs = dict(arguments.check_mapping(task_kwargs or {}))
         self._connection = connection
 
-    def defer(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob:
+    def defer(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob[R_co]:
         """Enqueue one job and return its id.
 
         The id's `is_new` is False if a waiting job stands for this one; see `queueing_lock`.
@@ -80,19 +79,19 @@ class Deferrer(Generic[P]):
         [job] = self._owner.enqueue([self._job(args, kwargs)], self._connection)
         return job
 
-    async def defer_async(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob:
+    async def defer_async(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob[R_co]:
         """Like `defer`, in an event loop."""
         [job] = await self._owner.enqueue_async([self._job(args, kwargs)], self._connection)
         return job
 
-    def batch_defer(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
+    def batch_defer(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob[R_co]]:
         """Enqueue a job for each mapping of arguments, in this order, all or none.
 
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
         """
         return self._owner.enqueue(self._jobs(task_kwargs), self._connection)
 
-    async def batch_defer_async(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob]:
+    async def batch_defer_async(self, *task_kwargs: Mapping[str, Any]) -> list[DeferredJob[R_co]]:
         """Like `batch_defer`, in an event loop."""
         return await self._owner.enqueue_async(self._jobs(task_kwargs), self._connection)
 
@@ -111,9 +110,7 @@ class Deferrer(Generic[P]):
                     arguments.check_mapping(kwargs)
                 jobs.append(self._job((), kwargs))
             except BadArgument as error:
-                raise BadArgument(
-                    f"job {index}, {error.argument}", str(error).removeprefix(f"{error.argument}: ")
-                ) from None
+                raise BadArgument(f"job {index}, {error.argument}", error.problem) from None
         return jobs
 
     def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
@@ -121,7 +118,8 @@ class Deferrer(Generic[P]):
         if self._task is not None and (
             args or given.keys() != self._task.names
         ):  # most give all, by name
-            given = arguments.bind(self._name, self._task.signature, args, given)
+            task = self._task
+            given = arguments.bind(self._name, task.func, task.signature, args, given)
         elif args:
             raise BadArgument(
                 f"task {self._name}",
@@ -139,7 +137,7 @@ class Deferrer(Generic[P]):
         return NewJob(name, text, self._options, decoders)
 
 
-class Task(Deferrer[P], Generic[P, R]):
+class Task(Deferrer[P, R_co]):
     """A function that can be deferred. Calling it runs it here and now.
 
         write.defer(letter="a")  # makes a job, which a worker runs
@@ -152,7 +150,7 @@ class Task(Deferrer[P], Generic[P, R]):
     def __init__(
         self,
         owner: TaskCollection,
-        func: Callable[..., R],
+        func: Callable[..., R_co],
         *,
         name: str,
         aliases: Sequence[str],
@@ -178,8 +176,8 @@ class Task(Deferrer[P], Generic[P, R]):
         self.retry_strategy = find_strategy(retry)
         self.pass_context = pass_context
         self.is_async = inspect.iscoroutinefunction(func)
-        self.signature = inspect.Signature(parameters[1:] if pass_context else parameters)
-        arguments.check_signature(name, self.signature)
+        signature = inspect.Signature(parameters[1:] if pass_context else parameters)
+        self.signature = arguments.check_signature(name, signature)
         self.names = arguments.names(self.signature)
         self.decoders = Decoders(func, self.signature)
         self.task_middleware = tuple(task_middleware)
@@ -208,7 +206,7 @@ class Task(Deferrer[P], Generic[P, R]):
         queueing_lock: str | None = self._options.queueing_lock
         return queueing_lock
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         return self.func(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -217,15 +215,15 @@ class Task(Deferrer[P], Generic[P, R]):
     @overload
     def configure(
         self, *, task_kwargs: None = None, **options: Unpack[JobOptions]
-    ) -> Deferrer[P]: ...
+    ) -> Deferrer[P, R_co]: ...
     @overload
     def configure(
         self, *, task_kwargs: Mapping[str, Any], **options: Unpack[JobOptions]
-    ) -> Deferrer[...]: ...
+    ) -> Deferrer[..., R_co]: ...
     @show_options(JobOptions, {})
     def configure(
         self, *, task_kwargs: Mapping[str, Any] | None = None, **options: Unpack[JobOptions]
-    ) -> Deferrer[Any]:
+    ) -> Deferrer[..., R_co]:
         """Return a deferrer with other options. What you leave out stays as the task declares it.
 
         schedule_at, schedule_in: do not start the job before this time, which needs a time zone, or

@@ -22,6 +22,17 @@ from inturn.lazy import LazyNames
 # pytest imports this package for the plugin at every start. Load the driver only for a test.
 _names = LazyNames(__name__, __file__)
 
+NO_MEMORY = (
+    "inturn has no InMemoryConnector. Each test gets a real database instead: "
+    "use the fixture inturn_queue, or inturn.testing.Databases and Queue. See docs/testing.md"
+)
 __all__ = _names.sort()
-__getattr__ = _names.load
+
+
+def __getattr__(name: str) -> object:
+    if name == "InMemoryConnector":
+        raise ImportError(NO_MEMORY)  # an AttributeError would lose the text in `from … import`
+    return _names.load(name)
+
+
 __dir__ = _names.list_all

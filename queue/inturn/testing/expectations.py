@@ -54,7 +54,7 @@ class Wanted:
 
 
 def wanted(
-    task: "str | Deferrer[...] | None", args: Mapping[str, Any] | EllipsisType, **others: Any
+    task: "str | Deferrer[..., Any] | None", args: Mapping[str, Any] | EllipsisType, **others: Any
 ) -> Wanted:
     """Return the wanted job. Its args go through JSON too, so that a tuple equals a list."""
     name = ... if task is None else task_name(task)
@@ -62,7 +62,7 @@ def wanted(
     return Wanted(name, plain, **others)
 
 
-def task_name(task: "str | Deferrer[...]") -> str:
+def task_name(task: "str | Deferrer[..., Any]") -> str:
     return task if isinstance(task, str) else task._name
 
 

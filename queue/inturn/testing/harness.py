@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 from inturn.app import App
 from inturn.database.connector import Connector
 from inturn.errors import ConfigurationError
-from inturn.tasks.task import Deferrer, Task
+from inturn.tasks.task import Deferrer
 from inturn.testing import expectations, history
 from inturn.testing.clock import Clock
 from inturn.testing.connector import OpenConnector
@@ -27,7 +27,7 @@ from inturn.testing.transactions import (
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Named = str | Deferrer[...]
+Named = str | Deferrer[..., Any]
 
 
 class Queue:
@@ -103,13 +103,11 @@ class Queue:
 
     @overload
     def perform(
-        self, task: Task[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
+        self, task: Deferrer[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
     ) -> R: ...
     @overload
-    def perform(self, task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
-    @overload
-    def perform(self, task: Deferrer[P], *args: P.args, **kwargs: P.kwargs) -> Any: ...
-    def perform(self, task: Deferrer[...], *args: Any, **kwargs: Any) -> Any:
+    def perform(self, task: Deferrer[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def perform(self, task: Deferrer[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Defer one job, run it and no other, and return its value or raise its error.
 
         It runs now, even if you give it a schedule, but it respects its lock.
@@ -122,13 +120,11 @@ class Queue:
 
     @overload
     async def perform_async(
-        self, task: Task[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
+        self, task: Deferrer[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
     ) -> R: ...
     @overload
-    async def perform_async(self, task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
-    @overload
-    async def perform_async(self, task: Deferrer[P], *args: P.args, **kwargs: P.kwargs) -> Any: ...
-    async def perform_async(self, task: Deferrer[...], *args: Any, **kwargs: Any) -> Any:
+    async def perform_async(self, task: Deferrer[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    async def perform_async(self, task: Deferrer[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Do the same as `perform` in an async test."""
         __tracebackhide__ = True
         await check_perform_async(self._connector)

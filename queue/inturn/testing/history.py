@@ -9,7 +9,7 @@ from inturn.testing.expectations import task_name, wanted
 from inturn.testing.jobs import Seen, format_args
 from inturn.testing.recording import Run
 
-Step = int | str | Mapping[str, Any] | Deferrer[...]
+Step = int | str | Mapping[str, Any] | Deferrer[..., Any]
 
 
 class _Span(NamedTuple):

@@ -72,7 +72,7 @@ class Runner:
         )
 
     async def perform(
-        self, target: Deferrer[...], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self, target: Deferrer[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Outcome:
         """Run one new job in a queue of its own, so that no other job runs."""
         alone = f"perform-{uuid4().hex}"
@@ -179,7 +179,7 @@ def _name(run: Run) -> str:
     return f"job {run.job.id} of task {run.job.task_name}"
 
 
-def _explain_not_run(job_id: int, target: Deferrer[...], reasons: Sequence[Reason]) -> str:
+def _explain_not_run(job_id: int, target: Deferrer[..., Any], reasons: Sequence[Reason]) -> str:
     # Leave out that no worker serves the queue: the worker of the test has ended by now.
     because = [f"  {r.reason}: {r.detail}" for r in reasons if r.reason.startswith("lane")]
     return "\n".join(

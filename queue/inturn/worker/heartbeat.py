@@ -21,6 +21,7 @@ from inturn.database.connector import Connector
 from inturn.errors import InturnError
 from inturn.operations import workers
 from inturn.worker.backoff import shorten
+from inturn.worker.failure_log import FailureLog
 from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.registration import Registration
 
@@ -77,15 +78,17 @@ class Heartbeat:
         self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
+        failures = FailureLog(logger, "heartbeat.failed")
         while not self._end.is_set():
             try:
                 with contextlib.closing(self._connector.connect("heartbeat")) as connection:
                     while not self._end.is_set():
                         self.run_once(connection)
+                        failures.forget()
                         self._wait(self._interval)
             except (InturnError, psycopg.Error) as error:
                 pause = shorten(min(TICK, self._interval))
-                logger.warning("heartbeat.failed: %s; next try in %.1f s", error, pause)
+                failures.note(error, pause)
                 self._reactions.unheard()
                 self._wait(pause)
 

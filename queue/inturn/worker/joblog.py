@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable
+from datetime import timedelta
 
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
 from inturn.worker.error_text import can_be_printed, name, task_frames
@@ -61,9 +62,9 @@ def _note_outcome(outcome: Outcome) -> None:
         case Ended(status=status):
             _log_error(logging.ERROR, outcome, status, "job_error")
         case Again(delay=delay, uncharged=True):
-            _log(logging.INFO, outcome, "snoozed", "job_snoozed", f"for {delay}")
+            _log(logging.INFO, outcome, "snoozed", "job_snoozed", f"for {_span(delay)}")
         case Again(delay=delay, at=at):
-            when = f", again at {at}" if at else f", again in {delay}"
+            when = f", again at {at}" if at else f", again in {_span(delay)}"
             _log_error(logging.WARNING, outcome, "retry_scheduled", "job_error_retry", when)
 
 
@@ -84,7 +85,9 @@ def _log(level: int, outcome: Outcome, event: str, action: str, more: str | None
 def _log_error(level: int, outcome: Outcome, event: str, action: str, when: str = "") -> None:
     """Log an attempt with its exception, which error trackers read from `exc_info`."""
     job, details = outcome.job, outcome.details
-    error, of = details.exception, f" of {details.most}" if details.most else ""
+    error = details.exception
+    # If you have retried it by hand, it has more attempts than its task allows.
+    of = f" of {details.most}" if details.most and job.attempts < details.most else ""
     template = "job.%s: %s %s, attempt %s%s%s%s"
     arguments = [event, job.id, job.task_name, job.attempts + 1, of, _lasted(details.seconds), when]
     extra = fields(job, action, details.seconds)
@@ -95,6 +98,12 @@ def _log_error(level: int, outcome: Outcome, event: str, action: str, when: str 
         logger.log(
             level, f"{template}: %s", *arguments, name(error), exc_info=exc_info, extra=extra
         )
+
+
+def _span(delay: timedelta) -> str:
+    """Return a wait as `0.5 s`, `12 s` or `0:05:00`."""
+    seconds = delay.total_seconds()
+    return f"{seconds:.2g} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))
 
 
 def _lasted(seconds: float | None) -> str:

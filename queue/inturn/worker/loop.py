@@ -144,6 +144,7 @@ class Loop:
         """Await a claim or a report. If it succeeds, the database is back."""
         await action
         if self._outages.failures:
+            logger.info("database.back: the worker goes on")
             self._outages.reset()
 
     async def _put_back(self) -> None:

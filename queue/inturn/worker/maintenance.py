@@ -21,6 +21,7 @@ from inturn.errors import InturnError
 from inturn.operations import workers
 from inturn.worker.backoff import shorten
 from inturn.worker.chores import Chores
+from inturn.worker.failure_log import FailureLog
 from inturn.worker.options import Options
 from inturn.worker.witness import Witness
 
@@ -75,14 +76,17 @@ class Maintenance:
         self._has_looked.wait()
 
     def _run(self) -> None:
+        failures = FailureLog(logger, "maintenance.failed")
         while not self._end.is_set():
             try:
                 with contextlib.closing(self._connector.connect("maintenance")) as connection:
                     while not self._end.is_set():
-                        self._end.wait(self.run_once(connection))
+                        pause = self.run_once(connection)
+                        failures.forget()
+                        self._end.wait(pause)
             except (InturnError, psycopg.Error) as error:
                 pause = shorten(min(LONGEST_PAUSE, self._interval))
-                logger.warning("maintenance.failed: %s; next try in %.1f s", error, pause)
+                failures.note(error, pause)
                 self._witness.forget()  # a worker that was away does not judge others
                 self._has_looked.set()
                 self._end.wait(pause)

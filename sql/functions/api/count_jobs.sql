@@ -1,5 +1,6 @@
--- Returns how many jobs there are, live and finished. Counting stops at p_limit. NULL in a filter
--- means any.
+-- Returns how many jobs there are, live and finished. NULL in a filter means any. Counting stops at
+-- p_limit, and looks at no more than p_limit live jobs if you ask for a status. `more` is true if
+-- there may be more.
 --
 -- It is planned again in each call, so that the plan leaves out a filter that is NULL.
 CREATE OR REPLACE FUNCTION count_jobs(
@@ -8,20 +9,38 @@ CREATE OR REPLACE FUNCTION count_jobs(
     p_queue    text         DEFAULT NULL,
     p_task     text         DEFAULT NULL,
     p_lock     text         DEFAULT NULL
-) RETURNS bigint
+) RETURNS TABLE (jobs_count bigint, more boolean)
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_custom_plan
 AS $$
+DECLARE
+    v_live     bigint := 0;
+    v_looked   bigint := 0;
+    v_finished bigint := 0;
 BEGIN
-    RETURN (
-        SELECT count(*) FROM (
-            SELECT FROM all_jobs
+    IF p_statuses IS NULL THEN
+        SELECT count(*) INTO v_live FROM (
+            SELECT FROM jobs
+            WHERE (p_queue IS NULL OR queue = p_queue)
+              AND (p_task IS NULL OR task = p_task)
+              AND (p_lock IS NULL OR lock = p_lock)
+            LIMIT p_limit
+        ) AS counted;
+    ELSIF p_statuses && '{todo,blocked,scheduled,claimed,doing}' THEN
+        SELECT count(*) FILTER (WHERE status = ANY (p_statuses)), count(*) INTO v_live, v_looked
+        FROM look_at_live(p_limit, p_statuses, p_queue, p_task, p_lock);
+    END IF;
+    IF p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}' THEN
+        SELECT count(*) INTO v_finished FROM (
+            SELECT FROM finished_jobs
             WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock)
-            LIMIT p_limit
-        ) AS counted
-    );
+            LIMIT p_limit - v_live
+        ) AS counted;
+    END IF;
+    RETURN QUERY
+    SELECT v_live + v_finished, v_looked >= p_limit OR v_live + v_finished >= p_limit;
 END $$;

@@ -1,5 +1,7 @@
 -- Counts jobs by status for each queue, task or lock (p_by), at most p_limit of them. Bounded: it
--- looks at the newest p_looked live jobs and as many finished ones. NULL in a filter means any.
+-- looks at the newest p_looked live jobs and as many finished ones. `more` is true in each row if
+-- there are more than it looked at, or than it returns: the counts are lower bounds. NULL in a
+-- filter means any.
 --
 -- It is planned again in each call, so that the plan leaves out a filter that is NULL.
 CREATE OR REPLACE FUNCTION count_jobs_by(
@@ -11,8 +13,8 @@ CREATE OR REPLACE FUNCTION count_jobs_by(
     p_task     text         DEFAULT NULL,
     p_lock     text         DEFAULT NULL
 ) RETURNS TABLE (
-    name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, doing bigint,
-    succeeded bigint, failed bigint, cancelled bigint, aborted bigint
+    name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, claimed bigint,
+    doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean
 )
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -25,31 +27,31 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     RETURN QUERY
-    WITH looked AS MATERIALIZED (
-        (SELECT queue, task, lock, status FROM jobs
-         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
-           AND (p_queue IS NULL OR queue = p_queue)
-           AND (p_task IS NULL OR task = p_task)
-           AND (p_lock IS NULL OR lock = p_lock)
-           AND (p_by <> 'lock' OR lock IS NOT NULL)
-         ORDER BY id DESC LIMIT p_looked)
-        UNION ALL
-        (SELECT queue, task, lock, status FROM finished_jobs
-         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
-           AND (p_queue IS NULL OR queue = p_queue)
-           AND (p_task IS NULL OR task = p_task)
-           AND (p_lock IS NULL OR lock = p_lock)
-           AND (p_by <> 'lock' OR lock IS NOT NULL)
-         ORDER BY id DESC LIMIT p_looked)
+    WITH live AS MATERIALIZED (
+        SELECT queue, task, lock, status
+        FROM look_at_live(p_looked, p_statuses, p_queue, p_task, p_lock, p_by = 'lock')
+    ), finished AS MATERIALIZED (
+        SELECT queue, task, lock, status FROM finished_jobs
+        WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+          AND (p_queue IS NULL OR queue = p_queue)
+          AND (p_task IS NULL OR task = p_task)
+          AND (p_lock IS NULL OR lock = p_lock)
+          AND (p_by <> 'lock' OR lock IS NOT NULL)
+        ORDER BY id DESC LIMIT p_looked
     ), named AS (
         SELECT CASE p_by WHEN 'queue' THEN queue WHEN 'task' THEN task ELSE lock END AS name,
                status
-        FROM looked
+        FROM (TABLE live UNION ALL TABLE finished) AS looked
+        WHERE p_statuses IS NULL OR status = ANY (p_statuses)
     )
     SELECT name, count(*),
            count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'blocked'),
-           count(*) FILTER (WHERE status = 'scheduled'), count(*) FILTER (WHERE status = 'doing'),
+           count(*) FILTER (WHERE status = 'scheduled'),
+           count(*) FILTER (WHERE status = 'claimed'), count(*) FILTER (WHERE status = 'doing'),
            count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'),
-           count(*) FILTER (WHERE status = 'cancelled'), count(*) FILTER (WHERE status = 'aborted')
+           count(*) FILTER (WHERE status = 'cancelled'),
+           count(*) FILTER (WHERE status = 'aborted'),
+           (SELECT count(*) FROM live) >= p_looked OR (SELECT count(*) FROM finished) >= p_looked
+               OR count(*) OVER () > p_limit
     FROM named GROUP BY name ORDER BY name LIMIT p_limit;
 END $$;

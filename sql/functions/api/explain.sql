@@ -29,8 +29,13 @@ BEGIN
         RETURN;
     END IF;
     IF v_job.status = 'doing' THEN
-        RETURN QUERY SELECT 'running',
-            'since ' || v_job.started_at || ', attempt ' || v_job.attempts, NULL;
+        RETURN QUERY SELECT
+            CASE job.status WHEN 'claimed' THEN 'claimed' ELSE 'running' END,
+            'since ' || v_job.started_at || CASE job.status
+                WHEN 'claimed' THEN ' by worker ' || job.worker || ', which runs other jobs first'
+                ELSE ', attempt ' || v_job.attempts END,
+            NULL
+        FROM claimed_jobs AS job WHERE job.worker_id = v_job.worker_id AND job.id = p_id;
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
         RETURN QUERY SELECT * FROM explain_busy(p_id);
         RETURN;

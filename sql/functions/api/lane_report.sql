@@ -5,8 +5,8 @@ CREATE OR REPLACE FUNCTION lane_report(p_lock text) RETURNS TABLE (
     lock text, state text, since timestamptz, worker text,
     stopped lane_state, stopped_at timestamptz, stopped_until timestamptz, stopped_by text,
     stop_reason text,
-    head_id bigint, head_task text, head_attempts integer, head_created_at timestamptz,
-    head_at timestamptz, head_error text,
+    head_id bigint, head_status job_status, head_task text, head_attempts integer,
+    head_created_at timestamptz, head_at timestamptz, head_error text,
     failed_id bigint, failed_task text, failed_attempts integer, failed_created_at timestamptz,
     failed_at timestamptz, failed_error text,
     behind bigint, oldest timestamptz, next_ids bigint[], next_tasks text[]
@@ -22,11 +22,11 @@ AS $$
         SELECT priority, id FROM jobs
         WHERE status = 'scheduled' AND scheduled_at <= clock() AND jobs.lock = p_lock
     ), head AS MATERIALIZED (
-        SELECT job.* FROM jobs AS job
-        JOIN lane ON job.status = 'doing' AND job.worker_id = lane.worker_id
+        SELECT job.* FROM live_jobs AS job
+        JOIN lane ON job.stored_as = 'doing' AND job.worker_id = lane.worker_id
                  AND job.lock = lane.lock
         UNION ALL
-        SELECT job.* FROM jobs AS job
+        SELECT job.* FROM live_jobs AS job
         WHERE NOT EXISTS (SELECT FROM lane WHERE worker_id IS NOT NULL)
           AND job.id = coalesce(
               (SELECT job_id FROM lane), (SELECT id FROM first ORDER BY priority DESC, id LIMIT 1))
@@ -39,8 +39,8 @@ AS $$
     )
     SELECT p_lock, coalesce(lane.state::text, 'free'), lane.since, workers.name,
            lane.stopped, lane.stopped_at, lane.stopped_until, lane.stopped_by, lane.stop_reason,
-           head.id, head.task, head.attempts, head.created_at,
-           CASE head.status WHEN 'doing' THEN head.started_at ELSE head.scheduled_at END,
+           head.id, head.status, head.task, head.attempts, head.created_at,
+           CASE head.stored_as WHEN 'doing' THEN head.started_at ELSE head.scheduled_at END,
            head.errors -> -1 ->> 'error',
            failed.id, failed.task, failed.attempts, failed.created_at, failed.finished_at,
            failed.errors -> -1 ->> 'error',

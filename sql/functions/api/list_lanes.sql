@@ -2,10 +2,11 @@
 -- unless that is NULL. The lanes are chosen before their jobs are read.
 CREATE OR REPLACE FUNCTION list_lanes(p_limit integer, p_states text[] DEFAULT NULL)
 RETURNS TABLE (
-    lock text, state lane_state, since timestamptz, job_id bigint, task text, attempts integer,
-    due_at timestamptz, worker text, heartbeat_at timestamptz, waiting bigint, last_error text,
-    stopped lane_state, stopped_at timestamptz, stopped_until timestamptz, stopped_by text,
-    stop_reason text, failed_job_id bigint, failed_task text
+    lock text, state lane_state, since timestamptz, job_id bigint, job_status job_status, task text,
+    attempts integer, due_at timestamptz, worker text, heartbeat_at timestamptz, waiting bigint,
+    more boolean, last_error text, stopped lane_state, stopped_at timestamptz,
+    stopped_until timestamptz, stopped_by text, stop_reason text, failed_job_id bigint,
+    failed_task text
 )
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -13,9 +14,9 @@ AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    SELECT lock, state, since, job_id, task, attempts, due_at, worker, heartbeat_at, waiting,
-           last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id,
-           failed_task
+    SELECT lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at,
+           waiting, more, last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason,
+           failed_job_id, failed_task
     FROM lane_status
     WHERE lock = ANY (ARRAY(
         SELECT lanes.lock FROM lanes

@@ -74,7 +74,7 @@ BEGIN
                     ELSE 0 END AS turn,
                CASE WHEN times > 0 THEN '{"lost": true}' ELSE '{}' END::jsonb
                    || CASE WHEN p_error IS NOT NULL THEN '{"crashed": true}' ELSE '{}' END::jsonb
-                   || jsonb_build_object('at', clock()) AS error
+                   AS error
         FROM unnest(v_seen.ids, v_seen.claims, v_seen.workers, v_seen.times)
             AS orphan(id, claim_id, worker_id, times)
         -- Not a plain IN, which the planner may turn into a comparison of each with each.

@@ -63,7 +63,8 @@ BEGIN
             lost_queueing_lock = jobs.queueing_lock IS NOT NULL,
             was_attempted = true,
             attempts = jobs.attempts - coalesce(ended.uncharged, false)::integer,
-            errors = add_error(jobs.errors, ended.error)
+            errors = add_error(
+                jobs.errors, ended.error, jobs.attempts, jobs.started_at, jobs.worker_id)
         FROM (
             SELECT e.*, coalesce(e.at, clock() + e.delay) AS due_at
             FROM unnest(p_ids, p_claims, p_delays, p_errors, p_at, p_priorities, p_queues, p_locks,

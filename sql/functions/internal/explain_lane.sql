@@ -21,8 +21,11 @@ BEGIN
     END IF;
     IF v_lane.worker_id IS NOT NULL THEN
         RETURN QUERY SELECT 'lane held',
-            'by job ' || id || ' (' || task || ') since ' || started_at, NULL
-        FROM jobs WHERE status = 'doing' AND worker_id = v_lane.worker_id AND lock = v_lane.lock;
+            'by job ' || id || ' (' || task || ')' || CASE job.status
+                WHEN 'claimed' THEN ', claimed by worker ' || worker || ' at ' || claimed_at
+                ELSE ' since ' || claimed_at END,
+            NULL
+        FROM claimed_jobs AS job WHERE worker_id = v_lane.worker_id AND lock = v_lane.lock;
         RETURN QUERY SELECT * FROM explain_holder(v_lane.worker_id);
         RETURN;
     END IF;

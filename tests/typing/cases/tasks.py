@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import ParamSpec, TypeVar, Unpack, reveal_type
 
 from inturn import App, Blueprint, Deferrer, JobContext, JobOptions, Task
+from inturn.testing import Queue
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,7 +56,7 @@ knowing("a")  # at run time it lacks the context: as in the library that people 
 
 # ---- deferred
 
-reveal_type(plain.defer("a", copies=2))  # reveals: DeferredJob
+reveal_type(plain.defer("a", copies=2))  # reveals: DeferredJob[int]
 plain.defer(letter="a")
 plain.defer()  # error
 plain.defer(1)  # error
@@ -72,21 +73,21 @@ knowing_too.defer(apples="one")  # error
 
 
 async def in_async_code() -> None:
-    reveal_type(await plain.defer_async("a"))  # reveals: DeferredJob
+    reveal_type(await plain.defer_async("a"))  # reveals: DeferredJob[int]
     await plain.defer_async(2)  # error
     reveal_type(await asynchronous("a", copies=1))  # reveals: str
-    reveal_type(await plain.configure(lock="a").defer_async("a"))  # reveals: DeferredJob
+    reveal_type(await plain.configure(lock="a").defer_async("a"))  # reveals: DeferredJob[int]
     await plain.configure(lock="a").defer_async("a", copies="b")  # error
-    reveal_type(await plain.batch_defer_async({"letter": "a"}))  # reveals: list[DeferredJob]
+    reveal_type(await plain.batch_defer_async({"letter": "a"}))  # reveals: list[DeferredJob[int]]
     await plain.batch_defer_async("a")  # error
 
 
 # ---- with options
 
-# mypy reveals: Deferrer[[letter: str, copies: int =]]
-# basedpyright reveals: Deferrer[(letter: str, copies: int = 1)]
+# mypy reveals: Deferrer[[letter: str, copies: int =], int]
+# basedpyright reveals: Deferrer[(letter: str, copies: int = 1), int]
 reveal_type(plain.configure(lock="a"))
-# reveals: DeferredJob
+# reveals: DeferredJob[int]
 reveal_type(plain.configure(lock="a", priority=1, schedule_at=datetime.now(UTC)).defer("a"))
 plain.configure(schedule_in={"minutes": 5}, queue="q", on_failure="halt").defer("a")
 plain.configure(lock="a").defer(1)  # error
@@ -97,33 +98,58 @@ plain.configure(lock=1)
 plain.configure(priority="high")  # error
 plain.configure(on_retry="forget")  # error
 plain.configure(schedule_at="tomorrow")  # error
-reveal_type(plain.configure(task_kwargs=kwargs))  # reveals: Deferrer[...]
+reveal_type(plain.configure(task_kwargs=kwargs))  # reveals: Deferrer[..., int]
 plain.configure(task_kwargs=kwargs).defer()
 plain.configure(task_kwargs=kwargs, lock="a").defer(copies=2)
 plain.configure(task_kwargs=kwargs, lok="a")  # error
 
+# ---- the result
+
+reveal_type(plain.defer("a").result())  # reveals: int
+reveal_type(plain.configure(lock="a").defer("a").result(timeout=60))  # reveals: int
+reveal_type(asynchronous.defer("a", copies=1).result())  # reveals: str
+reveal_type(plain.batch_defer({"letter": "a"})[0].result())  # reveals: int
+reveal_type(app.configure_task("elsewhere").defer().result())  # reveals: Any
+wrong: str = plain.defer("a").result()  # error
+
+
+async def results_in_async_code() -> None:
+    job = await asynchronous.defer_async("a", copies=1)
+    reveal_type(await job.result_async())  # reveals: str
+    reveal_type(await (await plain.defer_async("a")).result_async(timeout=60))  # reveals: int
+
+
+# ---- in a test
+
+
+def in_a_test(queue: Queue) -> None:
+    reveal_type(queue.perform(plain, "a"))  # reveals: int
+    reveal_type(queue.perform(asynchronous, "a", copies=1))  # reveals: str
+    reveal_type(queue.perform(asynchronous.configure(lock="a"), "a", copies=1))  # reveals: str
+
+
 # ---- many at once
 
-reveal_type(plain.batch_defer({"letter": "a"}, {"letter": "b"}))  # reveals: list[DeferredJob]
+reveal_type(plain.batch_defer({"letter": "a"}, {"letter": "b"}))  # reveals: list[DeferredJob[int]]
 plain.batch_defer("a")  # error
 plain.batch_defer({1: "a"})  # error
 plain.batch_defer([{"letter": "a"}])  # error
 
 # ---- by name
 
-reveal_type(app.configure_task("elsewhere", lock="a"))  # reveals: Deferrer[...]
+reveal_type(app.configure_task("elsewhere", lock="a"))  # reveals: Deferrer[..., Any]
 app.configure_task("elsewhere").defer(anything="goes")
 app.configure_task("elsewhere", lok="a")  # error
 
 # ---- in wrappers of one's own
 
 
-def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P]:
+def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P, R]:
     return task.configure(**options)
 
 
-# mypy reveals: Deferrer[[letter: str, copies: int =]]
-# basedpyright reveals: Deferrer[(letter: str, copies: int = 1)]
+# mypy reveals: Deferrer[[letter: str, copies: int =], int]
+# basedpyright reveals: Deferrer[(letter: str, copies: int = 1), int]
 reveal_type(urgent(plain, lock="a"))
 urgent(plain, lok="a")  # error
 urgent(plain).defer(1)  # error

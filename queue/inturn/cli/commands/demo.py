@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from inturn.cli.settings import verbose_option
-from inturn.errors import InturnError
+from inturn.errors import InturnError, MissingExtra
 
 if TYPE_CHECKING:
     from inturn.cli.demo_page import Page
@@ -29,6 +29,7 @@ def command() -> None:
     from inturn.cli import demo_picture as drawing
     from inturn.cli.demo_page import Page
 
+    _check_extras()
     console = Console(highlight=False)
     pages = [Page(1, has_locks=False), Page(2, has_locks=True, has_a_death=True)]
     if console.is_terminal and not console.is_dumb_terminal:
@@ -42,6 +43,17 @@ def command() -> None:
     if not pages[1].in_order:  # checked, not assumed
         raise InturnError(f"{drawing.conclusion(pages)} This is a bug in inturn. Please report it.")
     console.print(drawing.conclusion(pages), "", drawing.next_steps(), sep="\n", soft_wrap=True)
+
+
+def _check_extras() -> None:
+    """Raise an error, before the first word of the story, if a package is missing."""
+    from inturn.embedded.binaries import find_binaries
+
+    try:
+        import inturn.schema.migrate  # noqa: F401
+    except MissingExtra:
+        raise MissingExtra("The demo", "dev") from None
+    find_binaries()
 
 
 def _play(

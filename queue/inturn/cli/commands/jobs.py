@@ -21,7 +21,7 @@ from inturn.cli.job_argument import (
     job_not_found,
     make_runnable,
 )
-from inturn.cli.output import Output, advice, details, more, output_options
+from inturn.cli.output import Output, advice, details, more, output_options, remark
 from inturn.cli.values import Number
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from inturn.operations.jobs import JobSummary
 
 COUNTED = ALL = 10_000
-STATUSES = ("todo", "blocked", "scheduled", "doing", "succeeded", "failed", "cancelled", "aborted")
+LIVE = ("todo", "blocked", "scheduled", "claimed", "doing")
+STATUSES = (*LIVE, "succeeded", "failed", "cancelled", "aborted")
 
 
 @click.group(
@@ -86,7 +87,10 @@ def filter_options(function: Any) -> Any:
 @output_options
 @with_database
 def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
-    """List jobs, live and finished, the newest first."""
+    """List jobs, live and finished, the newest first.
+
+    With a status of live jobs, it looks at the newest 10,000 of them.
+    """
     from inturn.operations import jobs
 
     which = jobs.JobFilter(**asked)
@@ -105,8 +109,14 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
     }
     nothing = "No jobs match." if any(asked.values()) else "There are no jobs."
     Output(form).records(found, columns, nothing, spare=("DEFERRED", "QUEUE", "ATTEMPTS", "WHEN"))
+    asks_live = bool(set(LIVE) & set(which.statuses))
+    if len(found) < limit and not asks_live:
+        return
+    count, or_more = database.run(jobs.count_jobs(which, COUNTED))
     if len(found) == limit:
-        more(database.run(jobs.count_jobs(which, COUNTED)) - limit, COUNTED - limit)
+        more(count - limit, or_more=or_more)
+    elif or_more:
+        remark(f"There may be more: it looked at the newest {COUNTED:,} live jobs only.")
 
 
 def _when(job: JobSummary) -> datetime | None:
@@ -124,11 +134,9 @@ def count(database: Database, form: str, **asked: Any) -> None:
     """Count jobs, up to 10,000."""
     from inturn.operations import jobs
 
-    number = database.run(jobs.count_jobs(jobs.JobFilter(**asked), COUNTED))
-    more_there_are = number >= COUNTED
+    number, or_more = database.run(jobs.count_jobs(jobs.JobFilter(**asked), COUNTED))
     Output(form).record(
-        {"count": number, "or_more": more_there_are},
-        f"{number:,}{' or more' if more_there_are else ''}",
+        {"count": number, "or_more": or_more}, f"{number:,}{' or more' if or_more else ''}"
     )
 
 
@@ -162,7 +170,7 @@ def show(database: Database, job_id: int, form: str) -> None:
         "timeout": stored["timeout"],
         "attempts": str(stored["attempts"]),
         **{
-            name.removesuffix("_at"): on_clock(at, now)
+            _title(name, job.status): on_clock(at, now)
             for name in times
             if (at := getattr(job, name))
         },
@@ -174,9 +182,15 @@ def show(database: Database, job_id: int, form: str) -> None:
     errors = [
         f"  {visible(line)}"
         for number, error in enumerate(job.errors, 1)
-        for line in error_lines(number, error)
+        for line in error_lines(number, error, now)
     ]
-    Output(form).record(stored, *details(facts), *(["", "errors:", *errors] if errors else []))
+    title = "earlier attempts:" if job.status == "succeeded" else "errors:"
+    Output(form).record(stored, *details(facts), *(["", title, *errors] if errors else []))
+
+
+def _title(name: str, status: str) -> str:
+    """Return what people call a time of a job."""
+    return "claimed" if (name, status) == ("started_at", "claimed") else name.removesuffix("_at")
 
 
 def _name_worker(database: Database, worker_id: UUID | None) -> str | None:
@@ -193,7 +207,7 @@ def in_words_of_sql(job: StoredJob) -> dict[str, Any]:
     """Return the job with the names and the number of attempts that SQL and lists show."""
     names = {"task_name": "task", "task_kwargs": "args", "abort_requested": "abort"}
     values = {names.get(each.name, each.name): getattr(job, each.name) for each in fields(job)}
-    values["attempts"] += job.status == "doing"
+    values["attempts"] += job.status in ("claimed", "doing")
     values["timeout"] = None if job.timeout is None else f"{job.timeout!s:0>8}"
     return values
 
@@ -239,9 +253,10 @@ def retry(database: Database, job_ids: tuple[int, ...], form: str) -> None:
     from inturn.operations import jobs
 
     def change(job_id: int) -> str:
-        if database.run(jobs.retry_job(job_id)):
-            return "todo"
+        is_done = database.run(jobs.retry_job(job_id))
         status = database.run(jobs.get_status(job_id))
+        if is_done:
+            return str(status or "todo")  # it may have ended by now, without a history
         if status is None:
             raise job_not_found(job_id)
         raise Conflict(
@@ -273,8 +288,8 @@ def cancel(database: Database, job_ids: tuple[int, ...], abort: bool, yes: bool,
             raise job_not_found(job_id)
         if status == "doing" and not abort:
             raise Conflict(
-                f"Job {job_id} is running. "
-                f"To ask its worker to abort it: queue jobs cancel --abort {job_id}"
+                f"A worker has job {job_id} already. "
+                f"To ask it to abort the job: queue jobs cancel --abort {job_id}"
             )
         if status not in ("cancelled", "doing"):
             raise Conflict(f"Job {job_id} has ended already: {status}.")

@@ -84,7 +84,7 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
         "LOCK": lambda lane: lane.lock,
         "STATE": lambda lane: lane.state,
         "SINCE": lambda lane: relative(lane.stopped_at or lane.since, now),
-        "WAITING": lambda lane: "1,000+" if lane.waiting >= 1000 else f"{lane.waiting}",
+        "WAITING": lambda lane: f"{lane.waiting:,}{'+' if lane.more else ''}",
         "JOB": _job,
         "WORKER": lambda lane: lane.worker or "",
         "WHY": _why,
@@ -92,7 +92,8 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
     nothing = f"No lane is {' or '.join(states)}." if states else "No lane is in use or stopped."
     Output(form).records(found, columns, nothing, spare=("WORKER", "SINCE"))
     if len(found) == limit:
-        more(database.run(lanes.count_lanes(COUNTED, states)) - limit, COUNTED - limit)
+        count = database.run(lanes.count_lanes(COUNTED, states))
+        more(count - limit, or_more=count >= COUNTED)
 
 
 def _job(lane: Lane) -> str:
@@ -104,6 +105,8 @@ def _job(lane: Lane) -> str:
 def _why(lane: Lane) -> str:
     if lane.failed_job_id is not None and lane.last_error:
         return last_line(lane.last_error)
+    if lane.job_status == "claimed":
+        return "claimed: its worker runs other jobs first"
     return lane.stop_reason or last_line(lane.last_error)
 
 

@@ -25,7 +25,8 @@ def command(context: click.Context) -> None:
 def list_queues(database: Database, form: str) -> None:
     """List queues, and count their jobs by what they wait for.
 
-    Only RUNNABLE jobs would start sooner if you had more workers. A + means "or more".
+    Only RUNNABLE jobs would start sooner if you had more workers. CLAIMED jobs are in the hands of
+    workers that run others first. A + means "or more".
     """
     from inturn.operations import workers
 
@@ -41,6 +42,7 @@ def list_queues(database: Database, form: str) -> None:
         "OLDEST": lambda queue: relative(queue.runnable_since, now),
         "BLOCKED": lambda queue: count(queue.blocked, queue),
         "SCHEDULED": lambda queue: count(queue.scheduled, queue),
+        "CLAIMED": lambda queue: count(queue.claimed, queue),
         "DOING": lambda queue: count(queue.doing, queue),
         "WORKERS": lambda queue: str(queue.workers),
     }

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 ALL = 10_000
 UNSEEN = "no worker has seen it yet"
 CHANGED = "workers use {0.cron} in {0.tz}"
-NONE = (
-    "There are no schedules. "
-    "Declare one with @app.periodic, and name your app with -a package.module:app."
-)
+NONE = "There are no schedules. Declare one with @app.periodic"
+NAME_APP = ", and name your app with -a package.module:app"
 GONE = "not in the app"
 
 
@@ -79,7 +77,8 @@ def list_schedules(database: Database, form: str) -> None:
         "JOB": lambda line: "" if line.last_job_id is None else str(line.last_job_id),
         "NOTE": lambda line: line.note,
     }
-    Output(form).records(lines, columns, NONE)
+    nothing = f"{NONE}{'' if _app_path() else NAME_APP}."
+    Output(form).records(lines, columns, nothing)
 
 
 @command.command("next", epilog="Example: queue -a shop.tasks:app schedules next --count 20")
@@ -113,7 +112,7 @@ def _lines(database: Database, now: datetime) -> list[Line]:
     known = {
         (row.task, row.periodic_id): row for row in database.run(schedules.list_schedules(ALL))
     }
-    path = click.get_current_context().ensure_object(Settings).app_path()
+    path = _app_path()
     lines = []
     if path is not None:
         for schedule in load_app(path).schedules():
@@ -133,6 +132,10 @@ def _lines(database: Database, now: datetime) -> list[Line]:
         for row in known.values()
     ]
     return sorted(lines, key=lambda line: (line.task, line.periodic_id))
+
+
+def _app_path() -> str | None:
+    return click.get_current_context().ensure_object(Settings).app_path()
 
 
 def _line(

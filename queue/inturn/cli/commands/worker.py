@@ -18,11 +18,17 @@ from inturn.cli.settings import (
     verbose_option,
 )
 from inturn.cli.values import Number, Seconds, duration
-from inturn.errors import MissingApp, SchemaMismatch
+from inturn.errors import BadArgument, MissingApp, SchemaMismatch
 
 F = TypeVar("F", bound=Callable[..., Any])
 PREFIX = "INTURN_WORKER_"
 MIGRATE = "queue migrate"  # the advice of SchemaMismatch
+FLAGS = {  # what the options are called here, if not as in Python
+    "fetch_job_polling_interval": "--poll",
+    "update_heartbeat_interval": "--heartbeat",
+    "stalled_worker_timeout": "--stalled-after",
+    "shutdown_graceful_timeout": "--grace",
+}
 
 
 def option(*names: str, **settings: Any) -> Callable[[F], F]:
@@ -171,6 +177,9 @@ def command(
         # The app may name a database or schema of its own, which `queue migrate` would not find.
         advice = f"queue -a {path} migrate" + ("" if dsn is None else " --dsn …")
         raise SchemaMismatch(str(error).replace(MIGRATE, advice)) from error
+    except BadArgument as error:
+        name = FLAGS.get(error.argument, error.argument)
+        raise BadArgument(name, error.problem) from error
     second = signal.Signals.__members__.get(aborted_by or "")
     if second is not None:  # ending at the first signal, or after the grace, is a success
         raise SystemExit(128 + second)
@@ -202,10 +211,14 @@ def options(
     **same_name: Any,
 ) -> dict[str, Any]:
     """Return only the options that were given. The app's worker_defaults decide the rest."""
+    names = [name for part in ",".join(queues).split(",") if (name := part.strip())]
+    if queues and not names:  # an empty variable of a shell
+        raise click.BadParameter(
+            "It names no queue. Leave it out to serve all.", param_hint="--queues"
+        )
     given = {
         **same_name,
-        "queues": [name for names in queues for part in names.split(",") if (name := part.strip())]
-        or None,
+        "queues": names or None,
         "wait": None if one_shot is None else not one_shot,
         "shutdown_graceful_timeout": grace,
         "fetch_job_polling_interval": poll,

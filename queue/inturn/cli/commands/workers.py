@@ -29,7 +29,7 @@ def list_workers(database: Database, form: str) -> None:
     """List workers, late ones first.
 
     A late worker has not sent a heartbeat for 30 seconds. The event loop of a blocked worker is
-    stuck.
+    stuck. CLAIMED jobs are in the hands of a worker that runs others first.
     """
     from inturn.operations import workers
 
@@ -39,10 +39,11 @@ def list_workers(database: Database, form: str) -> None:
         "NAME": lambda worker: worker.name,
         "STATE": lambda worker: worker.state,
         "DOING": lambda worker: f"{worker.doing}/{worker.concurrency}",
+        "CLAIMED": lambda worker: str(worker.claimed),
         "QUEUES": lambda worker: "all" if worker.queues is None else ",".join(worker.queues),
         "HEARTBEAT": lambda worker: relative(worker.heartbeat_at, now),
         "STARTED": lambda worker: relative(worker.started_at, now),
         "PROCESS": lambda worker: f"{worker.pid} on {worker.hostname}",
     }
     nothing = complete("No worker is running. To start one: queue worker")
-    Output(form).records(found, columns, nothing, spare=("STARTED", "QUEUES"))
+    Output(form).records(found, columns, nothing, spare=("STARTED", "PROCESS", "QUEUES"))

@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Job",
             fields=[("id", models.BigIntegerField(primary_key=True))],
-            options={"db_table": table("jobs"), "managed": False, "verbose_name": "live job"},
+            options={"db_table": table("live_jobs"), "managed": False, "verbose_name": "live job"},
         ),
         migrations.CreateModel(
             name="FinishedJob",

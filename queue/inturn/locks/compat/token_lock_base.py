@@ -62,6 +62,9 @@ class BaseTokenLock:
         self.local: Any = self.own_token() if self.thread_local else SimpleNamespace(token=None)
         self.register_scripts()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} in Redis>"
+
     def own_token(self) -> Any:
         return ThreadToken()
 

@@ -24,6 +24,7 @@ class BaseLock(ABC, Generic[L]):
 
     portable = True  # another process can use its handles
     permits = 1
+    place = "on this machine"  # where it is, as `repr` says it
 
     def __init__(self, name: str, settings: LockSettings) -> None:
         if not name:
@@ -33,6 +34,10 @@ class BaseLock(ABC, Generic[L]):
         self._held: dict[L, object] = {}  # each lease with its acquirer; the last one is the latest
         self._entered: dict[object, list[L | None]] = {}
         self._template: Self | None = None
+
+    def __repr__(self) -> str:
+        # The address of the store is left out, because it may hold a password.
+        return f"<{type(self).__name__} {self.name!r} {self.place}>"
 
     @abstractmethod
     def new_contender(self, lock_id: str | None = None) -> Contender:

@@ -129,6 +129,8 @@ class RowContender(Contender):
 
 
 class _Pg(BaseLock[L]):
+    place = "in PostgreSQL"
+
     def __init__(
         self,
         where: Any,

@@ -58,6 +58,8 @@ class BasicContender(Contender):
 
 
 class _Basic(BaseLock[L]):
+    place = "in Redis"
+
     def __init__(
         self,
         redis: Any,

@@ -92,6 +92,8 @@ class PermitContender(Contender):
 
 
 class _Semaphore(BaseLock[L]):
+    place = "in Redis"
+
     def __init__(
         self,
         redis: Any,

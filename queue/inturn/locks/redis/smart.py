@@ -134,6 +134,8 @@ class SmartContender(Contender):
 
 
 class _Smart(BaseLock[L]):
+    place = "in Redis"
+
     def __init__(
         self,
         redis: Any,

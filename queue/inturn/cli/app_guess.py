@@ -1,0 +1,37 @@
+"""Guess which app somebody meant who has named one that does not exist."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from pkgutil import iter_modules
+
+from inturn.cli.suggestions import did_you_mean, question
+
+
+def likely_app(path: str) -> str:
+    """Return a question that names the app in this module, or in the module that was meant."""
+    module, _, attribute = path.rpartition(":")
+    if not module:  # a file or a module, without the name of its app
+        module = path.removesuffix(".py").strip("./").replace("/", ".")
+        return next((question(f"{module}:{app}") for app in _apps_in(module)), "")
+    if module in sys.modules:
+        from inturn.app import App
+
+        given = vars(sys.modules[module]).items()
+        return next((question(f"{module}:{name}") for name, it in given if isinstance(it, App)), "")
+    names = (found.name for found in iter_modules([str(Path.cwd())]))
+    return did_you_mean(
+        module,
+        (name for name in names if attribute in _apps_in(name)),
+        spell=lambda name: f"{name}:{attribute}",
+    )
+
+
+def _apps_in(module: str) -> Iterator[str]:
+    """Yield the names of apps in a module of this folder, which is read and not imported."""
+    place = Path(*module.split("."))
+    for file in (place.with_suffix(".py"), place / "__init__.py"):
+        if file.is_file():
+            text = file.read_text(encoding="utf-8", errors="replace")
+            yield from re.findall(r"^(\w+)[^=\n]*=\s*(?:\w+\.)*\w*App\(", text, re.MULTILINE)

@@ -1,0 +1,38 @@
+-- Returns the newest live jobs, at most p_looked, with the statuses that people see. Those that
+-- `jobs` may not store with one of p_statuses are left out, so the caller still has to filter by
+-- status. NULL in a filter means any. See candidates.
+--
+-- What the workers have in hand is read once, and not once for each of their jobs.
+CREATE OR REPLACE FUNCTION look_at_live(
+    p_looked   integer,
+    p_statuses job_status[],
+    p_queue    text,
+    p_task     text,
+    p_lock     text,
+    p_in_lanes boolean DEFAULT false  -- leave out jobs without a lock
+) RETURNS TABLE (queue text, task text, lock text, status job_status)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+    v_stored job_status[] := stored_statuses(p_statuses);
+    v_ids    bigint[] := candidates(p_looked, p_statuses, p_queue, p_task, p_lock);
+BEGIN
+    RETURN QUERY
+    WITH looked AS MATERIALIZED (
+        SELECT job.id, job.queue, job.task, job.lock, job.worker_id,
+               CASE WHEN job.worker_id IS NULL THEN job.status END AS status
+        FROM live_jobs AS job
+        WHERE (v_stored IS NULL OR job.stored_as = ANY (v_stored))
+          AND (v_ids IS NULL OR job.id = ANY (v_ids))
+          AND (p_queue IS NULL OR job.queue = p_queue)
+          AND (p_task IS NULL OR job.task = p_task)
+          AND (p_lock IS NULL OR job.lock = p_lock)
+          AND (NOT p_in_lanes OR job.lock IS NOT NULL)
+        ORDER BY job.id DESC LIMIT p_looked
+    ), in_hand AS MATERIALIZED (
+        SELECT id, status FROM claimed_jobs
+        WHERE EXISTS (SELECT FROM looked WHERE worker_id IS NOT NULL)
+    )
+    SELECT looked.queue, looked.task, looked.lock, coalesce(looked.status, in_hand.status)
+    FROM looked LEFT JOIN in_hand ON in_hand.id = looked.id;
+END $$;

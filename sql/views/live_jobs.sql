@@ -1,0 +1,64 @@
+-- The jobs that have not ended, with their statuses in the words of people. This is the only place
+-- where the engine's words become theirs:
+-- * The engine may keep a job `todo` that waits behind another one. It sets it `blocked` when a
+--   claim meets it. Here it is blocked at once.
+-- * To the engine, a claimed job is `doing`. Here it is `claimed` until it has a slot.
+--
+-- It costs up to two probes of an index for each `todo` in a lane, and a look at the jobs of its
+-- worker for each `doing`. So filter by stored_as first if you look for a status.
+CREATE OR REPLACE VIEW live_jobs AS
+SELECT jobs.id,
+       CASE
+           WHEN jobs.status = 'doing' THEN (
+               SELECT claimed_jobs.status FROM claimed_jobs
+               WHERE claimed_jobs.worker_id = jobs.worker_id AND claimed_jobs.id = jobs.id)
+           WHEN jobs.status = 'todo' AND jobs.lock IS NOT NULL AND coalesce(
+               -- The lane's row says who goes first. A pause that is over says nothing.
+               (SELECT CASE
+                    WHEN lanes.worker_id IS NOT NULL OR lanes.look_at IS NOT NULL
+                        OR (lanes.stopped IS NOT NULL
+                            AND (lanes.stopped_until > clock()) IS NOT FALSE) THEN true
+                    ELSE lanes.job_id <> jobs.id END
+                FROM lanes WHERE lanes.lock = jobs.lock),
+               -- Not lane_heads: inside a view, a function looks for tables on the reader's
+               -- search_path.
+               (SELECT head.id <> jobs.id FROM jobs AS head
+                WHERE head.lock = jobs.lock AND head.status IN ('todo', 'blocked')
+                    AND head.lock IS NOT NULL
+                ORDER BY head.priority DESC, head.id LIMIT 1)
+           ) THEN 'blocked'
+           ELSE jobs.status
+       END AS status,
+       jobs.status AS stored_as, jobs.queue, jobs.task, jobs.lock, jobs.priority, jobs.attempts,
+       jobs.args, jobs.errors, jobs.created_at, jobs.scheduled_at, jobs.started_at, jobs.worker_id,
+       jobs.fence, jobs.queueing_lock, jobs.timeout, jobs.abort
+FROM jobs;
+
+COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
+COMMENT ON COLUMN live_jobs.id IS 'Its number, which rises with each job.';
+COMMENT ON COLUMN live_jobs.status IS
+    'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is '
+    'stopped; scheduled: it waits for its time; claimed: a worker has it and runs others first; '
+    'doing: it runs.';
+COMMENT ON COLUMN live_jobs.stored_as IS
+    'The status in the table jobs, where a blocked job may still be todo, and a claimed one is '
+    'doing.';
+COMMENT ON COLUMN live_jobs.queue IS 'Its queue.';
+COMMENT ON COLUMN live_jobs.task IS 'Its task.';
+COMMENT ON COLUMN live_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
+COMMENT ON COLUMN live_jobs.priority IS 'Higher goes first.';
+COMMENT ON COLUMN live_jobs.attempts IS
+    'How many attempts it has had, including the one that it is claimed for.';
+COMMENT ON COLUMN live_jobs.args IS 'Its arguments by name.';
+COMMENT ON COLUMN live_jobs.errors IS
+    'How its last attempts failed, at most ten: attempt, at, error, and started_at and worker if '
+    'known. lost: its worker died; crashed: its worker failed.';
+COMMENT ON COLUMN live_jobs.created_at IS 'When it was deferred.';
+COMMENT ON COLUMN live_jobs.scheduled_at IS 'When it is or was due; NULL: at once.';
+COMMENT ON COLUMN live_jobs.started_at IS 'When a worker last claimed it; NULL: never.';
+COMMENT ON COLUMN live_jobs.worker_id IS 'The worker that has it; NULL: none.';
+COMMENT ON COLUMN live_jobs.fence IS
+    'A number that rises with each start of any job; NULL: it was never claimed.';
+COMMENT ON COLUMN live_jobs.queueing_lock IS 'At most one job waits under it; NULL: none.';
+COMMENT ON COLUMN live_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
+COMMENT ON COLUMN live_jobs.abort IS 'True if somebody has asked it to end.';

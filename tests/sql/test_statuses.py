@@ -1,0 +1,211 @@
+"""What people see of a job: the views and lists speak of what it waits for, whatever is stored."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.cli.engine import Engine
+
+AHEAD = 4  # jobs that a worker with one slot has claimed
+
+
+@pytest.fixture
+def engine(dsn: str) -> Iterator[Engine]:
+    with closing(Engine(dsn)) as engine:
+        yield engine
+
+
+def claim_all(engine: Engine, worker: UUID, limit: int = 100) -> list[int]:
+    found = engine.query("SELECT id FROM claim(%s, '{default}', %s)", worker, limit)
+    return sorted(id for (id,) in found)
+
+
+def of_status(engine: Engine, status: str) -> list[int]:
+    rows = engine.query("SELECT id FROM list_jobs(1000, NULL, ARRAY[%s::job_status])", status)
+    listed = sorted(id for (id,) in rows)
+    assert engine.query("SELECT * FROM count_jobs(1000, ARRAY[%s::job_status])", status) == [
+        (len(listed), False)
+    ]
+    assert listed == sorted(id for id, seen in engine.statuses().items() if seen == status)
+    return listed
+
+
+def test_jobs_behind_another_are_blocked_although_no_claim_has_met_them(engine: Engine) -> None:
+    first, second, free, other = (engine.defer("t", lock) for lock in ("a", "a", None, "b"))
+    assert engine.query("SELECT DISTINCT status::text FROM jobs") == [("todo",)]
+    assert of_status(engine, "todo") == [first, free, other]
+    assert of_status(engine, "blocked") == [second]
+    urgent = engine.defer("t", "a", priority=1)
+    assert of_status(engine, "blocked") == [first, second]
+    assert of_status(engine, "todo") == [free, other, urgent]
+
+
+def test_what_waits_in_a_stopped_lane_is_blocked_until_the_pause_is_over(engine: Engine) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    first, second = engine.defer("t", "a"), engine.defer("t", "a")
+    engine.query("SELECT pause_lane('a', NULL, '2026-01-31 15:00:00+00')")
+    assert of_status(engine, "blocked") == [first, second]
+    engine.at("2026-01-31 15:00:01+00")
+    assert of_status(engine, "todo") == [first]  # the next claim takes it
+    assert claim_all(engine, engine.sign_on()) == [first]
+
+
+def test_behind_a_failed_job_everything_is_blocked(engine: Engine) -> None:
+    engine.sign_on()
+    engine.defer("t", "a", on_failure="halt")
+    behind = engine.defer("t", "a")
+    engine.fail(engine.claim(), None, "ValueError: card declined")
+    assert of_status(engine, "blocked") == [behind]
+    assert engine.query(
+        "SELECT state::text, failed_task, last_error, job_id, job_status::text FROM lane_status"
+    ) == [("halted", "t", "ValueError: card declined", behind, "blocked")]
+
+
+def test_a_lane_waits_for_a_retry_and_its_other_jobs_for_it(engine: Engine) -> None:
+    engine.sign_on()
+    retried = engine.defer("t", "a")
+    claimed = engine.claim()
+    urgent = engine.defer("t", "a", priority=1)
+    engine.fail(claimed, "0 s", "no")
+    assert engine.query("SELECT DISTINCT status::text FROM jobs") == [("todo",)]
+    assert engine.statuses() == {retried: "todo", urgent: "blocked"}
+
+
+def test_claims_take_exactly_the_jobs_that_are_todo(engine: Engine) -> None:
+    worker = engine.sign_on()
+    for number in range(24):
+        engine.defer("t", f"lane {number % 5}" if number % 3 else None, priority=number % 2)
+    engine.query("SELECT pause_lane('lane 3')")
+    startable = of_status(engine, "todo")
+    assert engine.query("SELECT runnable FROM queue_status") == [(len(startable),)]
+    assert claim_all(engine, worker) == startable
+    assert of_status(engine, "todo") == []
+
+
+def test_what_a_worker_has_claimed_ahead_is_not_doing(engine: Engine) -> None:
+    worker = engine.sign_on()
+    ids = [engine.defer("t", "a" if number == 2 else None) for number in range(AHEAD)]
+    assert claim_all(engine, worker) == ids
+    assert of_status(engine, "doing") == ids[:1]
+    assert of_status(engine, "claimed") == ids[1:]
+    assert engine.query("SELECT claimed, doing FROM worker_status") == [(AHEAD - 1, 1)]
+    assert engine.query("SELECT claimed, doing FROM queue_status") == [(AHEAD - 1, 1)]
+    assert engine.query("SELECT job_id, job_status::text FROM lane_status") == [(ids[2], "claimed")]
+    assert engine.query("SELECT head_status::text FROM lane_report('a')") == [("claimed",)]
+    assert engine.query(
+        "SELECT todo, claimed, doing, more FROM count_jobs_by('queue', 100, 9)"
+    ) == [(0, AHEAD - 1, 1, False)]
+    reasons = [engine.query("SELECT reason FROM explain(%s)", id) for id in ids]
+    assert reasons == [[("running",)], *[[("claimed",)]] * (AHEAD - 1)]
+
+
+def test_what_was_claimed_first_runs_and_within_a_claim_the_priority_counts(engine: Engine) -> None:
+    worker = engine.sign_on()
+    low, high = engine.defer("t"), engine.defer("t", priority=1)
+    assert claim_all(engine, worker) == [low, high]
+    late = engine.defer("t", priority=9)
+    assert claim_all(engine, worker) == [late]
+    assert engine.statuses() == {low: "claimed", high: "doing", late: "claimed"}
+
+
+def test_the_jobs_of_a_worker_that_is_gone_are_doing(engine: Engine) -> None:
+    worker = engine.sign_on()
+    ids = [engine.defer("t") for _ in range(2)]
+    claim_all(engine, worker)
+    engine.query("DELETE FROM workers")
+    assert of_status(engine, "doing") == ids
+
+
+@pytest.mark.parametrize("by", ["queue", "task", "lock"])
+def test_a_count_that_was_cut_says_so(engine: Engine, by: str) -> None:
+    for lock in ("a", "b", "b", "b"):
+        engine.defer("t", lock)
+
+    def count(looked: int, limit: int) -> list[tuple[Any, ...]]:
+        return engine.query(
+            "SELECT name, todo, blocked, more FROM count_jobs_by(%s, %s, %s)", by, looked, limit
+        )
+
+    whole = {
+        "queue": [("default", 2, 2, False)],
+        "task": [("t", 2, 2, False)],
+        "lock": [("a", 1, 0, False), ("b", 1, 2, False)],
+    }
+    assert count(5, 2) == whole[by]
+    assert {row[3] for row in count(4, 2)} == {True}  # there may be a fifth
+    if by == "lock":
+        assert count(5, 1) == [("a", 1, 0, True)]
+
+
+def test_a_count_of_a_status_says_if_it_did_not_look_at_all_live_jobs(engine: Engine) -> None:
+    for _ in range(4):
+        engine.defer("t", "a")
+    assert engine.query("SELECT * FROM count_jobs(5, '{blocked}')") == [(3, False)]
+    assert engine.query("SELECT * FROM count_jobs(4, '{blocked}')") == [(3, True)]
+    assert engine.query("SELECT * FROM count_jobs(3, '{blocked}')") == [(3, True)]
+    assert engine.query("SELECT * FROM count_jobs(2, '{todo}')") == [(1, False)]
+    assert engine.query("SELECT * FROM count_jobs(4)") == [(4, True)]
+
+
+def test_what_could_start_is_found_behind_any_number_of_blocked_jobs(engine: Engine) -> None:
+    engine.query(
+        "INSERT INTO jobs (created_at, status, task, lock) "
+        "SELECT clock(), 'todo', 't', 'lane ' || n / 6000 FROM generate_series(0, 11999) AS n"
+    )
+    free = engine.defer("t")
+    assert [len(of_status(engine, "todo")), free in of_status(engine, "todo")] == [3, True]
+    worker = engine.sign_on()
+    retried = engine.query("SELECT id, claim_id FROM claim(%s, '{default}', 1)", worker)[0]
+    urgent = engine.defer("t", retried_lock(engine, retried[0]), priority=1)
+    engine.fail(retried, "0 s", "no")
+    assert retried[0] in of_status(engine, "todo")
+    assert urgent not in of_status(engine, "todo")
+    lock = "lane 1"
+    listed = engine.query("SELECT id, lock FROM list_jobs(9, NULL, '{todo}', NULL, NULL, %s)", lock)
+    assert [row[1] for row in listed] == [lock]
+
+
+def retried_lock(engine: Engine, id: int) -> Any:
+    return engine.query("SELECT lock FROM jobs WHERE id = %s", id)[0][0]
+
+
+def test_a_lane_says_if_more_jobs_wait_than_it_counts(engine: Engine) -> None:
+    engine.query("SELECT pause_lane('a')")
+    engine.query(
+        "INSERT INTO jobs (created_at, status, task, lock) "
+        "SELECT clock(), 'todo', 't', 'a' FROM generate_series(1, 1000)"
+    )
+    assert engine.query("SELECT waiting, more FROM lane_status") == [(1000, False)]
+    engine.defer("t", "a")
+    assert engine.query("SELECT waiting, more FROM lane_status") == [(1000, True)]
+
+
+def test_an_attempt_that_failed_has_its_times_and_its_worker(engine: Engine) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    engine.sign_on()
+    engine.defer("t")
+    claimed = engine.claim()
+    engine.at("2026-01-31 14:00:08+00")
+    engine.fail(claimed, "0 s", "boo")
+    second = engine.claim()
+    engine.fail(second, None, "boo again")
+    ((errors,),) = engine.query("SELECT errors FROM all_jobs")
+    assert errors == [
+        {
+            "attempt": 1,
+            "started_at": "2026-01-31T14:00:00+00:00",
+            "at": "2026-01-31T14:00:08+00:00",
+            "worker": "w",
+            "error": "boo",
+        },
+        {
+            "attempt": 2,
+            "started_at": "2026-01-31T14:00:08+00:00",
+            "at": "2026-01-31T14:00:08+00:00",
+            "worker": "w",
+            "error": "boo again",
+        },
+    ]
