@@ -172,39 +172,43 @@ CREATE FUNCTION inturn.block_behind(p_queues text[], p_ids bigint[], p_locks tex
     LANGUAGE plpgsql
     AS $$
 DECLARE
+    v_behind bigint[];
     v_result bigint;
+    v_rest   bigint;
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended(
         concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)) THEN
         RETURN NULL;
     END IF;
+    -- Each lane is locked once, however many of its jobs are in front.
     WITH held AS MATERIALIZED (
-        SELECT seen.id
-        FROM unnest(p_ids, p_locks) AS seen(id, lock)
-        CROSS JOIN LATERAL (
-            SELECT FROM lanes
-            -- The job that a retrying lane waits for stays its token. A stopped lane needs no
-            -- token: resume_lane makes one.
-            WHERE lanes.lock = seen.lock
-              AND (lanes.job_id IS DISTINCT FROM seen.id OR lanes.stopped IS NOT NULL)
-            LIMIT 1
-            FOR UPDATE OF lanes SKIP LOCKED
-        ) AS lane
-    ), touched AS MATERIALIZED (
-        -- An open transaction may have a job locked. We would wait for it, and the lane's holder
-        -- for us.
-        SELECT jobs.id FROM jobs
-        WHERE jobs.id = ANY (ARRAY(SELECT held.id FROM held))
-          AND is_touched(jobs.xmin, jobs.xmax)
-        FOR UPDATE OF jobs SKIP LOCKED
-    ), blocked AS (
-        UPDATE jobs SET status = 'blocked'
-        WHERE jobs.id = ANY (ARRAY(SELECT held.id FROM held)) AND jobs.status = 'todo'
-          AND (NOT is_touched(jobs.xmin, jobs.xmax) OR jobs.id IN (SELECT id FROM touched))
-        RETURNING 1
+        SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes
+        WHERE lanes.lock = ANY (p_locks)
+        FOR UPDATE OF lanes SKIP LOCKED
     )
-    SELECT count(*) INTO v_result FROM blocked;
-    RETURN v_result;
+    SELECT array_agg(seen.id) INTO v_behind
+    FROM unnest(p_ids, p_locks) AS seen(id, lock)
+    WHERE seen.lock NOT IN (SELECT unnest(p_locks) EXCEPT SELECT held.lock FROM held)
+      -- The job that a retrying lane waits for stays its token. A stopped lane needs no token:
+      -- resume_lane makes one.
+      AND seen.id NOT IN (
+          SELECT held.job_id FROM held WHERE held.job_id IS NOT NULL AND held.stopped IS NULL);
+    UPDATE jobs SET status = 'blocked'
+    WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
+        AND NOT is_touched(jobs.xmin, jobs.xmax);
+    GET DIAGNOSTICS v_result = ROW_COUNT;
+    IF v_result = cardinality(v_behind) THEN
+        RETURN v_result;
+    END IF;
+    -- An open transaction may have the rest locked. We would wait for it, and the lane's holder
+    -- for us.
+    WITH rest AS MATERIALIZED (
+        SELECT jobs.id FROM jobs WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
+        FOR UPDATE OF jobs SKIP LOCKED
+    )
+    UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT rest.id FROM rest));
+    GET DIAGNOSTICS v_rest = ROW_COUNT;
+    RETURN v_result + v_rest;
 END $$;
 CREATE FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean DEFAULT false) RETURNS inturn.job_status
     LANGUAGE plpgsql SECURITY DEFINER
@@ -368,6 +372,9 @@ CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_
 DECLARE
     v_window  integer := 2 * p_limit;
     v_wanted  integer := p_limit;
+    -- How many lanes it may still win. Each keeps an advisory lock until the end, and the server's
+    -- lock table is finite.
+    v_lanes   integer := 512;
     v_queues  text[];
     v_look    record;
     v_shares  integer[];  -- how many free jobs to read in each queue
@@ -398,7 +405,8 @@ BEGIN
                           THEN front_shares(v_queues, v_window, true)
                           ELSE ARRAY[v_window] END;
         SELECT * INTO v_look
-        FROM claim_candidates(v_queues, v_shares, v_wanted, v_windows, v_window, v_lost);
+        FROM claim_candidates(
+            v_queues, v_shares, v_wanted, v_windows, v_window, v_lost, v_lanes);
         v_ids := v_look.free;
         IF cardinality(v_queues) > 1 THEN
             v_short := NOT v_short
@@ -413,7 +421,8 @@ BEGIN
                 cardinality(v_look.lanes)) AS w;
             IF cardinality(v_won) < cardinality(v_look.lanes) THEN
                 SELECT * INTO v_spare
-                FROM spare_lanes(v_queues, v_wanted, v_windows, v_lost || v_look.lanes, v_ids);
+                FROM spare_lanes(v_queues, v_wanted, v_windows, v_lost || v_look.lanes, v_ids,
+                    v_lanes);
                 IF v_spare.locks IS NOT NULL THEN
                     SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id)
                     INTO v_won, v_retries
@@ -443,6 +452,7 @@ BEGIN
             GET DIAGNOSTICS v_started = ROW_COUNT;
             v_wanted := v_wanted - v_started;
         END IF;
+        v_lanes := v_lanes - cardinality(v_won);
         IF v_look.lanes <> '{}' THEN
             -- Do not try these lanes again: a faster claim may not have committed, so we cannot
             -- see it.
@@ -463,14 +473,13 @@ BEGIN
             PERFORM notify_workers(release_lanes(
                 ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;
-        -- Look again if the front has moved or the window reaches further, if we lost free jobs, or
-        -- if we lost lanes and have nothing. While another claim clears the front, take what there
+        -- Look again if the front has moved or the window can reach further, if we lost free jobs,
+        -- or if we lost lanes and have nothing. While another claim clears the front, take what there
         -- is. With nothing, a patient caller returns. It cannot do so for ever: the other claim may
         -- be stuck.
-        EXIT WHEN v_wanted <= 0 OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit))
-            OR NOT (
-            coalesce(v_blocked, 0) > 0 OR v_look.more
-                AND (v_ids <> '{}' OR v_window < v_look.widest)
+        EXIT WHEN v_wanted <= 0 OR v_lanes <= 0
+            OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
+            coalesce(v_blocked, 0) > 0 OR v_look.more AND v_window < v_look.widest
             OR v_short OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)
         );
         IF v_look.behind IS NOT NULL THEN
@@ -479,7 +488,7 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
-CREATE FUNCTION inturn.claim_candidates(p_queues text[], p_shares integer[], p_limit integer, p_windows integer[], p_window integer, p_lost text[]) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint)
+CREATE FUNCTION inturn.claim_candidates(p_queues text[], p_shares integer[], p_limit integer, p_windows integer[], p_window integer, p_lost text[], p_lanes integer) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -501,9 +510,8 @@ BEGIN
         SELECT * FROM (
             SELECT free.id, free.priority, NULL AS lock FROM free
             UNION ALL
-            -- 128, because each lane takes an advisory lock and the server's lock table is finite.
             (SELECT token.id, token.priority, token.lock FROM token WHERE open
-                ORDER BY token.priority DESC, token.id LIMIT 128)
+                ORDER BY token.priority DESC, token.id LIMIT p_lanes)
         ) AS startable
         ORDER BY priority DESC, id
         LIMIT p_limit
@@ -515,7 +523,7 @@ BEGIN
     ), rest AS (
         SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
                array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
-               count(*) >= p_window OR count(*) FILTER (WHERE open) > 128 AS more,
+               count(*) >= p_window OR count(*) FILTER (WHERE open) > p_lanes AS more,
                2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
         FROM token
     )
@@ -2681,7 +2689,7 @@ BEGIN
     PERFORM audit('skip-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
 END $$;
-CREATE FUNCTION inturn.spare_lanes(p_queues text[], p_limit integer, p_windows integer[], p_lost text[], p_free bigint[], OUT locks text[], OUT seen bigint[]) RETURNS record
+CREATE FUNCTION inturn.spare_lanes(p_queues text[], p_limit integer, p_windows integer[], p_lost text[], p_free bigint[], p_lanes integer, OUT locks text[], OUT seen bigint[]) RETURNS record
     LANGUAGE plpgsql
     AS $$
 BEGIN
@@ -2689,7 +2697,7 @@ BEGIN
     FROM (
         SELECT token.id, token.lock, token.priority
         FROM lane_tokens(p_queues, p_windows, p_lost) AS token
-        WHERE token.open ORDER BY token.priority DESC, token.id LIMIT least(3 * p_limit, 128)
+        WHERE token.open ORDER BY token.priority DESC, token.id LIMIT least(3 * p_limit, p_lanes)
     ) AS more
     LEFT JOIN (
         SELECT f.id, f.priority
