@@ -2108,7 +2108,20 @@ BEGIN
     )
     SELECT array_agg(lock) INTO v_locks
     FROM (SELECT lock FROM seen ORDER BY lock LIMIT p_limit) AS next;
-    FOREACH v_lock IN ARRAY coalesce(v_locks, '{}') LOOP
+    -- A lane is well if its worker runs a job of it. One walk over the running jobs tells that of
+    -- all lanes.
+    FOR v_lock IN
+        SELECT next.lock
+        FROM unnest(v_locks) AS next(lock)
+        LEFT JOIN LATERAL (
+            SELECT lanes.worker_id FROM lanes WHERE lanes.lock = next.lock LIMIT 1
+        ) AS lane ON true
+        WHERE lane.worker_id IS NULL OR (next.lock, lane.worker_id) NOT IN (
+            SELECT jobs.lock, jobs.worker_id FROM jobs
+            WHERE jobs.status = 'doing' AND jobs.lock IS NOT NULL AND jobs.worker_id = ANY (ARRAY(
+                SELECT lanes.worker_id FROM lanes
+                WHERE lanes.lock = ANY (v_locks) AND lanes.worker_id IS NOT NULL)))
+    LOOP
         IF lane_is_stranded(v_lock) THEN
             PERFORM repair_lane(v_lock);
         END IF;

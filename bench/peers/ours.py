@@ -82,9 +82,12 @@ def _new_jobs(task: Any, batch: list[Job]) -> list[Any]:
 
 class Adapter:
     imports: tuple[str, ...] = (
-        "inturn",
-        "inturn.worker",
-        "psycopg_pool",
+        "inturn.worker.worker",
+        "inturn.operations.claim",
+        "inturn.operations.finish",
+        "inturn.operations.schedules",
+        "inturn.operations.workers",
+        "inturn.database.connectors",
         "anyio._backends._asyncio",
     )
 
