@@ -474,9 +474,9 @@ BEGIN
                 ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;
         -- Look again if the front has moved or the window can reach further, if we lost free jobs,
-        -- or if we lost lanes and have nothing. While another claim clears the front, take what there
-        -- is. With nothing, a patient caller returns. It cannot do so for ever: the other claim may
-        -- be stuck.
+        -- or if we lost lanes and have nothing. While another claim clears the front, take what
+        -- there is. With nothing, a patient caller returns. It cannot do so for ever: the other
+        -- claim may be stuck.
         EXIT WHEN v_wanted <= 0 OR v_lanes <= 0
             OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
             coalesce(v_blocked, 0) > 0 OR v_look.more AND v_window < v_look.widest

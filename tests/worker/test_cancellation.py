@@ -245,3 +245,35 @@ async def test_a_job_that_raises_before_its_worker_hears_of_the_abort_is_not_tri
         async with app.open_async():
             await app.run_worker_async()
     assert query("SELECT status::text, attempts FROM all_jobs") == [("failed", 1)]
+
+
+@pytest.mark.parametrize("ends", ["returns", "raises", "is cancelled"])
+async def test_a_job_that_leaves_a_cancel_scope_open_fails_and_the_next_one_runs(
+    app: App, query: Query, ends: str
+) -> None:
+    """Otherwise its slot could not end, and neither could the worker."""
+
+    @app.task(name="careless")
+    async def careless() -> None:
+        outer, inner = anyio.CancelScope(), anyio.CancelScope()
+        outer.__enter__()
+        inner.__enter__()
+        if ends == "raises":
+            raise ValueError("it fails")
+        if ends == "is cancelled":
+            outer.cancel()
+
+    @app.task(name="careful")
+    async def careful() -> None:
+        await anyio.sleep(0.01)
+
+    for _ in range(3):
+        careless.defer()
+        careful.defer()
+    with anyio.fail_after(LIMIT):
+        await app.run_worker_async(concurrency=1)
+    ended = query("SELECT task, status::text, count(*) FROM all_jobs GROUP BY 1, 2 ORDER BY 1")
+    assert ended == [("careful", "succeeded", 3), ("careless", "failed", 3)]
+    [(error,)] = query("SELECT errors->0->>'error' FROM all_jobs WHERE task = 'careless' LIMIT 1")
+    expected = "it fails" if ends == "raises" else "has left a cancel scope or a task group open"
+    assert expected in error

@@ -42,6 +42,13 @@ class Slot(NamedTuple):
     shield: anyio.CancelScope
     task: asyncio.Task[Any]
 
+    def close_scopes(self) -> bool:
+        """Close the scopes that a job has left open. Return True if there were any.
+
+        They could cancel the next job, and the slot could not end.
+        """
+        return _close_scopes_in(self.shield)
+
 
 class AttemptLocks(Protocol):
     """The locks on what a task needs, as an attempt sees them; see `resources`."""
@@ -194,17 +201,20 @@ class Attempt:
 
     # ------------------------------------------------------------------ the stages
 
-    async def perform(self, limiter: anyio.CapacityLimiter, max_result: int) -> Outcome | None:
-        """Run the task. Return the outcome, or None if the job was given back and has not ended."""
+    async def perform(
+        self, slot: Slot, limiter: anyio.CapacityLimiter, max_result: int
+    ) -> Outcome | None:
+        """Run the task. Return the outcome, or None if the job was only given back."""
         timer: asyncio.TimerHandle | None = None
-        if self._was_stopped():
-            return self._judge_cancellation()
+        self.slot = slot
         try:
             if self.held_locks is not None:
                 await self.held_locks.take()
             if self.job.timeout is not None:
                 timer = self._start_timer(self.job.timeout.total_seconds())
             value = await self._call_task(limiter)
+            if slot.close_scopes():
+                raise RuntimeError("the task has left a cancel scope or a task group open")
             return self._judge_value(value, max_result)
         except Abandoned:
             return None
@@ -217,6 +227,7 @@ class Attempt:
                 raise  # the worker itself is cancelled
             return self._judge_error(error)
         finally:
+            slot.close_scopes()
             self.slot = self._deadline = None
             if timer is not None:
                 timer.cancel()
@@ -340,6 +351,15 @@ class Attempt:
         except Exception as mistake:
             both = f"{text}\nand its retry strategy failed:\n{describe(mistake)}"
             return Ended(self.job, Status.FAILED, both[-MAX_CHARACTERS:])
+
+
+def _close_scopes_in(scope: anyio.CancelScope) -> bool:
+    # anyio has no public way to ask for them. A test fails if it names them differently one day.
+    left_open = tuple(scope._child_scopes)  # type: ignore[attr-defined]
+    for child in left_open:
+        _close_scopes_in(child)
+        child.__exit__(None, None, None)
+    return bool(left_open)
 
 
 def is_cancelled() -> bool:

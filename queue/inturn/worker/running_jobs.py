@@ -140,13 +140,12 @@ class RunningJobs:
         if attempt is None:
             self._leave_slot()
             return
-        attempt.slot = slot
         self.attempts[job.id, job.claim_id] = attempt
         if self._logs_starts:
             joblog.note_start(job)
         began = time.monotonic() if self._logs_seconds else None
         try:
-            outcome = await attempt.perform(self._limiter, self._options.max_result_size)
+            outcome = await attempt.perform(slot, self._limiter, self._options.max_result_size)
             if attempt.held_locks is not None:
                 outcome = await attempt.held_locks.settle(outcome)
             if outcome is not None:
