@@ -270,40 +270,44 @@ BEGIN
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
     RETURN v_count;
 END $$;
-CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text) RETURNS bigint[]
+CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS bigint[]
     LANGUAGE plpgsql STABLE
     AS $$
+DECLARE
+    v_stored job_status[] := stored_statuses(p_statuses);
 BEGIN
     IF p_statuses <@ '{claimed,doing}' THEN
-        RETURN ARRAY(SELECT id FROM claimed_jobs WHERE status = ANY (p_statuses));
-    ELSIF NOT p_statuses <@ '{todo}' OR p_statuses IS NULL THEN
-        RETURN NULL;
+        RETURN ARRAY(
+            SELECT id FROM claimed_jobs
+            WHERE status = ANY (p_statuses)
+              AND (p_queue IS NULL OR queue = p_queue)
+              AND (p_task IS NULL OR task = p_task)
+              AND (p_lock IS NULL OR lock = p_lock)
+              AND (NOT p_in_lanes OR lock IS NOT NULL)
+              AND (p_worker IS NULL OR worker_id = p_worker)
+            ORDER BY id DESC LIMIT p_looked
+        );
+    ELSIF p_statuses <@ '{todo}' THEN
+        RETURN ARRAY(
+            (SELECT id FROM jobs
+             WHERE status = 'todo' AND lock IS NULL AND p_lock IS NULL AND NOT p_in_lanes
+               AND (p_queue IS NULL OR queue = p_queue) AND (p_task IS NULL OR task = p_task)
+               AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
+             ORDER BY id DESC LIMIT p_looked)
+            UNION ALL
+            SELECT * FROM lane_starters(p_looked, p_lock)
+        );
     END IF;
     RETURN ARRAY(
-        (SELECT id FROM jobs
-         WHERE status = 'todo' AND lock IS NULL AND p_lock IS NULL
-           AND (p_queue IS NULL OR queue = p_queue) AND (p_task IS NULL OR task = p_task)
-         ORDER BY id DESC LIMIT p_looked)
-        UNION ALL
-        -- A lane that waits for a retry may have another head.
-        (SELECT job_id FROM lanes
-         WHERE job_id IS NOT NULL AND (p_lock IS NULL OR lock = p_lock) LIMIT p_looked)
-        UNION ALL
-        (WITH RECURSIVE lane(lock) AS (
-            (SELECT jobs.lock FROM jobs
-             WHERE status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
-               AND (p_lock IS NULL OR jobs.lock = p_lock)
-             ORDER BY jobs.lock LIMIT 1)
-            UNION ALL
-            SELECT (SELECT jobs.lock FROM jobs
-                    WHERE status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
-                      AND jobs.lock > lane.lock AND p_lock IS NULL
-                    ORDER BY jobs.lock LIMIT 1)
-            FROM lane WHERE lane.lock IS NOT NULL
-         )
-         SELECT head.id
-         FROM (SELECT lane.lock FROM lane WHERE lane.lock IS NOT NULL LIMIT p_looked) AS found
-         CROSS JOIN LATERAL lane_heads(ARRAY[found.lock]) AS head)
+        SELECT id FROM jobs
+        WHERE (v_stored IS NULL OR status = ANY (v_stored))
+          AND (p_queue IS NULL OR queue = p_queue)
+          AND (p_task IS NULL OR task = p_task)
+          AND (p_lock IS NULL OR lock = p_lock)
+          AND (NOT p_in_lanes OR lock IS NOT NULL)
+          AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
+          AND (p_worker IS NULL OR worker_id = p_worker)
+        ORDER BY id DESC LIMIT p_looked
     );
 END $$;
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
@@ -1506,6 +1510,31 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
         SELECT * FROM finished_jobs WHERE id = lane.failed_job_id ORDER BY finished_at DESC LIMIT 1
     ) AS failed ON true
 $$;
+CREATE FUNCTION inturn.lane_starters(p_looked integer, p_lock text) RETURNS SETOF bigint
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    RETURN QUERY
+    -- A lane that waits for a retry may have another head.
+    (SELECT job_id FROM lanes
+     WHERE job_id IS NOT NULL AND (p_lock IS NULL OR lock = p_lock) LIMIT p_looked)
+    UNION ALL
+    (WITH RECURSIVE lane(lock) AS (
+        (SELECT jobs.lock FROM jobs
+         WHERE status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+           AND (p_lock IS NULL OR jobs.lock = p_lock)
+         ORDER BY jobs.lock LIMIT 1)
+        UNION ALL
+        SELECT (SELECT jobs.lock FROM jobs
+                WHERE status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+                  AND jobs.lock > lane.lock AND p_lock IS NULL
+                ORDER BY jobs.lock LIMIT 1)
+        FROM lane WHERE lane.lock IS NOT NULL
+     )
+     SELECT head.id
+     FROM (SELECT lane.lock FROM lane WHERE lane.lock IS NOT NULL LIMIT p_looked) AS found
+     CROSS JOIN LATERAL lane_heads(ARRAY[found.lock]) AS head);
+END $$;
 CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost text[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean)
     LANGUAGE sql STABLE
     AS $$
@@ -1564,13 +1593,21 @@ CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigi
     AS $$
 #variable_conflict use_column
 DECLARE
-    v_stored   job_status[] := stored_statuses(p_statuses);
-    v_ids      bigint[] := candidates(10000, p_statuses, p_queue, p_task, p_lock);
+    v_ids      bigint[];
     v_live     boolean := p_statuses IS NULL
         OR p_statuses && '{todo,blocked,scheduled,claimed,doing}';
     v_finished boolean := p_statuses IS NULL
         OR p_statuses && '{succeeded,failed,cancelled,aborted}';
 BEGIN
+    v_ids := CASE
+        WHEN p_id IS NOT NULL THEN ARRAY[p_id]
+        WHEN v_live THEN candidates(
+            -- Enough if all of them match.
+            CASE WHEN p_statuses IS NULL
+                OR (p_statuses <@ '{claimed,doing}' AND p_queueing_lock IS NULL) THEN p_limit
+                ELSE p_limit + 10000 END,
+            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker)
+        ELSE '{}' END;
     RETURN QUERY
     SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
            found.priority, found.attempts, found.args, found.errors, found.created_at,
@@ -1578,24 +1615,19 @@ BEGIN
            EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
            found.fence, found.timeout, found.result
     FROM (
-        SELECT * FROM (
-            SELECT * FROM all_jobs AS job
-            WHERE (p_id IS NULL OR job.id = p_id)
-              AND (v_stored IS NULL OR job.stored_as = ANY (v_stored))
-              AND (v_ids IS NULL OR job.id = ANY (v_ids))
-              -- So that it does not look for a live job in the history, or the other way round.
-              AND (v_live OR job.finished_at IS NOT NULL)
-              AND (v_finished OR job.finished_at IS NULL)
-              AND (p_queue IS NULL OR job.queue = p_queue)
-              AND (p_task IS NULL OR job.task = p_task)
-              AND (p_lock IS NULL OR job.lock = p_lock)
-              AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
-              AND (p_worker IS NULL OR job.worker_id = p_worker)
-            ORDER BY job.id DESC
-            LIMIT CASE WHEN v_stored IS NULL THEN p_limit ELSE p_limit + 10000 END
-        ) AS looked
-        WHERE p_statuses IS NULL OR looked.status = ANY (p_statuses)
-        ORDER BY looked.id DESC LIMIT p_limit
+        SELECT * FROM all_jobs AS job
+        WHERE (p_id IS NULL OR job.id = p_id)
+          -- Live jobs have no finished_at. So the planner leaves out the half that has no such job.
+          AND (job.finished_at IS NOT NULL OR job.id = ANY (v_ids))
+          AND (v_live OR job.finished_at IS NOT NULL)
+          AND (v_finished OR job.finished_at IS NULL)
+          AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
+          AND (p_queue IS NULL OR job.queue = p_queue)
+          AND (p_task IS NULL OR job.task = p_task)
+          AND (p_lock IS NULL OR job.lock = p_lock)
+          AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
+          AND (p_worker IS NULL OR job.worker_id = p_worker)
+        ORDER BY job.id DESC LIMIT p_limit
     ) AS found;
 END $$;
 CREATE FUNCTION inturn.list_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, job_status inturn.job_status, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, more boolean, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, failed_job_id bigint, failed_task text)
@@ -1772,16 +1804,14 @@ CREATE FUNCTION inturn.look_at_live(p_looked integer, p_statuses inturn.job_stat
     AS $$
 #variable_conflict use_column
 DECLARE
-    v_stored job_status[] := stored_statuses(p_statuses);
-    v_ids    bigint[] := candidates(p_looked, p_statuses, p_queue, p_task, p_lock);
+    v_ids bigint[] := candidates(p_looked, p_statuses, p_queue, p_task, p_lock, p_in_lanes);
 BEGIN
     RETURN QUERY
     WITH looked AS MATERIALIZED (
         SELECT job.id, job.queue, job.task, job.lock, job.worker_id,
                CASE WHEN job.worker_id IS NULL THEN job.status END AS status
         FROM live_jobs AS job
-        WHERE (v_stored IS NULL OR job.stored_as = ANY (v_stored))
-          AND (v_ids IS NULL OR job.id = ANY (v_ids))
+        WHERE job.id = ANY (v_ids)
           AND (p_queue IS NULL OR job.queue = p_queue)
           AND (p_task IS NULL OR job.task = p_task)
           AND (p_lock IS NULL OR job.lock = p_lock)

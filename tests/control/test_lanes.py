@@ -223,7 +223,7 @@ async def test_a_job_explains_why_it_does_not_run(app: App, seen: list[str]) -> 
 
 
 BAD_PAUSES = [
-    ({"lock": ""}, "lock: is empty"),
+    ({"lock": ""}, "lock is empty"),
     ({"lock": "lane", "until": datetime(2030, 1, 1)}, "until: .* has no zone"),
 ]
 

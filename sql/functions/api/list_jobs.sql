@@ -24,13 +24,21 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_stored   job_status[] := stored_statuses(p_statuses);
-    v_ids      bigint[] := candidates(10000, p_statuses, p_queue, p_task, p_lock);
+    v_ids      bigint[];
     v_live     boolean := p_statuses IS NULL
         OR p_statuses && '{todo,blocked,scheduled,claimed,doing}';
     v_finished boolean := p_statuses IS NULL
         OR p_statuses && '{succeeded,failed,cancelled,aborted}';
 BEGIN
+    v_ids := CASE
+        WHEN p_id IS NOT NULL THEN ARRAY[p_id]
+        WHEN v_live THEN candidates(
+            -- Enough if all of them match.
+            CASE WHEN p_statuses IS NULL
+                OR (p_statuses <@ '{claimed,doing}' AND p_queueing_lock IS NULL) THEN p_limit
+                ELSE p_limit + 10000 END,
+            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker)
+        ELSE '{}' END;
     RETURN QUERY
     SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
            found.priority, found.attempts, found.args, found.errors, found.created_at,
@@ -38,23 +46,18 @@ BEGIN
            EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
            found.fence, found.timeout, found.result
     FROM (
-        SELECT * FROM (
-            SELECT * FROM all_jobs AS job
-            WHERE (p_id IS NULL OR job.id = p_id)
-              AND (v_stored IS NULL OR job.stored_as = ANY (v_stored))
-              AND (v_ids IS NULL OR job.id = ANY (v_ids))
-              -- So that it does not look for a live job in the history, or the other way round.
-              AND (v_live OR job.finished_at IS NOT NULL)
-              AND (v_finished OR job.finished_at IS NULL)
-              AND (p_queue IS NULL OR job.queue = p_queue)
-              AND (p_task IS NULL OR job.task = p_task)
-              AND (p_lock IS NULL OR job.lock = p_lock)
-              AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
-              AND (p_worker IS NULL OR job.worker_id = p_worker)
-            ORDER BY job.id DESC
-            LIMIT CASE WHEN v_stored IS NULL THEN p_limit ELSE p_limit + 10000 END
-        ) AS looked
-        WHERE p_statuses IS NULL OR looked.status = ANY (p_statuses)
-        ORDER BY looked.id DESC LIMIT p_limit
+        SELECT * FROM all_jobs AS job
+        WHERE (p_id IS NULL OR job.id = p_id)
+          -- Live jobs have no finished_at. So the planner leaves out the half that has no such job.
+          AND (job.finished_at IS NOT NULL OR job.id = ANY (v_ids))
+          AND (v_live OR job.finished_at IS NOT NULL)
+          AND (v_finished OR job.finished_at IS NULL)
+          AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
+          AND (p_queue IS NULL OR job.queue = p_queue)
+          AND (p_task IS NULL OR job.task = p_task)
+          AND (p_lock IS NULL OR job.lock = p_lock)
+          AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
+          AND (p_worker IS NULL OR job.worker_id = p_worker)
+        ORDER BY job.id DESC LIMIT p_limit
     ) AS found;
 END $$;

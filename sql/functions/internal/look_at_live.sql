@@ -1,6 +1,6 @@
--- Returns the newest live jobs, at most p_looked, with the statuses that people see. Those that
--- `jobs` may not store with one of p_statuses are left out, so the caller still has to filter by
--- status. NULL in a filter means any. See candidates.
+-- Returns live jobs, at most p_looked or so, with the statuses that people see. Others than
+-- p_statuses may be among them (see candidates), so the caller still has to filter by status. NULL
+-- in a filter means any.
 --
 -- What the workers have in hand is read once, and not once for each of their jobs.
 CREATE OR REPLACE FUNCTION look_at_live(
@@ -14,16 +14,14 @@ CREATE OR REPLACE FUNCTION look_at_live(
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
-    v_stored job_status[] := stored_statuses(p_statuses);
-    v_ids    bigint[] := candidates(p_looked, p_statuses, p_queue, p_task, p_lock);
+    v_ids bigint[] := candidates(p_looked, p_statuses, p_queue, p_task, p_lock, p_in_lanes);
 BEGIN
     RETURN QUERY
     WITH looked AS MATERIALIZED (
         SELECT job.id, job.queue, job.task, job.lock, job.worker_id,
                CASE WHEN job.worker_id IS NULL THEN job.status END AS status
         FROM live_jobs AS job
-        WHERE (v_stored IS NULL OR job.stored_as = ANY (v_stored))
-          AND (v_ids IS NULL OR job.id = ANY (v_ids))
+        WHERE job.id = ANY (v_ids)
           AND (p_queue IS NULL OR job.queue = p_queue)
           AND (p_task IS NULL OR job.task = p_task)
           AND (p_lock IS NULL OR job.lock = p_lock)

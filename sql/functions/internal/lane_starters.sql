@@ -1,0 +1,26 @@
+-- Returns the jobs among which those are that could start in a lane, of at most p_looked lanes: the
+-- heads, and the jobs that lanes wait for. NULL means any lane. One probe for each lane.
+CREATE OR REPLACE FUNCTION lane_starters(p_looked integer, p_lock text) RETURNS SETOF bigint
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN QUERY
+    -- A lane that waits for a retry may have another head.
+    (SELECT job_id FROM lanes
+     WHERE job_id IS NOT NULL AND (p_lock IS NULL OR lock = p_lock) LIMIT p_looked)
+    UNION ALL
+    (WITH RECURSIVE lane(lock) AS (
+        (SELECT jobs.lock FROM jobs
+         WHERE status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+           AND (p_lock IS NULL OR jobs.lock = p_lock)
+         ORDER BY jobs.lock LIMIT 1)
+        UNION ALL
+        SELECT (SELECT jobs.lock FROM jobs
+                WHERE status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+                  AND jobs.lock > lane.lock AND p_lock IS NULL
+                ORDER BY jobs.lock LIMIT 1)
+        FROM lane WHERE lane.lock IS NOT NULL
+     )
+     SELECT head.id
+     FROM (SELECT lane.lock FROM lane WHERE lane.lock IS NOT NULL LIMIT p_looked) AS found
+     CROSS JOIN LATERAL lane_heads(ARRAY[found.lock]) AS head);
+END $$;
