@@ -109,6 +109,14 @@ def test_a_refused_option_of_the_worker_is_called_as_it_was_given(queue: Run) ->
     assert refused.startswith("error: --stalled-after: 30.0 seconds: must be at least three")
 
 
+def test_yesterdays_address_of_queue_dev_is_recognized(run: Run) -> None:
+    dsn = "postgresql://postgres@/postgres?host=/tmp/inturn-is-gone&port=5432"
+    said = run("jobs", "list", INTURN_DSN=dsn).stderr
+    assert "`queue dev` has another address each time it starts" in said
+    other = run("jobs", "list", INTURN_DSN="postgresql:///x?host=/tmp/is-gone").stderr
+    assert "queue dev" not in other
+
+
 def test_all_errors_begin_alike_and_say_where_the_help_is(run: Run) -> None:
     for words in (["jobs", "list", "--limit", "abc"], ["wroker"], ["worker"], ["doctor"]):
         said = run(*words).stderr
