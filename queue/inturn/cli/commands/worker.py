@@ -169,6 +169,7 @@ def command(
     if path is None:
         raise MissingApp("No app is named. Name yours: queue -a package.module:app worker")
     app = load_app(path, dsn)
+    logs.enable()
     if given["name"] is None and "name" not in app.worker_defaults:
         given["name"] = host
     try:
