@@ -331,10 +331,7 @@ def check_timeout(timeout: object) -> timedelta:
     except (ValueError, OverflowError) as error:  # NaN, infinity
         raise BadArgument("timeout", f"{timeout}: {error}. Leave it out for no limit") from None
     if not timedelta(milliseconds=1) <= span <= LONGEST_TIMEOUT:
-        raise BadArgument(
-            "timeout",
-            f"{timeout} is not between a millisecond and a year. Leave it out for no limit",
-        )
+        raise BadArgument("timeout", f"{timeout} is not between a millisecond and a year")
     return span
 
 
@@ -388,21 +385,15 @@ def check_wait(name: str, delay: timedelta | Mapping[str, float]) -> timedelta:
 
     It may be negative because it is often computed as the time left until some moment.
     """
-    unknown = [unit for unit in delay if unit not in UNITS] if isinstance(delay, Mapping) else []
-    if unknown:
+    hint = "Give a timedelta or, for example, {'hours': 1}"
+    if isinstance(delay, Mapping) and (unknown := [unit for unit in delay if unit not in UNITS]):
         raise BadArgument(name, f"{unknown[0]!r} is not one of {', '.join(UNITS)}")
     try:
         span = timedelta(**delay) if isinstance(delay, Mapping) else delay
     except (TypeError, ValueError, OverflowError) as error:
-        raise BadArgument(
-            name, f"{delay!r}: {error}. Give a timedelta or, for example, {{'hours': 1}}"
-        ) from None
+        raise BadArgument(name, f"{delay!r}: {error}. {hint}") from None
     if not isinstance(span, timedelta):
-        raise BadArgument(
-            name, f"is {kind_of(span)}. Give a timedelta or, for example, {{'hours': 1}}"
-        )
+        raise BadArgument(name, f"is {kind_of(span)}. {hint}")
     if span > timedelta(days=365 * 1000):
-        raise BadArgument(
-            name, f"{span} is not between now and a thousand years from now. Give another time"
-        )
+        raise BadArgument(name, f"{span} is not between now and a thousand years from now")
     return span

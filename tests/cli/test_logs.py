@@ -141,3 +141,29 @@ def test_the_level_of_the_log_can_be_chosen(
     ended = run("-a", "tasks:app", "worker", "--one-shot", *words, INTURN_DSN=dsn, **variable)
     assert ended.returncode == 0
     assert {line.split()[1] for line in ended.stderr.splitlines() if EVENT.match(line)} == levels
+
+
+@pytest.mark.parametrize(
+    ("configuration", "is_followed"),
+    [
+        ("basicConfig(level='INFO', format='MINE %(message)s', force=True)", True),
+        ("basicConfig(level='INFO', format='MINE %(message)s')", False),
+        (
+            "config.dictConfig({'version': 1, 'formatters': {'f': {'format': 'MINE %(message)s'}}, "
+            "'handlers': {'h': {'class': 'logging.StreamHandler', 'formatter': 'f'}}, "
+            "'root': {'level': 'INFO', 'handlers': ['h']}})",
+            True,
+        ),
+    ],
+)
+def test_a_module_that_replaces_the_handlers_decides_what_the_log_looks_like(
+    configuration: str, is_followed: bool, run: Run, folder: Path, dsn: str
+) -> None:
+    (folder / "mine.py").write_text(
+        f"import logging.config\nfrom inturn import App\n\nlogging.{configuration}\napp = App()\n"
+    )
+    said = run("-a", "mine:app", "worker", "--one-shot", INTURN_DSN=dsn).stderr
+    assert ("MINE worker.stopped" in said, bool(EVENT.search(said))) == (
+        is_followed,
+        not is_followed,
+    )

@@ -97,16 +97,17 @@ def test_the_advice_about_one_of_many_jobs_names_the_database_too(run: Run, dsn:
     assert f"queue jobs list --dsn {shlex.quote(dsn)} --schema inturn" in ended.stderr
 
 
-def test_no_queue_at_all_is_not_every_queue(run: Run) -> None:
-    for empty in ("", ",", " "):
-        refused = run(*WORKER, "--queues", empty)
-        assert refused.returncode == 2
-        assert "It names no queue." in refused.stderr
-
-
 def test_a_refused_option_of_the_worker_is_called_as_it_was_given(queue: Run) -> None:
     refused = queue(*WORKER, "--heartbeat", "60", "--no-wait").stderr
     assert refused.startswith("error: --stalled-after: 30.0 seconds: must be at least three")
+
+
+def test_yesterdays_address_of_queue_dev_is_recognized(run: Run) -> None:
+    dsn = "postgresql://postgres@/postgres?host=/tmp/inturn-is-gone&port=5432"
+    said = run("jobs", "list", INTURN_DSN=dsn).stderr
+    assert "`queue dev` has another address each time it starts" in said
+    other = run("jobs", "list", INTURN_DSN="postgresql:///x?host=/tmp/is-gone").stderr
+    assert "queue dev" not in other
 
 
 def test_all_errors_begin_alike_and_say_where_the_help_is(run: Run) -> None:

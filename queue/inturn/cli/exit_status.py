@@ -5,6 +5,7 @@ The line says what went wrong, why, and what to do.
 
 import logging
 import os
+import re
 import sys
 import threading
 import traceback
@@ -20,6 +21,8 @@ from inturn.cli.settings import Settings
 UNEXPECTED, USAGE, NOT_FOUND, CONFLICT, PARTLY, DECLINED, UNHEALTHY = 1, 2, 3, 4, 5, 6, 10
 SCHEMA, UNAVAILABLE, INTERRUPTED = 11, 69, 130
 OF_COMMANDS = ("--dsn", "--schema", "-o", "--output", "--json")  # nearly all commands have them
+OLD_ADDRESS = re.compile(r'socket "[^"]*/inturn-[^"/]*/[^"]*" failed: No such file')
+NEW_ADDRESS = ". `queue dev` has another address each time it starts: use the one it printed last"
 IDLE_THREAD_SECONDS = 0.5  # how long an idle thread has to end on its own
 
 
@@ -80,7 +83,8 @@ def report_error(error: BaseException, settings: Settings) -> int:
     if verbose:
         traceback.print_exception(error)
     if isinstance(error, errors.InturnError):
-        print_error(complete(str(error), settings))
+        hint = NEW_ADDRESS if OLD_ADDRESS.search(str(error)) else ""
+        print_error(complete(f"{error}{hint}", settings))
         return get_status(error)
     hint = "" if verbose else " (-v shows the traceback)"
     print_error(f"unexpected {type(error).__name__}: {error}{hint}")

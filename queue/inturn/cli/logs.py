@@ -111,3 +111,14 @@ def configure(*, verbose: bool, level: str | None = None, form: str = "text") ->
         logging.getLogger(name).setLevel(logging.WARNING)
     # The pool logs every failed attempt to connect, but the worker reports the outage itself.
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+
+
+def enable() -> None:
+    """Enable inturn's loggers, after your module was imported.
+
+    `dictConfig` disables the loggers that exist before it, unless told otherwise. Then the worker
+    would be silent, even about failed jobs.
+    """
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.partition(".")[0] == "inturn" and isinstance(logger, logging.Logger):
+            logger.disabled = False

@@ -67,7 +67,8 @@ def filter_options(function: Any) -> Any:
             "statuses",
             multiple=True,
             type=click.Choice(STATUSES),
-            help="Only jobs with this status. Can be repeated.",
+            metavar="STATUS",  # all of them in one word would be wider than a terminal
+            help=f"Only jobs with this status: {', '.join(STATUSES)}. Can be repeated.",
         ),
     ):
         function = option(function)

@@ -52,7 +52,11 @@ Examples:
 @app_option
 @dsn_option
 @option(
-    "-q", "--queues", metavar="A,B", multiple=True, help="Serve only these queues.  [default: all]"
+    "-q",
+    "--queues",
+    metavar="A,B",
+    multiple=True,
+    help="Serve only these queues. No name means all.  [default: all]",
 )
 @option(
     "-c",
@@ -169,6 +173,7 @@ def command(
     if path is None:
         raise MissingApp("No app is named. Name yours: queue -a package.module:app worker")
     app = load_app(path, dsn)
+    logs.enable()
     if given["name"] is None and "name" not in app.worker_defaults:
         given["name"] = host
     try:
@@ -211,14 +216,10 @@ def options(
     **same_name: Any,
 ) -> dict[str, Any]:
     """Return only the options that were given. The app's worker_defaults decide the rest."""
-    names = [name for part in ",".join(queues).split(",") if (name := part.strip())]
-    if queues and not names:  # an empty variable of a shell
-        raise click.BadParameter(
-            "It names no queue. Leave it out to serve all.", param_hint="--queues"
-        )
     given = {
         **same_name,
-        "queues": names or None,
+        "queues": [name for names in queues for part in names.split(",") if (name := part.strip())]
+        or None,
         "wait": None if one_shot is None else not one_shot,
         "shutdown_graceful_timeout": grace,
         "fetch_job_polling_interval": poll,
