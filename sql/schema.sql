@@ -942,6 +942,7 @@ CREATE FUNCTION inturn.explain(p_id bigint) RETURNS TABLE(reason text, detail te
     AS $$
 DECLARE
     v_job   jobs;
+    v_waits boolean := false;   -- for something that a worker with a free slot would not change
     v_found boolean := false;
 BEGIN
     SELECT * INTO v_job FROM jobs WHERE id = p_id;
@@ -975,15 +976,21 @@ BEGIN
             'until ' || v_job.scheduled_at || CASE WHEN v_job.attempts = 0 THEN ''
                 ELSE ', after attempt ' || v_job.attempts END,
             CASE WHEN v_job.attempts > 0 THEN 'queue jobs retry ' || p_id END;
+        v_waits := true;
         v_found := true;
     END IF;
     IF v_job.lock IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM explain_lane(v_job);
-        v_found := v_found OR FOUND;
+        FOR reason, detail, unblock IN SELECT * FROM explain_lane(v_job) LOOP
+            RETURN NEXT;
+            v_waits := v_waits OR reason NOT IN ('lane head waits', 'lane retrying')
+                OR unblock IS NOT NULL;
+            v_found := true;
+        END LOOP;
     END IF;
     RETURN QUERY SELECT * FROM explain_busy(p_id);
+    v_waits := v_waits OR FOUND;
     v_found := v_found OR FOUND;
-    RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task);
+    RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task, v_waits);
     v_found := v_found OR FOUND;
     IF NOT v_found THEN
         RETURN QUERY SELECT 'ready', 'nothing is in its way', NULL;
@@ -1011,7 +1018,7 @@ CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, 
         coalesce('worker ' || name || ' was last heard of at ' || heartbeat_at,
                  'worker ' || p_worker || ' is gone')
             || '; any live worker takes over its jobs',
-        'start a worker'
+        CASE WHEN NOT EXISTS (SELECT FROM workers WHERE is_live(workers)) THEN 'queue worker' END
     FROM (SELECT p_worker AS id) AS holder LEFT JOIN workers USING (id)
     WHERE workers.id IS NULL OR NOT is_live(workers)
     UNION ALL
@@ -1028,6 +1035,7 @@ CREATE FUNCTION inturn.explain_lane(p_job inturn.jobs) RETURNS TABLE(reason text
 DECLARE
     v_lane  lanes;
     v_first jobs;
+    v_stops boolean := false;   -- it would start no job even if a worker had a free slot
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_job.lock;
     IF v_lane.stopped IS NOT NULL
@@ -1041,6 +1049,7 @@ BEGIN
                       AND EXISTS (SELECT FROM finished_jobs WHERE id = v_lane.failed_job_id)
                  THEN 'queue lanes retry-head ' ELSE 'queue lanes resume ' END
                 || shell_argument(p_job.lock);
+        v_stops := true;
     END IF;
     IF v_lane.worker_id IS NOT NULL THEN
         RETURN QUERY SELECT 'lane held',
@@ -1056,6 +1065,7 @@ BEGIN
         RETURN QUERY SELECT 'lane delayed',
             'an open transaction had its next job locked; workers look again at ' || v_lane.look_at,
             NULL;
+        v_stops := true;
     END IF;
     -- Nobody holds the lane. Next goes the job that it waits for, or the head as a claim sees it.
     SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, (
@@ -1075,12 +1085,13 @@ BEGIN
             CASE WHEN v_first.status = 'scheduled'
                  THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
-        RETURN QUERY SELECT * FROM explain_workers(v_first.queue, v_first.task)
+        RETURN QUERY SELECT * FROM explain_workers(
+            v_first.queue, v_first.task, v_stops OR v_first.status = 'scheduled')
         -- else the caller reports it
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
     END IF;
 END $$;
-CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text) RETURNS TABLE(reason text, detail text, unblock text)
+CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text, p_waits boolean) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
     WITH serving AS (
@@ -1101,16 +1112,16 @@ CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text) RETURNS TABLE(
     SELECT 'workers blocked', 'the event loop of '
             || CASE count(*) WHEN 1 THEN 'the only worker'
                              ELSE 'each of the ' || count(*) || ' workers' END
-            || ' that could run it stands still',
-        'their logs say what blocks them (loop.blocked); start more workers'
-    FROM knowing HAVING count(*) > 0 AND bool_and(blocked)
+            || ' that could run it stands still; their logs say what blocks them (loop.blocked)',
+        'queue worker --queues ' || p_queue
+    FROM knowing HAVING NOT p_waits AND count(*) > 0 AND bool_and(blocked)
     UNION ALL
-    SELECT 'slots busy', 
+    SELECT 'slots busy',
         CASE sum(concurrency) WHEN 1 THEN 'the only slot of the only worker is taken'
             ELSE 'all ' || sum(concurrency) || ' slots of ' || count(*) || ' worker'
                 || CASE count(*) WHEN 1 THEN '' ELSE 's' END || ' are taken' END,
-        'start more workers'
-    FROM serving HAVING count(*) > 0 AND bool_and(busy >= concurrency)
+        'queue worker --queues ' || p_queue
+    FROM serving HAVING NOT p_waits AND count(*) > 0 AND bool_and(busy >= concurrency)
 $$;
 CREATE FUNCTION inturn.finish(p_worker uuid, p_queues text[], p_want integer, p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(finished_id bigint, next inturn.jobs, busy_id bigint)
     LANGUAGE plpgsql SECURITY DEFINER
