@@ -331,6 +331,10 @@ def test_one_error_of_many_lanes_is_told_once_with_an_example(
         "2 lanes are halted and 3 jobs wait for a retry with one error: "
         "ValueError: card of customer 0 was declined (for example job 1, pay)"
     )
+    on_a_terminal = queue("doctor", COLUMNS="80").stdout.splitlines()
+    assert max(map(len, on_a_terminal)) <= 80
+    joined = " ".join(line.strip() for line in on_a_terminal)
+    assert f"errors        {found['errors']['detail']} do: queue jobs show 1 " in joined
     assert "card of customer 0" in follow(found["errors"], engine, folder)
     engine.query("DELETE FROM jobs")
     assert findings(queue)[1]["errors"]["state"] == "ok"

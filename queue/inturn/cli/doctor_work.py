@@ -149,7 +149,7 @@ def _errors(shared: Sequence[failures.SharedError]) -> Finding:
         f"{_lanes(worst.halted)} halted" if worst.halted else "",
         f"{amount(worst.retrying, 'job')} wait for a retry" if worst.retrying else "",
     ]
-    others = f", and there are {len(common) - 1} more such errors" if len(common) > 1 else ""
+    others = f", and {amount(len(common) - 1, 'more such error')}" if len(common) > 1 else ""
     detail = (
         f"{' and '.join(filter(None, counts))} with one error{_quote(worst.error)} "
         f"(for example job {worst.job_id}, {visible(worst.task)}){others}"
