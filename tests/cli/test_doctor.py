@@ -42,12 +42,16 @@ def test_the_doctor_finds_nothing(engine: Engine, queue: Run) -> None:
     assert queue("doctor").stdout.splitlines()[0] == "ok    schema        inturn fits this version"
 
 
-def test_the_doctor_finds_a_schema_that_does_not_fit(engine: Engine, queue: Run) -> None:
+def test_the_doctor_finds_a_schema_that_does_not_fit(
+    engine: Engine, queue: Run, folder: Path
+) -> None:
     engine.query("UPDATE applied_code SET checksum = 'other'")
     status, found = findings(queue)
     assert (status, list(found)) == (10, ["schema"])
     assert found["schema"]["state"] == "fail"
-    assert "queue migrate" in found["schema"]["advice"]
+    assert found["schema"]["advice"] == "queue migrate"
+    follow(found["schema"], engine, folder)
+    assert findings(queue)[1]["schema"]["state"] == "ok"
 
 
 def test_the_doctor_finds_jobs_and_lanes_that_are_stuck(engine: Engine, queue: Run) -> None:
@@ -73,7 +77,9 @@ def lose(engine: Engine, error: str | None = None) -> None:
     engine.query("UPDATE jobs SET status = 'todo', scheduled_at = NULL WHERE status = 'scheduled'")
 
 
-def test_the_doctor_names_the_job_over_which_workers_die(engine: Engine, queue: Run) -> None:
+def test_the_doctor_names_the_job_over_which_workers_die(
+    engine: Engine, queue: Run, folder: Path
+) -> None:
     engine.at("2026-01-31 14:00:00+00")
     engine.defer("shop.odd", "a\x1b")
     engine.sign_on()
@@ -88,6 +94,7 @@ def test_the_doctor_names_the_job_over_which_workers_die(engine: Engine, queue: 
     assert (status, found["crashes"]["state"]) == (10, "fail")
     assert "job 1 (shop.odd, lock a\\x1b), 2 times" in found["crashes"]["detail"]
     assert found["crashes"]["advice"] == "queue jobs show 1"
+    assert "2.: lost: worker" in follow(found["crashes"], engine, folder)
     engine.query("SELECT cancel_job(1)")
     assert findings(queue)[1]["crashes"]["state"] == "ok"
 
@@ -177,6 +184,9 @@ def test_the_doctor_finds_a_long_transaction_and_a_clock_that_is_wrong(
         assert state_of("transactions")[0] == "fail"
         monkeypatch.setattr(doctor_checks, "SKEW", timedelta(hours=-1))
         assert state_of("clock")[0] == "warn"
+        own.execute(state_of("transactions")[1].partition(": ")[2].encode())
+        with pytest.raises(psycopg.OperationalError):
+            other.execute("SELECT 1")
 
 
 def test_the_doctor_of_a_database_without_the_schema(run: Run, empty_dsn: str) -> None:
