@@ -64,7 +64,7 @@ def behind_a_running_job(engine: Engine) -> int:
 
 
 def behind_a_job_in_a_paused_lane(engine: Engine) -> int:
-    engine.defer(lock=LOCK)
+    engine.defer("other", lock=LOCK)
     take_the_only_slot(engine)
     return paused(engine)
 

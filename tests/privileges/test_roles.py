@@ -167,7 +167,8 @@ def test_a_monitor_reads_the_views_without_what_jobs_are_given_and_say(
         "SELECT lock, waiting FROM inturn.lane_status",
     ):
         assert monitor.execute(statement.encode()).fetchall() == []
-    for hidden in ("all_jobs", "jobs", "finished_jobs", "lane_status"):
+    with_secrets = ("all_jobs", "jobs", "finished_jobs", "lane_status")
+    for hidden in (*with_secrets, "recent_failures", "shared_errors"):
         with pytest.raises(InsufficientPrivilege):
             monitor.execute(f"SELECT * FROM inturn.{hidden}".encode())
 
