@@ -31,7 +31,9 @@ class Scene:
     @property
     def has_work(self) -> bool:
         """True if a worker would have something to do now."""
-        return any(queue.runnable or queue.blocked or queue.doing for queue in self.queues)
+        return any(
+            queue.runnable or queue.blocked or queue.claimed or queue.doing for queue in self.queues
+        )
 
 
 def examine_work(database: Database) -> Iterator[Finding]:
