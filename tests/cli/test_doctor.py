@@ -94,7 +94,7 @@ def test_the_doctor_names_the_job_over_which_workers_die(
     assert (status, found["crashes"]["state"]) == (10, "fail")
     assert "job 1 (shop.odd, lock a\\x1b), 2 times" in found["crashes"]["detail"]
     assert found["crashes"]["advice"] == "queue jobs show 1"
-    assert "2.: lost: worker" in follow(found["crashes"], engine, folder)
+    assert "lost: worker" in follow(found["crashes"], engine, folder)
     engine.query("SELECT cancel_job(1)")
     assert findings(queue)[1]["crashes"]["state"] == "ok"
 
