@@ -954,6 +954,7 @@ CREATE FUNCTION inturn.explain(p_id bigint) RETURNS TABLE(reason text, detail te
     AS $$
 DECLARE
     v_job   jobs;
+    v_waits boolean := false;   -- for something that a worker with a free slot would not change
     v_found boolean := false;
 BEGIN
     SELECT * INTO v_job FROM jobs WHERE id = p_id;
@@ -987,15 +988,21 @@ BEGIN
             'until ' || v_job.scheduled_at || CASE WHEN v_job.attempts = 0 THEN ''
                 ELSE ', after attempt ' || v_job.attempts END,
             CASE WHEN v_job.attempts > 0 THEN 'queue jobs retry ' || p_id END;
+        v_waits := true;
         v_found := true;
     END IF;
     IF v_job.lock IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM explain_lane(v_job);
-        v_found := v_found OR FOUND;
+        FOR reason, detail, unblock IN SELECT * FROM explain_lane(v_job) LOOP
+            RETURN NEXT;
+            v_waits := v_waits OR reason NOT IN ('lane head waits', 'lane retrying')
+                OR unblock IS NOT NULL;
+            v_found := true;
+        END LOOP;
     END IF;
     RETURN QUERY SELECT * FROM explain_busy(p_id);
+    v_waits := v_waits OR FOUND;
     v_found := v_found OR FOUND;
-    RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task);
+    RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task, v_waits);
     v_found := v_found OR FOUND;
     IF NOT v_found THEN
         RETURN QUERY SELECT 'ready', 'nothing is in its way', NULL;
@@ -1023,7 +1030,7 @@ CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, 
         coalesce('worker ' || name || ' was last heard of at ' || heartbeat_at,
                  'worker ' || p_worker || ' is gone')
             || '; any live worker takes over its jobs',
-        'start a worker'
+        CASE WHEN NOT EXISTS (SELECT FROM workers WHERE is_live(workers)) THEN 'queue worker' END
     FROM (SELECT p_worker AS id) AS holder LEFT JOIN workers USING (id)
     WHERE workers.id IS NULL OR NOT is_live(workers)
     UNION ALL
@@ -1040,6 +1047,7 @@ CREATE FUNCTION inturn.explain_lane(p_job inturn.jobs) RETURNS TABLE(reason text
 DECLARE
     v_lane  lanes;
     v_first jobs;
+    v_stops boolean := false;   -- it would start no job even if a worker had a free slot
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_job.lock;
     IF v_lane.stopped IS NOT NULL
@@ -1053,6 +1061,7 @@ BEGIN
                       AND EXISTS (SELECT FROM finished_jobs WHERE id = v_lane.failed_job_id)
                  THEN 'queue lanes retry-head ' ELSE 'queue lanes resume ' END
                 || shell_argument(p_job.lock);
+        v_stops := true;
     END IF;
     IF v_lane.worker_id IS NOT NULL THEN
         RETURN QUERY SELECT 'lane held',
@@ -1068,6 +1077,7 @@ BEGIN
         RETURN QUERY SELECT 'lane delayed',
             'an open transaction had its next job locked; workers look again at ' || v_lane.look_at,
             NULL;
+        v_stops := true;
     END IF;
     -- Nobody holds the lane. Next goes the job that it waits for, or the head as a claim sees it.
     SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, (
@@ -1087,12 +1097,13 @@ BEGIN
             CASE WHEN v_first.status = 'scheduled'
                  THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
-        RETURN QUERY SELECT * FROM explain_workers(v_first.queue, v_first.task)
+        RETURN QUERY SELECT * FROM explain_workers(
+            v_first.queue, v_first.task, v_stops OR v_first.status = 'scheduled')
         -- else the caller reports it
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
     END IF;
 END $$;
-CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text) RETURNS TABLE(reason text, detail text, unblock text)
+CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text, p_waits boolean) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
     WITH serving AS (
@@ -1113,16 +1124,16 @@ CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text) RETURNS TABLE(
     SELECT 'workers blocked', 'the event loop of '
             || CASE count(*) WHEN 1 THEN 'the only worker'
                              ELSE 'each of the ' || count(*) || ' workers' END
-            || ' that could run it stands still',
-        'their logs say what blocks them (loop.blocked); start more workers'
-    FROM knowing HAVING count(*) > 0 AND bool_and(blocked)
+            || ' that could run it stands still; their logs say what blocks them (loop.blocked)',
+        'queue worker --queues ' || p_queue
+    FROM knowing HAVING NOT p_waits AND count(*) > 0 AND bool_and(blocked)
     UNION ALL
-    SELECT 'slots busy', 
+    SELECT 'slots busy',
         CASE sum(concurrency) WHEN 1 THEN 'the only slot of the only worker is taken'
             ELSE 'all ' || sum(concurrency) || ' slots of ' || count(*) || ' worker'
                 || CASE count(*) WHEN 1 THEN '' ELSE 's' END || ' are taken' END,
-        'start more workers'
-    FROM serving HAVING count(*) > 0 AND bool_and(busy >= concurrency)
+        'queue worker --queues ' || p_queue
+    FROM serving HAVING NOT p_waits AND count(*) > 0 AND bool_and(busy >= concurrency)
 $$;
 CREATE FUNCTION inturn.finish(p_worker uuid, p_queues text[], p_want integer, p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(finished_id bigint, next inturn.jobs, busy_id bigint)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2679,10 +2690,18 @@ CREATE FUNCTION inturn.sequences_behind() RETURNS TABLE(sequence text, last bigi
             greatest((SELECT max(id) FROM jobs), (SELECT max(id) FROM finished_jobs)) AS used
         FROM jobs_id_seq
         UNION ALL
-        SELECT 'fences', CASE WHEN is_called THEN last_value ELSE 0 END,
-            greatest((SELECT max(fence) FROM jobs), (SELECT max(fence) FROM finished_jobs),
-                (SELECT max(token) FROM fences_seen))
-        FROM fences
+        SELECT 'fences', reached, CASE WHEN reached < (
+            SELECT max(fence) FROM (
+                (SELECT fence FROM jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10000)
+                UNION ALL
+                (SELECT fence FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at
+                    LIMIT 10000)
+                UNION ALL (SELECT fence FROM finished_jobs ORDER BY id DESC LIMIT 10000)
+                UNION ALL (SELECT token FROM fences_seen LIMIT 10000)
+            ) AS likely
+        ) THEN greatest((SELECT max(fence) FROM jobs), (SELECT max(fence) FROM finished_jobs),
+            (SELECT max(token) FROM fences_seen)) END
+        FROM (SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS reached FROM fences) AS at
         UNION ALL
         SELECT 'lane_audit_id_seq', CASE WHEN is_called THEN last_value ELSE 0 END,
             (SELECT max(id) FROM lane_audit)
@@ -3174,6 +3193,22 @@ COMMENT ON COLUMN inturn.open_transactions.pid IS 'The process of the server.';
 COMMENT ON COLUMN inturn.open_transactions.application IS 'The name that the client has given itself.';
 COMMENT ON COLUMN inturn.open_transactions.state IS 'What it is doing, as pg_stat_activity says.';
 COMMENT ON COLUMN inturn.open_transactions.age IS 'How long ago it began.';
+CREATE VIEW inturn.paused_lanes AS
+ SELECT lock,
+    stopped_at,
+    stopped_until,
+    stopped_by,
+    stop_reason
+   FROM inturn.lanes
+  WHERE ((stopped = 'paused'::inturn.lane_state) AND ((stopped_until IS NULL) OR (stopped_until > inturn.clock())))
+  ORDER BY stopped_at
+ LIMIT 1000;
+COMMENT ON VIEW inturn.paused_lanes IS 'Lanes that somebody has paused, the longest first.';
+COMMENT ON COLUMN inturn.paused_lanes.lock IS 'The lock of the lane.';
+COMMENT ON COLUMN inturn.paused_lanes.stopped_at IS 'Since when it is paused.';
+COMMENT ON COLUMN inturn.paused_lanes.stopped_until IS 'When it resumes by itself; NULL: it stays paused until you resume it.';
+COMMENT ON COLUMN inturn.paused_lanes.stopped_by IS 'Who paused it.';
+COMMENT ON COLUMN inturn.paused_lanes.stop_reason IS 'Why, in words.';
 CREATE VIEW inturn.queue_status AS
  WITH RECURSIVE free_name(queue) AS (
         ( SELECT jobs.queue
@@ -3279,6 +3314,7 @@ CREATE VIEW inturn.queue_status AS
          SELECT front.queue,
             (count(*) FILTER (WHERE (front.lock IS NULL)) + count(DISTINCT front.lock) FILTER (WHERE lane.open)) AS runnable,
             min(front.since) FILTER (WHERE lane.open) AS runnable_since,
+            (array_agg(front.id ORDER BY front.since, front.id) FILTER (WHERE lane.open))[1] AS oldest_id,
             (count(*) FILTER (WHERE front.is_token) - count(DISTINCT front.lock) FILTER (WHERE (front.is_token AND lane.open))) AS behind,
             (GREATEST(count(*) FILTER (WHERE (front.lock IS NULL)), count(*) FILTER (WHERE front.is_token)) >= 1000) AS cut
            FROM ((front
@@ -3307,20 +3343,55 @@ CREATE VIEW inturn.queue_status AS
     (COALESCE(startable.cut, false) OR (( SELECT count(*) AS count
            FROM in_lane) >= 10000) OR (( SELECT count(*) AS count
            FROM later) >= 10000) OR (( SELECT count(*) AS count
-           FROM in_hand) >= 10000)) AS more
+           FROM in_hand) >= 10000)) AS more,
+    startable.oldest_id
    FROM (name
      LEFT JOIN startable ON ((startable.queue = name.queue)))
   ORDER BY name.queue;
 COMMENT ON VIEW inturn.queue_status IS 'Queues: which jobs could start now, which could not, and who serves them.';
 COMMENT ON COLUMN inturn.queue_status.queue IS 'The name of the queue.';
 COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could start now: one of each free lane, and all jobs without a lock. Scale by this number.';
-COMMENT ON COLUMN inturn.queue_status.runnable_since IS 'Since when the oldest of them could have started.';
+COMMENT ON COLUMN inturn.queue_status.runnable_since IS 'Since when the oldest of them has been due: since it was deferred, or since the time that it was scheduled for.';
 COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another job of their lane, or in a stopped lane: more workers would not help.';
 COMMENT ON COLUMN inturn.queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
 COMMENT ON COLUMN inturn.queue_status.claimed IS 'Jobs that a worker has, but runs others first.';
 COMMENT ON COLUMN inturn.queue_status.doing IS 'Jobs that are running.';
 COMMENT ON COLUMN inturn.queue_status.workers IS 'Live workers that serve the queue.';
 COMMENT ON COLUMN inturn.queue_status.more IS 'True if counting stopped early: the numbers are lower bounds.';
+COMMENT ON COLUMN inturn.queue_status.oldest_id IS 'The oldest of them.';
+CREATE VIEW inturn.recent_failures AS
+ WITH newest AS MATERIALIZED (
+         SELECT finished_jobs.id,
+            finished_jobs.task,
+            finished_jobs.finished_at,
+            finished_jobs.errors
+           FROM inturn.finished_jobs
+          WHERE ((finished_jobs.status = 'failed'::inturn.job_status) AND (finished_jobs.finished_at > (inturn.clock() - '01:00:00'::interval)))
+          ORDER BY finished_jobs.finished_at DESC
+         LIMIT 1000
+        ), worded AS (
+         SELECT newest.id,
+            newest.task,
+            newest.finished_at,
+            "left"(reverse(split_part(reverse(rtrim(((newest.errors -> '-1'::integer) ->> 'error'::text), ' 
+'::text)), '
+'::text, 1)), 200) AS error
+           FROM newest
+        )
+ SELECT task,
+    count(*) AS failed,
+    max(finished_at) AS last_at,
+    (array_agg(id ORDER BY finished_at DESC, id DESC))[1] AS job_id,
+    (array_agg(error ORDER BY finished_at DESC, id DESC))[1] AS error
+   FROM worded
+  GROUP BY task, (regexp_replace(error, '\S*\d\S*'::text, '0'::text, 'g'::text))
+  ORDER BY (count(*)) DESC, (max(finished_at)) DESC;
+COMMENT ON VIEW inturn.recent_failures IS 'Jobs that failed in the last hour, by task and error, the most common first.';
+COMMENT ON COLUMN inturn.recent_failures.task IS 'Their task.';
+COMMENT ON COLUMN inturn.recent_failures.failed IS 'How many failed, of the last 1,000 failures.';
+COMMENT ON COLUMN inturn.recent_failures.last_at IS 'When the last of them failed.';
+COMMENT ON COLUMN inturn.recent_failures.job_id IS 'The last of them.';
+COMMENT ON COLUMN inturn.recent_failures.error IS 'The last line of its error.';
 CREATE VIEW inturn.repaired_lanes AS
  SELECT lock,
     at
@@ -3342,12 +3413,88 @@ COMMENT ON COLUMN inturn.repaired_lanes.at IS 'When it was repaired.';
 CREATE TABLE inturn.schema_version (
     version_num character varying(32) NOT NULL
 );
+CREATE VIEW inturn.shared_errors AS
+ WITH halted AS MATERIALIZED (
+         SELECT failed.id,
+            failed.task,
+            lane.lock,
+            failed.errors
+           FROM (( SELECT lanes.lock,
+                    lanes.stopped_at,
+                    lanes.failed_job_id
+                   FROM inturn.lanes
+                  WHERE (lanes.stopped = 'halted'::inturn.lane_state)
+                  ORDER BY lanes.stopped_at
+                 LIMIT 1000) lane
+             CROSS JOIN LATERAL ( SELECT finished_jobs.id,
+                    finished_jobs.task,
+                    finished_jobs.errors
+                   FROM inturn.finished_jobs
+                  WHERE ((finished_jobs.id = lane.failed_job_id) AND (finished_jobs.finished_at >= (lane.stopped_at - '1 day'::interval)) AND (finished_jobs.finished_at <= (lane.stopped_at + '1 day'::interval)))
+                  ORDER BY finished_jobs.finished_at DESC
+                 LIMIT 1) failed)
+        ), retrying AS MATERIALIZED (
+         SELECT later.id,
+            later.task,
+            later.lock,
+            later.errors
+           FROM ( SELECT jobs.id,
+                    jobs.task,
+                    jobs.lock,
+                    jobs.errors,
+                    jobs.was_attempted
+                   FROM inturn.jobs
+                  WHERE (jobs.status = 'scheduled'::inturn.job_status)
+                  ORDER BY jobs.scheduled_at
+                 LIMIT 10000) later
+          WHERE later.was_attempted
+         LIMIT 1000
+        ), worded AS (
+         SELECT failing.id,
+            failing.task,
+            failing.lock,
+            failing.is_halted,
+            "left"(reverse(split_part(reverse(rtrim(((failing.errors -> '-1'::integer) ->> 'error'::text), ' 
+'::text)), '
+'::text, 1)), 200) AS error
+           FROM ( SELECT halted.id,
+                    halted.task,
+                    halted.lock,
+                    halted.errors,
+                    true AS is_halted
+                   FROM halted
+                UNION ALL
+                 SELECT retrying.id,
+                    retrying.task,
+                    retrying.lock,
+                    retrying.errors,
+                    false
+                   FROM retrying) failing
+        )
+ SELECT count(*) FILTER (WHERE is_halted) AS halted,
+    count(*) FILTER (WHERE (NOT is_halted)) AS retrying,
+    (array_agg(id ORDER BY id))[1] AS job_id,
+    (array_agg(task ORDER BY id))[1] AS task,
+    (array_agg(lock ORDER BY id))[1] AS lock,
+    (array_agg(error ORDER BY id))[1] AS error
+   FROM worded
+  WHERE (error IS NOT NULL)
+  GROUP BY (regexp_replace(error, '\S*\d\S*'::text, '0'::text, 'g'::text))
+ HAVING (count(*) > 1)
+  ORDER BY (count(*)) DESC, (min(id));
+COMMENT ON VIEW inturn.shared_errors IS 'Errors that several lanes or jobs suffer from now, the most common first.';
+COMMENT ON COLUMN inturn.shared_errors.halted IS 'How many lanes the error has halted.';
+COMMENT ON COLUMN inturn.shared_errors.retrying IS 'How many jobs wait for a retry after it.';
+COMMENT ON COLUMN inturn.shared_errors.job_id IS 'The first of these jobs, as an example.';
+COMMENT ON COLUMN inturn.shared_errors.task IS 'The task of the example.';
+COMMENT ON COLUMN inturn.shared_errors.lock IS 'Its lock; NULL: none.';
+COMMENT ON COLUMN inturn.shared_errors.error IS 'The last line of its error.';
 CREATE VIEW inturn.surface AS
  SELECT kind,
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -3445,6 +3592,17 @@ CREATE VIEW inturn.unknown_tasks AS
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.queue = served.queue))
                   ORDER BY jobs.priority DESC, jobs.id
                  LIMIT 1000)) job)
+        UNION
+         SELECT due.queue,
+            due.task
+           FROM ( SELECT jobs.queue,
+                    jobs.task
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'scheduled'::inturn.job_status) AND (jobs.scheduled_at <= (inturn.clock() + '00:01:00'::interval)))
+                  ORDER BY jobs.scheduled_at
+                 LIMIT 10000) due
+          WHERE (due.queue IN ( SELECT served.queue
+                   FROM served))
         ), live AS MATERIALIZED (
          SELECT workers.queues,
             workers.tasks
@@ -3518,6 +3676,8 @@ ALTER TABLE ONLY inturn.schema_version
     ADD CONSTRAINT schema_version_pkc PRIMARY KEY (version_num);
 ALTER TABLE ONLY inturn.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (id);
+CREATE INDEX finished_jobs_failed ON ONLY inturn.finished_jobs USING btree (finished_at) WHERE (status = 'failed'::inturn.job_status);
+CREATE INDEX finished_jobs_default_finished_at_idx ON inturn.finished_jobs_default USING btree (finished_at) WHERE (status = 'failed'::inturn.job_status);
 CREATE INDEX finished_jobs_id ON ONLY inturn.finished_jobs USING btree (id);
 CREATE INDEX finished_jobs_default_id_idx ON inturn.finished_jobs_default USING btree (id);
 CREATE INDEX jobs_due ON inturn.jobs USING btree (scheduled_at) WHERE (status = 'scheduled'::inturn.job_status);
@@ -3528,4 +3688,6 @@ CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHE
 CREATE INDEX jobs_running ON inturn.jobs USING btree (worker_id) WHERE (status = 'doing'::inturn.job_status);
 CREATE INDEX lane_audit_lock ON inturn.lane_audit USING btree (lock, id);
 CREATE INDEX lanes_resume ON inturn.lanes USING btree (COALESCE(look_at, stopped_until)) WHERE (COALESCE(look_at, stopped_until) IS NOT NULL);
+CREATE INDEX lanes_stopped ON inturn.lanes USING btree (stopped, stopped_at) WHERE (stopped IS NOT NULL);
+ALTER INDEX inturn.finished_jobs_failed ATTACH PARTITION inturn.finished_jobs_default_finished_at_idx;
 ALTER INDEX inturn.finished_jobs_id ATTACH PARTITION inturn.finished_jobs_default_id_idx;

@@ -152,6 +152,8 @@ CREATE TABLE lanes (
 -- One index for both, since a lane has at most one of them. Each claim reads it.
 CREATE INDEX lanes_resume ON lanes (coalesce(look_at, stopped_until))
     WHERE coalesce(look_at, stopped_until) IS NOT NULL;
+-- For people: which lanes are stopped, however many are in use.
+CREATE INDEX lanes_stopped ON lanes (stopped, stopped_at) WHERE stopped IS NOT NULL;
 
 -- What people, and the reconciler, did to lanes.
 CREATE TABLE lane_audit (
@@ -221,6 +223,8 @@ CREATE TABLE finished_jobs (
 ) PARTITION BY RANGE (finished_at);
 
 CREATE INDEX finished_jobs_id ON finished_jobs (id);
+-- For people: which jobs failed lately, however many succeeded.
+CREATE INDEX finished_jobs_failed ON finished_jobs (finished_at) WHERE status = 'failed';
 
 -- The safety net of the daily partitions: keeps a job that finishes on a day without one.
 CREATE TABLE finished_jobs_default PARTITION OF finished_jobs DEFAULT;

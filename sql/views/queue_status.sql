@@ -55,6 +55,8 @@ WITH RECURSIVE free_name(queue) AS (
            count(*) FILTER (WHERE front.lock IS NULL) + count(DISTINCT front.lock)
                FILTER (WHERE open) AS runnable,
            min(front.since) FILTER (WHERE open) AS runnable_since,
+           (array_agg(front.id ORDER BY front.since, front.id) FILTER (WHERE open))[1]
+               AS oldest_id,
            count(*) FILTER (WHERE is_token) - count(DISTINCT front.lock)
                FILTER (WHERE is_token AND open) AS behind,
            greatest(count(*) FILTER (WHERE front.lock IS NULL), count(*)
@@ -83,7 +85,8 @@ SELECT name.queue,
             AND (queues IS NULL OR name.queue = ANY (queues))) AS workers,
        coalesce(startable.cut, false) OR (SELECT count(*) FROM in_lane) >= 10000
            OR (SELECT count(*) FROM later) >= 10000
-           OR (SELECT count(*) FROM in_hand) >= 10000 AS more
+           OR (SELECT count(*) FROM in_hand) >= 10000 AS more,
+       startable.oldest_id
 FROM name LEFT JOIN startable ON startable.queue = name.queue
 ORDER BY name.queue;
 
@@ -94,7 +97,9 @@ COMMENT ON COLUMN queue_status.runnable IS
     'Jobs that a worker could start now: one of each free lane, and all jobs without a lock. '
     'Scale by this number.';
 COMMENT ON COLUMN queue_status.runnable_since IS
-    'Since when the oldest of them could have started.';
+    'Since when the oldest of them has been due: since it was deferred, or since the time that '
+    'it was scheduled for.';
+COMMENT ON COLUMN queue_status.oldest_id IS 'The oldest of them.';
 COMMENT ON COLUMN queue_status.blocked IS
     'Jobs that wait behind another job of their lane, or in a stopped lane: more workers would '
     'not help.';

@@ -1,6 +1,7 @@
--- Queues and tasks of waiting jobs, if no live worker of the queue knows the task. Bounded: it
--- looks at the first 1,000 jobs that could start, without and with a lock, in each queue that a
--- worker serves.
+-- Queues and tasks of waiting jobs, if no live worker of the queue knows the task. A worker that
+-- does not know a task tries the job again half a minute later, so jobs that are due soon count.
+-- Bounded: it looks at the first 1,000 jobs that could start, without and with a lock, in each
+-- queue that a worker serves, and at the first 10,000 that are due within a minute.
 CREATE OR REPLACE VIEW unknown_tasks AS
 WITH served AS MATERIALIZED (
     SELECT queue FROM queue_status WHERE workers > 0
@@ -14,6 +15,12 @@ WITH served AS MATERIALIZED (
          WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue = served.queue
          ORDER BY priority DESC, id LIMIT 1000)
     ) AS job
+    UNION
+    SELECT queue, task FROM (
+        SELECT queue, task FROM jobs
+        WHERE status = 'scheduled' AND scheduled_at <= clock() + interval '1 minute'
+        ORDER BY scheduled_at LIMIT 10000
+    ) AS due WHERE queue IN (SELECT queue FROM served)
 ), live AS MATERIALIZED (
     SELECT queues, tasks FROM workers WHERE heartbeat_at > clock() - interval '30 seconds'
 )

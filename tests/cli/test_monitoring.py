@@ -1,23 +1,15 @@
-"""`queue workers`, `queue queues`, `queue doctor`, and the views behind them."""
+"""`queue workers`, `queue queues`, and the views behind them."""
 
 import json
-from datetime import timedelta
-from typing import Any
 
 import psycopg
 import pytest
 
-from inturn.cli import doctor_checks
-from inturn.cli.database import Database
 from tests.cli.conftest import Run
 from tests.cli.engine import Engine
 
-VIEWS = ["all_jobs", "live_jobs", "lane_status", "queue_status", "worker_status"]
-
-
-def findings(queue: Run) -> tuple[int, dict[str, Any]]:
-    ended = queue("doctor", "--json")
-    return ended.returncode, {found["check"]: found for found in json.loads(ended.stdout)}
+VIEWS = ["all_jobs", "live_jobs", "lane_status", "paused_lanes", "queue_status", "worker_status"]
+OTHERS = ["halted_lanes", "recent_failures", "shared_errors", "suspect_jobs", "unknown_tasks"]
 
 
 def test_workers_are_listed_late_ones_first(engine: Engine, queue: Run) -> None:
@@ -37,6 +29,30 @@ def test_workers_are_listed_late_ones_first(engine: Engine, queue: Run) -> None:
         (str(late), "late", ["t"]),
         (str(live), "live", None),
     ]
+
+
+def test_a_worker_is_alive_if_it_was_heard_of_and_its_loop_turned_lately(
+    engine: Engine, queue: Run
+) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    engine.sign_on()
+    engine.at("2026-01-31 14:01:00+00")
+
+    def is_alive(*asked: str) -> int:
+        return queue("workers", "list", *asked).returncode
+
+    assert is_alive("--name", "w", "--max-age", "60s") == is_alive("--max-age", "2m") == 0
+    assert is_alive("--name", "w", "--max-age", "59s") == is_alive("--name", "other") == 3
+    engine.query("SELECT heartbeat(id, '2 minutes') FROM workers")  # and its loop is blocked
+    assert is_alive("--max-age", "110s") == 3
+    engine.heartbeat()
+    assert is_alive("--name", "w", "--max-age", "1s") == 0
+    missing = queue("workers", "list", "--name", "x\x1b", "--max-age", "90s")
+    assert (missing.stdout, missing.stderr) == (
+        "",
+        "error: There is no worker named x\\x1b that was alive in the last 1m30s. "
+        "To see all of them: queue workers list\n",
+    )
 
 
 def test_queues_are_listed_with_runnable_jobs_apart_from_blocked_ones(
@@ -66,6 +82,7 @@ def test_queues_are_listed_with_runnable_jobs_apart_from_blocked_ones(
         "doing": 1,
         "workers": 1,
         "more": False,
+        "oldest_id": "2",
     }
     assert (mail["runnable"], mail["workers"]) == (1, 0)
     assert queue("queues", "list").stdout.splitlines()[2].split() == [
@@ -120,7 +137,7 @@ def test_a_view_needs_no_search_path(engine: Engine, view: str) -> None:
         assert connection.execute(f"SELECT * FROM inturn.{view}".encode()).fetchall()
 
 
-@pytest.mark.parametrize("view", VIEWS[1:])
+@pytest.mark.parametrize("view", VIEWS[1:] + OTHERS)
 def test_every_column_of_a_view_says_what_it_means(engine: Engine, view: str) -> None:
     assert (
         engine.query(
@@ -130,154 +147,3 @@ def test_every_column_of_a_view_says_what_it_means(engine: Engine, view: str) ->
         )
         == []
     )
-
-
-def test_the_doctor_finds_nothing(engine: Engine, queue: Run) -> None:
-    engine.sign_on()
-    engine.defer("t", "a")
-    status, found = findings(queue)
-    assert {found[check]["state"] for check in found} == {"ok"}
-    assert (status, len(found)) == (0, 10)
-    assert queue("doctor").stdout.splitlines()[0] == "ok    schema        inturn fits this version"
-
-
-def test_the_doctor_finds_a_schema_that_does_not_fit(engine: Engine, queue: Run) -> None:
-    engine.query("UPDATE applied_code SET checksum = 'other'")
-    status, found = findings(queue)
-    assert (status, list(found)) == (10, ["schema"])
-    assert found["schema"]["state"] == "fail"
-    assert "queue migrate" in found["schema"]["advice"]
-
-
-def test_the_doctor_finds_jobs_and_lanes_that_are_stuck(engine: Engine, queue: Run) -> None:
-    engine.sign_on(["other"])
-    engine.defer("t", "a", on_failure="halt")
-    engine.fail(engine.claim(), None, "no")
-    engine.defer("t", queue="mail")
-    engine.defer("t")
-    status, found = findings(queue)
-    assert status == 10
-    assert {
-        check: found[check]["state"] for check in ("queues", "tasks", "lanes")
-    } == dict.fromkeys(("queues", "tasks", "lanes"), "fail")
-    assert found["queues"]["advice"] == "queue -a package.module:app worker --queues mail"
-    assert "t (queue default)" in found["tasks"]["detail"]
-    assert found["lanes"]["advice"] == "queue lanes explain a"
-
-
-def lose(engine: Engine, error: str | None = None) -> None:
-    """Lose the worker with the job that it claimed, and with its error if it could report one."""
-    engine.query("DELETE FROM workers")
-    engine.query("SELECT * FROM rescue(5, NULL, true, %s)", error)
-    engine.query("UPDATE jobs SET status = 'todo', scheduled_at = NULL WHERE status = 'scheduled'")
-
-
-def test_the_doctor_names_the_job_over_which_workers_die(engine: Engine, queue: Run) -> None:
-    engine.at("2026-01-31 14:00:00+00")
-    engine.defer("shop.odd", "a\x1b")
-    engine.sign_on()
-    engine.claim()
-    lose(engine)
-    engine.sign_on()
-    assert findings(queue)[1]["crashes"]["state"] == "ok"  # this happens: a machine goes down
-    engine.claim()
-    lose(engine)
-    engine.sign_on()
-    status, found = findings(queue)
-    assert (status, found["crashes"]["state"]) == (10, "fail")
-    assert "job 1 (shop.odd, lock a\\x1b), 2 times" in found["crashes"]["detail"]
-    assert found["crashes"]["advice"] == "queue jobs explain 1, or queue jobs cancel 1"
-    engine.query("SELECT cancel_job(1)")
-    assert findings(queue)[1]["crashes"]["state"] == "ok"
-
-
-def test_the_doctor_finds_sequences_that_are_behind(engine: Engine, queue: Run) -> None:
-    """This happens after an upgrade by logical replication."""
-    engine.sign_on()
-    for _ in range(3):
-        engine.defer("t")
-    engine.query("SELECT setval('jobs_id_seq', 1, false)")
-    status, found = findings(queue)
-    assert (status, found["sequences"]["state"]) == (10, "fail")
-    assert found["sequences"]["detail"].endswith("jobs_id_seq is at 0, but must be at 3")
-    engine.query(found["sequences"]["advice"])
-    assert findings(queue)[1]["sequences"]["state"] == "ok"
-
-
-def test_the_doctor_warns_of_a_job_that_a_worker_named_as_its_cause_of_death(
-    engine: Engine, queue: Run
-) -> None:
-    engine.defer("shop.odd")
-    engine.sign_on()
-    engine.claim()
-    lose(engine, "Traceback\nRecursionError: too deep")
-    engine.sign_on()
-    status, found = findings(queue)
-    assert (status, found["crashes"]["state"]) == (0, "warn")
-    assert found["crashes"]["detail"].endswith("job 1 (shop.odd), 1 time")
-
-
-@pytest.mark.parametrize("where", ["doing", "scheduled"])
-def test_the_doctor_finds_such_a_job_wherever_it_is(engine: Engine, queue: Run, where: str) -> None:
-    engine.defer("shop.odd", delay="1 hour" if where == "scheduled" else None)
-    engine.sign_on()
-    engine.query(
-        "UPDATE jobs SET errors = %s::jsonb",
-        '[{"lost": true, "error": "x"}, {"lost": true, "error": "y"}]',
-    )
-    if where == "doing":
-        engine.claim()
-    assert engine.statuses() == {1: where}
-    assert findings(queue)[1]["crashes"]["state"] == "fail"
-
-
-def test_the_doctor_finds_lanes_reconciled_in_the_last_day(engine: Engine, queue: Run) -> None:
-    engine.sign_on()
-    engine.at("2026-01-30 13:00:00+00")
-    engine.query("SELECT audit('reconcile', 'before', 1, 'inturn', 'no token')")
-    engine.at("2026-01-31 14:00:00+00")
-    engine.heartbeat()
-    assert findings(queue)[1]["reconciler"]["state"] == "ok"
-    engine.query("SELECT audit('reconcile', 'slept', 1, 'inturn', 'no token')")
-    status, found = findings(queue)
-    assert (status, found["reconciler"]["state"]) == (10, "fail")
-    assert found["reconciler"]["detail"].endswith("had to be woken: slept")
-
-
-def test_a_late_worker_alone_is_a_warning(engine: Engine, queue: Run) -> None:
-    engine.at("2026-01-31 14:00:00+00")
-    engine.sign_on()
-    engine.at("2026-01-31 14:01:00+00")
-    status, found = findings(queue)
-    assert (status, found["workers"]["state"]) == (0, "warn")
-
-
-def test_the_doctor_finds_a_long_transaction_and_a_clock_that_is_wrong(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with psycopg.connect(engine.dsn) as other, psycopg.connect(engine.dsn, autocommit=True) as own:
-        other.execute("SELECT 1")  # and its transaction stays open
-        pid = other.info.backend_pid
-
-        def state_of(check: str) -> tuple[str, str]:
-            (found,) = [
-                found
-                for found in doctor_checks.examine(Database(own, "inturn"))
-                if found.check == check
-            ]
-            return found.state, found.advice or ""
-
-        monkeypatch.setattr(doctor_checks, "LONG", timedelta(0))
-        assert state_of("transactions") == (
-            "warn",
-            f"if nobody needs it: SELECT pg_terminate_backend({pid})",
-        )
-        monkeypatch.setattr(doctor_checks, "LONGER", timedelta(0))
-        assert state_of("transactions")[0] == "fail"
-        monkeypatch.setattr(doctor_checks, "SKEW", timedelta(hours=-1))
-        assert state_of("clock")[0] == "warn"
-
-
-def test_the_doctor_of_a_database_without_the_schema(run: Run, empty_dsn: str) -> None:
-    ended = run("doctor", INTURN_DSN=empty_dsn)
-    assert (ended.returncode, ended.stdout.splitlines()[1]) == (10, f"{'':<20}do: queue migrate")

@@ -63,9 +63,21 @@ def behind_a_running_job(engine: Engine) -> int:
     return engine.defer(lock=LOCK)
 
 
+def behind_a_job_in_a_paused_lane(engine: Engine) -> int:
+    engine.defer("other", lock=LOCK)
+    take_the_only_slot(engine)
+    return paused(engine)
+
+
 def paused(engine: Engine) -> int:
     engine.query("SELECT pause_lane(%s)", LOCK)
     return engine.defer(lock=LOCK)
+
+
+def take_the_only_slot(engine: Engine) -> None:
+    """A worker runs something else, which is no reason for what it could not start anyway."""
+    engine.defer(priority=1)
+    engine.claim()
 
 
 def scheduled(engine: Engine) -> int:
@@ -75,6 +87,7 @@ def scheduled(engine: Engine) -> int:
 def waiting_for_a_retry(engine: Engine) -> int:
     id = engine.defer(lock=LOCK)
     engine.fail(engine.claim(), "1 hour", "no")
+    take_the_only_slot(engine)
     return id
 
 
@@ -97,17 +110,19 @@ SITUATIONS: dict[Situation, tuple[list[str], list[str]]] = {  # the advice, and 
     running: ([], ["doing"]),
     behind_a_running_job: ([], ["doing", "blocked"]),
     paused: (["queue lanes resume"], ["todo"]),
+    behind_a_job_in_a_paused_lane: (["queue lanes resume"], ["todo", "doing", "blocked"]),
     scheduled: ([], ["scheduled"]),
-    waiting_for_a_retry: (["queue jobs retry"], ["todo"]),
-    behind_a_job_that_waits_for_a_retry: (["queue lanes retry-head"], ["todo", "blocked"]),
+    waiting_for_a_retry: (["queue jobs retry"], ["todo", "doing"]),
+    behind_a_job_that_waits_for_a_retry: (
+        ["queue lanes retry-head"],
+        ["todo", "doing", "blocked"],
+    ),
     behind_a_job_that_no_worker_has_taken_yet: ([], ["todo", "blocked"]),
 }
 
 
 def advice_in(printed: str) -> list[str]:
-    return [
-        line.partition("unblock: ")[2] for line in printed.splitlines() if "unblock: queue" in line
-    ]
+    return [line.partition("unblock: ")[2] for line in printed.splitlines() if "unblock: " in line]
 
 
 def type_in(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -138,8 +153,7 @@ def test_the_advice_to_a_job_helps_it_and_harms_no_other(
     advised = advice_in(printed.stdout)
     assert [" ".join(line.split()[:3]) for line in advised] == commands
     as_json = json.loads(run("jobs", "explain", str(asked), "--json", "--dsn", engine.dsn).stdout)
-    told = [each["unblock"] or "" for each in as_json]
-    assert [each for each in told if each.startswith("queue")] == advised
+    assert [each["unblock"] for each in as_json if each["unblock"]] == advised
     for command in advised:
         assert command.count("--dsn") == 1
         done = type_in(command, folder)
@@ -160,23 +174,56 @@ def test_in_sql_the_advice_is_quoted_for_a_shell_too(
     assert engine.claim()[0] == asked - 1
 
 
-def test_the_worker_that_explain_advises_serves_the_queue(
+def no_worker(engine: Engine) -> None:
+    """Nobody serves the queue."""
+
+
+def a_worker_without_a_free_slot(engine: Engine) -> None:
+    engine.query("SELECT register_worker('w', 'host', 7, '{mail}', 1)")
+    engine.defer(queue="mail")
+    engine.query("SELECT FROM claim((SELECT id FROM workers), '{mail}', 1)")
+
+
+def a_worker_that_stands_still(engine: Engine) -> None:
+    engine.query("SELECT register_worker('w', 'host', 7, '{mail}', 1)")
+    engine.query("SELECT heartbeat(id, '1 minute') FROM workers")
+
+
+@pytest.mark.parametrize(
+    "workers",
+    [no_worker, a_worker_without_a_free_slot, a_worker_that_stands_still],
+    ids=lambda each: each.__name__,
+)
+def test_the_worker_that_explain_advises_runs_the_job(
+    workers: Callable[[Engine], None],
     engine: Engine,
     run: Run,
     start_script: StartScript,
     folder: Path,
     until: Until,
 ) -> None:
+    workers(engine)
     (folder / "own.py").write_text(
         f"from inturn import App\napp = App({engine.dsn!r})\n@app.task(queue='mail')\ndef send(): ...\n"
     )
-    assert run("-a", "own:app", "defer", "own.send").returncode == 0
-    printed = run("-a", "own:app", "jobs", "explain", "1").stdout
+    id = int(run("-a", "own:app", "defer", "own.send").stdout)
+    printed = run("-a", "own:app", "jobs", "explain", str(id)).stdout
     (command,) = advice_in(printed)
     assert command == "queue -a own:app worker --queues mail"
     path = f"{SCRIPT.parent}{os.pathsep}{os.environ['PATH']}"
     start_script(["bash", "-c", f"exec {command}"], PATH=path)
-    until(lambda: engine.statuses() == {1: "succeeded"})
+    until(lambda: engine.statuses()[id] == "succeeded")
+
+
+def test_a_job_of_a_lost_worker_needs_a_worker_only_if_none_is_live(
+    engine: Engine, run: Run
+) -> None:
+    id = running(engine)
+    engine.query("DELETE FROM workers")
+    asked = ("jobs", "explain", str(id), "--dsn", engine.dsn)
+    assert "queue -a package.module:app worker" in "".join(advice_in(run(*asked).stdout))
+    engine.sign_on()
+    assert advice_in(run(*asked).stdout) == []
 
 
 def test_advice_names_the_app_the_database_and_the_schema_that_you_named(

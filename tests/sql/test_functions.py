@@ -11,6 +11,7 @@ from inturn import sql
 from inturn.operations import (
     claim,
     enqueue,
+    failures,
     fences,
     finish,
     jobs,
@@ -20,7 +21,7 @@ from inturn.operations import (
     workers,
 )
 
-MODULES = (claim, enqueue, fences, finish, jobs, lanes, maintenance, schedules, workers)
+MODULES = (claim, enqueue, failures, fences, finish, jobs, lanes, maintenance, schedules, workers)
 STATEMENTS = {
     f"{module.__name__}.{name}": text
     for module in MODULES

@@ -125,7 +125,7 @@ GONE = "DROP SCHEMA inturn CASCADE"
     [
         (OLD, "is at revision 0000, this version needs .*: queue migrate"),
         (NEW, "is at revision 9999, newer than this version knows"),
-        (CHANGED, "functions .* are not those of this version. Apply them: queue migrate"),
+        (CHANGED, "functions .* are not those of this version. .*apply them: queue migrate"),
         (GONE, "has no tables of inturn in the schema 'inturn'. Create them: queue migrate"),
     ],
     ids=["older", "newer", "other functions", "never migrated"],

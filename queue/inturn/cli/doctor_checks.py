@@ -1,27 +1,24 @@
-"""The checks of `queue doctor`. Each says what it found, and what to do about it."""
+"""The checks of `queue doctor`. Each says what it found, and what to do about it.
 
+Those about work are in `doctor_work`. Here are those about the database and the engine.
+"""
+
+import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from inturn.cli.database import Database
-from inturn.cli.formatting import amount, argument, span, visible
+from inturn.cli.doctor_finding import Finding, name_some
+from inturn.cli.doctor_work import examine_work
+from inturn.cli.formatting import amount, span, visible
 from inturn.errors import SchemaMismatch
 from inturn.operations import lanes, maintenance, workers
 from inturn.operations.maintenance import check_schema
 
-NAMED = 3  # how many finds to name; the others are counted
 SKEW = timedelta(seconds=2)
 LONG = timedelta(minutes=10)
 LONGER = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    check: str
-    state: str  # ok, warn, fail
-    detail: str
-    advice: str | None = None
+PLAIN = re.compile(r"[a-z_][a-z0-9_]*")  # a name that needs no quotes
 
 
 def examine(database: Database) -> Iterator[Finding]:
@@ -33,68 +30,9 @@ def examine(database: Database) -> Iterator[Finding]:
         yield Finding("schema", "fail", problem, advice)
         return
     yield Finding("schema", "ok", f"{database.schema} fits this version")
+    yield from examine_work(database)
     for check in CHECKS:
         yield check(database)
-
-
-def _workers(database: Database) -> Finding:
-    found = database.run(workers.list_workers(1000))
-    late = [visible(worker.name) for worker in found if worker.state == "late"]
-    if late:
-        detail = f"no heartbeat for 30 seconds from {_some(late)}"
-        return Finding(
-            "workers",
-            "warn",
-            detail,
-            "check whether they still run. Live workers take over their jobs",
-        )
-    blocked = [visible(worker.name) for worker in found if worker.state == "blocked"]
-    if blocked:
-        detail = f"the event loop of {_some(blocked)} is blocked"
-        return Finding(
-            "workers",
-            "warn",
-            detail,
-            "look for loop.blocked in its log, and do not block the event loop in a task",
-        )
-    if not found:
-        return Finding(
-            "workers", "warn", "no worker is running", "queue -a package.module:app worker"
-        )
-    return Finding("workers", "ok", f"{len(found)} live")
-
-
-def _queues(database: Database) -> Finding:
-    queues = database.run(workers.list_queues())
-    unserved = [
-        queue.queue for queue in queues if not queue.workers and (queue.runnable or queue.blocked)
-    ]
-    if unserved:
-        names = _some([visible(name) for name in unserved])
-        detail = f"jobs wait, but no live worker serves their queue: {names}"
-        return Finding("queues", "fail", detail, f"queue worker --queues {argument(unserved[0])}")
-    return Finding("queues", "ok", "every queue with waiting jobs has a live worker")
-
-
-def _tasks(database: Database) -> Finding:
-    unknown = [
-        f"{visible(task)} (queue {visible(queue)})"
-        for queue, task in database.run(workers.list_unknown_tasks())
-    ]
-    if unknown:
-        detail = f"no live worker of the queue knows the task: {_some(unknown)}"
-        return Finding(
-            "tasks", "fail", detail, "deploy the code that declares the task, or cancel the jobs"
-        )
-    return Finding("tasks", "ok", "live workers know the task of every job that is next")
-
-
-def _halted(database: Database) -> Finding:
-    halted = [lock for lock, _ in database.run(lanes.list_halted_lanes())]
-    if halted:
-        detail = f"halted by a failed job: {_some([visible(lock) for lock in halted])}"
-        return Finding("lanes", "fail", detail, f"queue lanes explain {argument(halted[0])}")
-    return Finding("lanes", "ok", "no lane is halted")
 
 
 def _crashes(database: Database) -> Finding:
@@ -104,12 +42,9 @@ def _crashes(database: Database) -> Finding:
     worst = found[0]
     # An innocent job may have run beside the culprit once, but seldom twice.
     state = "fail" if worst.deaths > 1 else "warn"
-    detail = (
-        f"workers died, and these jobs may be the cause: {_some([_suspect(job) for job in found])}"
-    )
-    return Finding(
-        "crashes", state, detail, f"queue jobs explain {worst.id}, or queue jobs cancel {worst.id}"
-    )
+    names = name_some([_suspect(job) for job in found])
+    detail = f"workers died, and these jobs may be the cause. Repair or cancel them: {names}"
+    return Finding("crashes", state, detail, f"queue jobs show {worst.id}")
 
 
 def _suspect(job: workers.SuspectJob) -> str:
@@ -121,7 +56,7 @@ def _reconciler(database: Database) -> Finding:
     found = [visible(lock) for lock, _ in database.run(lanes.list_repaired_lanes())]
     if found:
         stuck = amount(len(found), "lane")
-        detail = f"{stuck} got stuck in the last day and had to be woken: {_some(found)}"
+        detail = f"{stuck} got stuck in the last day and had to be woken: {name_some(found)}"
         advice = (
             "these lanes run again. Unless you changed rows by hand, please report this as a bug"
         )
@@ -132,14 +67,23 @@ def _reconciler(database: Database) -> Finding:
 def _sequences(database: Database) -> Finding:
     behind = database.run(maintenance.list_sequences_behind())
     if behind:
-        detail = "they would hand out used numbers again: " + _some(
+        detail = "they would hand out used numbers again: " + name_some(
             [f"{name} is at {at}, but must be at {to}" for name, at, to in behind]
         )
-        name, _, needed = behind[0]
-        return Finding(
-            "sequences", "fail", detail, f"SELECT setval('{database.schema}.{name}', {needed})"
-        )
+        calls = [
+            f"setval({_quote_name(database.schema, name)}, {needed})" for name, _, needed in behind
+        ]
+        return Finding("sequences", "fail", detail, f"SELECT {', '.join(calls)};")
     return Finding("sequences", "ok", "no sequence would hand out a used number")
+
+
+def _quote_name(schema: str, name: str) -> str:
+    """Return the name of a sequence as a literal of SQL."""
+    from psycopg.sql import Identifier, Literal
+
+    plain = f"{schema}.{name}"
+    qualified = plain if PLAIN.fullmatch(schema) else Identifier(schema, name).as_string(None)
+    return Literal(qualified).as_string(None)
 
 
 def _transactions(database: Database) -> Finding:
@@ -175,16 +119,7 @@ def _clock(database: Database) -> Finding:
     return Finding("clock", "ok", "this machine and the server agree")
 
 
-def _some(names: list[str]) -> str:
-    others = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {others:,} more" if others > 0 else "")
-
-
 CHECKS: tuple[Callable[[Database], Finding], ...] = (
-    _workers,
-    _queues,
-    _tasks,
-    _halted,
     _crashes,
     _reconciler,
     _sequences,

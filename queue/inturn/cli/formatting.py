@@ -19,8 +19,13 @@ def visible(text: str) -> str:
 
 def argument(text: str) -> str:
     """Quote the text as one argument of a command to copy into a shell."""
+    return f"{'-- ' if text.startswith('-') else ''}{option_value(text)}"
+
+
+def option_value(text: str) -> str:
+    """Quote the text as the value of an option of such a command."""
     if text.isprintable():
-        return f"-- {shlex.quote(text)}" if text.startswith("-") else shlex.quote(text)
+        return shlex.quote(text)
     # bash, zsh and POSIX 2024 read $'…' with one escape for each byte of a character.
     escaped = "".join(
         char
@@ -28,7 +33,7 @@ def argument(text: str) -> str:
         else "".join(f"\\x{byte:02x}" for byte in char.encode())
         for char in text
     )
-    return f"{'-- ' if text.startswith('-') else ''}$'{escaped}'"
+    return f"$'{escaped}'"
 
 
 def span(length: timedelta) -> str:

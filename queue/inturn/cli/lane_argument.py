@@ -10,7 +10,7 @@ import click
 from inturn.cli.completion import complete_lock
 from inturn.cli.database import Database
 from inturn.cli.exit_status import NotFound
-from inturn.cli.formatting import argument, visible
+from inturn.cli.formatting import option_value, visible
 
 if TYPE_CHECKING:
     from inturn.operations.lanes import LaneReport
@@ -59,5 +59,5 @@ def get_report(database: Database, lock: str) -> LaneReport:
 def lane_not_found(lock: str) -> NotFound:
     return NotFound(
         f"The lane {visible(lock)} is not stopped, and no job in it is running or ready to run. "
-        f"To see all of its jobs: queue jobs list --lock {argument(lock).removeprefix('-- ')}"
+        f"To see all of its jobs: queue jobs list --lock {option_value(lock)}"
     )

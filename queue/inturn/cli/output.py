@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
+from textwrap import wrap
 from typing import Any, TextIO, TypeVar
 from uuid import UUID
 
@@ -117,9 +118,18 @@ def remark(text: str) -> None:
 
 
 def advice(head: str, detail: str, command: str | None, label: str) -> str:
-    """Return a finding, with the command that helps on a line of its own."""
-    below = f"\n{'':<{len(head)}}{label}: {visible(command)}" if command else ""
-    return f"{head}{visible(detail)}{below}"
+    """Return a finding, with the command that helps on a line of its own.
+
+    On a terminal, a long detail goes on below itself. The command is never broken.
+    """
+    lines = [visible(detail)]
+    width = _find_width()
+    if width is not None:
+        room = max(width - len(head), LEGIBLE)
+        lines = wrap(lines[0], room, break_long_words=False, break_on_hyphens=False)
+    if command:
+        lines.append(f"{label}: {visible(command)}")
+    return head + f"\n{'':<{len(head)}}".join(lines)
 
 
 def details(pairs: Mapping[str, str | None]) -> list[str]:

@@ -25,6 +25,7 @@ SELECT lock, state, since, worker, stopped::text, stopped_at, stopped_until, sto
 FROM {schema}.lane_report(%s)
 """
 HALTED = "SELECT lock, stopped_at FROM {schema}.halted_lanes"
+PAUSED = "SELECT lock, stopped_at, stopped_until FROM {schema}.paused_lanes"
 REPAIRED = "SELECT lock, at FROM {schema}.repaired_lanes"
 AUDIT = "SELECT at, who, operation, jobs, reason FROM {schema}.list_audit(%s, %s)"
 PAUSE = """
@@ -94,6 +95,15 @@ class LaneReport:
     def is_cut(self) -> bool:
         """True if more jobs wait than were counted."""
         return self.behind >= BOUND
+
+
+@dataclass(frozen=True, slots=True)
+class PausedLane:
+    """A lane that somebody has paused."""
+
+    lock: str
+    since: datetime
+    until: datetime | None  # None: until it is resumed
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +202,12 @@ def list_halted_lanes() -> Operation[list[tuple[str, datetime]]]:
     """Return the lanes that a failed job has stopped, the oldest first, at most 1,000."""
     rows = yield Statement(HALTED)
     return [(lock, at) for lock, at in rows]
+
+
+def list_paused_lanes() -> Operation[list[PausedLane]]:
+    """Return the lanes that somebody has paused, the longest first, at most 1,000."""
+    rows = yield Statement(PAUSED)
+    return [PausedLane(*row) for row in rows]
 
 
 def _head(fields: tuple[Any, ...]) -> Head | None:

@@ -88,7 +88,7 @@ def check_schema(schema: str) -> Operation[None]:
     if checksum != sql.checksum():
         raise SchemaMismatch(
             f"The functions in schema {schema!r} are not those of this version. "
-            "Apply them: queue migrate (or run the version that was last migrated)"
+            "Run the version that was last migrated, or apply them: queue migrate"
         )
 
 

@@ -20,7 +20,7 @@ SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, task
 FROM {schema}.worker_status LIMIT %s
 """
 QUEUES = """
-SELECT queue, runnable, runnable_since, blocked, scheduled, claimed, doing, workers, more
+SELECT queue, runnable, runnable_since, blocked, scheduled, claimed, doing, workers, more, oldest_id
 FROM {schema}.queue_status
 """
 UNKNOWN_TASKS = "SELECT queue, task FROM {schema}.unknown_tasks"
@@ -74,6 +74,7 @@ class QueueStatus:
     doing: int
     workers: int
     more: bool  # the counts are lower bounds
+    oldest_id: int | None  # the runnable job that has been due for longest
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,8 @@ lanes = Table(
 )
 _due = "coalesce(look_at, stopped_until)"
 Index("lanes_resume", text(_due), postgresql_where=text(f"{_due} IS NOT NULL"), _table=lanes)
+_stopped = text("stopped IS NOT NULL")
+Index("lanes_stopped", lanes.c.stopped, lanes.c.stopped_at, postgresql_where=_stopped)
 
 lane_audit = Table(
     "lane_audit",
@@ -171,6 +173,8 @@ finished_jobs = Table(
     Column("timeout", Interval),
 )
 Index("finished_jobs_id", finished_jobs.c.id)
+_failed = text("status = 'failed'")
+Index("finished_jobs_failed", finished_jobs.c.finished_at, postgresql_where=_failed)
 
 fences_seen = Table(
     "fences_seen",

@@ -13,6 +13,7 @@ SET jit = off
 AS $$
 DECLARE
     v_job   jobs;
+    v_waits boolean := false;   -- for something that a worker with a free slot would not change
     v_found boolean := false;
 BEGIN
     SELECT * INTO v_job FROM jobs WHERE id = p_id;
@@ -47,15 +48,21 @@ BEGIN
             'until ' || v_job.scheduled_at || CASE WHEN v_job.attempts = 0 THEN ''
                 ELSE ', after attempt ' || v_job.attempts END,
             CASE WHEN v_job.attempts > 0 THEN 'queue jobs retry ' || p_id END;
+        v_waits := true;
         v_found := true;
     END IF;
     IF v_job.lock IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM explain_lane(v_job);
-        v_found := v_found OR FOUND;
+        FOR reason, detail, unblock IN SELECT * FROM explain_lane(v_job) LOOP
+            RETURN NEXT;
+            v_waits := v_waits OR reason NOT IN ('lane head waits', 'lane retrying')
+                OR unblock IS NOT NULL;
+            v_found := true;
+        END LOOP;
     END IF;
     RETURN QUERY SELECT * FROM explain_busy(p_id);
+    v_waits := v_waits OR FOUND;
     v_found := v_found OR FOUND;
-    RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task);
+    RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task, v_waits);
     v_found := v_found OR FOUND;
     IF NOT v_found THEN
         RETURN QUERY SELECT 'ready', 'nothing is in its way', NULL;

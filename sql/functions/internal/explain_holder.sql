@@ -6,7 +6,7 @@ LANGUAGE sql STABLE AS $$
         coalesce('worker ' || name || ' was last heard of at ' || heartbeat_at,
                  'worker ' || p_worker || ' is gone')
             || '; any live worker takes over its jobs',
-        'start a worker'
+        CASE WHEN NOT EXISTS (SELECT FROM workers WHERE is_live(workers)) THEN 'queue worker' END
     FROM (SELECT p_worker AS id) AS holder LEFT JOIN workers USING (id)
     WHERE workers.id IS NULL OR NOT is_live(workers)
     UNION ALL

@@ -5,6 +5,7 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_lane  lanes;
     v_first jobs;
+    v_stops boolean := false;   -- it would start no job even if a worker had a free slot
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_job.lock;
     IF v_lane.stopped IS NOT NULL
@@ -18,6 +19,7 @@ BEGIN
                       AND EXISTS (SELECT FROM finished_jobs WHERE id = v_lane.failed_job_id)
                  THEN 'queue lanes retry-head ' ELSE 'queue lanes resume ' END
                 || shell_argument(p_job.lock);
+        v_stops := true;
     END IF;
     IF v_lane.worker_id IS NOT NULL THEN
         RETURN QUERY SELECT 'lane held',
@@ -34,6 +36,7 @@ BEGIN
         RETURN QUERY SELECT 'lane delayed',
             'an open transaction had its next job locked; workers look again at ' || v_lane.look_at,
             NULL;
+        v_stops := true;
     END IF;
 
     -- Nobody holds the lane. Next goes the job that it waits for, or the head as a claim sees it.
@@ -54,7 +57,8 @@ BEGIN
             CASE WHEN v_first.status = 'scheduled'
                  THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
-        RETURN QUERY SELECT * FROM explain_workers(v_first.queue, v_first.task)
+        RETURN QUERY SELECT * FROM explain_workers(
+            v_first.queue, v_first.task, v_stops OR v_first.status = 'scheduled')
         -- else the caller reports it
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
     END IF;

@@ -1,5 +1,7 @@
--- Returns the reasons among the workers that keep a job of this queue and task from running.
-CREATE OR REPLACE FUNCTION explain_workers(p_queue text, p_task text)
+-- Returns the reasons among the workers that keep a job of this queue and task from running. If
+-- the job waits for something else (p_waits), busy workers are no reason: more of them would not
+-- start it sooner.
+CREATE OR REPLACE FUNCTION explain_workers(p_queue text, p_task text, p_waits boolean)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$
     WITH serving AS (
@@ -20,14 +22,14 @@ LANGUAGE sql STABLE AS $$
     SELECT 'workers blocked', 'the event loop of '
             || CASE count(*) WHEN 1 THEN 'the only worker'
                              ELSE 'each of the ' || count(*) || ' workers' END
-            || ' that could run it stands still',
-        'their logs say what blocks them (loop.blocked); start more workers'
-    FROM knowing HAVING count(*) > 0 AND bool_and(blocked)
+            || ' that could run it stands still; their logs say what blocks them (loop.blocked)',
+        'queue worker --queues ' || p_queue
+    FROM knowing HAVING NOT p_waits AND count(*) > 0 AND bool_and(blocked)
     UNION ALL
-    SELECT 'slots busy', 
+    SELECT 'slots busy',
         CASE sum(concurrency) WHEN 1 THEN 'the only slot of the only worker is taken'
             ELSE 'all ' || sum(concurrency) || ' slots of ' || count(*) || ' worker'
                 || CASE count(*) WHEN 1 THEN '' ELSE 's' END || ' are taken' END,
-        'start more workers'
-    FROM serving HAVING count(*) > 0 AND bool_and(busy >= concurrency)
+        'queue worker --queues ' || p_queue
+    FROM serving HAVING NOT p_waits AND count(*) > 0 AND bool_and(busy >= concurrency)
 $$;

@@ -20,7 +20,8 @@ def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
 
     Exits with status 2 if the app cannot be imported, with 69 if the database cannot be reached,
     and with 11 if the schema does not fit this version. To check the queue itself, run
-    `queue doctor`.
+    `queue doctor`. To check that a worker is alive, run
+    `queue workers list --name NAME --max-age 90s`.
     """
     path = settings.app_path()
     if path is None:

@@ -1,11 +1,15 @@
 """`queue workers`: see the workers."""
 
+from datetime import timedelta
+
 import click
 
 from inturn.cli.database import Database, with_database
-from inturn.cli.formatting import relative
+from inturn.cli.exit_status import NotFound
+from inturn.cli.formatting import relative, span, visible
 from inturn.cli.next_command import complete
 from inturn.cli.output import Output, output_options
+from inturn.cli.values import duration
 
 ALL = 10_000
 
@@ -22,19 +26,49 @@ def command(context: click.Context) -> None:
         context.invoke(list_workers)
 
 
-@command.command("list", epilog="Example: queue workers list --json")
+@command.command(
+    "list",
+    epilog="""\b
+Examples:
+  queue workers list --json
+  queue workers list --name web-1 --max-age 90s    is this worker alive?""",
+)
+@click.option("--name", metavar="NAME", help="Only workers of this name.")
+@click.option(
+    "--max-age",
+    metavar="TIME",
+    callback=duration,
+    help="Only workers that were alive, and whose event loop turned, in this time, e.g. 90s.",
+)
 @output_options
 @with_database
-def list_workers(database: Database, form: str) -> None:
+def list_workers(
+    database: Database, name: str | None, max_age: timedelta | None, form: str
+) -> None:
     """List workers, late ones first.
 
     A late worker has not sent a heartbeat for 30 seconds. The event loop of a blocked worker is
-    stuck. CLAIMED jobs are in the hands of a worker that runs others first.
+    stuck. CLAIMED jobs are in the hands of a worker that runs others first. If you give --name or
+    --max-age and there is no such worker, the status is 3.
     """
     from inturn.operations import workers
 
     found = database.run(workers.list_workers(ALL))
     now = database.now()
+    if name is not None or max_age is not None:
+        found = [
+            worker
+            for worker in found
+            if name in (None, worker.name)
+            # A heartbeat also says when the loop last turned, so this time is never the later one.
+            and (max_age is None or now - worker.loop_turned_at <= max_age)
+        ]
+        if not found:
+            which = "" if name is None else f" named {visible(name)}"
+            alive = "" if max_age is None else f" that was alive in the last {span(max_age)}"
+            raise NotFound(
+                f"There is no worker{which}{alive}. To see all of them: queue workers list"
+            )
     columns = {
         "NAME": lambda worker: worker.name,
         "STATE": lambda worker: worker.state,

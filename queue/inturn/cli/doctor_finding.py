@@ -1,0 +1,21 @@
+"""What a check of `queue doctor` found."""
+
+from dataclasses import dataclass
+
+NAMED = 3  # how many finds to name; the others are counted
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of `queue doctor`. The advice is a command to type, or what else to do."""
+
+    check: str
+    state: str  # ok, warn, fail
+    detail: str
+    advice: str | None = None
+
+
+def name_some(names: list[str]) -> str:
+    """Return the first names, and how many others there are."""
+    others = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {others:,} more" if others > 0 else "")

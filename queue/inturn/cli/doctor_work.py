@@ -1,0 +1,179 @@
+"""The checks of `queue doctor` that are about work: who does it, what waits, and what fails."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from inturn.cli.database import Database
+from inturn.cli.doctor_finding import NAMED, Finding, name_some
+from inturn.cli.formatting import amount, argument, option_value, span, visible
+from inturn.operations import failures, lanes, workers
+from inturn.operations.workers import QueueStatus, WorkerStatus
+
+LONG = timedelta(minutes=10)  # what could start, and still waits
+COMMON = 3  # so many lanes or jobs with one error are no coincidence
+READABLE = 100  # characters of an error
+BOUND = 1000  # lanes that are counted
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What several checks look at."""
+
+    now: datetime
+    workers: Sequence[WorkerStatus]
+    queues: Sequence[QueueStatus]
+
+    @property
+    def has_live_worker(self) -> bool:
+        return any(worker.state != "late" for worker in self.workers)
+
+    @property
+    def has_work(self) -> bool:
+        """True if a worker would have something to do now."""
+        return any(
+            queue.runnable or queue.blocked or queue.claimed or queue.doing for queue in self.queues
+        )
+
+
+def examine_work(database: Database) -> Iterator[Finding]:
+    """Yield a finding for each check."""
+    scene = Scene(
+        database.now(),
+        database.run(workers.list_workers(BOUND)),
+        database.run(workers.list_queues()),
+    )
+    yield _workers(scene)
+    yield _queues(scene)
+    yield _tasks(database, scene)
+    yield _backlog(scene)
+    yield _halted(database, scene)
+    yield _paused(database, scene)
+    may_read = database.run(failures.may_read_errors(database.schema))
+    yield _errors(database.run(failures.list_shared_errors(with_errors=may_read)))
+    yield _failures(database.run(failures.list_recent_failures(with_errors=may_read)))
+
+
+def _workers(scene: Scene) -> Finding:
+    late = [visible(worker.name) for worker in scene.workers if worker.state == "late"]
+    silent = f"no heartbeat for 30 seconds from {name_some(late)}"
+    if not scene.has_live_worker:
+        detail = "no live worker, although jobs wait" if scene.has_work else "no worker is running"
+        state = "fail" if scene.has_work else "warn"
+        return Finding("workers", state, f"{detail}: {silent}" if late else detail, "queue worker")
+    if late:
+        detail = f"{silent}. Live workers take over their jobs"
+        return Finding("workers", "warn", detail, "queue workers list")
+    blocked = [visible(worker.name) for worker in scene.workers if worker.state == "blocked"]
+    if blocked:
+        detail = f"the event loop of {name_some(blocked)} is blocked. Its log says where"
+        return Finding("workers", "warn", f"{detail} (loop.blocked)", "queue workers list")
+    return Finding("workers", "ok", f"{len(scene.workers)} live")
+
+
+def _queues(scene: Scene) -> Finding:
+    unserved = [
+        queue.queue
+        for queue in scene.queues
+        if not queue.workers and (queue.runnable or queue.blocked)
+    ]
+    if unserved:
+        names = name_some([visible(name) for name in unserved])
+        detail = f"jobs wait, but no live worker serves their queue: {names}"
+        # With more names than we print, a worker that serves all queues is shorter.
+        only = f" --queues {option_value(','.join(unserved))}" if len(unserved) <= NAMED else ""
+        return Finding("queues", "fail", detail, f"queue worker{only}")
+    return Finding("queues", "ok", "every queue with waiting jobs has a live worker")
+
+
+def _tasks(database: Database, scene: Scene) -> Finding:
+    if not scene.has_live_worker:
+        detail = "not checked: there is no live worker whose tasks could be compared"
+        return Finding("tasks", "warn" if scene.has_work else "ok", detail)
+    unknown = database.run(workers.list_unknown_tasks())
+    if unknown:
+        names = name_some([f"{visible(task)} (queue {visible(queue)})" for queue, task in unknown])
+        detail = f"no live worker of the queue knows the task: {names}"
+        advice = f"queue jobs list --task {option_value(unknown[0][1])}"
+        return Finding("tasks", "fail", f"{detail}. Deploy its code, or cancel its jobs", advice)
+    return Finding("tasks", "ok", "live workers know the task of every job that is next")
+
+
+def _backlog(scene: Scene) -> Finding:
+    waiting = [queue for queue in scene.queues if queue.runnable_since is not None]
+    if not waiting:
+        return Finding("backlog", "ok", "no job waits for a worker")
+    oldest = min(waiting, key=lambda queue: queue.runnable_since or scene.now)
+    age = scene.now - (oldest.runnable_since or scene.now)
+    what = f"job {oldest.oldest_id} in queue {visible(oldest.queue)}"
+    detail = f"the oldest job that could start has been due for {span(age)}: {what}"
+    if age > LONG:
+        return Finding("backlog", "warn", detail, f"queue jobs explain {oldest.oldest_id}")
+    return Finding("backlog", "ok", detail)
+
+
+def _halted(database: Database, scene: Scene) -> Finding:
+    halted = database.run(lanes.list_halted_lanes())
+    if not halted:
+        return Finding("lanes", "ok", "no lane is halted")
+    names = name_some([visible(lock) for lock, _ in halted])
+    since = span(scene.now - halted[0][1])
+    detail = f"{_lanes(len(halted))} halted by a failed job, the longest for {since}: {names}"
+    return Finding("lanes", "fail", detail, f"queue lanes explain {argument(halted[0][0])}")
+
+
+def _paused(database: Database, scene: Scene) -> Finding:
+    paused = database.run(lanes.list_paused_lanes())
+    if not paused:
+        return Finding("paused", "ok", "no lane is paused")
+    names = name_some([_pause(lane, scene.now) for lane in paused])
+    detail = f"{_lanes(len(paused))} paused: {names}"
+    return Finding("paused", "warn", detail, f"queue lanes explain {argument(paused[0].lock)}")
+
+
+def _pause(lane: lanes.PausedLane, now: datetime) -> str:
+    end = f"{span(lane.until - now)} to go" if lane.until else "until resumed"
+    return f"{visible(lane.lock)} (for {span(now - lane.since)}, {end})"
+
+
+def _lanes(count: int) -> str:
+    """Return `1 lane is` or `7 lanes are`."""
+    least = " or more" if count >= BOUND else ""
+    return f"{count:,}{least} {'lane is' if count == 1 else 'lanes are'}"
+
+
+def _errors(shared: Sequence[failures.SharedError]) -> Finding:
+    common = [each for each in shared if each.halted + each.retrying >= COMMON]
+    if not common:
+        return Finding("errors", "ok", f"no error is shared by {COMMON} or more lanes or jobs")
+    worst = common[0]
+    counts = [
+        f"{_lanes(worst.halted)} halted" if worst.halted else "",
+        f"{amount(worst.retrying, 'job')} wait for a retry" if worst.retrying else "",
+    ]
+    others = f", and {amount(len(common) - 1, 'more such error')}" if len(common) > 1 else ""
+    detail = (
+        f"{' and '.join(filter(None, counts))} with one error{_quote(worst.error)} "
+        f"(for example job {worst.job_id}, {visible(worst.task)}){others}"
+    )
+    return Finding("errors", "warn", detail, f"queue jobs show {worst.job_id}")
+
+
+def _failures(recent: Sequence[failures.RecentFailures]) -> Finding:
+    if not recent:
+        return Finding("failures", "ok", "no job failed for good in the last hour")
+    count = sum(each.failed for each in recent)
+    least = " or more" if count >= failures.BOUND else ""
+    worst = recent[0]
+    detail = (
+        f"{count:,}{least} {'job' if count == 1 else 'jobs'} failed for good in the last hour, "
+        f"most often {visible(worst.task)} ({amount(worst.failed, 'time')}){_quote(worst.error)}"
+    )
+    advice = f"queue jobs list --status failed --task {option_value(worst.task)}"
+    return Finding("failures", "warn", detail, advice)
+
+
+def _quote(error: str | None) -> str:
+    if not error:
+        return ""
+    return f": {error[:READABLE]}…" if len(error) > READABLE else f": {error}"

@@ -1,0 +1,59 @@
+"""Failures, counted: which errors are common, now and in the last hour.
+
+Errors may hold secrets, so not every role may read them. Without them, the counts remain.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from inturn.operations import Operation, Statement
+
+MAY_READ_ERRORS = """
+SELECT has_column_privilege(to_regclass(quote_ident(%s) || '.all_jobs'), 'errors', 'SELECT')
+"""
+RECENT = "SELECT task, failed, last_at, job_id, error FROM {schema}.recent_failures"
+RECENT_WITHOUT = "SELECT task, failed, last_at, job_id, NULL FROM {schema}.recent_failures"
+SHARED = "SELECT halted, retrying, job_id, task, lock, error FROM {schema}.shared_errors"
+SHARED_WITHOUT = "SELECT halted, retrying, job_id, task, lock, NULL FROM {schema}.shared_errors"
+BOUND = 1000  # how many failures of the last hour are counted
+
+
+@dataclass(frozen=True, slots=True)
+class RecentFailures:
+    """A row of the view recent_failures: jobs of one task that failed with one error."""
+
+    task: str
+    failed: int
+    last_at: datetime
+    job_id: int
+    error: str | None  # None: there is none, or you may not read it
+
+
+@dataclass(frozen=True, slots=True)
+class SharedError:
+    """A row of the view shared_errors: an error that several lanes or jobs suffer from."""
+
+    halted: int
+    retrying: int
+    job_id: int
+    task: str
+    lock: str | None
+    error: str | None  # None: you may not read it
+
+
+def may_read_errors(schema: str) -> Operation[bool]:
+    """Return True if your role may read the errors of jobs."""
+    ((may,),) = yield Statement(MAY_READ_ERRORS, [schema])
+    return bool(may)
+
+
+def list_recent_failures(*, with_errors: bool) -> Operation[list[RecentFailures]]:
+    """Return the failures of the last hour by task and error, the most common first."""
+    rows = yield Statement(RECENT if with_errors else RECENT_WITHOUT)
+    return [RecentFailures(*row) for row in rows]
+
+
+def list_shared_errors(*, with_errors: bool) -> Operation[list[SharedError]]:
+    """Return the errors that several lanes or jobs suffer from now, the most common first."""
+    rows = yield Statement(SHARED if with_errors else SHARED_WITHOUT)
+    return [SharedError(*row) for row in rows]

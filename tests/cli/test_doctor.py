@@ -1,0 +1,393 @@
+"""`queue doctor` tells the truth, and each line of its advice helps as it is printed."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from inturn.cli import doctor_checks
+from inturn.cli.database import Database
+from inturn.cli.doctor_finding import Finding
+from inturn.schema.migrate import migrate
+from tests.cli.conftest import SCRIPT, Run, StartScript, Until
+from tests.cli.engine import Engine
+from tests.cli.test_reference import first_cells
+from tests.cli.test_remedies import LOCK, advice_in, type_in
+
+NOON = "2026-01-31 12:00:00+00"
+LATER = "2026-01-31 12:15:00+00"
+
+
+def findings(queue: Run) -> tuple[int, dict[str, Any]]:
+    ended = queue("doctor", "--json")
+    return ended.returncode, {found["check"]: found for found in json.loads(ended.stdout)}
+
+
+def follow(found: dict[str, Any], engine: Engine, folder: Path) -> str:
+    """Type the advice into a shell, and return what it prints."""
+    done = type_in(found["advice"], folder, INTURN_DSN=engine.dsn)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_doctor_finds_nothing(engine: Engine, queue: Run) -> None:
+    engine.sign_on()
+    engine.defer("t", "a")
+    status, found = findings(queue)
+    assert {found[check]["state"] for check in found} == {"ok"}
+    assert (status, list(found)) == (0, first_cells("The doctor"))
+    assert queue("doctor").stdout.splitlines()[0] == "ok    schema        inturn fits this version"
+
+
+def test_the_doctor_finds_a_schema_that_does_not_fit(
+    engine: Engine, queue: Run, folder: Path
+) -> None:
+    engine.query("UPDATE applied_code SET checksum = 'other'")
+    status, found = findings(queue)
+    assert (status, list(found)) == (10, ["schema"])
+    assert found["schema"]["state"] == "fail"
+    assert found["schema"]["advice"] == "queue migrate"
+    follow(found["schema"], engine, folder)
+    assert findings(queue)[1]["schema"]["state"] == "ok"
+
+
+def test_the_doctor_finds_jobs_and_lanes_that_are_stuck(engine: Engine, queue: Run) -> None:
+    engine.sign_on(["other"])
+    engine.defer("t", "a", on_failure="halt")
+    engine.fail(engine.claim(), None, "no")
+    engine.defer("t", queue="mail")
+    engine.defer("t")
+    status, found = findings(queue)
+    assert status == 10
+    assert {
+        check: found[check]["state"] for check in ("queues", "tasks", "lanes")
+    } == dict.fromkeys(("queues", "tasks", "lanes"), "fail")
+    assert found["queues"]["advice"] == "queue -a package.module:app worker --queues mail"
+    assert "t (queue default)" in found["tasks"]["detail"]
+    assert found["lanes"]["advice"] == "queue lanes explain a"
+
+
+def lose(engine: Engine, error: str | None = None) -> None:
+    """Lose the worker with the job that it claimed, and with its error if it could report one."""
+    engine.query("DELETE FROM workers")
+    engine.query("SELECT * FROM rescue(5, NULL, true, %s)", error)
+    engine.query("UPDATE jobs SET status = 'todo', scheduled_at = NULL WHERE status = 'scheduled'")
+
+
+def test_the_doctor_names_the_job_over_which_workers_die(
+    engine: Engine, queue: Run, folder: Path
+) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    engine.defer("shop.odd", "a\x1b")
+    engine.sign_on()
+    engine.claim()
+    lose(engine)
+    engine.sign_on()
+    assert findings(queue)[1]["crashes"]["state"] == "ok"  # this happens: a machine goes down
+    engine.claim()
+    lose(engine)
+    engine.sign_on()
+    status, found = findings(queue)
+    assert (status, found["crashes"]["state"]) == (10, "fail")
+    assert "job 1 (shop.odd, lock a\\x1b), 2 times" in found["crashes"]["detail"]
+    assert found["crashes"]["advice"] == "queue jobs show 1"
+    assert "lost: worker" in follow(found["crashes"], engine, folder)
+    engine.query("SELECT cancel_job(1)")
+    assert findings(queue)[1]["crashes"]["state"] == "ok"
+
+
+def test_the_doctor_finds_sequences_that_are_behind(engine: Engine, queue: Run) -> None:
+    """This happens after an upgrade by logical replication."""
+    engine.sign_on()
+    for _ in range(3):
+        engine.defer("t")
+    engine.query("SELECT setval('jobs_id_seq', 1, false)")
+    status, found = findings(queue)
+    assert (status, found["sequences"]["state"]) == (10, "fail")
+    assert found["sequences"]["detail"].endswith("jobs_id_seq is at 0, but must be at 3")
+    engine.query(found["sequences"]["advice"])
+    assert findings(queue)[1]["sequences"]["state"] == "ok"
+
+
+def test_the_doctor_warns_of_a_job_that_a_worker_named_as_its_cause_of_death(
+    engine: Engine, queue: Run
+) -> None:
+    engine.defer("shop.odd")
+    engine.sign_on()
+    engine.claim()
+    lose(engine, "Traceback\nRecursionError: too deep")
+    engine.sign_on()
+    status, found = findings(queue)
+    assert (status, found["crashes"]["state"]) == (0, "warn")
+    assert found["crashes"]["detail"].endswith("job 1 (shop.odd), 1 time")
+
+
+@pytest.mark.parametrize("where", ["doing", "scheduled"])
+def test_the_doctor_finds_such_a_job_wherever_it_is(engine: Engine, queue: Run, where: str) -> None:
+    engine.defer("shop.odd", delay="1 hour" if where == "scheduled" else None)
+    engine.sign_on()
+    engine.query(
+        "UPDATE jobs SET errors = %s::jsonb",
+        '[{"lost": true, "error": "x"}, {"lost": true, "error": "y"}]',
+    )
+    if where == "doing":
+        engine.claim()
+    assert engine.statuses() == {1: where}
+    assert findings(queue)[1]["crashes"]["state"] == "fail"
+
+
+def test_the_doctor_finds_lanes_reconciled_in_the_last_day(engine: Engine, queue: Run) -> None:
+    engine.sign_on()
+    engine.at("2026-01-30 13:00:00+00")
+    engine.query("SELECT audit('reconcile', 'before', 1, 'inturn', 'no token')")
+    engine.at("2026-01-31 14:00:00+00")
+    engine.heartbeat()
+    assert findings(queue)[1]["reconciler"]["state"] == "ok"
+    engine.query("SELECT audit('reconcile', 'slept', 1, 'inturn', 'no token')")
+    status, found = findings(queue)
+    assert (status, found["reconciler"]["state"]) == (10, "fail")
+    assert found["reconciler"]["detail"].endswith("had to be woken: slept")
+
+
+def test_a_late_worker_alone_is_a_warning(engine: Engine, queue: Run) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    engine.sign_on()
+    engine.at("2026-01-31 14:01:00+00")
+    status, found = findings(queue)
+    assert (status, found["workers"]["state"]) == (0, "warn")
+
+
+def test_the_doctor_finds_a_long_transaction_and_a_clock_that_is_wrong(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(engine.dsn) as other, psycopg.connect(engine.dsn, autocommit=True) as own:
+        other.execute("SELECT 1")  # and its transaction stays open
+        pid = other.info.backend_pid
+
+        def state_of(check: str) -> tuple[str, str]:
+            (found,) = [
+                found
+                for found in doctor_checks.examine(Database(own, "inturn"))
+                if found.check == check
+            ]
+            return found.state, found.advice or ""
+
+        monkeypatch.setattr(doctor_checks, "LONG", timedelta(0))
+        assert state_of("transactions") == (
+            "warn",
+            f"if nobody needs it: SELECT pg_terminate_backend({pid})",
+        )
+        monkeypatch.setattr(doctor_checks, "LONGER", timedelta(0))
+        assert state_of("transactions")[0] == "fail"
+        monkeypatch.setattr(doctor_checks, "SKEW", timedelta(hours=-1))
+        assert state_of("clock")[0] == "warn"
+        own.execute(state_of("transactions")[1].partition(": ")[2].encode())
+        with pytest.raises(psycopg.OperationalError):
+            other.execute("SELECT 1")
+
+
+def test_the_doctor_of_a_database_without_the_schema(run: Run, empty_dsn: str) -> None:
+    ended = run("doctor", INTURN_DSN=empty_dsn)
+    assert (ended.returncode, ended.stdout.splitlines()[1]) == (10, f"{'':<20}do: queue migrate")
+
+
+def test_without_a_worker_it_is_a_failure_only_if_jobs_wait(engine: Engine, queue: Run) -> None:
+    status, found = findings(queue)
+    assert (status, found["workers"]["state"], found["tasks"]["state"]) == (0, "warn", "ok")
+    engine.defer()
+    status, found = findings(queue)
+    assert (status, found["workers"]["state"], found["tasks"]["state"]) == (10, "fail", "warn")
+    assert found["workers"]["detail"] == "no live worker, although jobs wait"
+    assert found["tasks"]["detail"].startswith("not checked")
+
+
+def test_workers_that_are_all_late_are_no_workers(engine: Engine, queue: Run, folder: Path) -> None:
+    engine.at(NOON)
+    engine.sign_on()
+    engine.defer()
+    engine.at(LATER)
+    status, found = findings(queue)
+    assert (status, found["workers"]["state"]) == (10, "fail")
+    assert found["workers"]["detail"].endswith("no heartbeat for 30 seconds from w")
+    engine.sign_on()
+    status, found = findings(queue)
+    assert (status, found["workers"]["state"]) == (0, "warn")
+    assert "late" in follow(found["workers"], engine, folder)
+
+
+@pytest.mark.parametrize(("queues", "asked"), [(["mail"], " --queues mail"), (list("abcd"), "")])
+def test_the_worker_that_the_doctor_advises_serves_the_queues(
+    queues: list[str],
+    asked: str,
+    engine: Engine,
+    queue: Run,
+    start_script: StartScript,
+    folder: Path,
+    until: Until,
+) -> None:
+    (folder / "own.py").write_text(
+        f"from inturn import App\napp = App({engine.dsn!r})\n@app.task(name='t')\ndef send(): ...\n"
+    )
+    for name in queues:
+        engine.defer(queue=name)
+    engine.sign_on()
+    assert findings(queue)[1]["queues"]["state"] == "fail"
+    advised = json.loads(queue("-a", "own:app", "doctor", "--json").stdout)
+    (command,) = [found["advice"] for found in advised if found["check"] == "queues"]
+    assert command == f"queue -a own:app worker{asked}"
+    start_script(["bash", "-c", f"exec {SCRIPT.parent}/{command}"])
+    until(lambda: set(engine.statuses().values()) == {"succeeded"})
+    assert findings(queue)[1]["queues"]["state"] == "ok"
+
+
+def test_a_task_that_nobody_knows_is_found_between_two_tries(
+    engine: Engine, queue: Run, folder: Path
+) -> None:
+    engine.sign_on(["other"])
+    engine.defer("-typo 'task'", lock=LOCK)
+    engine.fail(engine.claim(), "30 seconds", "unknown")
+    assert engine.statuses() == {1: "scheduled"}
+    status, found = findings(queue)
+    assert (status, found["tasks"]["state"]) == (10, "fail")
+    assert "-typo 'task' (queue default)" in found["tasks"]["detail"]
+    assert follow(found["tasks"], engine, folder).splitlines()[1].startswith("1 ")
+    engine.query("SELECT cancel_job(1)")
+    assert findings(queue)[1]["tasks"]["state"] == "ok"
+
+
+def test_a_task_of_next_week_is_not_missed_yet(engine: Engine, queue: Run) -> None:
+    engine.sign_on(["other"])
+    engine.defer("of the next release", delay="7 days")
+    assert findings(queue)[1]["tasks"]["state"] == "ok"
+
+
+def test_the_oldest_job_that_could_start_is_named_with_its_age(
+    engine: Engine, queue: Run, folder: Path
+) -> None:
+    engine.at(NOON)
+    engine.sign_on()
+    engine.query("SELECT pause_lane('paused')")
+    for lock in ("paused", "lane", "lane"):
+        engine.defer(lock=lock)
+    engine.at(LATER)
+    engine.heartbeat()
+    engine.defer()
+    status, found = findings(queue)
+    assert (status, found["backlog"]["state"]) == (0, "warn")
+    assert found["backlog"]["detail"].endswith("for 15m00s: job 2 in queue default")
+    assert found["backlog"]["advice"] == "queue jobs explain 2"
+    assert follow(found["backlog"], engine, folder).startswith("ready")
+    engine.query("SELECT FROM claim((SELECT id FROM workers), '{default}', 9)")
+    assert findings(queue)[1]["backlog"]["state"] == "ok"
+
+
+def test_paused_lanes_are_named_with_their_time_until_they_are_resumed(
+    engine: Engine, queue: Run, folder: Path
+) -> None:
+    engine.at(NOON)
+    engine.sign_on()
+    engine.query("SELECT pause_lane(%s, 'no paper')", LOCK)
+    engine.at("2026-01-31 12:05:00+00")
+    engine.query("SELECT pause_lane('short', NULL, clock() + interval '1 hour')")
+    engine.query("SELECT pause_lane('over', NULL, clock() + interval '1 minute')")
+    engine.at(LATER)
+    engine.heartbeat()
+    status, found = findings(queue)
+    assert (status, found["paused"]["state"]) == (0, "warn")
+    assert found["paused"]["detail"] == (
+        "2 lanes are paused: -it's $HOME; a\\tlane (for 15m00s, until resumed), "
+        "short (for 10m00s, 50m00s to go)"
+    )
+    for _ in range(2):
+        (command,) = advice_in(follow(findings(queue)[1]["paused"], engine, folder))
+        assert type_in(command, folder, INTURN_DSN=engine.dsn).returncode == 0
+    assert findings(queue)[1]["paused"]["state"] == "ok"
+
+
+def test_halted_lanes_are_counted_and_the_advice_leads_to_a_retry(
+    engine: Engine, queue: Run, folder: Path
+) -> None:
+    engine.at(NOON)
+    engine.sign_on()
+    for lock in (LOCK, "b", "c", "d"):
+        engine.defer(lock=lock, on_failure="halt")
+        engine.fail(engine.claim(), None, "no")
+    engine.at(LATER)
+    engine.heartbeat()
+    found = findings(queue)[1]["lanes"]
+    assert found["detail"].startswith("4 lanes are halted by a failed job, the longest for 15m00s")
+    (command, _) = advice_in(follow(found, engine, folder))
+    assert type_in(command, folder, INTURN_DSN=engine.dsn).returncode == 0
+    assert findings(queue)[1]["lanes"]["detail"].startswith("3 lanes")
+
+
+def test_one_error_of_many_lanes_is_told_once_with_an_example(
+    engine: Engine, queue: Run, folder: Path
+) -> None:
+    engine.at(NOON)
+    engine.sign_on()
+    for number in range(5):
+        engine.defer("pay", lock=f"customer:{number}", on_failure="halt")
+        error = f"Traceback\n  …\nValueError: card of customer {number} was declined"
+        engine.fail(engine.claim(), None if number < 2 else "1 hour", error)
+    engine.defer("other", lock="other")
+    engine.fail(engine.claim(), "1 hour", "KeyError")
+    _, found = findings(queue)
+    assert found["errors"]["state"] == "warn"
+    assert found["errors"]["detail"] == (
+        "2 lanes are halted and 3 jobs wait for a retry with one error: "
+        "ValueError: card of customer 0 was declined (for example job 1, pay)"
+    )
+    on_a_terminal = queue("doctor", COLUMNS="80").stdout.splitlines()
+    assert max(map(len, on_a_terminal)) <= 80
+    joined = " ".join(line.strip() for line in on_a_terminal)
+    assert f"errors        {found['errors']['detail']} do: queue jobs show 1 " in joined
+    assert "card of customer 0" in follow(found["errors"], engine, folder)
+    engine.query("DELETE FROM jobs")
+    assert findings(queue)[1]["errors"]["state"] == "ok"
+
+
+def test_failures_of_the_last_hour_are_counted_with_the_most_frequent(
+    engine: Engine, queue: Run, folder: Path
+) -> None:
+    engine.at(NOON)
+    engine.sign_on()
+    for minute, task in ((0, "old"), (50, "-rare task"), (55, "mail it"), (59, "mail it")):
+        engine.at(f"2026-01-31 12:{minute:02}:00+00")
+        engine.heartbeat()
+        engine.defer(task)
+        engine.fail(engine.claim(), None, f"Traceback\nSMTPError: {minute} away")
+    engine.at("2026-01-31 13:05:00+00")
+    engine.heartbeat()
+    status, found = findings(queue)
+    assert (status, found["failures"]["state"]) == (0, "warn")
+    assert found["failures"]["detail"] == (
+        "3 jobs failed for good in the last hour, most often mail it (2 times): SMTPError: 59 away"
+    )
+    listed = follow(found["failures"], engine, folder).splitlines()[1:]
+    assert [line.split()[0] for line in listed] == ["4", "3"]
+    engine.at("2026-01-31 14:00:00+00")
+    engine.heartbeat()
+    assert findings(queue)[1]["failures"]["state"] == "ok"
+
+
+def test_the_advice_about_sequences_names_all_of_them_in_any_schema(empty_dsn: str) -> None:
+    schema = "My queue.1"
+    migrate(empty_dsn, schema=schema)
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:
+        connection.execute("SELECT set_config('search_path', quote_ident(%s), false)", [schema])
+        connection.execute("SELECT defer('t'), pause_lane('a')")
+        connection.execute("ALTER SEQUENCE jobs_id_seq RESTART")
+        connection.execute("ALTER SEQUENCE lane_audit_id_seq RESTART")
+
+        def look() -> Finding:
+            found = doctor_checks.examine(Database(connection, schema))
+            return next(each for each in found if each.check == "sequences")
+
+        first = look()
+        assert first.state == "fail"
+        connection.execute((first.advice or "").encode())
+        assert look().state == "ok"

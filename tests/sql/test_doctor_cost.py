@@ -1,0 +1,74 @@
+"""What `queue doctor` reads does not grow with the queue. Rows and pages repeat, times do not."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from types import GeneratorType
+from typing import LiteralString, TypeVar
+
+import psycopg
+import pytest
+
+from inturn.cli.database import Database
+from inturn.cli.doctor_checks import examine
+from inturn.operations import Operation
+from tests.sql.test_growth import GROW, Bench
+
+T = TypeVar("T")
+SMALL, LARGE = 12_000, 60_000  # the largest bound of a check is 10,000
+FLAT = 1.25
+# A worker runs a thousand jobs, not a hundred thousand.
+KINDS: dict[str, list[LiteralString]] = {
+    kind: statements for kind, statements in GROW.items() if kind != "running jobs"
+} | {
+    "halted lanes": [
+        "INSERT INTO lanes (lock, since, stopped, stopped_at, stopped_by, failed_job_id) "
+        "SELECT 'lane ' || n, now(), 'halted', now(), 'me', -n FROM numbers",
+        "INSERT INTO finished_jobs (id, created_at, finished_at, status, on_retry, on_failure,"
+        "  priority, attempts, queue, task, lock, args, errors, fence) "
+        "SELECT -n, now(), now(), 'failed', 'hold', 'halt', 0, 1, 'default', 't', 'lane ' || n,"
+        """  '{}', '[{"error": "boom"}]', 0 FROM numbers""",
+    ],
+    "fenced resources": ["INSERT INTO fences_seen SELECT 'resource ' || n, 0 FROM numbers"],
+}
+
+
+class Recorder(Database):
+    """Runs the operations of the doctor, and counts the rows and pages that each of them meets."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench.connection, "inturn")
+        self._counter = bench.counter
+        self.costs: dict[str, int] = {}
+
+    def run(self, operation: Operation[T]) -> T:
+        with self._counter.count() as work:
+            result = super().run(operation)
+        assert isinstance(operation, GeneratorType)
+        name = operation.__name__
+        self.costs |= {f"rows of {name}": work.rows, f"pages of {name}": work.pages}
+        return result
+
+
+@pytest.fixture
+def bench(dsn: str) -> Iterator[Bench]:
+    with closing(
+        psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")
+    ) as connection:
+        yield Bench(connection)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_doctor_reads_does_not_grow_with(bench: Bench, kind: str) -> None:
+    found = []
+    for first, last in ((1, SMALL), (SMALL + 1, LARGE)):
+        bench.grow(KINDS[kind], first, last)
+        list(examine(Recorder(bench)))  # the first calls after a VACUUM read the catalogue
+        recorder = Recorder(bench)
+        list(examine(recorder))
+        found.append(recorder.costs)
+    small, large = found
+    assert len(small) > 20
+    grown = {
+        what: (small[what], cost) for what, cost in large.items() if cost > FLAT * small[what] + 20
+    }
+    assert grown == {}, f"from {SMALL} to {LARGE}"
