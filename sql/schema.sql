@@ -172,6 +172,7 @@ CREATE FUNCTION inturn.block_behind(p_queues text[], p_ids bigint[], p_locks tex
     LANGUAGE plpgsql
     AS $$
 DECLARE
+    v_lanes  text[];
     v_behind bigint[];
     v_result bigint;
     v_rest   bigint;
@@ -180,21 +181,25 @@ BEGIN
         concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)) THEN
         RETURN NULL;
     END IF;
-    -- Each lane is locked once, however many of its jobs are in front.
+    -- Each lane is locked once, however many of its jobs are in front. From here on, no job leaves
+    -- these lanes.
     WITH held AS MATERIALIZED (
         SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes
         WHERE lanes.lock = ANY (p_locks)
         FOR UPDATE OF lanes SKIP LOCKED
     )
-    SELECT array_agg(seen.id) INTO v_behind
+    SELECT array_agg(seen.id), ARRAY(SELECT held.lock FROM held) INTO v_behind, v_lanes
     FROM unnest(p_ids, p_locks) AS seen(id, lock)
-    WHERE seen.lock NOT IN (SELECT unnest(p_locks) EXCEPT SELECT held.lock FROM held)
+    -- A plain IN could become a comparison of each with each.
+    WHERE coalesce(seen.lock IN (SELECT held.lock FROM held), false)
       -- The job that a retrying lane waits for stays its token. A stopped lane needs no token:
       -- resume_lane makes one.
       AND seen.id NOT IN (
           SELECT held.job_id FROM held WHERE held.job_id IS NOT NULL AND held.stopped IS NULL);
+    -- A job may have moved to another lane since it was seen. There it may be the token.
     UPDATE jobs SET status = 'blocked'
     WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
+        AND coalesce(jobs.lock IN (SELECT unnest(v_lanes)), false)
         AND NOT is_touched(jobs.xmin, jobs.xmax);
     GET DIAGNOSTICS v_result = ROW_COUNT;
     IF v_result = cardinality(v_behind) THEN
@@ -204,6 +209,7 @@ BEGIN
     -- for us.
     WITH rest AS MATERIALIZED (
         SELECT jobs.id FROM jobs WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
+            AND coalesce(jobs.lock IN (SELECT unnest(v_lanes)), false)
         FOR UPDATE OF jobs SKIP LOCKED
     )
     UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT rest.id FROM rest));

@@ -215,3 +215,25 @@ def test_a_snoozed_job_that_is_put_back_keeps_its_place_too(stage: Stage) -> Non
     worker.put_back(again)
     promise(stage.lanes() == {"a": "retrying"}, f"its lane waits for it again: {stage.lanes()}")
     promise(stage.drain() == [first, urgent], "nothing starts between two runs of one job")
+
+
+@story(
+    Mutation(
+        "a job is put behind the lane in which it was seen",
+        "block_behind.sql",
+        "        AND coalesce(jobs.lock IN (SELECT unnest(v_lanes)), false)\n        AND NOT",
+        "        AND NOT",
+    )
+)
+def test_a_job_that_left_its_lane_since_a_claim_saw_it_stays_the_token_of_its_new_lane(
+    stage: Stage,
+) -> None:
+    producer, holder, slow = stage.session(), stage.worker(), stage.worker()
+    [running] = producer.defer("a")
+    promise(holder.claim_one().id == running, "the lane is busy")
+    [behind] = producer.defer("a")
+    slow.start_until("block_behind", slow.claim)
+    producer.run("SELECT cancel_job(%s)", behind)
+    producer.run("SELECT retry_job_changed(%s, p_lock => 'b')", behind)
+    promise(slow.resume() == [], "it saw the job behind another one")
+    promise([job.id for job in slow.claim()] == [behind], "nobody runs in its new lane")

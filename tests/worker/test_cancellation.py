@@ -247,7 +247,7 @@ async def test_a_job_that_raises_before_its_worker_hears_of_the_abort_is_not_tri
     assert query("SELECT status::text, attempts FROM all_jobs") == [("failed", 1)]
 
 
-@pytest.mark.parametrize("ends", ["returns", "raises", "is cancelled"])
+@pytest.mark.parametrize("ends", ["returns", "raises", "is cancelled", "is cancelled and awaits"])
 async def test_a_job_that_leaves_a_cancel_scope_open_fails_and_the_next_one_runs(
     app: App, query: Query, ends: str
 ) -> None:
@@ -260,20 +260,50 @@ async def test_a_job_that_leaves_a_cancel_scope_open_fails_and_the_next_one_runs
         inner.__enter__()
         if ends == "raises":
             raise ValueError("it fails")
-        if ends == "is cancelled":
+        if ends.startswith("is cancelled"):
             outer.cancel()
+        if ends == "is cancelled and awaits":
+            await anyio.lowlevel.checkpoint()
 
+    await _run_with_a_careful_one(app, query, "careless")
+    [(error,)] = query("SELECT errors->0->>'error' FROM all_jobs WHERE task = 'careless' LIMIT 1")
+    assert {"raises": "it fails", "is cancelled and awaits": "CancelledError"}.get(
+        ends, "has left a cancel scope or a task group open"
+    ) in error
+
+
+async def test_a_job_that_leaves_a_task_group_open_fails_and_its_children_end(
+    app: App, query: Query
+) -> None:
+    ended: list[str] = []
+
+    @app.task(name="careless")
+    async def careless() -> None:
+        async def child() -> None:
+            try:
+                with anyio.move_on_after(3600):
+                    await anyio.sleep_forever()
+            finally:
+                ended.append("child")
+
+        group = anyio.create_task_group()
+        await group.__aenter__()
+        group.start_soon(child)
+        await anyio.sleep(0.01)
+
+    await _run_with_a_careful_one(app, query, "careless")
+    assert ended == ["child"] * 3
+
+
+async def _run_with_a_careful_one(app: App, query: Query, careless: str) -> None:
     @app.task(name="careful")
     async def careful() -> None:
         await anyio.sleep(0.01)
 
     for _ in range(3):
-        careless.defer()
+        app.configure_task(careless).defer()
         careful.defer()
     with anyio.fail_after(LIMIT):
         await app.run_worker_async(concurrency=1)
     ended = query("SELECT task, status::text, count(*) FROM all_jobs GROUP BY 1, 2 ORDER BY 1")
-    assert ended == [("careful", "succeeded", 3), ("careless", "failed", 3)]
-    [(error,)] = query("SELECT errors->0->>'error' FROM all_jobs WHERE task = 'careless' LIMIT 1")
-    expected = "it fails" if ends == "raises" else "has left a cancel scope or a task group open"
-    assert expected in error
+    assert ended == [("careful", "succeeded", 3), (careless, "failed", 3)]

@@ -75,6 +75,30 @@ async def test_others_get_their_turn_while_jobs_that_do_not_wait_are_left_to_run
 
 
 @pytest.mark.anyio
+async def test_all_jobs_run_although_the_slot_is_cancelled_while_it_gives_way() -> None:
+    ran: list[int] = []
+
+    async def perform(job: Job, slot: Slot) -> None:
+        ran.append(job.id)
+
+    slots = Slots(1, perform)
+
+    async def work() -> None:
+        others = asyncio.all_tasks()
+        slots.add(_waiting(*range(1000)))
+        await anyio.lowlevel.checkpoint()
+        assert 0 < len(ran) < 1000
+        for slot in asyncio.all_tasks() - others:
+            slot.cancel()
+        while len(ran) < 1000:
+            await anyio.lowlevel.checkpoint()
+
+    with anyio.fail_after(30):
+        await slots.run(work)
+    assert ran == list(range(1000))
+
+
+@pytest.mark.anyio
 async def test_a_job_is_in_sight_until_it_runs() -> None:
     """Otherwise the worker would take it for lost, put it back, and run it all the same."""
     slots: Slots

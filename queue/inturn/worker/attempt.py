@@ -1,4 +1,4 @@
-"""One attempt at a job, from the claim to its outcome. It never raises what user code raised."""
+"""One attempt at a job, from its slot to its outcome. It never raises what user code raised."""
 
 import asyncio
 import math
@@ -34,8 +34,8 @@ class Abandoned(BaseException):
 
 
 class Slot(NamedTuple):
-    """Where attempts run: the scope to cancel one with, the scope within that can shield its code
-    from it, and their asyncio task. After a cancellation it runs no other attempt.
+    """Where attempts run: the scope that cancels one, the scope inside it that shields its code,
+    and their asyncio task. After a cancellation, no other attempt runs here.
     """
 
     scope: anyio.CancelScope
@@ -47,7 +47,7 @@ class Slot(NamedTuple):
 
         They could cancel the next job, and the slot could not end.
         """
-        return _close_scopes_in(self.shield)
+        return _close_scopes(self.shield, self.task)
 
 
 class AttemptLocks(Protocol):
@@ -212,8 +212,11 @@ class Attempt:
                 await self.held_locks.take()
             if self.job.timeout is not None:
                 timer = self._start_timer(self.job.timeout.total_seconds())
-            value = await self._call_task(limiter)
-            if slot.close_scopes():
+            try:
+                value = await self._call_task(limiter)
+            finally:  # now, since one that is cancelled looks as if the worker were cancelled
+                left_open = slot.close_scopes()
+            if left_open:
                 raise RuntimeError("the task has left a cancel scope or a task group open")
             return self._judge_value(value, max_result)
         except Abandoned:
@@ -227,7 +230,6 @@ class Attempt:
                 raise  # the worker itself is cancelled
             return self._judge_error(error)
         finally:
-            slot.close_scopes()
             self.slot = self._deadline = None
             if timer is not None:
                 timer.cancel()
@@ -353,11 +355,17 @@ class Attempt:
             return Ended(self.job, Status.FAILED, both[-MAX_CHARACTERS:])
 
 
-def _close_scopes_in(scope: anyio.CancelScope) -> bool:
+def _close_scopes(scope: anyio.CancelScope, task: asyncio.Task[Any]) -> bool:
     # anyio has no public way to ask for them. A test fails if it names them differently one day.
-    left_open = tuple(scope._child_scopes)  # type: ignore[attr-defined]
+    # Scopes of other tasks are those of a task group's children, which end with the group.
+    left_open = [
+        child
+        for child in scope._child_scopes  # type: ignore[attr-defined]
+        if child._host_task is task
+    ]
     for child in left_open:
-        _close_scopes_in(child)
+        child.cancel()  # nobody waits for the tasks of a task group any more
+        _close_scopes(child, task)
         child.__exit__(None, None, None)
     return bool(left_open)
 

@@ -67,6 +67,7 @@ class Recovery:
         if worker_id != self._registration.worker_id:
             return  # the loop has noticed already, and we are another worker by now
         self._is_lost = True
+        self._running.take_waiting()  # others run them
         self._claiming.interrupt_wait()
 
     def note_outage(self, error: DatabaseUnavailable) -> None:

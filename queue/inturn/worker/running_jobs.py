@@ -17,7 +17,7 @@ from inturn.tasks.context import JobContext
 from inturn.tasks.task import Task
 from inturn.values import UndecodableArgument
 from inturn.worker import joblog
-from inturn.worker.attempt import Attempt, Slot
+from inturn.worker.attempt import Attempt, Slot, is_cancelled
 from inturn.worker.backoff import Backoff
 from inturn.worker.error_text import describe
 from inturn.worker.middleware_chain import MiddlewareChain
@@ -36,7 +36,7 @@ UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy
 
 
 class RunningJobs:
-    """The worker's attempts, from the claim until the server has stored how they ended.
+    """The worker's jobs, from the claim until the server has stored how they ended.
 
     `attempts` are those that run. `ended` is called after each one.
     """
@@ -98,7 +98,7 @@ class RunningJobs:
             self.unreported.add(Ended(job, Status.FAILED, str(error)))
         except TaskNotFound as error:
             self.unreported.add(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
-        except Exception as error:
+        except BaseException as error:  # decoders are user code, and some raise SystemExit
             text = f"the worker could not start it:\n{describe(error)}"
             self.unreported.add(Ended(job, Status.FAILED, text))
         return None
@@ -141,10 +141,10 @@ class RunningJobs:
             self._leave_slot()
             return
         self.attempts[job.id, job.claim_id] = attempt
-        if self._logs_starts:
-            joblog.note_start(job)
-        began = time.monotonic() if self._logs_seconds else None
         try:
+            if self._logs_starts:
+                joblog.note_start(job)
+            began = time.monotonic() if self._logs_seconds else None
             outcome = await attempt.perform(slot, self._limiter, self._options.max_result_size)
             if attempt.held_locks is not None:
                 outcome = await attempt.held_locks.settle(outcome)
@@ -153,6 +153,11 @@ class RunningJobs:
                     seconds = time.monotonic() - began
                     outcome = outcome._replace(details=outcome.details._replace(seconds=seconds))
                 self.unreported.add(outcome)
+        except BaseException as error:
+            if is_cancelled():
+                raise  # the worker itself is cancelled
+            text = f"the worker failed at it:\n{describe(error)}"
+            self.unreported.add(Ended(job, Status.FAILED, text))
         finally:
             del self.attempts[job.id, job.claim_id]
             self._leave_slot()

@@ -68,7 +68,7 @@ class Slots:
         """Have one more slot take a job that waits. Return False if all of them are running."""
         while self._parked:
             parked = self._parked.pop()
-            if not parked.done():  # or something other than the worker cancels the slot
+            if not parked.done():  # it is done if something other than the worker cancels the slot
                 parked.set_result(None)
                 return True
         if self._started == self._count:
@@ -108,7 +108,8 @@ class Slots:
             in_a_row += 1
             if in_a_row > min(len(self.waiting) // (TURNS * self._count), MOST_IN_A_ROW):
                 in_a_row = 0
-                await asyncio.sleep(0)
+                if not await _give_way():
+                    break
         await self._retire()
 
     async def _retire(self) -> None:
@@ -134,3 +135,14 @@ class Slots:
                 self._parked.remove(parked)
             return False
         return True
+
+
+async def _give_way() -> bool:
+    """Let others have a turn. Return False if something other than the worker cancels the slot."""
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        if is_cancelled():
+            raise
+        return False
+    return True

@@ -263,6 +263,8 @@ class Worker:
                     )
                 await self._leave()
                 self._running.abandon()
+            elif self._running.unreported:  # now, since resources are released beside the slots
+                await self._leave()
 
     async def _end_jobs(self) -> None:
         """End all runs before others run the same jobs.

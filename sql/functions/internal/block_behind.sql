@@ -7,12 +7,13 @@
 -- Only a caller that holds a lane's row may block its jobs. The lane's holder must take the same
 -- lock before it looks for the next job. So it either sees the job that we blocked, or it makes
 -- us find the lane free. Without this lock, both sides could conclude that the other one will
--- wake the job, and the job would sleep for ever. The call never waits (SKIP LOCKED). A skipped
+-- wake the job, and the job would sleep for ever. The call passes over what is locked. A skipped
 -- job stays `todo` and is met again.
 CREATE OR REPLACE FUNCTION block_behind(p_queues text[], p_ids bigint[], p_locks text[])
     RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
+    v_lanes  text[];
     v_behind bigint[];
     v_result bigint;
     v_rest   bigint;
@@ -22,22 +23,26 @@ BEGIN
         RETURN NULL;
     END IF;
 
-    -- Each lane is locked once, however many of its jobs are in front.
+    -- Each lane is locked once, however many of its jobs are in front. From here on, no job leaves
+    -- these lanes.
     WITH held AS MATERIALIZED (
         SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes
         WHERE lanes.lock = ANY (p_locks)
         FOR UPDATE OF lanes SKIP LOCKED
     )
-    SELECT array_agg(seen.id) INTO v_behind
+    SELECT array_agg(seen.id), ARRAY(SELECT held.lock FROM held) INTO v_behind, v_lanes
     FROM unnest(p_ids, p_locks) AS seen(id, lock)
-    WHERE seen.lock NOT IN (SELECT unnest(p_locks) EXCEPT SELECT held.lock FROM held)
+    -- A plain IN could become a comparison of each with each.
+    WHERE coalesce(seen.lock IN (SELECT held.lock FROM held), false)
       -- The job that a retrying lane waits for stays its token. A stopped lane needs no token:
       -- resume_lane makes one.
       AND seen.id NOT IN (
           SELECT held.job_id FROM held WHERE held.job_id IS NOT NULL AND held.stopped IS NULL);
 
+    -- A job may have moved to another lane since it was seen. There it may be the token.
     UPDATE jobs SET status = 'blocked'
     WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
+        AND coalesce(jobs.lock IN (SELECT unnest(v_lanes)), false)
         AND NOT is_touched(jobs.xmin, jobs.xmax);
     GET DIAGNOSTICS v_result = ROW_COUNT;
     IF v_result = cardinality(v_behind) THEN
@@ -48,6 +53,7 @@ BEGIN
     -- for us.
     WITH rest AS MATERIALIZED (
         SELECT jobs.id FROM jobs WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
+            AND coalesce(jobs.lock IN (SELECT unnest(v_lanes)), false)
         FOR UPDATE OF jobs SKIP LOCKED
     )
     UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT rest.id FROM rest));
