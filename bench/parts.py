@@ -41,7 +41,11 @@ PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("encode and send calls", "psycopg/_queries.py", ()),
     ("encode and send calls", "inturn/operations/claim.py", ()),
     ("encode and send calls", "inturn/operations/finish.py", ()),
-    ("prepare an attempt", "inturn/worker/running_jobs.py", ("start_all", "start", "_start")),
+    (
+        "prepare an attempt",
+        "inturn/worker/running_jobs.py",
+        ("start_all", "_prepare", "_make_attempt"),
+    ),
     ("prepare an attempt", "inturn/worker/attempt.py", ("__init__",)),
     ("run an attempt", "inturn/worker/attempt.py", ()),
     ("run an attempt", "inturn/worker/middleware_chain.py", ()),
