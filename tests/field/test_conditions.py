@@ -210,11 +210,7 @@ async def test_an_outage_fills_no_log_and_its_end_is_logged_too(
         said = [each.getMessage().partition("; next try") for each in records]
         return [text for text, _, _ in said if text.startswith(f"{event}: ")]
 
-    @app.periodic(cron="* * * * * *")  # or the thread would sleep through the outage
-    @app.task(queue="elsewhere")
-    def note(timestamp: int) -> None: ...
-
-    threads = ("heartbeat.failed", "maintenance.failed", "schedule.lost")
+    threads = ("heartbeat.failed", "maintenance.failed")
     options = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 10.0}
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(partial(app.run_worker_async, wait=True, **options))

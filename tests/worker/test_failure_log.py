@@ -67,5 +67,5 @@ def test_an_outage_is_reported_again_if_it_worked_in_between(outage: Outage) -> 
 
 
 def test_reasons_that_are_over_do_not_pile_up(outage: Outage) -> None:
-    outage.warned(*(f"port {number} refused" for number in range(1000)))
+    outage.warned(*(f"port {number} refused" for number in range(100)))
     assert len(outage.log._remind_at) <= REMINDER + 1
