@@ -25,8 +25,8 @@ MAX_LOCK_BYTES = 1024
 QUEUE = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
 LONGEST_TIMEOUT = timedelta(days=365)
 MAX_HOURS = 24 * 366 * 1000
-# Drivers cannot read years outside 1 to 9999. This leaves room for every time zone.
 UNITS = ("weeks", "days", "hours", "minutes", "seconds", "milliseconds", "microseconds")
+# Drivers cannot read years outside 1 to 9999. This leaves room for every time zone.
 EARLIEST_YEAR, LATEST_YEAR = 3, 9997
 MAX_INTEGER_BITS = 14_000  # Python reads at most 4,300 digits
 MAX_PLAIN = 4_000  # characters; a number among them has fewer digits than the limit

@@ -350,6 +350,30 @@ def test_one_error_of_many_lanes_is_told_once_with_an_example(
     assert findings(queue)[1]["errors"]["state"] == "ok"
 
 
+def test_an_error_of_one_job_and_two_lanes_is_told_in_the_singular(
+    engine: Engine, queue: Run
+) -> None:
+    engine.sign_on()
+    for number in range(3):
+        engine.defer("pay", lock=f"customer:{number}", on_failure="halt")
+        engine.fail(engine.claim(), None if number else "1 hour", "KeyError")
+    assert findings(queue)[1]["errors"]["detail"].startswith(
+        "2 lanes are halted and 1 job waits for a retry with one error: KeyError"
+    )
+
+
+def test_the_doctor_says_where_to_look_if_an_event_loop_is_blocked(
+    engine: Engine, queue: Run
+) -> None:
+    engine.sign_on()
+    engine.query("SELECT heartbeat(id, '2 minutes') FROM workers")
+    status, found = findings(queue)
+    assert (status, found["workers"]["state"]) == (0, "warn")
+    assert found["workers"]["detail"] == (
+        "the event loop of w is blocked. Look for loop.blocked in the log"
+    )
+
+
 def test_failures_of_the_last_hour_are_counted_with_the_most_frequent(
     engine: Engine, queue: Run, folder: Path
 ) -> None:

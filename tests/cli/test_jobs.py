@@ -171,10 +171,13 @@ def test_a_list_of_a_status_says_if_it_did_not_look_at_all_live_jobs(
         "INSERT INTO jobs (created_at, status, task) "
         "SELECT clock(), 'todo', 't' FROM generate_series(1, 10100)"
     )
-    cut = "There may be more: it looked at the newest 10,000 live jobs only.\n"
+    cut = "There may be more: only the newest 10,000 live jobs were searched.\n"
     ended = queue("jobs", "list", "--status", "blocked")
     assert (ended.stdout, ended.stderr) == ("", f"No jobs match.\n{cut}")
     assert queue("jobs", "count", "--status", "blocked").stdout == "0 or more\n"
+    engine.defer("t", "a")
+    ended = queue("jobs", "list", "--status", "blocked", "--limit", "1")
+    assert (len(ended.stdout.splitlines()), ended.stderr) == (2, cut)
 
 
 def test_a_job_is_shown(mixed: Engine, queue: Run) -> None:

@@ -345,7 +345,7 @@ def test_what_a_worker_has_claimed_ahead_is_told_from_what_it_runs(
     (line,) = [line for line in queue("lanes", "list").stdout.splitlines() if line[0] == "b"]
     assert line.endswith("claimed: its worker runs other jobs first")
     assert queue("lanes", "explain", "b").stdout.splitlines()[1] == (
-        f"  claimed {ahead} t  by worker w 0s ago, which runs other jobs first"
+        f"  claimed {ahead} t  0s ago by worker w, which runs other jobs first"
     )
     assert f"job      {ahead} t, started 0 times, claimed" in queue("lanes", "show", "b").stdout
     assert queue("jobs", "explain", str(ahead)).stdout == (
@@ -372,9 +372,10 @@ def test_nothing_to_list(engine: Engine, queue: Run) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         0,
         "",
-        "No lane is in use or stopped.\n",
+        "No lane is in use or stopped. Jobs may wait: queue jobs list\n",
     )
     assert queue("lanes", "list", "--json").stdout == "[]\n"
+    assert queue("lanes", "list", "--state", "held").stderr == "No lane is held.\n"
 
 
 def test_a_lane_is_shown_with_the_changes_made_to_it(retrying: Engine, queue: Run) -> None:

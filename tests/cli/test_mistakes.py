@@ -70,10 +70,19 @@ def test_a_name_like_no_other_is_not_guessed(run: Run) -> None:
 
 
 def test_no_app_is_guessed_that_is_not_there(run: Run, folder: Path) -> None:
-    (folder / "taskz.py").write_text("import inturn\n")
+    (folder / "taskz.py").write_text("import inturn\n\n\ndef make(app=inturn.App()): ...\n")
     (folder / "more.py").write_text("from inturn import App\n\napp = App()\n")
     assert "mean" not in run("-a", "taskx:ap", "worker").stderr
     assert "mean" not in run("-a", "pk.mod:app", "worker").stderr
+    assert "mean" not in run("-a", "taskz", "worker").stderr
+
+
+@pytest.mark.parametrize("path", [".", "./", "..", ":", "x" * 300], ids=lambda path: path[:3])
+def test_what_cannot_be_an_app_is_refused_in_plain_words(path: str, run: Run) -> None:
+    refused = run("-a", path, "worker")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: ")
+    assert "unexpected" not in refused.stderr
 
 
 @pytest.mark.parametrize("words", [[], ["jobs"]], ids=["queue", "queue jobs"])
@@ -100,6 +109,19 @@ def test_the_advice_about_one_of_many_jobs_names_the_database_too(run: Run, dsn:
 def test_a_refused_option_of_the_worker_is_called_as_it_was_given(queue: Run) -> None:
     refused = queue(*WORKER, "--heartbeat", "60", "--no-wait").stderr
     assert refused.startswith("error: --stalled-after: 30.0 seconds: must be at least three")
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--queues", ["--queues", "no name"]),
+        ("--keep-history", ["--keep-history", "0d"]),
+    ],
+)
+def test_an_option_that_the_worker_itself_refuses_is_named(
+    option: str, words: list[str], queue: Run
+) -> None:
+    assert queue(*WORKER, *words, "--no-wait").stderr.startswith(f"error: {option}: ")
 
 
 def test_yesterdays_address_of_queue_dev_is_recognized(run: Run) -> None:

@@ -133,6 +133,36 @@ def test_lanes_are_paused_resumed_and_retried(app: App, browser: Any) -> None:
         assert connection.execute(query, ["r%"]).fetchall() == [("root",)]
 
 
+def test_the_error_of_a_halted_lane_is_read_without_every_day_of_the_history(
+    app: App, browser: Any, django: Any
+) -> None:
+    from django.test.utils import CaptureQueriesContext
+
+    @app.task(name="fail_again", on_failure="halt")
+    def fail() -> None:
+        raise ValueError("no such parcel")
+
+    fail.configure(lock="a").defer()
+    work(app)
+    days = [f"finished_jobs_old_{day}" for day in range(1, 4)]
+    with psycopg.connect(app.connector.dsn, autocommit=True) as connection:
+        for day, name in enumerate(days, 1):
+            connection.execute(
+                f"CREATE TABLE inturn.{name} PARTITION OF inturn.finished_jobs "
+                f"FOR VALUES FROM ('2020-01-0{day}') TO ('2020-01-0{day + 1}')".encode()
+            )
+        try:
+            with CaptureQueriesContext(django.connection) as captured:
+                assert "no such parcel" in read(browser.get("/admin/inturn/lane/"))
+            (query,) = [each["sql"] for each in captured if "finished_jobs" in each["sql"]]
+            plan = "\n".join(row for (row,) in connection.execute(f"EXPLAIN {query}".encode()))
+        finally:
+            for name in days:
+                connection.execute(f"DROP TABLE inturn.{name}".encode())
+    assert "finished_jobs_" in plan
+    assert [name for name in days if name in plan] == []
+
+
 def test_the_admins_log_says_who_did_it(browser: Any, ship: Any) -> None:
     from django.contrib.admin.models import LogEntry
 

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -16,6 +17,7 @@ from inturn import App, Blueprint
 from inturn.operations import schedules
 from inturn.operations.schedules import KnownSchedule
 from tests.conftest import Query, Until
+from tests.field.outage import outage
 
 pytestmark = pytest.mark.anyio
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -320,6 +322,29 @@ async def test_one_whose_queueing_lock_a_user_holds_does_not_keep_the_others(
             workers.cancel_scope.cancel()
     assert "schedule.busy: held at" in caplog.text
     assert "schedule.lost" not in caplog.text
+
+
+async def test_every_outage_is_reported_once_for_each_reason(
+    app: App, dsn: str, seen: list[str], until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "inturn.worker")
+    minutely(app, seen, cron="* * * * * *", queue="elsewhere")
+
+    def lines(event: str, level: int = logging.DEBUG) -> Counter[str]:
+        records = [each for each in caplog.records if each.levelno >= level]
+        texts = [each.getMessage().partition("; next try")[0] for each in records]
+        return Counter(text for text in texts if text.startswith(f"{event}: "))
+
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(lambda: app.run_worker_async(wait=True))
+        for number in (1, 2):
+            deferred = lines("schedule.deferred").total()
+            await until(lambda: lines("schedule.deferred").total() >= deferred + 2)  # noqa: B023
+            tries = lines("schedule.lost").total()
+            with outage(dsn):
+                await until(lambda: lines("schedule.lost").total() >= tries + 4)  # noqa: B023
+            assert max(lines("schedule.lost", logging.WARNING).values()) == number
+        workers.cancel_scope.cancel()
 
 
 async def test_a_task_that_blocks_the_event_loop_delays_no_instant(

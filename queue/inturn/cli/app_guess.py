@@ -1,12 +1,15 @@
-"""Guess which app somebody meant who has named one that does not exist."""
+"""Guess which app was meant when the named one does not exist."""
 
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from pkgutil import iter_modules
 
 from inturn.cli.suggestions import did_you_mean, question
+
+APP = re.compile(r"^(\w+)\s*(?::[^=\n]*)?=\s*(?:\w+\.)*\w*App\(", re.MULTILINE)
 
 
 def likely_app(path: str) -> str:
@@ -30,8 +33,10 @@ def likely_app(path: str) -> str:
 
 def _apps_in(module: str) -> Iterator[str]:
     """Yield the names of apps in a module of this folder, which is read and not imported."""
+    if not module:
+        return
     place = Path(*module.split("."))
     for file in (place.with_suffix(".py"), place / "__init__.py"):
-        if file.is_file():
+        with suppress(OSError):  # most often, there is no such file
             text = file.read_text(encoding="utf-8", errors="replace")
-            yield from re.findall(r"^(\w+)[^=\n]*=\s*(?:\w+\.)*\w*App\(", text, re.MULTILINE)
+            yield from APP.findall(text)

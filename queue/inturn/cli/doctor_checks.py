@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from inturn.cli.database import Database
-from inturn.cli.doctor_finding import Finding, name_some
+from inturn.cli.doctor_finding import LONG, MOST, Finding, name_some
 from inturn.cli.doctor_work import examine_work
 from inturn.cli.formatting import amount, span, visible
 from inturn.errors import SchemaMismatch
@@ -16,7 +16,6 @@ from inturn.operations import lanes, maintenance, workers
 from inturn.operations.maintenance import check_schema
 
 SKEW = timedelta(seconds=2)
-LONG = timedelta(minutes=10)
 LONGER = timedelta(hours=1)
 PLAIN = re.compile(r"[a-z_][a-z0-9_]*")  # a name that needs no quotes
 
@@ -36,7 +35,7 @@ def examine(database: Database) -> Iterator[Finding]:
 
 
 def _crashes(database: Database) -> Finding:
-    found = database.run(workers.list_suspect_jobs(1000))
+    found = database.run(workers.list_suspect_jobs(MOST))
     if not found:
         return Finding("crashes", "ok", "no live job was running when its worker died")
     worst = found[0]

@@ -1,8 +1,11 @@
 """What a check of `queue doctor` found."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
-NAMED = 3  # how many finds to name; the others are counted
+LONG = timedelta(minutes=10)  # for a job that could start, and for an open transaction
+MOST = 1000  # how many workers or suspects to read
+NAMED = 3  # how many names to print; the rest are counted
 
 
 @dataclass(frozen=True, slots=True)

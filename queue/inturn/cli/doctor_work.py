@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from inturn.cli.database import Database
-from inturn.cli.doctor_finding import NAMED, Finding, name_some
+from inturn.cli.doctor_finding import LONG, MOST, NAMED, Finding, name_some
 from inturn.cli.formatting import amount, argument, option_value, span, visible
 from inturn.operations import failures, lanes, workers
 from inturn.operations.workers import QueueStatus, WorkerStatus
 
-LONG = timedelta(minutes=10)  # what could start, and still waits
 COMMON = 3  # so many lanes or jobs with one error are no coincidence
 READABLE = 100  # characters of an error
-BOUND = 1000  # lanes that are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ def examine_work(database: Database) -> Iterator[Finding]:
     """Yield a finding for each check."""
     scene = Scene(
         database.now(),
-        database.run(workers.list_workers(BOUND)),
+        database.run(workers.list_workers(MOST)),
         database.run(workers.list_queues()),
     )
     yield _workers(scene)
@@ -66,8 +64,9 @@ def _workers(scene: Scene) -> Finding:
         return Finding("workers", "warn", detail, "queue workers list")
     blocked = [visible(worker.name) for worker in scene.workers if worker.state == "blocked"]
     if blocked:
-        detail = f"the event loop of {name_some(blocked)} is blocked. Its log says where"
-        return Finding("workers", "warn", f"{detail} (loop.blocked)", "queue workers list")
+        detail = f"the event loop of {name_some(blocked)} is blocked"
+        detail = f"{detail}. Look for loop.blocked in the log"
+        return Finding("workers", "warn", detail, "queue workers list")
     return Finding("workers", "ok", f"{len(scene.workers)} live")
 
 
@@ -138,7 +137,7 @@ def _pause(lane: lanes.PausedLane, now: datetime) -> str:
 
 def _lanes(count: int) -> str:
     """Return `1 lane is` or `7 lanes are`."""
-    least = " or more" if count >= BOUND else ""
+    least = " or more" if count >= lanes.BOUND else ""
     return f"{count:,}{least} {'lane is' if count == 1 else 'lanes are'}"
 
 
@@ -149,7 +148,7 @@ def _errors(shared: Sequence[failures.SharedError]) -> Finding:
     worst = common[0]
     counts = [
         f"{_lanes(worst.halted)} halted" if worst.halted else "",
-        f"{amount(worst.retrying, 'job')} wait for a retry" if worst.retrying else "",
+        _retrying(worst.retrying) if worst.retrying else "",
     ]
     others = f", and {amount(len(common) - 1, 'more such error')}" if len(common) > 1 else ""
     detail = (
@@ -157,6 +156,10 @@ def _errors(shared: Sequence[failures.SharedError]) -> Finding:
         f"(for example job {worst.job_id}, {visible(worst.task)}){others}"
     )
     return Finding("errors", "warn", detail, f"queue jobs show {worst.job_id}")
+
+
+def _retrying(count: int) -> str:
+    return f"{amount(count, 'job')} {'waits' if count == 1 else 'wait'} for a retry"
 
 
 def _failures(recent: Sequence[failures.RecentFailures]) -> Finding:

@@ -98,8 +98,8 @@ def _job(report: LaneReport, now: datetime) -> Iterator[str]:
     elif report.state == "held":
         worker = f"worker {visible(report.worker or '(gone)')}"
         if job.status == "claimed":
-            at = f" {relative(job.at, now)}" if job.at else ""
-            yield _line("claimed", job, f"by {worker}{at}, which runs other jobs first")
+            at = f"{relative(job.at, now)} " if job.at else ""
+            yield _line("claimed", job, f"{at}by {worker}, which runs other jobs first")
         else:
             since = f" since {span(now - job.at)}" if job.at else ""
             yield _line("running", job, f"attempt {job.attempts}{since} on {worker}")

@@ -5,6 +5,7 @@ It shows the newest rows by an index, counts only up to a limit, and never lists
 Rows cannot be edited. The actions call the queue's functions, and need the permission to change.
 """
 
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +19,7 @@ from inturn.django.models import FinishedJob, Job, Lane, Schedule, Worker
 MOST = 1000  # rows that you can page through; search for older ones by their id
 NEWEST = 10_000  # jobs that a filter by status looks at, and finished ones that a search does
 BIGGEST_ID = 2**63 - 1
+DAY = timedelta(days=1)
 
 
 class BoundedPaginator(Paginator):
@@ -179,9 +181,15 @@ class LaneAdmin(ReadOnly):
     @admin.display(description="error")
     def error(self, lane: Lane) -> str:
         """Return the last line of the error that halted the lane. One query for a halted lane."""
-        if lane.failed_job_id is None:
+        if lane.failed_job_id is None or lane.stopped_at is None:
             return ""
-        failed = FinishedJob.objects.filter(id=lane.failed_job_id).order_by("-finished_at").first()
+        # The time keeps this from reading every day of the history.
+        around = (lane.stopped_at - DAY, lane.stopped_at + DAY)
+        failed = (
+            FinishedJob.objects.filter(id=lane.failed_job_id, finished_at__range=around)
+            .order_by("-finished_at")
+            .first()
+        )
         return "" if failed is None else shorten(last_line(failed))
 
 

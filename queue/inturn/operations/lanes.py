@@ -15,7 +15,7 @@ _LANE: LiteralString = (
 )
 LIST = _LANE + "FROM {schema}.list_lanes(%s, %s)"
 GET = _LANE + "FROM {schema}.lane_status WHERE lock = %s"
-BOUND = 1000
+BOUND = 1000  # how many halted or paused lanes, or jobs behind a head, are counted
 COUNT = "SELECT {schema}.count_lanes(%s, %s)"
 REPORT = """
 SELECT lock, state, since, worker, stopped::text, stopped_at, stopped_until, stopped_by,

@@ -70,7 +70,7 @@ def make_deferred_jobs(
     ids: Iterable[int],
     are_new: Iterable[bool] = (),
 ) -> list[DeferredJob[Any]]:
-    """Return what stands for these new jobs, in the same order. Without `are_new`, all are new.
+    """Return a DeferredJob for each new job, in the same order. Without `are_new`, all are new.
 
     Each asks the manager for its result, and reads it as the annotation of its task says.
     """

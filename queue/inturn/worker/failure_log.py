@@ -1,7 +1,8 @@
-"""The log of what fails again and again, as each call does while the database is away."""
+"""Logs failures that repeat, as those of every call while the database is away."""
 
 import logging
 import time
+from collections.abc import Callable
 
 REMINDER = 30.0  # seconds between two lines about the same reason
 
@@ -9,26 +10,30 @@ REMINDER = 30.0  # seconds between two lines about the same reason
 class FailureLog:
     """Warns of a failure when its reason is new, and then every half minute.
 
-    The tries in between are logged for debugging only. Several threads of a worker try once a
-    second each, so they would fill the log of a long outage.
+    The tries in between are logged for debugging only. Several threads of a worker each try
+    once a second, so they would fill the log of a long outage.
     """
 
-    def __init__(self, logger: logging.Logger, event: str) -> None:
+    def __init__(
+        self, logger: logging.Logger, event: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._logger = logger
         self._template = f"{event}: %s; next try in %.1f s"
-        self._reason: str | None = None
-        self._remind_at = 0.0
+        self._clock = clock
+        self._remind_at: dict[str, float] = {}  # when to warn again, by reason
 
     def note(self, error: Exception, pause: float) -> None:
         """Log that it has failed, and will be tried again after `pause` seconds."""
-        reason, now = str(error), time.monotonic()
-        is_news = reason != self._reason or now >= self._remind_at
+        reason, now = str(error), self._clock()
+        # Without those that are over, reasons with numbers in them would pile up.
+        self._remind_at = {each: at for each, at in self._remind_at.items() if at > now}
+        is_news = reason not in self._remind_at
         if is_news:
-            self._reason, self._remind_at = reason, now + REMINDER
+            self._remind_at[reason] = now + REMINDER
         self._logger.log(
             logging.WARNING if is_news else logging.DEBUG, self._template, error, pause
         )
 
     def forget(self) -> None:
         """Note that it works, so that the next failure is news."""
-        self._reason = None
+        self._remind_at.clear()

@@ -23,6 +23,7 @@ from inturn.operations import enqueue, schedules
 from inturn.operations.schedules import KnownSchedule
 from inturn.tasks.periodic import Periodics
 from inturn.tasks.task import Schedule
+from inturn.worker.failure_log import FailureLog
 
 logger = logging.getLogger(__name__)
 LONGEST_SLEEP = timedelta(minutes=1)  # somebody may set the server's clock meanwhile
@@ -62,6 +63,7 @@ class Scheduler:
             self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
+        failures = FailureLog(logger, "schedule.lost")
         pause = 0.1
         while not self._end.is_set():
             try:
@@ -69,13 +71,14 @@ class Scheduler:
                     self._register(connection)
                     while not self._end.is_set():
                         sleep = self.run_once(connection)
+                        failures.forget()
                         if sleep > SHORTEST_SLEEP:
                             self._has_looked.set()
                         pause = 0.1
                         self._end.wait(sleep.total_seconds())
             except (InturnError, psycopg.Error) as error:
                 self._has_looked.set()
-                logger.warning("schedule.lost: %s; next try in %.1f s", error, pause)
+                failures.note(error, pause)
                 self._end.wait(pause)
                 pause = min(LONGEST_PAUSE, 2 * pause)
 

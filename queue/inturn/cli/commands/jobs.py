@@ -90,7 +90,7 @@ def filter_options(function: Any) -> Any:
 def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
     """List jobs, live and finished, the newest first.
 
-    With a status of live jobs, it looks at the newest 10,000 of them.
+    If you filter by a live status, only the newest 10,000 live jobs are searched.
     """
     from inturn.operations import jobs
 
@@ -114,10 +114,10 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
     if len(found) < limit and not asks_live:
         return
     count, or_more = database.run(jobs.count_jobs(which, COUNTED))
-    if len(found) == limit:
+    if len(found) == limit < count:
         more(count - limit, or_more=or_more)
-    elif or_more:
-        remark(f"There may be more: it looked at the newest {COUNTED:,} live jobs only.")
+    elif or_more and asks_live:
+        remark(f"There may be more: only the newest {COUNTED:,} live jobs were searched.")
 
 
 def _when(job: JobSummary) -> datetime | None:

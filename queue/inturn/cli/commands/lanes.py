@@ -23,6 +23,7 @@ from inturn.cli.lane_argument import (
     lock_argument,
     optional_lock_argument,
 )
+from inturn.cli.next_command import complete
 from inturn.cli.output import Output, details, more, output_options, remark
 from inturn.cli.values import Number, duration, moment
 
@@ -89,7 +90,11 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
         "WORKER": lambda lane: lane.worker or "",
         "WHY": _why,
     }
-    nothing = f"No lane is {' or '.join(states)}." if states else "No lane is in use or stopped."
+    nothing = (
+        f"No lane is {' or '.join(states)}."
+        if states
+        else complete("No lane is in use or stopped. Jobs may wait: queue jobs list")
+    )
     Output(form).records(found, columns, nothing, spare=("WORKER", "SINCE"))
     if len(found) == limit:
         count = database.run(lanes.count_lanes(COUNTED, states))

@@ -25,8 +25,8 @@ def command(context: click.Context) -> None:
 def list_queues(database: Database, form: str) -> None:
     """List queues, and count their jobs by what they wait for.
 
-    Only RUNNABLE jobs would start sooner if you had more workers. CLAIMED jobs are in the hands of
-    workers that run others first. A + means "or more".
+    Only RUNNABLE jobs would start sooner if you had more workers. If a job is CLAIMED, a worker has
+    claimed it, but runs other jobs first. A + means "or more".
     """
     from inturn.operations import workers
 

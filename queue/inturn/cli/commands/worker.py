@@ -3,7 +3,7 @@
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -24,6 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 PREFIX = "INTURN_WORKER_"
 MIGRATE = "queue migrate"  # the advice of SchemaMismatch
 FLAGS = {  # what the options are called here, if not as in Python
+    "queue": "--queues",
     "fetch_job_polling_interval": "--poll",
     "update_heartbeat_interval": "--heartbeat",
     "stalled_worker_timeout": "--stalled-after",
@@ -183,11 +184,16 @@ def command(
         advice = f"queue -a {path} migrate" + ("" if dsn is None else " --dsn …")
         raise SchemaMismatch(str(error).replace(MIGRATE, advice)) from error
     except BadArgument as error:
-        name = FLAGS.get(error.argument, error.argument)
-        raise BadArgument(name, error.problem) from error
+        raise BadArgument(_spell(error.argument, given), error.problem) from error
     second = signal.Signals.__members__.get(aborted_by or "")
     if second is not None:  # ending at the first signal, or after the grace, is a success
         raise SystemExit(128 + second)
+
+
+def _spell(argument: str, given: Mapping[str, Any]) -> str:
+    """Return the option for this argument, or the argument itself if it has no option."""
+    same = f"--{argument.replace('_', '-')}" if argument in given else argument
+    return FLAGS.get(argument, same)
 
 
 def _prepare(dsn: str | None) -> str | None:

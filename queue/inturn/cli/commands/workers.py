@@ -38,7 +38,8 @@ Examples:
     "--max-age",
     metavar="TIME",
     callback=duration,
-    help="Only workers that were alive, and whose event loop turned, in this time, e.g. 90s.",
+    help="Only workers whose last heartbeat and last turn of the event loop are at most this old, "
+    "e.g. 90s.",
 )
 @output_options
 @with_database
@@ -48,8 +49,8 @@ def list_workers(
     """List workers, late ones first.
 
     A late worker has not sent a heartbeat for 30 seconds. The event loop of a blocked worker is
-    stuck. CLAIMED jobs are in the hands of a worker that runs others first. If you give --name or
-    --max-age and there is no such worker, the status is 3.
+    stuck. If a job is CLAIMED, a worker has claimed it, but runs other jobs first. If you give
+    --name or --max-age and there is no such worker, the status is 3.
     """
     from inturn.operations import workers
 
