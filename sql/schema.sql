@@ -593,8 +593,8 @@ CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[
     SET plan_cache_mode TO 'force_custom_plan'
     AS $$
 DECLARE
+    v_ids      bigint[] := '{}';
     v_live     bigint := 0;
-    v_looked   bigint := 0;
     v_finished bigint := 0;
 BEGIN
     IF p_statuses IS NULL THEN
@@ -606,8 +606,9 @@ BEGIN
             LIMIT p_limit
         ) AS counted;
     ELSIF p_statuses && '{todo,blocked,scheduled,claimed,doing}' THEN
-        SELECT count(*) FILTER (WHERE status = ANY (p_statuses)), count(*) INTO v_live, v_looked
-        FROM look_at_live(p_limit, p_statuses, p_queue, p_task, p_lock);
+        v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock);
+        SELECT least(count(*), p_limit) INTO v_live
+        FROM look_at_live(v_ids, p_queue, p_task, p_lock) WHERE status = ANY (p_statuses);
     END IF;
     IF p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}' THEN
         SELECT count(*) INTO v_finished FROM (
@@ -620,7 +621,8 @@ BEGIN
         ) AS counted;
     END IF;
     RETURN QUERY
-    SELECT v_live + v_finished, v_looked >= p_limit OR v_live + v_finished >= p_limit;
+    SELECT v_live + v_finished,
+           cardinality(v_ids) >= p_limit OR v_live + v_finished >= p_limit;
 END $$;
 CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, claimed bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -628,15 +630,18 @@ CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit intege
     SET plan_cache_mode TO 'force_custom_plan'
     AS $$
 #variable_conflict use_column
+DECLARE
+    v_ids bigint[];
 BEGIN
     IF p_by IS NULL OR p_by NOT IN ('queue', 'task', 'lock') THEN
         RAISE EXCEPTION 'p_by: give queue, task, or lock'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    v_ids := candidates(p_looked, p_statuses, p_queue, p_task, p_lock, p_by = 'lock');
     RETURN QUERY
     WITH live AS MATERIALIZED (
         SELECT queue, task, lock, status
-        FROM look_at_live(p_looked, p_statuses, p_queue, p_task, p_lock, p_by = 'lock')
+        FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_by = 'lock')
     ), finished AS MATERIALIZED (
         SELECT queue, task, lock, status FROM finished_jobs
         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
@@ -658,7 +663,7 @@ BEGIN
            count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'),
            count(*) FILTER (WHERE status = 'cancelled'),
            count(*) FILTER (WHERE status = 'aborted'),
-           (SELECT count(*) FROM live) >= p_looked OR (SELECT count(*) FROM finished) >= p_looked
+           cardinality(v_ids) >= p_looked OR (SELECT count(*) FROM finished) >= p_looked
                OR count(*) OVER () > p_limit
     FROM named GROUP BY name ORDER BY name LIMIT p_limit;
 END $$;
@@ -1811,24 +1816,21 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
     RETURN;
 END $$;
-CREATE FUNCTION inturn.look_at_live(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false) RETURNS TABLE(queue text, task text, lock text, status inturn.job_status)
+CREATE FUNCTION inturn.look_at_live(p_ids bigint[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false) RETURNS TABLE(queue text, task text, lock text, status inturn.job_status)
     LANGUAGE plpgsql STABLE
     AS $$
 #variable_conflict use_column
-DECLARE
-    v_ids bigint[] := candidates(p_looked, p_statuses, p_queue, p_task, p_lock, p_in_lanes);
 BEGIN
     RETURN QUERY
     WITH looked AS MATERIALIZED (
         SELECT job.id, job.queue, job.task, job.lock, job.worker_id,
                CASE WHEN job.worker_id IS NULL THEN job.status END AS status
         FROM live_jobs AS job
-        WHERE job.id = ANY (v_ids)
+        WHERE job.id = ANY (p_ids)
           AND (p_queue IS NULL OR job.queue = p_queue)
           AND (p_task IS NULL OR job.task = p_task)
           AND (p_lock IS NULL OR job.lock = p_lock)
           AND (NOT p_in_lanes OR job.lock IS NOT NULL)
-        ORDER BY job.id DESC LIMIT p_looked
     ), in_hand AS MATERIALIZED (
         SELECT id, status FROM claimed_jobs
         WHERE EXISTS (SELECT FROM looked WHERE worker_id IS NOT NULL)

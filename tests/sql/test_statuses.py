@@ -150,6 +150,32 @@ def test_a_count_of_a_status_says_if_it_did_not_look_at_all_live_jobs(engine: En
     assert engine.query("SELECT * FROM count_jobs(4)") == [(4, True)]
 
 
+def defer_in_lanes(engine: Engine, queue: str, count: int) -> None:
+    for number in range(count):
+        engine.defer("t", f"{queue}{number}", queue)
+
+
+def test_a_count_of_one_queue_says_if_it_did_not_look_at_all_lanes(engine: Engine) -> None:
+    defer_in_lanes(engine, "a", 4)
+    defer_in_lanes(engine, "z", 2)
+    todo = "SELECT * FROM count_jobs(%s, '{todo}', 'z')"
+    by_queue = "SELECT name, todo, more FROM count_jobs_by('queue', %s, 9, '{todo}', 'z')"
+    assert engine.query(todo, 7) == [(2, False)]
+    assert engine.query(todo, 5) == [(1, True)]
+    assert engine.query(todo, 4) == [(0, True)]
+    assert engine.query(by_queue, 7) == [("z", 2, False)]
+    assert engine.query(by_queue, 5) == [("z", 1, True)]
+
+
+def test_a_count_throws_away_nothing_that_it_looked_at(engine: Engine) -> None:
+    defer_in_lanes(engine, "a", 2)
+    for _ in range(2):
+        engine.defer("t")
+    assert engine.query("SELECT * FROM count_jobs(3, '{todo}')") == [(3, True)]
+    by_queue = "SELECT name, todo, more FROM count_jobs_by('queue', 3, 9, '{todo}')"
+    assert engine.query(by_queue) == [("a", 2, True), ("default", 2, True)]
+
+
 def test_what_could_start_is_found_behind_any_number_of_blocked_jobs(engine: Engine) -> None:
     engine.query(
         "INSERT INTO jobs (created_at, status, task, lock) "

@@ -1,9 +1,11 @@
--- Returns the live jobs to look at for a list or a count, among which those with one of these
--- statuses are to be found. NULL in a filter means any.
+-- Returns the live jobs to look at for a list or a count. Those with one of these statuses are
+-- among them. NULL in a filter means any.
 -- * doing, claimed: what the workers have in hand is read once, and not once for each job.
--- * todo: at most p_looked jobs without a lock, the newest, and the first of at most p_looked
---   lanes, with one probe for each. In deep lanes the newest jobs are all blocked.
+-- * todo: at most p_looked jobs without a lock, the newest, and what could start in the first
+--   p_looked lanes, whatever their queues and tasks. In deep lanes the newest jobs are all blocked.
 -- * Otherwise the newest p_looked that may have such a status.
+--
+-- Fewer than p_looked candidates are all there are. The caller still has to filter them.
 --
 -- The ids are chosen before live_jobs is read. Otherwise a plan from wrong statistics may work out
 -- the statuses of all live jobs.
