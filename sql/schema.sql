@@ -270,25 +270,34 @@ BEGIN
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
     RETURN v_count;
 END $$;
-CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS bigint[]
+CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_in_hand integer DEFAULT NULL::integer) RETURNS bigint[]
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
-    v_stored job_status[] := stored_statuses(p_statuses);
+    v_result  bigint[] := '{}';
+    v_waiting job_status[] := ARRAY(
+        SELECT status FROM unnest(p_statuses) AS status
+        WHERE status IN ('todo', 'blocked', 'scheduled'));
+    v_stored  job_status[] := v_waiting
+        || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo}' ELSE '{}' END::job_status[];
 BEGIN
-    IF p_statuses <@ '{claimed,doing}' THEN
-        RETURN ARRAY(
+    IF p_statuses && '{claimed,doing}' THEN
+        v_result := ARRAY(
             SELECT id FROM claimed_jobs
             WHERE status = ANY (p_statuses)
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock)
               AND (NOT p_in_lanes OR lock IS NOT NULL)
+              AND (p_queueing_lock IS NULL OR EXISTS (
+                  SELECT FROM jobs
+                  WHERE jobs.id = claimed_jobs.id AND queueing_lock = p_queueing_lock))
               AND (p_worker IS NULL OR worker_id = p_worker)
-            ORDER BY id DESC LIMIT p_looked
+            ORDER BY id DESC LIMIT coalesce(p_in_hand, p_looked)
         );
-    ELSIF p_statuses <@ '{todo}' THEN
-        RETURN ARRAY(
+    END IF;
+    IF v_waiting <@ '{todo}' AND v_waiting <> '{}' THEN
+        v_result := v_result || ARRAY(
             (SELECT id FROM jobs
              WHERE status = 'todo' AND lock IS NULL AND p_lock IS NULL AND NOT p_in_lanes
                AND (p_queue IS NULL OR queue = p_queue) AND (p_task IS NULL OR task = p_task)
@@ -297,18 +306,20 @@ BEGIN
             UNION ALL
             SELECT * FROM lane_starters(p_looked, p_lock)
         );
+    ELSIF p_statuses IS NULL OR v_waiting <> '{}' THEN
+        v_result := v_result || ARRAY(
+            SELECT id FROM jobs
+            WHERE (p_statuses IS NULL OR status = ANY (v_stored))
+              AND (p_queue IS NULL OR queue = p_queue)
+              AND (p_task IS NULL OR task = p_task)
+              AND (p_lock IS NULL OR lock = p_lock)
+              AND (NOT p_in_lanes OR lock IS NOT NULL)
+              AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
+              AND (p_worker IS NULL OR worker_id = p_worker)
+            ORDER BY id DESC LIMIT p_looked
+        );
     END IF;
-    RETURN ARRAY(
-        SELECT id FROM jobs
-        WHERE (v_stored IS NULL OR status = ANY (v_stored))
-          AND (p_queue IS NULL OR queue = p_queue)
-          AND (p_task IS NULL OR task = p_task)
-          AND (p_lock IS NULL OR lock = p_lock)
-          AND (NOT p_in_lanes OR lock IS NOT NULL)
-          AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
-          AND (p_worker IS NULL OR worker_id = p_worker)
-        ORDER BY id DESC LIMIT p_looked
-    );
+    RETURN v_result;
 END $$;
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1619,11 +1630,9 @@ BEGIN
     v_ids := CASE
         WHEN p_id IS NOT NULL THEN ARRAY[p_id]
         WHEN v_live THEN candidates(
-            -- Enough if all of them match.
-            CASE WHEN p_statuses IS NULL
-                OR (p_statuses <@ '{claimed,doing}' AND p_queueing_lock IS NULL) THEN p_limit
-                ELSE p_limit + 10000 END,
-            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker)
+            -- If you ask for no status, all of them match.
+            CASE WHEN p_statuses IS NULL THEN p_limit ELSE p_limit + 10000 END,
+            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit)
         ELSE '{}' END;
     RETURN QUERY
     SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
@@ -2822,13 +2831,6 @@ BEGIN
     WHERE jobs.id = ANY (p_ids) AND jobs.status IN ('todo', 'blocked')
     RETURNING jobs.*;
 END $$;
-CREATE FUNCTION inturn.stored_statuses(p_statuses inturn.job_status[]) RETURNS inturn.job_status[]
-    LANGUAGE sql IMMUTABLE STRICT
-    AS $$
-    SELECT p_statuses
-        || CASE WHEN 'blocked' = ANY (p_statuses) THEN '{todo}' ELSE '{}' END::job_status[]
-        || CASE WHEN 'claimed' = ANY (p_statuses) THEN '{doing}' ELSE '{}' END::job_status[]
-$$;
 CREATE FUNCTION inturn.timeline() RETURNS bigint
     LANGUAGE plpgsql
     AS $$

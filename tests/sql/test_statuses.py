@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import combinations
 from typing import Any
 from uuid import UUID
 
@@ -100,6 +101,37 @@ def test_what_a_worker_has_claimed_ahead_is_not_doing(engine: Engine) -> None:
     ) == [(0, AHEAD - 1, 1, False)]
     reasons = [engine.query("SELECT reason FROM explain(%s)", id) for id in ids]
     assert reasons == [[("running",)], *[[("claimed",)]] * (AHEAD - 1)]
+
+
+def test_a_list_of_several_statuses_has_what_the_lists_of_each_have(engine: Engine) -> None:
+    worker = engine.sign_on()
+    for number in range(6):
+        engine.defer("t", "a" if number % 2 else None)
+    claimed = engine.query("SELECT id, claim_id FROM claim(%s, '{default}', 3)", worker)
+    engine.fail(claimed[0], None, "no")
+    engine.defer("t", delay="1 hour")
+    engine.defer("t")
+    seen = engine.statuses()
+    assert set(seen.values()) == {"todo", "blocked", "scheduled", "claimed", "doing", "failed"}
+    for size in range(1, 7):
+        for statuses in combinations(sorted(set(seen.values())), size):
+            rows = engine.query(
+                "SELECT id FROM list_jobs(9, NULL, %s::job_status[])", list(statuses)
+            )
+            asked = sorted(id for id, status in seen.items() if status in statuses)
+            assert [id for (id,) in rows] == asked[::-1]
+            count = engine.query("SELECT * FROM count_jobs(99, %s::job_status[])", list(statuses))
+            assert count == [(len(asked), False)]
+
+
+def test_a_running_job_is_found_by_its_queueing_lock(engine: Engine) -> None:
+    worker = engine.sign_on()
+    engine.defer("t")
+    ((id,),) = engine.query("SELECT defer('t', queueing_lock => 'key')")
+    claim_all(engine, worker)
+    found = "SELECT id FROM list_jobs(1, NULL, '{claimed,doing}', NULL, NULL, NULL, %s)"
+    assert engine.query(found, "key") == [(id,)]
+    assert engine.query(found, "other") == []
 
 
 def test_what_was_claimed_first_runs_and_within_a_claim_the_priority_counts(engine: Engine) -> None:
