@@ -3244,12 +3244,16 @@ CREATE VIEW inturn.queue_status AS
            FROM head_name
           WHERE (head_name.queue IS NOT NULL)
         ), in_lane AS MATERIALIZED (
-         SELECT jobs.queue,
-            jobs.status
-           FROM inturn.jobs
-          WHERE ((jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs.lock IS NOT NULL))
-          ORDER BY jobs.lock, jobs.priority DESC, jobs.id
-         LIMIT 10000
+         SELECT waiting.queue,
+            count(*) AS looked,
+            count(*) FILTER (WHERE (waiting.status = 'blocked'::inturn.job_status)) AS blocked
+           FROM ( SELECT jobs.queue,
+                    jobs.status
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs.lock IS NOT NULL))
+                  ORDER BY jobs.lock, jobs.priority DESC, jobs.id
+                 LIMIT 10000) waiting
+          GROUP BY waiting.queue
         ), later AS MATERIALIZED (
          SELECT jobs.queue,
             jobs.id,
@@ -3260,10 +3264,38 @@ CREATE VIEW inturn.queue_status AS
           ORDER BY jobs.scheduled_at
          LIMIT 10000
         ), in_hand AS MATERIALIZED (
-         SELECT claimed_jobs.queue,
-            claimed_jobs.status
-           FROM inturn.claimed_jobs
-         LIMIT 10000
+         SELECT job.queue,
+            count(*) AS looked,
+            count(*) FILTER (WHERE (job.status = 'claimed'::inturn.job_status)) AS claimed,
+            count(*) FILTER (WHERE (job.status = 'doing'::inturn.job_status)) AS doing
+           FROM ( SELECT claimed_jobs.queue,
+                    claimed_jobs.status
+                   FROM inturn.claimed_jobs
+                 LIMIT 10000) job
+          GROUP BY job.queue
+        ), lane_to_resume AS MATERIALIZED (
+         SELECT lanes.lock,
+            lanes.job_id
+           FROM inturn.lanes
+          WHERE ((COALESCE(lanes.look_at, lanes.stopped_until) <= inturn.clock()) AND (lanes.worker_id IS NULL))
+          ORDER BY COALESCE(lanes.look_at, lanes.stopped_until)
+         LIMIT 1000
+        ), resuming AS MATERIALIZED (
+         SELECT head.queue,
+            head.id,
+            lane.lock,
+            COALESCE(head.scheduled_at, head.created_at) AS since
+           FROM (lane_to_resume lane
+             CROSS JOIN LATERAL ( SELECT jobs.queue,
+                    jobs.id,
+                    jobs.scheduled_at,
+                    jobs.created_at
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'blocked'::inturn.job_status) AND (jobs.id = COALESCE(lane.job_id, ( SELECT first.id
+                           FROM inturn.jobs first
+                          WHERE ((first.lock = lane.lock) AND (first.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (first.lock IS NOT NULL))
+                          ORDER BY first.priority DESC, first.id
+                         LIMIT 1))))) head)
         ), name AS MATERIALIZED (
          SELECT free_name.queue
            FROM free_name
@@ -3273,14 +3305,17 @@ CREATE VIEW inturn.queue_status AS
            FROM head_name
           WHERE (head_name.queue IS NOT NULL)
         UNION
-         SELECT in_lane.queue
-           FROM in_lane
+         SELECT in_lane_1.queue
+           FROM in_lane in_lane_1
         UNION
          SELECT later.queue
            FROM later
         UNION
-         SELECT in_hand.queue
-           FROM in_hand
+         SELECT in_hand_1.queue
+           FROM in_hand in_hand_1
+        UNION
+         SELECT resuming.queue
+           FROM resuming
         UNION
          SELECT unnest(workers.queues) AS unnest
            FROM inturn.workers
@@ -3289,12 +3324,14 @@ CREATE VIEW inturn.queue_status AS
             job.id,
             job.lock,
             job.since,
-            job.is_token
+            job.is_token,
+            job.waits
            FROM (name name_1
              CROSS JOIN LATERAL (( SELECT jobs.id,
                     jobs.lock,
                     COALESCE(jobs.scheduled_at, jobs.created_at) AS since,
-                    false AS is_token
+                    false AS is_token,
+                    false AS waits
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.queue = name_1.queue))
                   ORDER BY jobs.priority DESC, jobs.id
@@ -3303,6 +3340,7 @@ CREATE VIEW inturn.queue_status AS
                 ( SELECT jobs.id,
                     jobs.lock,
                     COALESCE(jobs.scheduled_at, jobs.created_at) AS "coalesce",
+                    true,
                     true
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.queue = name_1.queue))
@@ -3312,46 +3350,52 @@ CREATE VIEW inturn.queue_status AS
                  SELECT later.id,
                     later.lock,
                     later.scheduled_at,
+                    false,
                     false
                    FROM later
-                  WHERE ((later.queue = name_1.queue) AND (later.scheduled_at <= inturn.clock()))) job)
+                  WHERE ((later.queue = name_1.queue) AND (later.scheduled_at <= inturn.clock()))
+                UNION ALL
+                 SELECT resuming.id,
+                    resuming.lock,
+                    resuming.since,
+                    false,
+                    true
+                   FROM resuming
+                  WHERE (resuming.queue = name_1.queue)) job)
         ), startable AS (
          SELECT front.queue,
             (count(*) FILTER (WHERE (front.lock IS NULL)) + count(DISTINCT front.lock) FILTER (WHERE lane.open)) AS runnable,
             min(front.since) FILTER (WHERE lane.open) AS runnable_since,
             (array_agg(front.id ORDER BY front.since, front.id) FILTER (WHERE lane.open))[1] AS oldest_id,
-            (count(*) FILTER (WHERE front.is_token) - count(DISTINCT front.lock) FILTER (WHERE (front.is_token AND lane.open))) AS behind,
+            (count(*) FILTER (WHERE front.is_token) - count(DISTINCT front.lock) FILTER (WHERE (front.waits AND lane.open))) AS behind,
             (GREATEST(count(*) FILTER (WHERE (front.lock IS NULL)), count(*) FILTER (WHERE front.is_token)) >= 1000) AS cut
            FROM ((front
              LEFT JOIN inturn.lanes ON ((lanes.lock = front.lock)))
-             CROSS JOIN LATERAL ( SELECT ((lanes.lock IS NULL) OR ((lanes.job_id = front.id) AND (lanes.stopped IS NULL))) AS open) lane)
+             CROSS JOIN LATERAL ( SELECT ((lanes.lock IS NULL) OR ((lanes.job_id = front.id) AND (lanes.stopped IS NULL)) OR (((lanes.worker_id IS NULL) AND COALESCE((lanes.job_id = front.id), true) AND (COALESCE(lanes.look_at, lanes.stopped_until) <= inturn.clock())) IS TRUE)) AS open) lane)
           GROUP BY front.queue
         )
  SELECT name.queue,
     COALESCE(startable.runnable, (0)::bigint) AS runnable,
     startable.runnable_since,
-    (COALESCE(startable.behind, (0)::bigint) + ( SELECT count(*) AS count
-           FROM in_lane
-          WHERE ((in_lane.queue = name.queue) AND (in_lane.status = 'blocked'::inturn.job_status)))) AS blocked,
+    GREATEST((COALESCE(startable.behind, (0)::bigint) + COALESCE(in_lane.blocked, (0)::bigint)), (0)::bigint) AS blocked,
     ( SELECT count(*) AS count
            FROM later
           WHERE ((later.queue = name.queue) AND (later.scheduled_at > inturn.clock()))) AS scheduled,
-    ( SELECT count(*) AS count
-           FROM in_hand
-          WHERE ((in_hand.queue = name.queue) AND (in_hand.status = 'claimed'::inturn.job_status))) AS claimed,
-    ( SELECT count(*) AS count
-           FROM in_hand
-          WHERE ((in_hand.queue = name.queue) AND (in_hand.status = 'doing'::inturn.job_status))) AS doing,
+    COALESCE(in_hand.claimed, (0)::bigint) AS claimed,
+    COALESCE(in_hand.doing, (0)::bigint) AS doing,
     ( SELECT count(*) AS count
            FROM inturn.workers
           WHERE ((workers.heartbeat_at > (inturn.clock() - '00:00:30'::interval)) AND ((workers.queues IS NULL) OR (name.queue = ANY (workers.queues))))) AS workers,
-    (COALESCE(startable.cut, false) OR (( SELECT count(*) AS count
-           FROM in_lane) >= 10000) OR (( SELECT count(*) AS count
-           FROM later) >= 10000) OR (( SELECT count(*) AS count
-           FROM in_hand) >= 10000)) AS more,
+    (COALESCE(startable.cut, false) OR (COALESCE(( SELECT sum(in_lane_1.looked) AS sum
+           FROM in_lane in_lane_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
+           FROM later) >= 10000) OR (COALESCE(( SELECT sum(in_hand_1.looked) AS sum
+           FROM in_hand in_hand_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
+           FROM lane_to_resume) >= 1000)) AS more,
     startable.oldest_id
-   FROM (name
+   FROM (((name
      LEFT JOIN startable ON ((startable.queue = name.queue)))
+     LEFT JOIN in_lane ON ((in_lane.queue = name.queue)))
+     LEFT JOIN in_hand ON ((in_hand.queue = name.queue)))
   ORDER BY name.queue;
 COMMENT ON VIEW inturn.queue_status IS 'Queues: which jobs could start now, which could not, and who serves them.';
 COMMENT ON COLUMN inturn.queue_status.queue IS 'The name of the queue.';

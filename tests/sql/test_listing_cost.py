@@ -138,3 +138,28 @@ def test_a_list_of_several_statuses_works_out_once_what_the_workers_have_in_hand
     assert {
         name: rows for name, rows in after.items() if rows > 1.5 * 4 * before[name] + 20
     } == {}, before
+
+
+def rows_of_queues(connection: psycopg.Connection[Any]) -> int:
+    connection.execute("VACUUM ANALYZE jobs")
+    with Counter(connection).count() as work:
+        connection.execute("SELECT * FROM queue_status")
+    return work.rows
+
+
+def test_the_status_of_queues_does_not_read_for_each_queue_what_the_workers_have_in_hand(
+    connection: psycopg.Connection[Any],
+) -> None:
+    connection.execute(
+        "INSERT INTO jobs (created_at, status, task, queue) "
+        "SELECT now(), 'todo', 't', 'q' || n %% 60 FROM generate_series(1, %s) AS n",
+        [13 * IN_HAND],
+    )
+    worker = connection.execute("SELECT register_worker('w', 'h', 1, NULL, 2)").fetchone()
+    assert worker is not None
+    claim = "SELECT count(*) FROM claim(%s, NULL, %s)"
+    connection.execute(claim, [worker[0], IN_HAND])
+    before = rows_of_queues(connection)
+    for _ in range(11):
+        connection.execute(claim, [worker[0], IN_HAND])
+    assert rows_of_queues(connection) < before + 20 * 11 * IN_HAND

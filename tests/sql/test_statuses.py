@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 
 from tests.cli.engine import Engine
@@ -52,6 +53,64 @@ def test_what_waits_in_a_stopped_lane_is_blocked_until_the_pause_is_over(engine:
     engine.at("2026-01-31 15:00:01+00")
     assert of_status(engine, "todo") == [first]  # the next claim takes it
     assert claim_all(engine, engine.sign_on()) == [first]
+
+
+def runnable(engine: Engine, queue: str = "default") -> tuple[Any, ...]:
+    (row,) = engine.query(
+        "SELECT runnable, blocked, oldest_id FROM queue_status WHERE queue = %s", queue
+    )
+    return row
+
+
+def test_a_lane_whose_pause_is_over_is_runnable_before_any_claim_resumes_it(engine: Engine) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    worker = engine.sign_on()
+    first, second = engine.defer("t", "a"), engine.defer("t", "a")
+    engine.query("SELECT pause_lane('a', NULL, '2026-01-31 15:00:00+00')")
+    assert claim_all(engine, worker) == []
+    assert engine.query("SELECT DISTINCT status::text FROM jobs") == [("blocked",)]
+    assert runnable(engine) == (0, 2, None)
+    engine.at("2026-01-31 15:00:01+00")
+    assert runnable(engine) == (1, 1, first)
+    urgent = engine.defer("t", "a", priority=1)
+    assert runnable(engine) == (1, 2, urgent)
+    assert claim_all(engine, worker) == [urgent]
+    assert runnable(engine) == (0, 2, None)
+    engine.query("SELECT pause_lane('a', NULL, '2026-01-31 16:00:00+00')")
+    engine.at("2026-01-31 16:00:01+00")
+    assert runnable(engine) == (0, 2, None), f"{urgent} runs before {second}"
+
+
+def test_a_lane_whose_pause_is_over_still_waits_for_its_retry(engine: Engine) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    worker = engine.sign_on()
+    retried, behind = engine.defer("t", "a"), engine.defer("t", "a")
+    engine.fail(engine.claim(), "2 hours", "no")
+    engine.query("SELECT pause_lane('a', NULL, '2026-01-31 15:00:00+00')")
+    assert claim_all(engine, worker) == []
+    engine.at("2026-01-31 15:00:01+00")
+    assert runnable(engine) == (0, 1, None), f"{behind} waits"
+    engine.at("2026-01-31 16:00:01+00")
+    assert runnable(engine) == (1, 1, retried)
+    assert claim_all(engine, worker) == [retried]
+
+
+def test_a_lane_that_a_claim_must_look_at_again_is_runnable(engine: Engine) -> None:
+    worker = engine.sign_on()
+    first, second = engine.defer("t", "a"), engine.defer("t", "a")
+    assert claim_all(engine, worker) == [first]
+    engine.query("UPDATE jobs SET status = 'blocked' WHERE id = %s", second)
+    ((claim_id,),) = engine.query("SELECT claim_id FROM jobs WHERE id = %s", first)
+    with psycopg.connect(engine.dsn, options="-c search_path=inturn") as other:
+        other.execute("SELECT FROM jobs WHERE id = %s FOR UPDATE", [second])
+        engine.query(
+            "SELECT finish(%s, '{default}', 1, ARRAY[%s::bigint], ARRAY[%s::uuid], '{succeeded}', '{NULL}')",
+            *(worker, first, claim_id),
+        )
+    assert engine.query("SELECT state::text FROM lanes") == [("delayed",)]
+    while engine.query("SELECT lock FROM lanes WHERE look_at > clock()"):
+        pass
+    assert runnable(engine) == (1, 0, second)
 
 
 def test_behind_a_failed_job_everything_is_blocked(engine: Engine) -> None:
