@@ -1827,6 +1827,8 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 CREATE FUNCTION inturn.look_at_live(p_ids bigint[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false) RETURNS TABLE(queue text, task text, lock text, status inturn.job_status)
     LANGUAGE plpgsql STABLE
+    SET enable_nestloop TO 'off'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 BEGIN
@@ -3104,15 +3106,15 @@ ALTER TABLE inturn.lane_audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 );
 CREATE VIEW inturn.lane_status AS
  WITH in_hand AS MATERIALIZED (
-         SELECT claimed_jobs.id,
-            claimed_jobs.status
+         SELECT jsonb_object_agg((claimed_jobs.worker_id || claimed_jobs.lock), jsonb_build_array(claimed_jobs.id, claimed_jobs.status)) AS jobs
            FROM inturn.claimed_jobs
+          WHERE (claimed_jobs.lock IS NOT NULL)
         )
  SELECT lanes.lock,
     lanes.state,
     lanes.since,
     job.id AS job_id,
-    COALESCE(in_hand.status, job.status) AS job_status,
+    COALESCE(held.status, job.status) AS job_status,
     job.task,
     job.attempts,
     job.scheduled_at AS due_at,
@@ -3135,28 +3137,29 @@ CREATE VIEW inturn.lane_status AS
                    FROM inturn.jobs jobs_1
                   WHERE ((jobs_1.lock = lanes.lock) AND (jobs_1.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs_1.lock IS NOT NULL))
                  LIMIT 1001) jobs) behind)
-     LEFT JOIN LATERAL ( SELECT jobs.id,
-            jobs.task,
-            jobs.attempts,
-            jobs.scheduled_at,
-            jobs.errors,
-            jobs.status
-           FROM inturn.jobs
-          WHERE ((lanes.worker_id IS NOT NULL) AND (jobs.status = 'doing'::inturn.job_status) AND (jobs.worker_id = lanes.worker_id) AND (jobs.lock = lanes.lock))
-        UNION ALL
-         SELECT first.id,
+     CROSS JOIN LATERAL ( SELECT ((found.job ->> 0))::bigint AS id,
+            ((found.job ->> 1))::inturn.job_status AS status
+           FROM ( SELECT (( SELECT in_hand.jobs
+                           FROM in_hand) -> (lanes.worker_id || lanes.lock)) AS job) found) held)
+     LEFT JOIN LATERAL ( SELECT first.id,
             first.task,
             first.attempts,
             first.scheduled_at,
             first.errors,
-            first.status
+                CASE
+                    WHEN (first.worker_id IS NULL) THEN first.status
+                    ELSE NULL::inturn.job_status
+                END AS status
            FROM inturn.live_jobs first
-          WHERE ((lanes.worker_id IS NULL) AND (first.id = COALESCE(lanes.job_id, ( SELECT head.id
-                   FROM inturn.jobs head
-                  WHERE ((head.lock = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
-                  ORDER BY head.priority DESC, head.id
-                 LIMIT 1))))) job ON (true))
-     LEFT JOIN in_hand ON ((in_hand.id = job.id)))
+          WHERE (first.id =
+                CASE
+                    WHEN (lanes.worker_id IS NOT NULL) THEN held.id
+                    ELSE COALESCE(lanes.job_id, ( SELECT head.id
+                       FROM inturn.jobs head
+                      WHERE ((head.lock = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
+                      ORDER BY head.priority DESC, head.id
+                     LIMIT 1))
+                END)) job ON (true))
      LEFT JOIN LATERAL ( SELECT finished.task,
             finished.errors
            FROM inturn.finished_jobs finished

@@ -9,7 +9,10 @@ CREATE OR REPLACE FUNCTION look_at_live(
     p_lock     text,
     p_in_lanes boolean DEFAULT false  -- leave out jobs without a lock
 ) RETURNS TABLE (queue text, task text, lock text, status job_status)
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql STABLE
+SET enable_nestloop = off  -- wrong statistics would compare each job with each one in hand
+SET jit = off
+AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
