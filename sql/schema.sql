@@ -2711,6 +2711,7 @@ CREATE FUNCTION inturn.sequences_behind() RETURNS TABLE(sequence text, last bigi
                 (SELECT fence FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at
                     LIMIT 10000)
                 UNION ALL (SELECT fence FROM finished_jobs ORDER BY id DESC LIMIT 10000)
+                UNION ALL (SELECT fence FROM finished_jobs ORDER BY id LIMIT 10000)
                 UNION ALL (SELECT token FROM fences_seen LIMIT 10000)
             ) AS likely
         ) THEN greatest((SELECT max(fence) FROM jobs), (SELECT max(fence) FROM finished_jobs),
