@@ -276,25 +276,34 @@ BEGIN
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
     RETURN v_count;
 END $$;
-CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS bigint[]
+CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_in_hand integer DEFAULT NULL::integer) RETURNS bigint[]
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
-    v_stored job_status[] := stored_statuses(p_statuses);
+    v_result  bigint[] := '{}';
+    v_waiting job_status[] := ARRAY(
+        SELECT status FROM unnest(p_statuses) AS status
+        WHERE status IN ('todo', 'blocked', 'scheduled'));
+    v_stored  job_status[] := v_waiting
+        || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo}' ELSE '{}' END::job_status[];
 BEGIN
-    IF p_statuses <@ '{claimed,doing}' THEN
-        RETURN ARRAY(
+    IF p_statuses && '{claimed,doing}' THEN
+        v_result := ARRAY(
             SELECT id FROM claimed_jobs
             WHERE status = ANY (p_statuses)
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock)
               AND (NOT p_in_lanes OR lock IS NOT NULL)
+              AND (p_queueing_lock IS NULL OR EXISTS (
+                  SELECT FROM jobs
+                  WHERE jobs.id = claimed_jobs.id AND queueing_lock = p_queueing_lock))
               AND (p_worker IS NULL OR worker_id = p_worker)
-            ORDER BY id DESC LIMIT p_looked
+            ORDER BY id DESC LIMIT coalesce(p_in_hand, p_looked)
         );
-    ELSIF p_statuses <@ '{todo}' THEN
-        RETURN ARRAY(
+    END IF;
+    IF v_waiting <@ '{todo}' AND v_waiting <> '{}' THEN
+        v_result := v_result || ARRAY(
             (SELECT id FROM jobs
              WHERE status = 'todo' AND lock IS NULL AND p_lock IS NULL AND NOT p_in_lanes
                AND (p_queue IS NULL OR queue = p_queue) AND (p_task IS NULL OR task = p_task)
@@ -303,18 +312,20 @@ BEGIN
             UNION ALL
             SELECT * FROM lane_starters(p_looked, p_lock)
         );
+    ELSIF p_statuses IS NULL OR v_waiting <> '{}' THEN
+        v_result := v_result || ARRAY(
+            SELECT id FROM jobs
+            WHERE (p_statuses IS NULL OR status = ANY (v_stored))
+              AND (p_queue IS NULL OR queue = p_queue)
+              AND (p_task IS NULL OR task = p_task)
+              AND (p_lock IS NULL OR lock = p_lock)
+              AND (NOT p_in_lanes OR lock IS NOT NULL)
+              AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
+              AND (p_worker IS NULL OR worker_id = p_worker)
+            ORDER BY id DESC LIMIT p_looked
+        );
     END IF;
-    RETURN ARRAY(
-        SELECT id FROM jobs
-        WHERE (v_stored IS NULL OR status = ANY (v_stored))
-          AND (p_queue IS NULL OR queue = p_queue)
-          AND (p_task IS NULL OR task = p_task)
-          AND (p_lock IS NULL OR lock = p_lock)
-          AND (NOT p_in_lanes OR lock IS NOT NULL)
-          AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
-          AND (p_worker IS NULL OR worker_id = p_worker)
-        ORDER BY id DESC LIMIT p_looked
-    );
+    RETURN v_result;
 END $$;
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -599,8 +610,8 @@ CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[
     SET plan_cache_mode TO 'force_custom_plan'
     AS $$
 DECLARE
+    v_ids      bigint[] := '{}';
     v_live     bigint := 0;
-    v_looked   bigint := 0;
     v_finished bigint := 0;
 BEGIN
     IF p_statuses IS NULL THEN
@@ -612,8 +623,9 @@ BEGIN
             LIMIT p_limit
         ) AS counted;
     ELSIF p_statuses && '{todo,blocked,scheduled,claimed,doing}' THEN
-        SELECT count(*) FILTER (WHERE status = ANY (p_statuses)), count(*) INTO v_live, v_looked
-        FROM look_at_live(p_limit, p_statuses, p_queue, p_task, p_lock);
+        v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock);
+        SELECT least(count(*), p_limit) INTO v_live
+        FROM look_at_live(v_ids, p_queue, p_task, p_lock) WHERE status = ANY (p_statuses);
     END IF;
     IF p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}' THEN
         SELECT count(*) INTO v_finished FROM (
@@ -626,7 +638,8 @@ BEGIN
         ) AS counted;
     END IF;
     RETURN QUERY
-    SELECT v_live + v_finished, v_looked >= p_limit OR v_live + v_finished >= p_limit;
+    SELECT v_live + v_finished,
+           cardinality(v_ids) >= p_limit OR v_live + v_finished >= p_limit;
 END $$;
 CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, claimed bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -634,15 +647,18 @@ CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit intege
     SET plan_cache_mode TO 'force_custom_plan'
     AS $$
 #variable_conflict use_column
+DECLARE
+    v_ids bigint[];
 BEGIN
     IF p_by IS NULL OR p_by NOT IN ('queue', 'task', 'lock') THEN
         RAISE EXCEPTION 'p_by: give queue, task, or lock'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    v_ids := candidates(p_looked, p_statuses, p_queue, p_task, p_lock, p_by = 'lock');
     RETURN QUERY
     WITH live AS MATERIALIZED (
         SELECT queue, task, lock, status
-        FROM look_at_live(p_looked, p_statuses, p_queue, p_task, p_lock, p_by = 'lock')
+        FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_by = 'lock')
     ), finished AS MATERIALIZED (
         SELECT queue, task, lock, status FROM finished_jobs
         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
@@ -664,7 +680,7 @@ BEGIN
            count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'),
            count(*) FILTER (WHERE status = 'cancelled'),
            count(*) FILTER (WHERE status = 'aborted'),
-           (SELECT count(*) FROM live) >= p_looked OR (SELECT count(*) FROM finished) >= p_looked
+           cardinality(v_ids) >= p_looked OR (SELECT count(*) FROM finished) >= p_looked
                OR count(*) OVER () > p_limit
     FROM named GROUP BY name ORDER BY name LIMIT p_limit;
 END $$;
@@ -1053,6 +1069,7 @@ CREATE FUNCTION inturn.explain_lane(p_job inturn.jobs) RETURNS TABLE(reason text
 DECLARE
     v_lane  lanes;
     v_first jobs;
+    v_later boolean;            -- that job is not due yet (a due one stays scheduled until a claim)
     v_stops boolean := false;   -- it would start no job even if a worker had a free slot
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_job.lock;
@@ -1094,17 +1111,17 @@ BEGIN
             WHERE due.status = 'scheduled' AND due.scheduled_at <= clock() AND due.lock = p_job.lock
         ) AS startable ORDER BY priority DESC, id LIMIT 1
     ));
+    v_later := v_first.status = 'scheduled' AND v_first.scheduled_at > clock();
     IF v_first.id <> p_job.id THEN
         RETURN QUERY SELECT
             CASE WHEN v_lane.job_id IS NULL THEN 'lane head waits' ELSE 'lane retrying' END,
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
-                || CASE WHEN v_first.status = 'scheduled' THEN ', at ' || v_first.scheduled_at
+                || CASE WHEN v_later THEN ', at ' || v_first.scheduled_at
                         ELSE ' and waits for a worker of queue ' || v_first.queue END,
-            CASE WHEN v_first.status = 'scheduled'
-                 THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
+            CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(
-            v_first.queue, v_first.task, v_stops OR v_first.status = 'scheduled')
+            v_first.queue, v_first.task, v_stops OR v_later)
         -- else the caller reports it
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
     END IF;
@@ -1619,11 +1636,9 @@ BEGIN
     v_ids := CASE
         WHEN p_id IS NOT NULL THEN ARRAY[p_id]
         WHEN v_live THEN candidates(
-            -- Enough if all of them match.
-            CASE WHEN p_statuses IS NULL
-                OR (p_statuses <@ '{claimed,doing}' AND p_queueing_lock IS NULL) THEN p_limit
-                ELSE p_limit + 10000 END,
-            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker)
+            -- If you ask for no status, all of them match.
+            CASE WHEN p_statuses IS NULL THEN p_limit ELSE p_limit + 10000 END,
+            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit)
         ELSE '{}' END;
     RETURN QUERY
     SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
@@ -1816,24 +1831,23 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
     RETURN;
 END $$;
-CREATE FUNCTION inturn.look_at_live(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false) RETURNS TABLE(queue text, task text, lock text, status inturn.job_status)
+CREATE FUNCTION inturn.look_at_live(p_ids bigint[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false) RETURNS TABLE(queue text, task text, lock text, status inturn.job_status)
     LANGUAGE plpgsql STABLE
+    SET enable_nestloop TO 'off'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
-DECLARE
-    v_ids bigint[] := candidates(p_looked, p_statuses, p_queue, p_task, p_lock, p_in_lanes);
 BEGIN
     RETURN QUERY
     WITH looked AS MATERIALIZED (
         SELECT job.id, job.queue, job.task, job.lock, job.worker_id,
                CASE WHEN job.worker_id IS NULL THEN job.status END AS status
         FROM live_jobs AS job
-        WHERE job.id = ANY (v_ids)
+        WHERE job.id = ANY (p_ids)
           AND (p_queue IS NULL OR job.queue = p_queue)
           AND (p_task IS NULL OR job.task = p_task)
           AND (p_lock IS NULL OR job.lock = p_lock)
           AND (NOT p_in_lanes OR job.lock IS NOT NULL)
-        ORDER BY job.id DESC LIMIT p_looked
     ), in_hand AS MATERIALIZED (
         SELECT id, status FROM claimed_jobs
         WHERE EXISTS (SELECT FROM looked WHERE worker_id IS NOT NULL)
@@ -2703,6 +2717,7 @@ CREATE FUNCTION inturn.sequences_behind() RETURNS TABLE(sequence text, last bigi
                 (SELECT fence FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at
                     LIMIT 10000)
                 UNION ALL (SELECT fence FROM finished_jobs ORDER BY id DESC LIMIT 10000)
+                UNION ALL (SELECT fence FROM finished_jobs ORDER BY id LIMIT 10000)
                 UNION ALL (SELECT token FROM fences_seen LIMIT 10000)
             ) AS likely
         ) THEN greatest((SELECT max(fence) FROM jobs), (SELECT max(fence) FROM finished_jobs),
@@ -2825,13 +2840,6 @@ BEGIN
     WHERE jobs.id = ANY (p_ids) AND jobs.status IN ('todo', 'blocked')
     RETURNING jobs.*;
 END $$;
-CREATE FUNCTION inturn.stored_statuses(p_statuses inturn.job_status[]) RETURNS inturn.job_status[]
-    LANGUAGE sql IMMUTABLE STRICT
-    AS $$
-    SELECT p_statuses
-        || CASE WHEN 'blocked' = ANY (p_statuses) THEN '{todo}' ELSE '{}' END::job_status[]
-        || CASE WHEN 'claimed' = ANY (p_statuses) THEN '{doing}' ELSE '{}' END::job_status[]
-$$;
 CREATE FUNCTION inturn.timeline() RETURNS bigint
     LANGUAGE plpgsql
     AS $$
@@ -3105,15 +3113,15 @@ ALTER TABLE inturn.lane_audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 );
 CREATE VIEW inturn.lane_status AS
  WITH in_hand AS MATERIALIZED (
-         SELECT claimed_jobs.id,
-            claimed_jobs.status
+         SELECT jsonb_object_agg((claimed_jobs.worker_id || claimed_jobs.lock), jsonb_build_array(claimed_jobs.id, claimed_jobs.status)) AS jobs
            FROM inturn.claimed_jobs
+          WHERE (claimed_jobs.lock IS NOT NULL)
         )
  SELECT lanes.lock,
     lanes.state,
     lanes.since,
     job.id AS job_id,
-    COALESCE(in_hand.status, job.status) AS job_status,
+    COALESCE(held.status, job.status) AS job_status,
     job.task,
     job.attempts,
     job.scheduled_at AS due_at,
@@ -3136,28 +3144,29 @@ CREATE VIEW inturn.lane_status AS
                    FROM inturn.jobs jobs_1
                   WHERE ((jobs_1.lock = lanes.lock) AND (jobs_1.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs_1.lock IS NOT NULL))
                  LIMIT 1001) jobs) behind)
-     LEFT JOIN LATERAL ( SELECT jobs.id,
-            jobs.task,
-            jobs.attempts,
-            jobs.scheduled_at,
-            jobs.errors,
-            jobs.status
-           FROM inturn.jobs
-          WHERE ((lanes.worker_id IS NOT NULL) AND (jobs.status = 'doing'::inturn.job_status) AND (jobs.worker_id = lanes.worker_id) AND (jobs.lock = lanes.lock))
-        UNION ALL
-         SELECT first.id,
+     CROSS JOIN LATERAL ( SELECT ((found.job ->> 0))::bigint AS id,
+            ((found.job ->> 1))::inturn.job_status AS status
+           FROM ( SELECT (( SELECT in_hand.jobs
+                           FROM in_hand) -> (lanes.worker_id || lanes.lock)) AS job) found) held)
+     LEFT JOIN LATERAL ( SELECT first.id,
             first.task,
             first.attempts,
             first.scheduled_at,
             first.errors,
-            first.status
+                CASE
+                    WHEN (first.worker_id IS NULL) THEN first.status
+                    ELSE NULL::inturn.job_status
+                END AS status
            FROM inturn.live_jobs first
-          WHERE ((lanes.worker_id IS NULL) AND (first.id = COALESCE(lanes.job_id, ( SELECT head.id
-                   FROM inturn.jobs head
-                  WHERE ((head.lock = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
-                  ORDER BY head.priority DESC, head.id
-                 LIMIT 1))))) job ON (true))
-     LEFT JOIN in_hand ON ((in_hand.id = job.id)))
+          WHERE (first.id =
+                CASE
+                    WHEN (lanes.worker_id IS NOT NULL) THEN held.id
+                    ELSE COALESCE(lanes.job_id, ( SELECT head.id
+                       FROM inturn.jobs head
+                      WHERE ((head.lock = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
+                      ORDER BY head.priority DESC, head.id
+                     LIMIT 1))
+                END)) job ON (true))
      LEFT JOIN LATERAL ( SELECT finished.task,
             finished.errors
            FROM inturn.finished_jobs finished
@@ -3245,12 +3254,16 @@ CREATE VIEW inturn.queue_status AS
            FROM head_name
           WHERE (head_name.queue IS NOT NULL)
         ), in_lane AS MATERIALIZED (
-         SELECT jobs.queue,
-            jobs.status
-           FROM inturn.jobs
-          WHERE ((jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs.lock IS NOT NULL))
-          ORDER BY jobs.lock, jobs.priority DESC, jobs.id
-         LIMIT 10000
+         SELECT waiting.queue,
+            count(*) AS looked,
+            count(*) FILTER (WHERE (waiting.status = 'blocked'::inturn.job_status)) AS blocked
+           FROM ( SELECT jobs.queue,
+                    jobs.status
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs.lock IS NOT NULL))
+                  ORDER BY jobs.lock, jobs.priority DESC, jobs.id
+                 LIMIT 10000) waiting
+          GROUP BY waiting.queue
         ), later AS MATERIALIZED (
          SELECT jobs.queue,
             jobs.id,
@@ -3261,10 +3274,38 @@ CREATE VIEW inturn.queue_status AS
           ORDER BY jobs.scheduled_at
          LIMIT 10000
         ), in_hand AS MATERIALIZED (
-         SELECT claimed_jobs.queue,
-            claimed_jobs.status
-           FROM inturn.claimed_jobs
-         LIMIT 10000
+         SELECT job.queue,
+            count(*) AS looked,
+            count(*) FILTER (WHERE (job.status = 'claimed'::inturn.job_status)) AS claimed,
+            count(*) FILTER (WHERE (job.status = 'doing'::inturn.job_status)) AS doing
+           FROM ( SELECT claimed_jobs.queue,
+                    claimed_jobs.status
+                   FROM inturn.claimed_jobs
+                 LIMIT 10000) job
+          GROUP BY job.queue
+        ), lane_to_resume AS MATERIALIZED (
+         SELECT lanes.lock,
+            lanes.job_id
+           FROM inturn.lanes
+          WHERE ((COALESCE(lanes.look_at, lanes.stopped_until) <= inturn.clock()) AND (lanes.worker_id IS NULL))
+          ORDER BY COALESCE(lanes.look_at, lanes.stopped_until)
+         LIMIT 1000
+        ), resuming AS MATERIALIZED (
+         SELECT head.queue,
+            head.id,
+            lane.lock,
+            COALESCE(head.scheduled_at, head.created_at) AS since
+           FROM (lane_to_resume lane
+             CROSS JOIN LATERAL ( SELECT jobs.queue,
+                    jobs.id,
+                    jobs.scheduled_at,
+                    jobs.created_at
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'blocked'::inturn.job_status) AND (jobs.id = COALESCE(lane.job_id, ( SELECT first.id
+                           FROM inturn.jobs first
+                          WHERE ((first.lock = lane.lock) AND (first.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (first.lock IS NOT NULL))
+                          ORDER BY first.priority DESC, first.id
+                         LIMIT 1))))) head)
         ), name AS MATERIALIZED (
          SELECT free_name.queue
            FROM free_name
@@ -3274,14 +3315,17 @@ CREATE VIEW inturn.queue_status AS
            FROM head_name
           WHERE (head_name.queue IS NOT NULL)
         UNION
-         SELECT in_lane.queue
-           FROM in_lane
+         SELECT in_lane_1.queue
+           FROM in_lane in_lane_1
         UNION
          SELECT later.queue
            FROM later
         UNION
-         SELECT in_hand.queue
-           FROM in_hand
+         SELECT in_hand_1.queue
+           FROM in_hand in_hand_1
+        UNION
+         SELECT resuming.queue
+           FROM resuming
         UNION
          SELECT unnest(workers.queues) AS unnest
            FROM inturn.workers
@@ -3290,12 +3334,14 @@ CREATE VIEW inturn.queue_status AS
             job.id,
             job.lock,
             job.since,
-            job.is_token
+            job.is_token,
+            job.waits
            FROM (name name_1
              CROSS JOIN LATERAL (( SELECT jobs.id,
                     jobs.lock,
                     COALESCE(jobs.scheduled_at, jobs.created_at) AS since,
-                    false AS is_token
+                    false AS is_token,
+                    false AS waits
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.queue = name_1.queue))
                   ORDER BY jobs.priority DESC, jobs.id
@@ -3304,6 +3350,7 @@ CREATE VIEW inturn.queue_status AS
                 ( SELECT jobs.id,
                     jobs.lock,
                     COALESCE(jobs.scheduled_at, jobs.created_at) AS "coalesce",
+                    true,
                     true
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.queue = name_1.queue))
@@ -3313,46 +3360,52 @@ CREATE VIEW inturn.queue_status AS
                  SELECT later.id,
                     later.lock,
                     later.scheduled_at,
+                    false,
                     false
                    FROM later
-                  WHERE ((later.queue = name_1.queue) AND (later.scheduled_at <= inturn.clock()))) job)
+                  WHERE ((later.queue = name_1.queue) AND (later.scheduled_at <= inturn.clock()))
+                UNION ALL
+                 SELECT resuming.id,
+                    resuming.lock,
+                    resuming.since,
+                    false,
+                    true
+                   FROM resuming
+                  WHERE (resuming.queue = name_1.queue)) job)
         ), startable AS (
          SELECT front.queue,
             (count(*) FILTER (WHERE (front.lock IS NULL)) + count(DISTINCT front.lock) FILTER (WHERE lane.open)) AS runnable,
             min(front.since) FILTER (WHERE lane.open) AS runnable_since,
             (array_agg(front.id ORDER BY front.since, front.id) FILTER (WHERE lane.open))[1] AS oldest_id,
-            (count(*) FILTER (WHERE front.is_token) - count(DISTINCT front.lock) FILTER (WHERE (front.is_token AND lane.open))) AS behind,
+            (count(*) FILTER (WHERE front.is_token) - count(DISTINCT front.lock) FILTER (WHERE (front.waits AND lane.open))) AS behind,
             (GREATEST(count(*) FILTER (WHERE (front.lock IS NULL)), count(*) FILTER (WHERE front.is_token)) >= 1000) AS cut
            FROM ((front
              LEFT JOIN inturn.lanes ON ((lanes.lock = front.lock)))
-             CROSS JOIN LATERAL ( SELECT ((lanes.lock IS NULL) OR ((lanes.job_id = front.id) AND (lanes.stopped IS NULL))) AS open) lane)
+             CROSS JOIN LATERAL ( SELECT ((lanes.lock IS NULL) OR ((lanes.job_id = front.id) AND (lanes.stopped IS NULL)) OR (((lanes.worker_id IS NULL) AND COALESCE((lanes.job_id = front.id), true) AND (COALESCE(lanes.look_at, lanes.stopped_until) <= inturn.clock())) IS TRUE)) AS open) lane)
           GROUP BY front.queue
         )
  SELECT name.queue,
     COALESCE(startable.runnable, (0)::bigint) AS runnable,
     startable.runnable_since,
-    (COALESCE(startable.behind, (0)::bigint) + ( SELECT count(*) AS count
-           FROM in_lane
-          WHERE ((in_lane.queue = name.queue) AND (in_lane.status = 'blocked'::inturn.job_status)))) AS blocked,
+    GREATEST((COALESCE(startable.behind, (0)::bigint) + COALESCE(in_lane.blocked, (0)::bigint)), (0)::bigint) AS blocked,
     ( SELECT count(*) AS count
            FROM later
           WHERE ((later.queue = name.queue) AND (later.scheduled_at > inturn.clock()))) AS scheduled,
-    ( SELECT count(*) AS count
-           FROM in_hand
-          WHERE ((in_hand.queue = name.queue) AND (in_hand.status = 'claimed'::inturn.job_status))) AS claimed,
-    ( SELECT count(*) AS count
-           FROM in_hand
-          WHERE ((in_hand.queue = name.queue) AND (in_hand.status = 'doing'::inturn.job_status))) AS doing,
+    COALESCE(in_hand.claimed, (0)::bigint) AS claimed,
+    COALESCE(in_hand.doing, (0)::bigint) AS doing,
     ( SELECT count(*) AS count
            FROM inturn.workers
           WHERE ((workers.heartbeat_at > (inturn.clock() - '00:00:30'::interval)) AND ((workers.queues IS NULL) OR (name.queue = ANY (workers.queues))))) AS workers,
-    (COALESCE(startable.cut, false) OR (( SELECT count(*) AS count
-           FROM in_lane) >= 10000) OR (( SELECT count(*) AS count
-           FROM later) >= 10000) OR (( SELECT count(*) AS count
-           FROM in_hand) >= 10000)) AS more,
+    (COALESCE(startable.cut, false) OR (COALESCE(( SELECT sum(in_lane_1.looked) AS sum
+           FROM in_lane in_lane_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
+           FROM later) >= 10000) OR (COALESCE(( SELECT sum(in_hand_1.looked) AS sum
+           FROM in_hand in_hand_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
+           FROM lane_to_resume) >= 1000)) AS more,
     startable.oldest_id
-   FROM (name
+   FROM (((name
      LEFT JOIN startable ON ((startable.queue = name.queue)))
+     LEFT JOIN in_lane ON ((in_lane.queue = name.queue)))
+     LEFT JOIN in_hand ON ((in_hand.queue = name.queue)))
   ORDER BY name.queue;
 COMMENT ON VIEW inturn.queue_status IS 'Queues: which jobs could start now, which could not, and who serves them.';
 COMMENT ON COLUMN inturn.queue_status.queue IS 'The name of the queue.';

@@ -3,11 +3,13 @@
 -- first, then paused ones. Counting stops at 1,000.
 CREATE OR REPLACE VIEW lane_status AS
 WITH in_hand AS MATERIALIZED (
-    -- Once, and not once for each lane.
-    SELECT id, status FROM claimed_jobs
+    -- One value that is searched by its keys. With wrong statistics, a join would compare each lane
+    -- with each job.
+    SELECT jsonb_object_agg(worker_id || lock, jsonb_build_array(id, status)) AS jobs
+    FROM claimed_jobs WHERE lock IS NOT NULL
 )
 SELECT lanes.lock, lanes.state, lanes.since,
-       job.id AS job_id, coalesce(in_hand.status, job.status) AS job_status, job.task, job.attempts,
+       job.id AS job_id, coalesce(held.status, job.status) AS job_status, job.task, job.attempts,
        job.scheduled_at AS due_at, workers.name AS worker, workers.heartbeat_at,
        least(behind.counted, 1000) AS waiting, behind.counted > 1000 AS more,
        coalesce(failed.errors, job.errors) -> -1 ->> 'error' AS last_error,
@@ -21,22 +23,23 @@ CROSS JOIN LATERAL (
             AND jobs.lock IS NOT NULL
         LIMIT 1001) AS jobs
 ) AS behind
+CROSS JOIN LATERAL (
+    SELECT (found.job ->> 0)::bigint AS id, (found.job ->> 1)::job_status AS status
+    FROM (SELECT (SELECT jobs FROM in_hand) -> (lanes.worker_id || lanes.lock) AS job) AS found
+) AS held
 LEFT JOIN LATERAL (
-    SELECT id, task, attempts, scheduled_at, errors, status FROM jobs
-    WHERE lanes.worker_id IS NOT NULL
-      AND status = 'doing' AND worker_id = lanes.worker_id AND jobs.lock = lanes.lock
-    UNION ALL
-    -- Not lane_heads: inside a view, a function looks for tables on the reader's search_path.
-    SELECT id, task, attempts, scheduled_at, errors, status FROM live_jobs AS first
-    WHERE lanes.worker_id IS NULL
-      AND first.id = coalesce(lanes.job_id, (
-        SELECT head.id FROM jobs AS head
-        WHERE head.lock = lanes.lock AND head.status IN ('todo', 'blocked')
-            AND head.lock IS NOT NULL
-        ORDER BY head.priority DESC, head.id
-        LIMIT 1))
+    SELECT first.id, first.task, first.attempts, first.scheduled_at, first.errors,
+           CASE WHEN first.worker_id IS NULL THEN first.status END AS status
+    FROM live_jobs AS first
+    WHERE first.id = CASE WHEN lanes.worker_id IS NOT NULL THEN held.id
+        -- Not lane_heads: inside a view, a function looks for tables on the reader's search_path.
+        ELSE coalesce(lanes.job_id, (
+            SELECT head.id FROM jobs AS head
+            WHERE head.lock = lanes.lock AND head.status IN ('todo', 'blocked')
+                AND head.lock IS NOT NULL
+            ORDER BY head.priority DESC, head.id
+            LIMIT 1)) END
 ) AS job ON true
-LEFT JOIN in_hand ON in_hand.id = job.id
 LEFT JOIN LATERAL (
     -- The time keeps this from reading every day of the history.
     SELECT finished.task, finished.errors FROM finished_jobs AS finished

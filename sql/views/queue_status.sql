@@ -1,9 +1,11 @@
 -- One row for each queue that has live jobs or a worker of its own. Jobs that could start now are
 -- counted apart from those that could not.
 --
--- The cost does not grow with the number of jobs. Each queue name takes one index probe. Runnable
--- jobs are counted among the first 1,000 of a queue in the two indexes that a claim reads. The
--- rest comes from the first 10,000 entries of their index, for all queues together.
+-- The cost does not grow with the number of waiting jobs. Each queue name takes one index probe.
+-- Runnable jobs are counted among the first 1,000 of a queue in the two indexes that a claim reads,
+-- and in the first 1,000 lanes whose pause is over or that a claim is to look at again. Jobs that
+-- workers have in hand are all read, at most some 1,000 of each worker. The rest comes from the
+-- first 10,000 entries of their index, for all queues together.
 CREATE OR REPLACE VIEW queue_status AS
 WITH RECURSIVE free_name(queue) AS (
     (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL ORDER BY queue LIMIT 1)
@@ -20,34 +22,63 @@ WITH RECURSIVE free_name(queue) AS (
             ORDER BY jobs.queue LIMIT 1)
     FROM head_name WHERE head_name.queue IS NOT NULL
 ), in_lane AS MATERIALIZED (
-    SELECT queue, status FROM jobs
-    WHERE status IN ('todo', 'blocked') AND lock IS NOT NULL ORDER BY lock, priority DESC, id
-    LIMIT 10000
+    SELECT queue, count(*) AS looked, count(*) FILTER (WHERE status = 'blocked') AS blocked
+    FROM (
+        SELECT queue, status FROM jobs
+        WHERE status IN ('todo', 'blocked') AND lock IS NOT NULL ORDER BY lock, priority DESC, id
+        LIMIT 10000
+    ) AS waiting
+    GROUP BY queue
 ), later AS MATERIALIZED (
     SELECT queue, id, lock, scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at
     LIMIT 10000
 ), in_hand AS MATERIALIZED (
-    SELECT queue, status FROM claimed_jobs LIMIT 10000
+    SELECT queue, count(*) AS looked, count(*) FILTER (WHERE status = 'claimed') AS claimed,
+           count(*) FILTER (WHERE status = 'doing') AS doing
+    FROM (SELECT queue, status FROM claimed_jobs LIMIT 10000) AS job
+    GROUP BY queue
+), lane_to_resume AS MATERIALIZED (
+    SELECT lock, job_id FROM lanes
+    WHERE coalesce(look_at, stopped_until) <= clock() AND worker_id IS NULL
+    ORDER BY coalesce(look_at, stopped_until) LIMIT 1000
+), resuming AS MATERIALIZED (
+    -- The next claim makes these jobs tokens. If no worker is left, nobody has done so yet.
+    SELECT head.queue, head.id, lane.lock, coalesce(head.scheduled_at, head.created_at) AS since
+    FROM lane_to_resume AS lane
+    CROSS JOIN LATERAL (
+        -- Not lane_heads: inside a view, a function looks for tables on the reader's search_path.
+        SELECT queue, id, scheduled_at, created_at FROM jobs
+        WHERE status = 'blocked' AND id = coalesce(lane.job_id, (
+            SELECT first.id FROM jobs AS first
+            WHERE first.lock = lane.lock AND first.status IN ('todo', 'blocked')
+                AND first.lock IS NOT NULL
+            ORDER BY first.priority DESC, first.id LIMIT 1))
+    ) AS head
 ), name AS MATERIALIZED (
     SELECT queue FROM free_name WHERE queue IS NOT NULL
     UNION SELECT queue FROM head_name WHERE queue IS NOT NULL
     UNION SELECT queue FROM in_lane
     UNION SELECT queue FROM later
     UNION SELECT queue FROM in_hand
+    UNION SELECT queue FROM resuming
     UNION SELECT unnest(queues) FROM workers
 ), front AS MATERIALIZED (
-    SELECT name.queue, job.id, job.lock, job.since, job.is_token
+    SELECT name.queue, job.id, job.lock, job.since, job.is_token, job.waits
     FROM name CROSS JOIN LATERAL (
-        (SELECT id, lock, coalesce(scheduled_at, created_at) AS since, false AS is_token FROM jobs
+        (SELECT id, lock, coalesce(scheduled_at, created_at) AS since, false AS is_token,
+             false AS waits
+         FROM jobs
          WHERE status = 'todo' AND lock IS NULL AND jobs.queue = name.queue
          ORDER BY priority DESC, id LIMIT 1000)
         UNION ALL
-        (SELECT id, lock, coalesce(scheduled_at, created_at), true FROM jobs
+        (SELECT id, lock, coalesce(scheduled_at, created_at), true, true FROM jobs
          WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue = name.queue
          ORDER BY priority DESC, id LIMIT 1000)
         UNION ALL
-        SELECT id, lock, scheduled_at, false FROM later WHERE later.queue = name.queue
+        SELECT id, lock, scheduled_at, false, false FROM later WHERE later.queue = name.queue
             AND scheduled_at <= clock()
+        UNION ALL
+        SELECT id, lock, since, false, true FROM resuming WHERE resuming.queue = name.queue
     ) AS job
 ), startable AS (
     SELECT front.queue,
@@ -58,36 +89,41 @@ WITH RECURSIVE free_name(queue) AS (
            (array_agg(front.id ORDER BY front.since, front.id) FILTER (WHERE open))[1]
                AS oldest_id,
            count(*) FILTER (WHERE is_token) - count(DISTINCT front.lock)
-               FILTER (WHERE is_token AND open) AS behind,
+               FILTER (WHERE waits AND open) AS behind,
            greatest(count(*) FILTER (WHERE front.lock IS NULL), count(*)
                FILTER (WHERE is_token)) >= 1000 AS cut
     FROM front
     LEFT JOIN lanes ON lanes.lock = front.lock
     CROSS JOIN LATERAL (
-        SELECT lanes.lock IS NULL OR (lanes.job_id = front.id AND lanes.stopped IS NULL) AS open
+        -- A pause that is over keeps nobody out.
+        SELECT lanes.lock IS NULL
+            OR (lanes.job_id = front.id AND lanes.stopped IS NULL)
+            OR (lanes.worker_id IS NULL AND coalesce(lanes.job_id = front.id, true)
+                AND coalesce(lanes.look_at, lanes.stopped_until) <= clock()) IS TRUE AS open
     ) AS lane
     GROUP BY front.queue
 )
 SELECT name.queue,
        coalesce(startable.runnable, 0) AS runnable,
        startable.runnable_since,
-       coalesce(startable.behind, 0)
-           + (SELECT count(*) FROM in_lane WHERE in_lane.queue = name.queue
-               AND status = 'blocked') AS blocked,
+       -- At least 0: the head of a lane that resumes may be beyond the 10,000.
+       greatest(coalesce(startable.behind, 0) + coalesce(in_lane.blocked, 0), 0) AS blocked,
        (SELECT count(*) FROM later WHERE later.queue = name.queue
            AND scheduled_at > clock()) AS scheduled,
-       (SELECT count(*) FROM in_hand WHERE in_hand.queue = name.queue
-           AND status = 'claimed') AS claimed,
-       (SELECT count(*) FROM in_hand WHERE in_hand.queue = name.queue
-           AND status = 'doing') AS doing,
+       coalesce(in_hand.claimed, 0) AS claimed,
+       coalesce(in_hand.doing, 0) AS doing,
        (SELECT count(*) FROM workers
         WHERE heartbeat_at > clock() - interval '30 seconds'
             AND (queues IS NULL OR name.queue = ANY (queues))) AS workers,
-       coalesce(startable.cut, false) OR (SELECT count(*) FROM in_lane) >= 10000
+       coalesce(startable.cut, false) OR coalesce((SELECT sum(looked) FROM in_lane), 0) >= 10000
            OR (SELECT count(*) FROM later) >= 10000
-           OR (SELECT count(*) FROM in_hand) >= 10000 AS more,
+           OR coalesce((SELECT sum(looked) FROM in_hand), 0) >= 10000
+           OR (SELECT count(*) FROM lane_to_resume) >= 1000 AS more,
        startable.oldest_id
-FROM name LEFT JOIN startable ON startable.queue = name.queue
+FROM name
+LEFT JOIN startable ON startable.queue = name.queue
+LEFT JOIN in_lane ON in_lane.queue = name.queue
+LEFT JOIN in_hand ON in_hand.queue = name.queue
 ORDER BY name.queue;
 
 COMMENT ON VIEW queue_status IS

@@ -13,6 +13,7 @@ from tests.cli.conftest import SCRIPT, Run, StartScript, Until, clean
 from tests.cli.engine import Engine
 
 LOCK = "-it's $HOME; a\tlane"
+LANE = "letters"
 Situation = Callable[[Engine], int]
 
 
@@ -96,6 +97,17 @@ def behind_a_job_that_waits_for_a_retry(engine: Engine) -> int:
     return engine.defer(lock=LOCK)
 
 
+def behind_a_job_that_is_due(engine: Engine) -> int:
+    due(engine, LOCK)
+    return engine.defer(lock=LOCK)
+
+
+def due(engine: Engine, lock: str, task: str = "t", queue: str = "default") -> None:
+    """Defer a job whose time has come, but that no claim has met since."""
+    id = engine.defer(task, lock, queue, delay="1 hour")
+    engine.query("UPDATE jobs SET scheduled_at = clock() - interval '1 minute' WHERE id = %s", id)
+
+
 def behind_a_job_that_no_worker_has_taken_yet(engine: Engine) -> int:
     engine.defer(lock=LOCK)
     return engine.defer(lock=LOCK)
@@ -117,6 +129,7 @@ SITUATIONS: dict[Situation, tuple[list[str], list[str]]] = {  # the advice, and 
         ["queue lanes retry-head"],
         ["todo", "doing", "blocked"],
     ),
+    behind_a_job_that_is_due: ([], ["scheduled", "todo"]),
     behind_a_job_that_no_worker_has_taken_yet: ([], ["todo", "blocked"]),
 }
 
@@ -184,6 +197,11 @@ def a_worker_without_a_free_slot(engine: Engine) -> None:
     engine.query("SELECT FROM claim((SELECT id FROM workers), '{mail}', 1)")
 
 
+def a_worker_without_a_free_slot_for_the_due_head(engine: Engine) -> None:
+    a_worker_without_a_free_slot(engine)
+    due(engine, LANE, "own.send", "mail")
+
+
 def a_worker_that_stands_still(engine: Engine) -> None:
     engine.query("SELECT register_worker('w', 'host', 7, '{mail}', 1)")
     engine.query("SELECT heartbeat(id, '1 minute') FROM workers")
@@ -191,7 +209,12 @@ def a_worker_that_stands_still(engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     "workers",
-    [no_worker, a_worker_without_a_free_slot, a_worker_that_stands_still],
+    [
+        no_worker,
+        a_worker_without_a_free_slot,
+        a_worker_without_a_free_slot_for_the_due_head,
+        a_worker_that_stands_still,
+    ],
     ids=lambda each: each.__name__,
 )
 def test_the_worker_that_explain_advises_runs_the_job(
@@ -206,7 +229,7 @@ def test_the_worker_that_explain_advises_runs_the_job(
     (folder / "own.py").write_text(
         f"from inturn import App\napp = App({engine.dsn!r})\n@app.task(queue='mail')\ndef send(): ...\n"
     )
-    id = int(run("-a", "own:app", "defer", "own.send").stdout)
+    id = int(run("-a", "own:app", "defer", "own.send", "--lock", LANE).stdout)
     printed = run("-a", "own:app", "jobs", "explain", str(id)).stdout
     (command,) = advice_in(printed)
     assert command == "queue -a own:app worker --queues mail"

@@ -22,6 +22,7 @@ from inturn.operations.jobs import (
 from inturn.operations.lanes import list_lanes
 from inturn.operations.workers import list_queues, list_workers
 from inturn.sql import fill_schema
+from tests.sql.counted import Counter
 
 FILL = """
 INSERT INTO finished_jobs (id, created_at, finished_at, status, on_retry, on_failure, priority, attempts, queue, task, lock,
@@ -107,3 +108,58 @@ def test_the_cost_of_the_statuses_that_people_see_does_not_grow_with_the_backlog
     assert {
         name: pages for name, pages in after.items() if pages > 1.5 * before[name] + 20
     } == {}, before
+
+
+MIXED = [["doing", "failed"], ["claimed", "doing", "failed"], ["doing", "scheduled"]]
+
+
+def in_hand_cost(connection: psycopg.Connection[Any]) -> dict[str, int]:
+    connection.execute("VACUUM ANALYZE jobs")
+    counter, costs = Counter(connection), {}
+    for statuses in MIXED:
+        for call in ("list_jobs(10, NULL, %s::job_status[])", "count_jobs(10, %s::job_status[])"):
+            with counter.count() as work:
+                connection.execute(f"SELECT * FROM {call}".encode(), [statuses])
+            costs[f"{call[:5]} of {statuses}"] = work.rows
+    return costs
+
+
+def test_a_list_of_several_statuses_works_out_once_what_the_workers_have_in_hand(
+    connection: psycopg.Connection[Any],
+) -> None:
+    connection.execute(WAIT, [12 * IN_HAND])
+    worker = connection.execute("SELECT register_worker('w', 'h', 1, NULL, 2)").fetchone()
+    assert worker is not None
+    claim = "SELECT count(*) FROM claim(%s, NULL, %s)"
+    connection.execute(claim, [worker[0], IN_HAND])
+    before = in_hand_cost(connection)
+    connection.execute(claim, [worker[0], 3 * IN_HAND])
+    after = in_hand_cost(connection)
+    assert {
+        name: rows for name, rows in after.items() if rows > 1.5 * 4 * before[name] + 20
+    } == {}, before
+
+
+def rows_of_queues(connection: psycopg.Connection[Any]) -> int:
+    connection.execute("VACUUM ANALYZE jobs")
+    with Counter(connection).count() as work:
+        connection.execute("SELECT * FROM queue_status")
+    return work.rows
+
+
+def test_the_status_of_queues_does_not_read_for_each_queue_what_the_workers_have_in_hand(
+    connection: psycopg.Connection[Any],
+) -> None:
+    connection.execute(
+        "INSERT INTO jobs (created_at, status, task, queue) "
+        "SELECT now(), 'todo', 't', 'q' || n %% 60 FROM generate_series(1, %s) AS n",
+        [13 * IN_HAND],
+    )
+    worker = connection.execute("SELECT register_worker('w', 'h', 1, NULL, 2)").fetchone()
+    assert worker is not None
+    claim = "SELECT count(*) FROM claim(%s, NULL, %s)"
+    connection.execute(claim, [worker[0], IN_HAND])
+    before = rows_of_queues(connection)
+    for _ in range(11):
+        connection.execute(claim, [worker[0], IN_HAND])
+    assert rows_of_queues(connection) < before + 20 * 11 * IN_HAND

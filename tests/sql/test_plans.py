@@ -6,6 +6,7 @@ and the planner then believes for a long time that they are.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -86,3 +87,24 @@ def test_a_call_does_the_same_work_whenever_the_tables_were_analysed(
         if not usual[call] / SAME - 20 < rows < usual[call] * SAME + 20
     }
     assert different == {}
+
+
+REPORTS: list[LiteralString] = [
+    "SELECT * FROM lane_status",
+    "SELECT * FROM list_lanes(1000)",
+    "SELECT * FROM count_jobs(10000, '{claimed,doing,blocked}')",
+    "SELECT * FROM queue_status",
+]
+
+
+@pytest.mark.parametrize("moment", [never, *MOMENTS], ids=lambda moment: moment.__name__)
+def test_a_report_does_not_compare_each_lane_with_each_job(
+    databases: Databases, moment: Callable[[Worker], None]
+) -> None:
+    with worker(databases) as here:
+        moment(here)
+        for report in REPORTS:
+            here.counted(report, report)
+        held = here.query("SELECT count(*) FROM lane_status WHERE job_status IS NOT NULL")
+    assert held == [(LANES // 2,)]
+    assert {report: rows for report, rows in here.rows.items() if rows > 40 * LANES} == {}

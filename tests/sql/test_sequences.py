@@ -35,3 +35,17 @@ def test_sequences_that_are_behind_their_rows_are_named_with_what_they_need(dsn:
         assert connection.execute(behind).fetchall() == [("fences", 0, 70)]
         connection.execute("SELECT setval('fences', 70)")
         assert connection.execute(behind).fetchall() == []
+
+
+def test_a_sequence_that_was_not_set_is_named_even_after_ten_thousand_jobs(dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
+        connection.execute(
+            "INSERT INTO finished_jobs (id, fence, created_at, finished_at, status, on_retry,"
+            "  on_failure, priority, attempts, queue, task, args, errors) "
+            "SELECT n, CASE n WHEN 1 THEN 70000 ELSE n END, now(), now(), 'succeeded', 'hold',"
+            "  'continue', 0, 1, 'q', 't', '{}', '[]' FROM generate_series(1, 10001) AS n"
+        )
+        connection.execute("SELECT setval('fences', 10001), setval('jobs_id_seq', 10001)")
+        assert connection.execute("SELECT * FROM sequences_behind()").fetchall() == [
+            ("fences", 10001, 70000)
+        ]

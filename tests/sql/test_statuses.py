@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import combinations
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 
 from tests.cli.engine import Engine
@@ -51,6 +53,64 @@ def test_what_waits_in_a_stopped_lane_is_blocked_until_the_pause_is_over(engine:
     engine.at("2026-01-31 15:00:01+00")
     assert of_status(engine, "todo") == [first]  # the next claim takes it
     assert claim_all(engine, engine.sign_on()) == [first]
+
+
+def runnable(engine: Engine, queue: str = "default") -> tuple[Any, ...]:
+    (row,) = engine.query(
+        "SELECT runnable, blocked, oldest_id FROM queue_status WHERE queue = %s", queue
+    )
+    return row
+
+
+def test_a_lane_whose_pause_is_over_is_runnable_before_any_claim_resumes_it(engine: Engine) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    worker = engine.sign_on()
+    first, second = engine.defer("t", "a"), engine.defer("t", "a")
+    engine.query("SELECT pause_lane('a', NULL, '2026-01-31 15:00:00+00')")
+    assert claim_all(engine, worker) == []
+    assert engine.query("SELECT DISTINCT status::text FROM jobs") == [("blocked",)]
+    assert runnable(engine) == (0, 2, None)
+    engine.at("2026-01-31 15:00:01+00")
+    assert runnable(engine) == (1, 1, first)
+    urgent = engine.defer("t", "a", priority=1)
+    assert runnable(engine) == (1, 2, urgent)
+    assert claim_all(engine, worker) == [urgent]
+    assert runnable(engine) == (0, 2, None)
+    engine.query("SELECT pause_lane('a', NULL, '2026-01-31 16:00:00+00')")
+    engine.at("2026-01-31 16:00:01+00")
+    assert runnable(engine) == (0, 2, None), f"{urgent} runs before {second}"
+
+
+def test_a_lane_whose_pause_is_over_still_waits_for_its_retry(engine: Engine) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    worker = engine.sign_on()
+    retried, behind = engine.defer("t", "a"), engine.defer("t", "a")
+    engine.fail(engine.claim(), "2 hours", "no")
+    engine.query("SELECT pause_lane('a', NULL, '2026-01-31 15:00:00+00')")
+    assert claim_all(engine, worker) == []
+    engine.at("2026-01-31 15:00:01+00")
+    assert runnable(engine) == (0, 1, None), f"{behind} waits"
+    engine.at("2026-01-31 16:00:01+00")
+    assert runnable(engine) == (1, 1, retried)
+    assert claim_all(engine, worker) == [retried]
+
+
+def test_a_lane_that_a_claim_must_look_at_again_is_runnable(engine: Engine) -> None:
+    worker = engine.sign_on()
+    first, second = engine.defer("t", "a"), engine.defer("t", "a")
+    assert claim_all(engine, worker) == [first]
+    engine.query("UPDATE jobs SET status = 'blocked' WHERE id = %s", second)
+    ((claim_id,),) = engine.query("SELECT claim_id FROM jobs WHERE id = %s", first)
+    with psycopg.connect(engine.dsn, options="-c search_path=inturn") as other:
+        other.execute("SELECT FROM jobs WHERE id = %s FOR UPDATE", [second])
+        engine.query(
+            "SELECT finish(%s, '{default}', 1, ARRAY[%s::bigint], ARRAY[%s::uuid], '{succeeded}', '{NULL}')",
+            *(worker, first, claim_id),
+        )
+    assert engine.query("SELECT state::text FROM lanes") == [("delayed",)]
+    while engine.query("SELECT lock FROM lanes WHERE look_at > clock()"):
+        pass
+    assert runnable(engine) == (1, 0, second)
 
 
 def test_behind_a_failed_job_everything_is_blocked(engine: Engine) -> None:
@@ -102,6 +162,37 @@ def test_what_a_worker_has_claimed_ahead_is_not_doing(engine: Engine) -> None:
     assert reasons == [[("running",)], *[[("claimed",)]] * (AHEAD - 1)]
 
 
+def test_a_list_of_several_statuses_has_what_the_lists_of_each_have(engine: Engine) -> None:
+    worker = engine.sign_on()
+    for number in range(6):
+        engine.defer("t", "a" if number % 2 else None)
+    claimed = engine.query("SELECT id, claim_id FROM claim(%s, '{default}', 3)", worker)
+    engine.fail(claimed[0], None, "no")
+    engine.defer("t", delay="1 hour")
+    engine.defer("t")
+    seen = engine.statuses()
+    assert set(seen.values()) == {"todo", "blocked", "scheduled", "claimed", "doing", "failed"}
+    for size in range(1, 7):
+        for statuses in combinations(sorted(set(seen.values())), size):
+            rows = engine.query(
+                "SELECT id FROM list_jobs(9, NULL, %s::job_status[])", list(statuses)
+            )
+            asked = sorted(id for id, status in seen.items() if status in statuses)
+            assert [id for (id,) in rows] == asked[::-1]
+            count = engine.query("SELECT * FROM count_jobs(99, %s::job_status[])", list(statuses))
+            assert count == [(len(asked), False)]
+
+
+def test_a_running_job_is_found_by_its_queueing_lock(engine: Engine) -> None:
+    worker = engine.sign_on()
+    engine.defer("t")
+    ((id,),) = engine.query("SELECT defer('t', queueing_lock => 'key')")
+    claim_all(engine, worker)
+    found = "SELECT id FROM list_jobs(1, NULL, '{claimed,doing}', NULL, NULL, NULL, %s)"
+    assert engine.query(found, "key") == [(id,)]
+    assert engine.query(found, "other") == []
+
+
 def test_what_was_claimed_first_runs_and_within_a_claim_the_priority_counts(engine: Engine) -> None:
     worker = engine.sign_on()
     low, high = engine.defer("t"), engine.defer("t", priority=1)
@@ -148,6 +239,32 @@ def test_a_count_of_a_status_says_if_it_did_not_look_at_all_live_jobs(engine: En
     assert engine.query("SELECT * FROM count_jobs(3, '{blocked}')") == [(3, True)]
     assert engine.query("SELECT * FROM count_jobs(2, '{todo}')") == [(1, False)]
     assert engine.query("SELECT * FROM count_jobs(4)") == [(4, True)]
+
+
+def defer_in_lanes(engine: Engine, queue: str, count: int) -> None:
+    for number in range(count):
+        engine.defer("t", f"{queue}{number}", queue)
+
+
+def test_a_count_of_one_queue_says_if_it_did_not_look_at_all_lanes(engine: Engine) -> None:
+    defer_in_lanes(engine, "a", 4)
+    defer_in_lanes(engine, "z", 2)
+    todo = "SELECT * FROM count_jobs(%s, '{todo}', 'z')"
+    by_queue = "SELECT name, todo, more FROM count_jobs_by('queue', %s, 9, '{todo}', 'z')"
+    assert engine.query(todo, 7) == [(2, False)]
+    assert engine.query(todo, 5) == [(1, True)]
+    assert engine.query(todo, 4) == [(0, True)]
+    assert engine.query(by_queue, 7) == [("z", 2, False)]
+    assert engine.query(by_queue, 5) == [("z", 1, True)]
+
+
+def test_a_count_throws_away_nothing_that_it_looked_at(engine: Engine) -> None:
+    defer_in_lanes(engine, "a", 2)
+    for _ in range(2):
+        engine.defer("t")
+    assert engine.query("SELECT * FROM count_jobs(3, '{todo}')") == [(3, True)]
+    by_queue = "SELECT name, todo, more FROM count_jobs_by('queue', 3, 9, '{todo}')"
+    assert engine.query(by_queue) == [("a", 2, True), ("default", 2, True)]
 
 
 def test_what_could_start_is_found_behind_any_number_of_blocked_jobs(engine: Engine) -> None:

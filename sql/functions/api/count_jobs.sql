@@ -1,6 +1,6 @@
 -- Returns how many jobs there are, live and finished. NULL in a filter means any. Counting stops at
--- p_limit, and looks at no more than p_limit live jobs if you ask for a status. `more` is true if
--- there may be more.
+-- p_limit, and looks at about p_limit live jobs if you ask for a status (see candidates). `more` is
+-- true if there may be more.
 --
 -- It is planned again in each call, so that the plan leaves out a filter that is NULL.
 CREATE OR REPLACE FUNCTION count_jobs(
@@ -15,8 +15,8 @@ SET search_path FROM CURRENT
 SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
+    v_ids      bigint[] := '{}';
     v_live     bigint := 0;
-    v_looked   bigint := 0;
     v_finished bigint := 0;
 BEGIN
     IF p_statuses IS NULL THEN
@@ -28,8 +28,9 @@ BEGIN
             LIMIT p_limit
         ) AS counted;
     ELSIF p_statuses && '{todo,blocked,scheduled,claimed,doing}' THEN
-        SELECT count(*) FILTER (WHERE status = ANY (p_statuses)), count(*) INTO v_live, v_looked
-        FROM look_at_live(p_limit, p_statuses, p_queue, p_task, p_lock);
+        v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock);
+        SELECT least(count(*), p_limit) INTO v_live
+        FROM look_at_live(v_ids, p_queue, p_task, p_lock) WHERE status = ANY (p_statuses);
     END IF;
     IF p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}' THEN
         SELECT count(*) INTO v_finished FROM (
@@ -42,5 +43,6 @@ BEGIN
         ) AS counted;
     END IF;
     RETURN QUERY
-    SELECT v_live + v_finished, v_looked >= p_limit OR v_live + v_finished >= p_limit;
+    SELECT v_live + v_finished,
+           cardinality(v_ids) >= p_limit OR v_live + v_finished >= p_limit;
 END $$;

@@ -1,7 +1,7 @@
 -- Counts jobs by status for each queue, task or lock (p_by), at most p_limit of them. Bounded: it
--- looks at the newest p_looked live jobs and as many finished ones. `more` is true in each row if
--- there are more than it looked at, or than it returns: the counts are lower bounds. NULL in a
--- filter means any.
+-- looks at the newest p_looked live jobs (see candidates) and as many finished ones. `more` is true
+-- in each row if there may be more than it looked at, or are more than it returns: the counts are
+-- lower bounds. NULL in a filter means any.
 --
 -- It is planned again in each call, so that the plan leaves out a filter that is NULL.
 CREATE OR REPLACE FUNCTION count_jobs_by(
@@ -21,15 +21,18 @@ SET search_path FROM CURRENT
 SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
+DECLARE
+    v_ids bigint[];
 BEGIN
     IF p_by IS NULL OR p_by NOT IN ('queue', 'task', 'lock') THEN
         RAISE EXCEPTION 'p_by: give queue, task, or lock'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    v_ids := candidates(p_looked, p_statuses, p_queue, p_task, p_lock, p_by = 'lock');
     RETURN QUERY
     WITH live AS MATERIALIZED (
         SELECT queue, task, lock, status
-        FROM look_at_live(p_looked, p_statuses, p_queue, p_task, p_lock, p_by = 'lock')
+        FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_by = 'lock')
     ), finished AS MATERIALIZED (
         SELECT queue, task, lock, status FROM finished_jobs
         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
@@ -51,7 +54,7 @@ BEGIN
            count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'),
            count(*) FILTER (WHERE status = 'cancelled'),
            count(*) FILTER (WHERE status = 'aborted'),
-           (SELECT count(*) FROM live) >= p_looked OR (SELECT count(*) FROM finished) >= p_looked
+           cardinality(v_ids) >= p_looked OR (SELECT count(*) FROM finished) >= p_looked
                OR count(*) OVER () > p_limit
     FROM named GROUP BY name ORDER BY name LIMIT p_limit;
 END $$;

@@ -33,11 +33,9 @@ BEGIN
     v_ids := CASE
         WHEN p_id IS NOT NULL THEN ARRAY[p_id]
         WHEN v_live THEN candidates(
-            -- Enough if all of them match.
-            CASE WHEN p_statuses IS NULL
-                OR (p_statuses <@ '{claimed,doing}' AND p_queueing_lock IS NULL) THEN p_limit
-                ELSE p_limit + 10000 END,
-            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker)
+            -- If you ask for no status, all of them match.
+            CASE WHEN p_statuses IS NULL THEN p_limit ELSE p_limit + 10000 END,
+            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit)
         ELSE '{}' END;
     RETURN QUERY
     SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,

@@ -2,8 +2,9 @@
 -- happens after an upgrade by logical replication, which does not copy sequences. Ids would
 -- collide, and fences would fall below those that were seen.
 --
--- Fences have no index. Bounded: it looks at 10,000 rows each that are likely to have high ones.
--- It reads all of them only if these show that the sequence is behind.
+-- Fences have no index, so it looks at samples of 10,000 rows that are likely to have high ones.
+-- The oldest have them if jobs have run since the upgrade. It reads all rows only if a sample shows
+-- that the sequence is behind.
 CREATE OR REPLACE FUNCTION sequences_behind()
     RETURNS TABLE (sequence text, last bigint, needed bigint)
 LANGUAGE sql STABLE
@@ -22,6 +23,7 @@ AS $$
                 (SELECT fence FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at
                     LIMIT 10000)
                 UNION ALL (SELECT fence FROM finished_jobs ORDER BY id DESC LIMIT 10000)
+                UNION ALL (SELECT fence FROM finished_jobs ORDER BY id LIMIT 10000)
                 UNION ALL (SELECT token FROM fences_seen LIMIT 10000)
             ) AS likely
         ) THEN greatest((SELECT max(fence) FROM jobs), (SELECT max(fence) FROM finished_jobs),

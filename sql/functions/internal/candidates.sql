@@ -1,9 +1,13 @@
--- Returns the live jobs to look at for a list or a count, among which those with one of these
--- statuses are to be found. NULL in a filter means any.
--- * doing, claimed: what the workers have in hand is read once, and not once for each job.
--- * todo: at most p_looked jobs without a lock, the newest, and the first of at most p_looked
---   lanes, with one probe for each. In deep lanes the newest jobs are all blocked.
+-- Returns the live jobs to look at for a list or a count. Those with one of these statuses are
+-- among them. NULL in a filter means any.
+-- * doing, claimed: the newest p_looked, or p_in_hand. What the workers have in hand is read once,
+--   and not once for each job.
+-- * todo, without blocked and scheduled: at most p_looked jobs without a lock, the newest, and what
+--   could start in the first p_looked lanes, whatever their queues and tasks. In deep lanes the
+--   newest jobs are all blocked.
 -- * Otherwise the newest p_looked that may have such a status.
+--
+-- Fewer than p_looked candidates are all there are. The caller still has to filter them.
 --
 -- The ids are chosen before live_jobs is read. Otherwise a plan from wrong statistics may work out
 -- the statuses of all live jobs.
@@ -15,25 +19,35 @@ CREATE OR REPLACE FUNCTION candidates(
     p_lock          text,
     p_in_lanes      boolean DEFAULT false,  -- leave out jobs without a lock
     p_queueing_lock text    DEFAULT NULL,
-    p_worker        uuid    DEFAULT NULL
+    p_worker        uuid    DEFAULT NULL,
+    p_in_hand       integer DEFAULT NULL    -- how many in hand are enough: all of them match
 ) RETURNS bigint[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    v_stored job_status[] := stored_statuses(p_statuses);
+    v_result  bigint[] := '{}';
+    v_waiting job_status[] := ARRAY(
+        SELECT status FROM unnest(p_statuses) AS status
+        WHERE status IN ('todo', 'blocked', 'scheduled'));
+    v_stored  job_status[] := v_waiting
+        || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo}' ELSE '{}' END::job_status[];
 BEGIN
-    IF p_statuses <@ '{claimed,doing}' THEN
-        RETURN ARRAY(
+    IF p_statuses && '{claimed,doing}' THEN
+        v_result := ARRAY(
             SELECT id FROM claimed_jobs
             WHERE status = ANY (p_statuses)
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock)
               AND (NOT p_in_lanes OR lock IS NOT NULL)
+              AND (p_queueing_lock IS NULL OR EXISTS (
+                  SELECT FROM jobs
+                  WHERE jobs.id = claimed_jobs.id AND queueing_lock = p_queueing_lock))
               AND (p_worker IS NULL OR worker_id = p_worker)
-            ORDER BY id DESC LIMIT p_looked
+            ORDER BY id DESC LIMIT coalesce(p_in_hand, p_looked)
         );
-    ELSIF p_statuses <@ '{todo}' THEN
-        RETURN ARRAY(
+    END IF;
+    IF v_waiting <@ '{todo}' AND v_waiting <> '{}' THEN
+        v_result := v_result || ARRAY(
             (SELECT id FROM jobs
              WHERE status = 'todo' AND lock IS NULL AND p_lock IS NULL AND NOT p_in_lanes
                AND (p_queue IS NULL OR queue = p_queue) AND (p_task IS NULL OR task = p_task)
@@ -42,16 +56,18 @@ BEGIN
             UNION ALL
             SELECT * FROM lane_starters(p_looked, p_lock)
         );
+    ELSIF p_statuses IS NULL OR v_waiting <> '{}' THEN
+        v_result := v_result || ARRAY(
+            SELECT id FROM jobs
+            WHERE (p_statuses IS NULL OR status = ANY (v_stored))
+              AND (p_queue IS NULL OR queue = p_queue)
+              AND (p_task IS NULL OR task = p_task)
+              AND (p_lock IS NULL OR lock = p_lock)
+              AND (NOT p_in_lanes OR lock IS NOT NULL)
+              AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
+              AND (p_worker IS NULL OR worker_id = p_worker)
+            ORDER BY id DESC LIMIT p_looked
+        );
     END IF;
-    RETURN ARRAY(
-        SELECT id FROM jobs
-        WHERE (v_stored IS NULL OR status = ANY (v_stored))
-          AND (p_queue IS NULL OR queue = p_queue)
-          AND (p_task IS NULL OR task = p_task)
-          AND (p_lock IS NULL OR lock = p_lock)
-          AND (NOT p_in_lanes OR lock IS NOT NULL)
-          AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
-          AND (p_worker IS NULL OR worker_id = p_worker)
-        ORDER BY id DESC LIMIT p_looked
-    );
+    RETURN v_result;
 END $$;

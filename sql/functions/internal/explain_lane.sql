@@ -5,6 +5,7 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_lane  lanes;
     v_first jobs;
+    v_later boolean;            -- that job is not due yet (a due one stays scheduled until a claim)
     v_stops boolean := false;   -- it would start no job even if a worker had a free slot
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_job.lock;
@@ -48,17 +49,17 @@ BEGIN
             WHERE due.status = 'scheduled' AND due.scheduled_at <= clock() AND due.lock = p_job.lock
         ) AS startable ORDER BY priority DESC, id LIMIT 1
     ));
+    v_later := v_first.status = 'scheduled' AND v_first.scheduled_at > clock();
     IF v_first.id <> p_job.id THEN
         RETURN QUERY SELECT
             CASE WHEN v_lane.job_id IS NULL THEN 'lane head waits' ELSE 'lane retrying' END,
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
-                || CASE WHEN v_first.status = 'scheduled' THEN ', at ' || v_first.scheduled_at
+                || CASE WHEN v_later THEN ', at ' || v_first.scheduled_at
                         ELSE ' and waits for a worker of queue ' || v_first.queue END,
-            CASE WHEN v_first.status = 'scheduled'
-                 THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
+            CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(
-            v_first.queue, v_first.task, v_stops OR v_first.status = 'scheduled')
+            v_first.queue, v_first.task, v_stops OR v_later)
         -- else the caller reports it
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
     END IF;

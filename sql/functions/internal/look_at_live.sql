@@ -1,32 +1,30 @@
--- Returns live jobs, at most p_looked or so, with the statuses that people see. Others than
--- p_statuses may be among them (see candidates), so the caller still has to filter by status. NULL
--- in a filter means any.
+-- Returns these live jobs with the statuses that people see, as far as they match. NULL in a filter
+-- means any. The caller filters by status.
 --
 -- What the workers have in hand is read once, and not once for each of their jobs.
 CREATE OR REPLACE FUNCTION look_at_live(
-    p_looked   integer,
-    p_statuses job_status[],
+    p_ids      bigint[],
     p_queue    text,
     p_task     text,
     p_lock     text,
     p_in_lanes boolean DEFAULT false  -- leave out jobs without a lock
 ) RETURNS TABLE (queue text, task text, lock text, status job_status)
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql STABLE
+SET enable_nestloop = off  -- wrong statistics would compare each job with each one in hand
+SET jit = off
+AS $$
 #variable_conflict use_column
-DECLARE
-    v_ids bigint[] := candidates(p_looked, p_statuses, p_queue, p_task, p_lock, p_in_lanes);
 BEGIN
     RETURN QUERY
     WITH looked AS MATERIALIZED (
         SELECT job.id, job.queue, job.task, job.lock, job.worker_id,
                CASE WHEN job.worker_id IS NULL THEN job.status END AS status
         FROM live_jobs AS job
-        WHERE job.id = ANY (v_ids)
+        WHERE job.id = ANY (p_ids)
           AND (p_queue IS NULL OR job.queue = p_queue)
           AND (p_task IS NULL OR job.task = p_task)
           AND (p_lock IS NULL OR job.lock = p_lock)
           AND (NOT p_in_lanes OR job.lock IS NOT NULL)
-        ORDER BY job.id DESC LIMIT p_looked
     ), in_hand AS MATERIALIZED (
         SELECT id, status FROM claimed_jobs
         WHERE EXISTS (SELECT FROM looked WHERE worker_id IS NOT NULL)
