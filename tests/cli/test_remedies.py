@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -213,6 +214,20 @@ def test_the_worker_that_explain_advises_runs_the_job(
     path = f"{SCRIPT.parent}{os.pathsep}{os.environ['PATH']}"
     start_script(["bash", "-c", f"exec {command}"], PATH=path)
     until(lambda: engine.statuses()[id] == "succeeded")
+
+
+def test_the_transaction_that_explain_names_can_be_ended(
+    engine: Engine, dsn: str, run: Run, until: Until
+) -> None:
+    engine.sign_on()
+    asked = engine.defer()
+    explained = ("jobs", "explain", str(asked), "--dsn", engine.dsn)
+    with closing(psycopg.connect(dsn)) as user:
+        user.execute("SELECT FROM inturn.jobs FOR UPDATE")
+        (advised,) = advice_in(run(*explained).stdout)
+        engine.query(advised.partition("if nobody can: ")[2])
+        until(lambda: run(*explained).stdout.startswith("ready"))
+    assert engine.claim()[0] == asked
 
 
 def test_a_job_of_a_lost_worker_needs_a_worker_only_if_none_is_live(
