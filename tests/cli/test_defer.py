@@ -95,7 +95,8 @@ def test_what_is_enqueued_already_can_be_ignored(run: Run, dsn: str) -> None:
     for option in ("-i", "--ignore-already-enqueued"):
         again = run("defer", "t", "--queueing-lock", "k", option, INTURN_DSN=dsn)
         assert (again.returncode, again.stdout) == (0, first.stdout)
-    assert run("defer", "t", "--queueing-lock", "k", INTURN_DSN=dsn).returncode != 0
+    for words in ([], ["--no-ignore-already-enqueued"]):
+        assert run("defer", "t", "--queueing-lock", "k", *words, INTURN_DSN=dsn).returncode != 0
     assert run("defer", "t", "-i", "--on-conflict", "replace", INTURN_DSN=dsn).returncode == 2
 
 

@@ -383,6 +383,7 @@ def test_a_lane_is_shown_with_the_changes_made_to_it(retrying: Engine, queue: Ru
     queue("lanes", "resume", "order:4711")
     lines = queue("lanes", "show", "order:4711").stdout.splitlines()
     assert "state       retrying since 14:28:10Z (48s ago)" in lines
+    assert "backlog     6 waiting, oldest 12m04s" in lines
     assert [line.split()[3] for line in lines[-2:]] == ["resume", "pause"]
     lane = json.loads(queue("lanes", "show", "order:4711", "--json").stdout)
     assert [(entry["operation"], entry["reason"]) for entry in lane["audit"]] == [

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -153,6 +154,13 @@ def type_in(command: str, folder: Path, **environment: str) -> subprocess.Comple
     )
 
 
+def deploy(engine: Engine, folder: Path) -> None:
+    """Write an app that knows the task `t`."""
+    (folder / "own.py").write_text(
+        f"from inturn import App\napp = App({engine.dsn!r})\n@app.task(name='t')\ndef send(): ...\n"
+    )
+
+
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda each: each.__name__)
 def test_the_advice_to_a_job_helps_it_and_harms_no_other(
     situation: Situation, engine: Engine, run: Run, folder: Path
@@ -238,15 +246,46 @@ def test_the_worker_that_explain_advises_runs_the_job(
     until(lambda: engine.statuses()[id] == "succeeded")
 
 
+def test_a_task_that_no_worker_knows_runs_once_its_code_is_deployed(
+    engine: Engine, run: Run, start_script: StartScript, folder: Path, until: Until
+) -> None:
+    engine.sign_on(["other"])
+    id = engine.defer()
+    printed = run("jobs", "explain", str(id), "--dsn", engine.dsn).stdout
+    assert advice_in(printed) == ["deploy the code that declares it"]
+    deploy(engine, folder)
+    start_script([str(SCRIPT), "-a", "own:app", "worker"])
+    until(lambda: engine.statuses()[id] == "succeeded")
+
+
+def test_the_transaction_that_explain_names_can_be_ended(
+    engine: Engine, dsn: str, run: Run, until: Until
+) -> None:
+    engine.sign_on()
+    asked = engine.defer()
+    explained = ("jobs", "explain", str(asked), "--dsn", engine.dsn)
+    with closing(psycopg.connect(dsn)) as user:
+        user.execute("SELECT FROM inturn.jobs FOR UPDATE")
+        (advised,) = advice_in(run(*explained).stdout)
+        engine.query(advised.partition("if nobody can: ")[2])
+        until(lambda: run(*explained).stdout.startswith("ready"))
+    assert engine.claim()[0] == asked
+
+
 def test_a_job_of_a_lost_worker_needs_a_worker_only_if_none_is_live(
-    engine: Engine, run: Run
+    engine: Engine, run: Run, start_script: StartScript, folder: Path, until: Until
 ) -> None:
     id = running(engine)
     engine.query("DELETE FROM workers")
-    asked = ("jobs", "explain", str(id), "--dsn", engine.dsn)
-    assert "queue -a package.module:app worker" in "".join(advice_in(run(*asked).stdout))
+    deploy(engine, folder)
+    asked = ("-a", "own:app", "jobs", "explain", str(id))
+    (command,) = advice_in(run(*asked).stdout)
+    assert command == "queue -a own:app worker"
     engine.sign_on()
     assert advice_in(run(*asked).stdout) == []
+    engine.query("DELETE FROM workers")
+    start_script(["bash", "-c", f"exec {SCRIPT.parent}/{command}"])
+    until(lambda: engine.statuses()[id] == "succeeded")
 
 
 def test_advice_names_the_app_the_database_and_the_schema_that_you_named(

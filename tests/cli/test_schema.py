@@ -1,7 +1,9 @@
 """`queue migrate` and `queue schema`."""
 
+import re
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import psycopg
 
@@ -19,6 +21,15 @@ def test_migrating_creates_and_a_second_time_changes_nothing(run: Run, empty_dsn
     assert second.returncode == 0, second.stderr
     assert second.stdout.endswith("up to date\n")
     assert first.stderr == second.stderr == ""
+
+
+def test_the_queue_can_be_removed_and_made_again(run: Run, dsn: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    (statement,) = re.findall("`(DROP SCHEMA .*?)`", page)
+    with psycopg.connect(dsn) as connection:
+        connection.execute(statement.encode())
+    assert run("schema", "status", "--dsn", dsn).returncode == 11
+    assert run("migrate", "--dsn", dsn).stdout.startswith("schema inturn: revision none -> ")
 
 
 def test_another_schema_can_be_named(run: Run, dsn: str) -> None:

@@ -1,5 +1,6 @@
 """`queue shell` and `queue healthchecks`."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -17,6 +18,15 @@ def test_code_runs_with_the_app_and_functions_that_change_jobs(
     ended = run("-a", "tasks:app", "shell", "--dsn", dsn, "-c", code)
     assert (ended.returncode, ended.stdout) == (0, "True ['cancelled']\n"), ended.stderr
     assert list(engine.statuses().values()) == ["cancelled"]
+
+
+def test_it_waits_for_the_result_of_a_job(run: Run, dsn: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"`queue shell -c '(.*?)'`", page)
+    id = run("-a", "tasks:app", "defer", "tasks.touch", "name=x", INTURN_DSN=dsn).stdout.strip()
+    assert run("-a", "tasks:app", "worker", "--one-shot", INTURN_DSN=dsn).returncode == 0
+    ended = run("shell", "-c", code.replace("4711", id), INTURN_DSN=dsn)
+    assert (ended.returncode, ended.stdout) == (0, "None\n"), ended.stderr
 
 
 def test_without_an_app_there_is_everything_but_tasks(queue: Run, engine: Engine) -> None:

@@ -196,7 +196,7 @@ def test_a_worker_gives_its_jobs_back_though_tasks_occupy_every_thread_that_othe
     next_instant()
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(60) == 143
-    assert "1 jobs given back" in log()
+    assert "jobs given back: 1" in log()
     assert statuses(dsn) == ["todo"]
 
 

@@ -106,6 +106,17 @@ def test_the_readme_names_the_project_where_its_metadata_does() -> None:
     assert not re.findall(r"\]\((?!https?:)", readme)
 
 
+def test_a_message_names_a_document_by_its_address() -> None:
+    """A wheel has no folder of documents."""
+    found: set[str] = set()
+    for file in (ROOT / "queue" / "inturn").rglob("*.py"):
+        found |= set(re.findall(r"https://github\.com\S+?\.md", file.read_text(encoding="utf-8")))
+    source = f"{PROJECT['urls']['Source']}/blob/main/"
+    assert {address.removeprefix(source) for address in found} == {
+        f"docs/{page}.md" for page in ("cli", "moving", "security", "testing")
+    }
+
+
 def test_every_name_of_an_extra_in_the_documents_is_one() -> None:
     for document in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         for names in re.findall(r"inturn\[([a-z,]+)\]", document.read_text(encoding="utf-8")):

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from uuid import UUID
 
+import click
 import pytest
 from psycopg_pool import ConnectionPool
 
@@ -26,6 +27,8 @@ from inturn import (
     RetryStrategy,
     errors,
 )
+from inturn.cli.commands.defer import command as defer
+from inturn.cli.values import moment
 from inturn.tasks.retry import find_strategy
 from inturn.worker import Options
 from tests.conftest import Query
@@ -269,10 +272,17 @@ def _(app: App, query: Query) -> None:
     assert hasattr(inturn.testing, "Databases")
 
 
-@row("`schedule_at` without")
+@row("`defer --at` without")
 def _(app: App, query: Query) -> None:
+    with pytest.raises(click.BadParameter, match="Write for example 2030-01-31T12:00:00Z"):
+        moment(click.Context(defer), click.Option(["--at"]), "2030-01-31 12:00")
     with pytest.raises(errors.BadArgument, match="no zone"):
         app.configure_task("t", schedule_at=datetime(2030, 1, 1))
+
+
+@row("`PROCRASTINATE_DEFER_QUEUE`")
+def _(app: App, query: Query) -> None:
+    assert [option.name for option in defer.params if option.envvar] == []
 
 
 @row("`stalled_worker_timeout`")

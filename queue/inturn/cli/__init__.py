@@ -48,7 +48,7 @@ EPILOG = """\b
 Exit status: 0 done, 1 unexpected, 2 wrong usage, 3 not found,
   4 not possible now, 5 partly done, 6 declined, 10 unhealthy,
   11 wrong schema, 69 no database, 130 and 143 interrupted.
-  docs/cli.md says more.
+  More: https://github.com/inturn/inturn/blob/main/docs/cli.md
 
 \b
 New here? Run: {name} demo

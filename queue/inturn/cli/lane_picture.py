@@ -52,7 +52,7 @@ def get_facts(report: LaneReport, now: datetime) -> dict[str, str | None]:
         "stopped": _stop(report, now) if report.stopped else None,
         "job": _describe(job) if job else None,
         "last error": last_line(job.error) if job else None,
-        "waiting": _waiting(report, now),
+        "backlog": _waiting(report, now),
     }
 
 

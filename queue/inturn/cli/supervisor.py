@@ -70,7 +70,7 @@ class Supervisor:
 
     def _stop(self, reason: str, number: signal.Signals) -> None:
         logger.info(
-            "supervisor.stopping: %s, passed on to %d workers", reason, len(self._processes)
+            "supervisor.stopping: %s; passed on to workers: %d", reason, len(self._processes)
         )
         self._stopping.set()
         for process in self._processes.values():

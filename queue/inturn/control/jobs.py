@@ -14,7 +14,7 @@ from inturn.operations.maintenance import check_connection
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.options import NewJob
 
-BY_WORKERS = "Only workers do this; see docs/moving.md."
+BY_WORKERS = "Only workers do this: https://github.com/inturn/inturn/blob/main/docs/moving.md"
 GONE = {
     "retry_job": "Live workers take over the jobs of dead ones, so delete the task that retries "
     "stalled jobs. To retry a finished job, use retry_job_by_id or retry_job_by_id_async.",

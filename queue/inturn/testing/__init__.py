@@ -24,7 +24,8 @@ _names = LazyNames(__name__, __file__)
 
 NO_MEMORY = (
     "inturn has no InMemoryConnector. Each test gets a real database instead: "
-    "use the fixture inturn_queue, or inturn.testing.Databases and Queue. See docs/testing.md"
+    "use the fixture inturn_queue, or inturn.testing.Databases and Queue. "
+    "See https://github.com/inturn/inturn/blob/main/docs/testing.md"
 )
 __all__ = _names.sort()
 

@@ -146,5 +146,5 @@ class Chores:
     def _drop_days(self, keep: timedelta, connection: psycopg.Connection) -> int | None:
         """Drop a few days at a time, so that workers can store ends of jobs in between."""
         while dropped := self._run(maintenance.prune_history(keep), connection):
-            logger.info("history.pruned: %d days", dropped)
+            logger.info("history.pruned: days dropped: %d", dropped)
         return dropped

@@ -153,7 +153,7 @@ class Worker:
         if self._loop.stopped:
             return
         logger.info(
-            "worker.stopping: %s; waiting for %d running jobs", reason, len(self._running.attempts)
+            "worker.stopping: %s; running jobs to wait for: %d", reason, len(self._running.attempts)
         )
         self._loop.stop()
         grace = self._options.shutdown_graceful_timeout
@@ -178,7 +178,9 @@ class Worker:
             return
         self.stop(reason)
         logger.info(
-            "worker.aborting: %s; %d running jobs go back", reason, len(self._running.attempts)
+            "worker.aborting: %s; running jobs that go back: %d",
+            reason,
+            len(self._running.attempts),
         )
         self._loop.abort(reason, time.monotonic() + ABORT_SECONDS, may_abandon=self._owns_process)
 
@@ -258,7 +260,7 @@ class Worker:
                 await self._end_jobs()
                 if self._running.attempts:
                     logger.warning(
-                        "worker.abandoning: %d jobs run on; they go back to their lanes",
+                        "worker.abandoning: jobs that run on and go back to their lanes: %d",
                         len(self._running.attempts),
                     )
                 await self._leave()
@@ -295,7 +297,7 @@ class Worker:
                 await self._loop.report_last()
             try:
                 count = await self._registration.unregister(self._error_to_charge())
-                logger.info("worker.stopped: %s; %d jobs given back", self._options.name, count)
+                logger.info("worker.stopped: %s; jobs given back: %d", self._options.name, count)
             except InturnError as error:
                 logger.warning(
                     "worker.stopped: it could not sign off in the database (%s); "

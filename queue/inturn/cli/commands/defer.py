@@ -43,8 +43,8 @@ Examples:
 )
 @click.option(
     "-i",
-    "--ignore-already-enqueued",
-    is_flag=True,
+    "--ignore-already-enqueued/--no-ignore-already-enqueued",
+    default=False,
     help="Same as --on-conflict skip.",
 )
 @click.option(

@@ -1,6 +1,7 @@
 """`queue schema`: compare the queue's schema with this version, install it, and grant rights."""
 
 from contextlib import closing
+from copy import copy
 
 import click
 
@@ -94,7 +95,7 @@ Examples:
   queue schema grants --apply --owner deploy    deploy may run queue migrate
 
 The roles are NAME_owner, NAME_producer, NAME_worker, NAME_operator and NAME_monitor.
-docs/security.md says what each may do.""",
+What each may do: https://github.com/inturn/inturn/blob/main/docs/security.md""",
 )
 @click.option(
     "--apply",
@@ -167,4 +168,9 @@ def _check_prefix(prefix: str) -> None:
         )
 
 
-command.add_command(migrate.command, "upgrade")
+upgrade = copy(migrate.command)
+upgrade.epilog = """\b
+Examples:
+  queue schema upgrade --dsn postgresql://user@host/database
+  queue -a shop.tasks:app schema upgrade   the database that the app names"""
+command.add_command(upgrade, "upgrade")
