@@ -3160,7 +3160,8 @@ CREATE VIEW inturn.lane_status AS
                       WHERE ((head.lock = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
                       ORDER BY head.priority DESC, head.id
                      LIMIT 1))
-                END)) job ON (true))
+                END)
+         LIMIT 1) job ON (true))
      LEFT JOIN LATERAL ( SELECT finished.task,
             finished.errors
            FROM inturn.finished_jobs finished
@@ -3299,7 +3300,8 @@ CREATE VIEW inturn.queue_status AS
                            FROM inturn.jobs first
                           WHERE ((first.lock = lane.lock) AND (first.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (first.lock IS NOT NULL))
                           ORDER BY first.priority DESC, first.id
-                         LIMIT 1))))) head)
+                         LIMIT 1))))
+                 LIMIT 1) head)
         ), name AS MATERIALIZED (
          SELECT free_name.queue
            FROM free_name
