@@ -3087,7 +3087,7 @@ CREATE VIEW inturn.halted_lanes AS
  LIMIT 1000;
 COMMENT ON VIEW inturn.halted_lanes IS 'Lanes that a failed job has halted, the longest first.';
 COMMENT ON COLUMN inturn.halted_lanes.lock IS 'The lock of the lane.';
-COMMENT ON COLUMN inturn.halted_lanes.stopped_at IS 'When the job failed.';
+COMMENT ON COLUMN inturn.halted_lanes.stopped_at IS 'When the job failed, or when the lane was paused before.';
 COMMENT ON COLUMN inturn.halted_lanes.failed_job_id IS 'The job that failed.';
 ALTER TABLE inturn.jobs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME inturn.jobs_id_seq
@@ -3475,7 +3475,7 @@ CREATE VIEW inturn.shared_errors AS
             lane.lock,
             failed.errors
            FROM (( SELECT lanes.lock,
-                    lanes.stopped_at,
+                    lanes.since,
                     lanes.failed_job_id
                    FROM inturn.lanes
                   WHERE (lanes.stopped = 'halted'::inturn.lane_state)
@@ -3485,7 +3485,7 @@ CREATE VIEW inturn.shared_errors AS
                     finished_jobs.task,
                     finished_jobs.errors
                    FROM inturn.finished_jobs
-                  WHERE ((finished_jobs.id = lane.failed_job_id) AND (finished_jobs.finished_at >= (lane.stopped_at - '1 day'::interval)) AND (finished_jobs.finished_at <= (lane.stopped_at + '1 day'::interval)))
+                  WHERE ((finished_jobs.id = lane.failed_job_id) AND (finished_jobs.finished_at >= (lane.since - '1 day'::interval)) AND (finished_jobs.finished_at <= (lane.since + '1 day'::interval)))
                   ORDER BY finished_jobs.finished_at DESC
                  LIMIT 1) failed)
         ), retrying AS MATERIALIZED (
