@@ -2955,7 +2955,7 @@ CREATE VIEW inturn.live_jobs AS
    FROM inturn.jobs;
 COMMENT ON VIEW inturn.live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN inturn.live_jobs.id IS 'Its number, which rises with each job.';
-COMMENT ON COLUMN inturn.live_jobs.status IS 'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is stopped; scheduled: it waits for its time; claimed: a worker has it and runs others first; doing: it runs.';
+COMMENT ON COLUMN inturn.live_jobs.status IS 'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is stopped or delayed; scheduled: it waits for its time; claimed: a worker has it and runs others first; doing: it runs.';
 COMMENT ON COLUMN inturn.live_jobs.stored_as IS 'The status in the table jobs, where a blocked job may still be todo, and a claimed one is doing.';
 COMMENT ON COLUMN inturn.live_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN inturn.live_jobs.task IS 'Its task.';
