@@ -2961,7 +2961,7 @@ CREATE VIEW inturn.live_jobs AS
    FROM inturn.jobs;
 COMMENT ON VIEW inturn.live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN inturn.live_jobs.id IS 'Its number, which rises with each job.';
-COMMENT ON COLUMN inturn.live_jobs.status IS 'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is stopped; scheduled: it waits for its time; claimed: a worker has it and runs others first; doing: it runs.';
+COMMENT ON COLUMN inturn.live_jobs.status IS 'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is stopped or delayed; scheduled: it waits for its time; claimed: a worker has it and runs others first; doing: it runs.';
 COMMENT ON COLUMN inturn.live_jobs.stored_as IS 'The status in the table jobs, where a blocked job may still be todo, and a claimed one is doing.';
 COMMENT ON COLUMN inturn.live_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN inturn.live_jobs.task IS 'Its task.';
@@ -3093,7 +3093,7 @@ CREATE VIEW inturn.halted_lanes AS
  LIMIT 1000;
 COMMENT ON VIEW inturn.halted_lanes IS 'Lanes that a failed job has halted, the longest first.';
 COMMENT ON COLUMN inturn.halted_lanes.lock IS 'The lock of the lane.';
-COMMENT ON COLUMN inturn.halted_lanes.stopped_at IS 'When the job failed.';
+COMMENT ON COLUMN inturn.halted_lanes.stopped_at IS 'When the job failed, or when the lane was paused before.';
 COMMENT ON COLUMN inturn.halted_lanes.failed_job_id IS 'The job that failed.';
 ALTER TABLE inturn.jobs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME inturn.jobs_id_seq
@@ -3166,7 +3166,8 @@ CREATE VIEW inturn.lane_status AS
                       WHERE ((head.lock = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
                       ORDER BY head.priority DESC, head.id
                      LIMIT 1))
-                END)) job ON (true))
+                END)
+         LIMIT 1) job ON (true))
      LEFT JOIN LATERAL ( SELECT finished.task,
             finished.errors
            FROM inturn.finished_jobs finished
@@ -3305,7 +3306,8 @@ CREATE VIEW inturn.queue_status AS
                            FROM inturn.jobs first
                           WHERE ((first.lock = lane.lock) AND (first.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (first.lock IS NOT NULL))
                           ORDER BY first.priority DESC, first.id
-                         LIMIT 1))))) head)
+                         LIMIT 1))))
+                 LIMIT 1) head)
         ), name AS MATERIALIZED (
          SELECT free_name.queue
            FROM free_name
@@ -3479,7 +3481,7 @@ CREATE VIEW inturn.shared_errors AS
             lane.lock,
             failed.errors
            FROM (( SELECT lanes.lock,
-                    lanes.stopped_at,
+                    lanes.since,
                     lanes.failed_job_id
                    FROM inturn.lanes
                   WHERE (lanes.stopped = 'halted'::inturn.lane_state)
@@ -3489,7 +3491,7 @@ CREATE VIEW inturn.shared_errors AS
                     finished_jobs.task,
                     finished_jobs.errors
                    FROM inturn.finished_jobs
-                  WHERE ((finished_jobs.id = lane.failed_job_id) AND (finished_jobs.finished_at >= (lane.stopped_at - '1 day'::interval)) AND (finished_jobs.finished_at <= (lane.stopped_at + '1 day'::interval)))
+                  WHERE ((finished_jobs.id = lane.failed_job_id) AND (finished_jobs.finished_at >= (lane.since - '1 day'::interval)) AND (finished_jobs.finished_at <= (lane.since + '1 day'::interval)))
                   ORDER BY finished_jobs.finished_at DESC
                  LIMIT 1) failed)
         ), retrying AS MATERIALIZED (

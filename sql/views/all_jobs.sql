@@ -1,4 +1,5 @@
--- Live and finished jobs together, for people.
+-- Live and finished jobs together, for people. To filter by status, filter by stored_as first (see
+-- live_jobs).
 CREATE OR REPLACE VIEW all_jobs AS
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, NULL::timestamptz AS finished_at, worker_id, fence, queueing_lock, timeout,

@@ -39,6 +39,7 @@ LEFT JOIN LATERAL (
                 AND head.lock IS NOT NULL
             ORDER BY head.priority DESC, head.id
             LIMIT 1)) END
+    LIMIT 1  -- so that no plan reads all jobs to join them
 ) AS job ON true
 LEFT JOIN LATERAL (
     -- The time keeps this from reading every day of the history.

@@ -1,7 +1,8 @@
 -- The jobs that have not ended, with their statuses in the words of people. This is the only place
 -- where the engine's words become theirs:
 -- * The engine may keep a job `todo` that waits behind another one. It sets it `blocked` when a
---   claim meets it. Here it is blocked at once.
+--   claim meets it. Here it is blocked at once. When a pause is over, a job that is stored as
+--   blocked stays so here until the next claim (queue_status counts its lane as runnable at once).
 -- * To the engine, a claimed job is `doing`. Here it is `claimed` until it has a slot.
 --
 -- It costs up to two probes of an index for each `todo` in a lane, and a look at the jobs of its
@@ -38,8 +39,8 @@ COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN live_jobs.id IS 'Its number, which rises with each job.';
 COMMENT ON COLUMN live_jobs.status IS
     'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is '
-    'stopped; scheduled: it waits for its time; claimed: a worker has it and runs others first; '
-    'doing: it runs.';
+    'stopped or delayed; scheduled: it waits for its time; claimed: a worker has it and runs '
+    'others first; doing: it runs.';
 COMMENT ON COLUMN live_jobs.stored_as IS
     'The status in the table jobs, where a blocked job may still be todo, and a claimed one is '
     'doing.';

@@ -53,6 +53,7 @@ WITH RECURSIVE free_name(queue) AS (
             WHERE first.lock = lane.lock AND first.status IN ('todo', 'blocked')
                 AND first.lock IS NOT NULL
             ORDER BY first.priority DESC, first.id LIMIT 1))
+        LIMIT 1  -- so that no plan reads all jobs to join them
     ) AS head
 ), name AS MATERIALIZED (
     SELECT queue FROM free_name WHERE queue IS NOT NULL

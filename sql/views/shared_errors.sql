@@ -5,14 +5,15 @@
 CREATE OR REPLACE VIEW shared_errors AS
 WITH halted AS MATERIALIZED (
     SELECT failed.id, failed.task, lane.lock, failed.errors
-    FROM (SELECT lock, stopped_at, failed_job_id FROM lanes WHERE stopped = 'halted'
+    FROM (SELECT lock, since, failed_job_id FROM lanes WHERE stopped = 'halted'
           ORDER BY stopped_at LIMIT 1000) AS lane
     CROSS JOIN LATERAL (
-        -- The time keeps this from reading every day of the history.
+        -- The time keeps this from reading every day of the history. It is when the job failed. The
+        -- lane may have been paused long before.
         SELECT id, task, errors FROM finished_jobs
         WHERE id = lane.failed_job_id
-            AND finished_at >= lane.stopped_at - interval '1 day'
-            AND finished_at <= lane.stopped_at + interval '1 day'
+            AND finished_at >= lane.since - interval '1 day'
+            AND finished_at <= lane.since + interval '1 day'
         ORDER BY finished_at DESC LIMIT 1
     ) AS failed
 ), retrying AS MATERIALIZED (

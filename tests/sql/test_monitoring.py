@@ -93,6 +93,12 @@ def test_a_query_begins_with_its_question(name: str) -> None:
     assert re.fullmatch(r"-- [A-Z].*\?", first)
 
 
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_runs_on_the_oldest_server_that_the_engine_runs_on(name: str) -> None:
+    newer_than_13 = re.compile(r"date_bin|split_part\(.*, -|json_table|any_value|\bMERGE\b")
+    assert not newer_than_13.search((FOLDER / f"{name}.sql").read_text(encoding="utf-8"))
+
+
 def test_the_page_lists_each_query_with_its_question() -> None:
     page = (FOLDER.parent.parent / "docs" / "sql.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| (.+\?) \| \[(\w+)\.sql\]\(\.\./sql/monitoring/", page, re.MULTILINE)
@@ -165,9 +171,9 @@ def test_failures_of_the_last_hour_are_counted_by_task_and_error(scene: Scene) -
     scene.finish(worker, "failed", *scene.claim(worker))
     scene.defer("well")
     scene.finish(worker, "succeeded", *scene.claim(worker))
-    assert pick(
-        scene.ask("failed_last_hour"), "task", "failed", "last_at", "last_job", "error"
-    ) == [("mail", 3, NOON - minutes(30), last, "smtplib.SMTPServerDisconnected: closed")]
+    assert pick(scene.ask("failed_last_hour"), "task", "failed", "last_at", "job_id", "error") == [
+        ("mail", 3, NOON - minutes(30), last, "smtplib.SMTPServerDisconnected: closed")
+    ]
 
 
 def test_silent_and_blocked_workers_are_told_from_the_others(scene: Scene) -> None:

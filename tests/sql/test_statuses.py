@@ -124,6 +124,23 @@ def test_behind_a_failed_job_everything_is_blocked(engine: Engine) -> None:
     ) == [("halted", "t", "ValueError: card declined", behind, "blocked")]
 
 
+def test_an_error_is_shared_by_lanes_that_were_paused_days_before_they_halted(
+    engine: Engine,
+) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    engine.sign_on()
+    for lock in ("a", "b"):
+        engine.defer("t", lock, on_failure="halt")
+    claimed = [engine.claim() for _ in range(2)]
+    engine.query("SELECT pause_lane(lock) FROM lanes")
+    engine.at("2026-02-02 15:00:00+00")
+    for job in claimed:
+        engine.fail(job, None, "ValueError: card declined")
+    assert engine.query("SELECT halted, error FROM shared_errors") == [
+        (2, "ValueError: card declined")
+    ]
+
+
 def test_a_lane_waits_for_a_retry_and_its_other_jobs_for_it(engine: Engine) -> None:
     engine.sign_on()
     retried = engine.defer("t", "a")

@@ -1,5 +1,4 @@
--- Returns how many lanes list_lanes would return without a limit. Counting
--- stops at p_limit.
+-- Returns how many lanes list_lanes would return without a limit. Counting stops at p_limit.
 CREATE OR REPLACE FUNCTION count_lanes(p_limit integer, p_states text[] DEFAULT NULL)
 RETURNS bigint
 LANGUAGE sql STABLE

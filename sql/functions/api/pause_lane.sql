@@ -1,6 +1,7 @@
 -- pause_lane: no job of the lane starts until the given time, or until somebody resumes the lane. A
--- running job may end. If the lane is paused already, this pause replaces the earlier one
--- and keeps its reason. Returns false if the lane is halted. It then stays as it was.
+-- running job may end. If the lane is paused already, this pause replaces the earlier one. If you
+-- give no reason, the earlier one stays. Returns false if the lane is halted. It then stays as it
+-- was.
 CREATE OR REPLACE FUNCTION pause_lane(
     p_lock text, p_reason text DEFAULT NULL, p_until timestamptz DEFAULT NULL,
     p_by text DEFAULT NULL

@@ -1,7 +1,7 @@
 -- Returns whose open transactions have a job locked, for example by a replace, a skip or an
 -- abort. Workers pass over the job until they end. A transaction that has locked a row also has a
--- lock on its table. That lock
--- tells it from other transactions that the number in the row could mean.
+-- lock on its table. That lock tells it from other transactions that the number in the row could
+-- mean.
 CREATE OR REPLACE FUNCTION explain_busy(p_id bigint)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$

@@ -1,8 +1,8 @@
--- Locks the lane rows of jobs that still run under these claims, and the jobs that a user may
--- have locked. Lanes are locked first, each kind in order. From here on, no session
--- blocks a job that we miss: one that held the lane row before us has committed when we look, and
--- one that comes later finds the lane as we leave it. The call does not wait for open
--- transactions. Jobs that are still locked after a moment are busy, and cannot end yet.
+-- Locks the lane rows of jobs that still run under these claims, and the jobs that a user may have
+-- locked. Lanes are locked first, each kind in order. From here on, no session blocks a job that we
+-- miss: one that held the lane row before us has committed when we look, and one that comes later
+-- finds the lane as we leave it. The call does not wait for open transactions. Jobs that are still
+-- locked after a moment are busy, and cannot end yet.
 CREATE OR REPLACE FUNCTION lock_lanes(
     p_ids bigint[], p_claims uuid[],
     OUT stopped text[],   -- the lanes that a person has stopped meanwhile
