@@ -586,8 +586,8 @@ def test_explain_names_all_transactions_that_rely_on_a_job(stage: Stage, end: En
     Mutation(
         "explain does not ask for transactions",
         "explain.sql",
-        "RETURN QUERY SELECT * FROM explain_busy(p_id);\n    v_found",
-        "v_found",
+        "RETURN QUERY SELECT * FROM explain_busy(p_id);\n    v_waits",
+        "v_waits",
     ),
     Mutation(
         "explain ignores transactions on earlier jobs",
