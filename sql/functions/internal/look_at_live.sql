@@ -11,6 +11,7 @@ CREATE OR REPLACE FUNCTION look_at_live(
 ) RETURNS TABLE (queue text, task text, lock text, status job_status)
 LANGUAGE plpgsql STABLE
 SET enable_nestloop = off  -- wrong statistics would compare each job with each one in hand
+SET enable_seqscan = off  -- more jobs are not read only because more of them wait
 SET jit = off
 AS $$
 #variable_conflict use_column
