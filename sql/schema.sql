@@ -1834,6 +1834,7 @@ END $$;
 CREATE FUNCTION inturn.look_at_live(p_ids bigint[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false) RETURNS TABLE(queue text, task text, lock text, status inturn.job_status)
     LANGUAGE plpgsql STABLE
     SET enable_nestloop TO 'off'
+    SET enable_seqscan TO 'off'
     SET jit TO 'off'
     AS $$
 #variable_conflict use_column
