@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable
 from contextlib import closing
@@ -285,6 +286,31 @@ def test_a_job_of_a_lost_worker_needs_a_worker_only_if_none_is_live(
     assert advice_in(run(*asked).stdout) == []
     engine.query("DELETE FROM workers")
     start_script(["bash", "-c", f"exec {SCRIPT.parent}/{command}"])
+    until(lambda: engine.statuses()[id] == "succeeded")
+
+
+def test_a_worker_whose_event_loop_stays_blocked_can_be_killed(
+    engine: Engine, run: Run, start_script: StartScript, folder: Path, until: Until
+) -> None:
+    (folder / "own.py").write_text(
+        f"import pathlib, time\nfrom inturn import App\napp = App({engine.dsn!r})\n"
+        "begun = pathlib.Path('begun')\n"
+        "@app.task(name='t', lock='letters')\n"
+        "async def stand_still_once():\n"
+        "    if not begun.exists():\n"
+        "        begun.touch()\n"
+        "        time.sleep(3600)\n"
+    )
+    worker = [str(SCRIPT), "-a", "own:app", "worker", "--heartbeat", "0.2", "--stalled-after", "2"]
+    id = int(run("-a", "own:app", "defer", "t").stdout)
+    start_script(worker)
+    until(lambda: (folder / "begun").exists())
+    start_script(worker)
+    explained = ("jobs", "explain", str(id), "--dsn", engine.dsn)
+    until(lambda: advice_in(run(*explained).stdout))
+    (advised,) = advice_in(run(*explained).stdout)
+    pid = advised.partition("kill process ")[2].partition(" on ")[0]
+    os.kill(int(pid), signal.SIGKILL)
     until(lambda: engine.statuses()[id] == "succeeded")
 
 
