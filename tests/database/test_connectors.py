@@ -93,7 +93,7 @@ def test_a_connector_is_replaced_for_a_while(dsn: str, empty_dsn: str, query: Qu
         assert replaced is app
         job_id = deferrer.defer()
         app.lanes.pause("lane")
-        assert app.job_manager.get_job_status(job_id) == "todo"
+        assert app.job_manager.get_job_status(job_id) == "blocked"
         assert app.check_connection()
     assert query("SELECT state::text FROM lanes") == [("paused",)]
     assert conninfo_to_dict(app.connector.dsn) == conninfo_to_dict(make_conninfo(empty_dsn))
