@@ -3,6 +3,8 @@
 Only the queue itself changes them. The models refuse to write.
 """
 
+from typing import Any
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
@@ -135,6 +137,13 @@ class Lane(ReadOnlyModelBase):
         return str(self.lock)
 
 
+class Names(ArrayField):
+    """Names in an array, which can be read without `django.contrib.postgres` being installed."""
+
+    def check(self, **kwargs: Any) -> list[Any]:
+        return [found for found in super().check(**kwargs) if found.id != "postgres.E005"]
+
+
 class Worker(ReadOnlyModelBase):
     """A worker process that has registered."""
 
@@ -146,8 +155,9 @@ class Worker(ReadOnlyModelBase):
     claimed = models.IntegerField()  # jobs that wait for a slot of it
     doing = models.IntegerField()
     concurrency = models.IntegerField()
-    queues = ArrayField(models.TextField(), null=True)  # None: all
-    tasks = ArrayField(models.TextField(), null=True)
+    # queues: None means all
+    queues: "models.Field[Any, list[str] | None]" = Names(models.TextField(), null=True)
+    tasks: "models.Field[Any, list[str] | None]" = Names(models.TextField(), null=True)
     started_at = models.DateTimeField()
     heartbeat_at = models.DateTimeField()
 
