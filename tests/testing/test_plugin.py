@@ -46,7 +46,8 @@ def inner(
 
 
 def run(inner: pytest.Pytester, *options: str) -> pytest.RunResult:
-    return inner.runpytest_inprocess(*PLUGIN, *options)
+    # Tests of Django, if they ran before in this process, have set it up.
+    return inner.runpytest_inprocess("-p", "no:django", *PLUGIN, *options)
 
 
 def test_the_guide_works_as_it_stands(inner: pytest.Pytester) -> None:
