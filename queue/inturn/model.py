@@ -15,8 +15,8 @@ from uuid import UUID
 class Status(StrEnum):
     """The status of a job. It is a string as well. The first five are live, the others history.
 
-    A `blocked` job waits behind another job of its lane, or the lane is stopped. A `claimed` job
-    is in the hands of a worker that runs others first.
+    A `blocked` job waits behind another job of its lane, or the lane is stopped. A worker
+    has taken a `claimed` job, but runs other jobs first.
 
     job_id = write.defer(letter="a")
     assert app.job_manager.get_job_status(job_id) is Status.TODO == "todo"

@@ -309,9 +309,12 @@ def test_a_worker_whose_event_loop_stays_blocked_can_be_killed(
     explained = ("jobs", "explain", str(id), "--dsn", engine.dsn)
     until(lambda: advice_in(run(*explained).stdout))
     (advised,) = advice_in(run(*explained).stdout)
+    assert engine.statuses()[id] == "doing"
     pid = advised.partition("kill process ")[2].partition(" on ")[0]
     os.kill(int(pid), signal.SIGKILL)
-    until(lambda: engine.statuses()[id] == "succeeded")
+    until(lambda: engine.query("SELECT FROM finished_jobs"))
+    assert engine.query("SELECT status::text, attempts FROM finished_jobs") == [("succeeded", 2)]
+    assert advice_in(run(*explained).stdout) == []
 
 
 def test_advice_names_the_app_the_database_and_the_schema_that_you_named(

@@ -74,7 +74,7 @@ def test_differences_between_the_app_and_the_workers_are_noted(at_two: Engine, q
 
 
 def test_without_an_app_the_schedules_of_workers_are_listed(at_two: Engine, queue: Run) -> None:
-    nothing = "There are no schedules. Declare one with @app.periodic"
+    nothing = "No task is periodic yet. Declare one with @app.periodic"
     name_app = ", and name your app with -a package.module:app"
     assert queue("schedules", "list").stderr == f"{nothing}{name_app}.\n"
     assert queue("-a", "tasks:app", "schedules", "list").stderr == f"{nothing}.\n"

@@ -37,6 +37,6 @@ def _apps_in(module: str) -> Iterator[str]:
         return
     place = Path(*module.split("."))
     for file in (place.with_suffix(".py"), place / "__init__.py"):
-        with suppress(OSError):  # most often, there is no such file
+        with suppress(OSError):  # usually it does not exist
             text = file.read_text(encoding="utf-8", errors="replace")
             yield from APP.findall(text)

@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
+from inturn import model
 from inturn.django.configuration import configuration
 from inturn.django.reading import ReadOnlyModelBase
 from inturn.model import Status
@@ -21,13 +22,8 @@ def choices(*statuses: str) -> list[tuple[str, str]]:
     return [(status, status) for status in statuses]
 
 
-LIVE = [
-    status.value
-    for status in (Status.TODO, Status.BLOCKED, Status.SCHEDULED, Status.CLAIMED, Status.DOING)
-]
-ENDED = [
-    status.value for status in (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.ABORTED)
-]
+LIVE = [status.value for status in Status if status in model.LIVE]
+ENDED = [status.value for status in Status if status not in model.LIVE]
 RETRY = "app.job_manager.retry_job_by_id(job_id)"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
@@ -50,7 +51,7 @@ def _check_extras() -> None:
     from inturn.embedded.binaries import find_binaries
 
     try:
-        import inturn.schema.migrate  # noqa: F401
+        import_module("inturn.schema.migrate")
     except MissingExtra:
         raise MissingExtra("The demo", "dev") from None
     find_binaries()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ALL = 10_000
 UNSEEN = "no worker has seen it yet"
 CHANGED = "workers use {0.cron} in {0.tz}"
-NONE = "There are no schedules. Declare one with @app.periodic"
+NONE = "No task is periodic yet. Declare one with @app.periodic"
 NAME_APP = ", and name your app with -a package.module:app"
 GONE = "not in the app"
 

@@ -50,7 +50,7 @@ def list_workers(
 
     A late worker has not sent a heartbeat for 30 seconds. The event loop of a blocked worker is
     stuck. If a job is CLAIMED, a worker has claimed it, but runs other jobs first. If you give
-    --name or --max-age and there is no such worker, the status is 3.
+    --name or --max-age and no worker matches, the status is 3.
     """
     from inturn.operations import workers
 
@@ -68,7 +68,7 @@ def list_workers(
             which = "" if name is None else f" named {visible(name)}"
             alive = "" if max_age is None else f" that was alive in the last {span(max_age)}"
             raise NotFound(
-                f"There is no worker{which}{alive}. To see all of them: queue workers list"
+                f"No worker{which}{alive} was found. To see all of them: queue workers list"
             )
     columns = {
         "NAME": lambda worker: worker.name,
