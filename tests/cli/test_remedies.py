@@ -312,7 +312,7 @@ def test_a_worker_whose_event_loop_stays_blocked_can_be_killed(
     assert engine.statuses()[id] == "doing"
     pid = advised.partition("kill process ")[2].partition(" on ")[0]
     os.kill(int(pid), signal.SIGKILL)
-    until(lambda: engine.query("SELECT FROM finished_jobs"))
+    until(lambda: engine.query("SELECT id FROM finished_jobs"))
     assert engine.query("SELECT status::text, attempts FROM finished_jobs") == [("succeeded", 2)]
     assert advice_in(run(*explained).stdout) == []
 
