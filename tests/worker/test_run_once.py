@@ -1,7 +1,6 @@
 """Each service of a worker has one round, `run_once`, that needs no thread and no loop."""
 
 from collections.abc import Iterator
-from typing import Any
 from uuid import UUID
 
 import anyio
@@ -9,46 +8,22 @@ import psycopg
 import pytest
 
 from inturn import App
-from inturn.worker.claiming.claiming import Claiming
-from inturn.worker.claiming.prefetch import Prefetch
-from inturn.worker.claiming.wakeups import Wakeups
-from inturn.worker.connection import WorkerConnection
 from inturn.worker.heartbeat import Heartbeat, Reactions
 from inturn.worker.listener import ABORT, Listener
-from inturn.worker.loop import Loop
 from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.maintenance import Maintenance
-from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import options
-from inturn.worker.recovery import Recovery
-from inturn.worker.registration import Registration
-from inturn.worker.running_jobs import RunningJobs
 from inturn.worker.scheduler import LONGEST_SLEEP, SHORTEST_SLEEP, Scheduler
 from tests.conftest import FAST_TAKEOVER, Query
+from tests.worker.parts import Parts
 
 pytestmark = pytest.mark.anyio
-NOBODY: Any = None  # the worker that middleware would see
 
 
 @pytest.fixture
 def connection(app: App) -> Iterator[psycopg.Connection]:
     with app.connector.connect("test") as connection:
         yield connection
-
-
-class Parts:
-    """A worker's parts without its threads."""
-
-    def __init__(self, app: App, **given: Any) -> None:
-        o = options(given)
-        wakeups = Wakeups(o.fetch_job_polling_interval)
-        self.link = link = WorkerConnection(app.connector)
-        self.registration = mine = Registration(link, o, app.tasks)
-        chain = MiddlewareChain(NOBODY, None, None)
-        self.running = running = RunningJobs(app, app.connector, o, wakeups.interrupt_wait, chain)
-        claiming = Claiming(link, mine, o, running, wakeups, Prefetch(o.concurrency))
-        self.recovery = Recovery(link, mine, o, running, claiming)
-        self.loop = Loop(link, mine, o, running, claiming, self.recovery, lambda: True)
 
 
 async def test_the_loop_claims_then_reports_and_takes_over_the_next_of_the_lane(
@@ -69,6 +44,7 @@ async def test_the_loop_claims_then_reports_and_takes_over_the_next_of_the_lane(
         await parts.loop.run_once()
         await parts.running.wait_until_empty()
         assert (seen, query(ended)) == ([1], [(0,)])
+        await parts.loop.run_once()  # it looks how the claim has ended
         await parts.loop.run_once()
         await parts.running.wait_until_empty()
         assert (seen, query(ended)) == ([1, 2], [(1,)])
@@ -77,7 +53,7 @@ async def test_the_loop_claims_then_reports_and_takes_over_the_next_of_the_lane(
 
     with anyio.fail_after(60):
         await parts.running.serve(work)
-        await parts.link.close()
+        await parts.close()
 
 
 async def test_the_loop_registers_again_before_anything_else_when_it_was_taken_for_dead(
@@ -89,7 +65,7 @@ async def test_the_loop_registers_again_before_anything_else_when_it_was_taken_f
     query("DELETE FROM workers RETURNING 1")
     parts.recovery.note_lost(dead)
     await parts.loop.run_once()
-    await parts.link.close()
+    await parts.close()
     assert query("SELECT id FROM workers") == [(parts.registration.worker_id,)]
     assert parts.registration.worker_id != dead
 
@@ -100,7 +76,7 @@ async def test_the_heartbeat_says_that_the_worker_lives_and_hears_that_it_is_tak
     parts = Parts(app)
     lost: list[UUID] = []
     await parts.registration.register()
-    await parts.link.close()
+    await parts.close()
     reactions = Reactions(
         lost=lost.append, unheard=lambda: None, ticked=lambda _: None, dead=lambda: None
     )

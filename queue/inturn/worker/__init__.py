@@ -1,10 +1,11 @@
 """The worker: it claims jobs, runs them, and reports how they ended.
 
-One loop owns one connection and makes one call at a time on it. Usually it first reports the jobs
-that have ended, and takes over the jobs that their lanes hand over. Then it claims as many jobs as
-it has room for. It claims first if slots would run dry, or if due jobs have waited for a second. If
-there is nothing to report or to claim, it waits. So all jobs that end during a call go out
-with the next one, in one batch. There is no timer and no lock.
+One loop owns two connections. On one of them it makes one call at a time. Usually it reports the
+jobs that have ended, and takes over the jobs that their lanes hand over. All jobs that end during
+such a call go out with the next one, in one batch. On the other connection it claims as many jobs
+as it has room for, while it reports. If jobs have ended, it claims only if slots would run dry, or
+if due jobs have waited for a second. If there is nothing to report or to claim, it waits. There is
+no timer and no lock.
 
 The loop waits until it is woken by a notification or the end of a job, until the next scheduled job
 is due, or until the poll interval has passed, which finds jobs whose notification was lost. Beside
@@ -13,7 +14,7 @@ heartbeat, the scheduler of periodic tasks, and maintenance, which rescues the j
 Each has a connection of its own.
 
 If a reply was lost, the worker asks the server which jobs it owns, and puts back those that it
-does not have in hand. If others took it for dead, it registers again. The jobs that it still runs
+does not have in hand. It never asks while a claim is under way. If others took it for dead, it registers again. The jobs that it still runs
 are fenced off and asked to abort.
 
 Read it in this order:

@@ -1,4 +1,4 @@
-"""The connection on which a worker claims jobs and reports how they ended."""
+"""A connection of the worker's loop. There are two: one for claims, and one for everything else."""
 
 from typing import TypeVar
 

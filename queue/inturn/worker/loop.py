@@ -1,6 +1,7 @@
 """The worker's loop. It recovers if something is wrong. Otherwise it reports, claims, and waits.
 
-It makes one call to the server at a time.
+It makes one call to the server at a time. Only a claim runs beside it, and what the server says
+about the worker's jobs is not looked at before that claim has ended.
 """
 
 import logging
@@ -96,39 +97,49 @@ class Loop:
 
     async def work(self) -> None:
         """Run until it is over."""
-        while not self._is_over():
-            try:
-                await self.run_once()
-            except WorkerLost:
-                self._recovery.note_lost(self._registration.worker_id)
-            except DatabaseBusy as error:
-                await self._wait_for_lock(error)
-            except DatabaseUnavailable as error:
-                self._recovery.note_outage(error)
-                await self._wait_for_database(error)
-            else:
-                if self._locked_out.failures:
-                    self._locked_out.reset()
+        try:
+            while not self._is_over():
+                await self._run_once_or_recover()
+        finally:
+            await self._claiming.cancel()
+
+    async def _run_once_or_recover(self) -> None:
+        try:
+            await self.run_once()
+        except WorkerLost:
+            self._recovery.note_lost(self._registration.worker_id)
+        except DatabaseBusy as error:
+            await self._wait_for_lock(error)
+        except DatabaseUnavailable as error:
+            self._recovery.note_outage(error)
+            await self._wait_for_database(error)
+        else:
+            if self._locked_out.failures:
+                self._locked_out.reset()
 
     def run_once(self) -> Awaitable[None]:
         """Do the next thing that there is to do, or wait until there is one."""
-        recover = self._recovery.next_action()
-        if recover is not None:
-            return recover()
-        if self._claiming.should_put_back:
-            return self._put_back()
+        if self._claiming.has_ended:
+            return self._take_claim()
+        action = self._recovery.next_action()
+        if action is None and self._claiming.should_put_back:
+            action = self._put_back
+        if action is not None:
+            if self._claiming.is_under_way:  # the server may already call its jobs ours
+                return self._claiming.wait_for_end(self._until_end())
+            return action()
         report_is_due = self._running.unreported.is_due
         database_busy = self._locked_out.failures > 0
         if self._claiming.is_due(report_is_due=report_is_due, database_busy=database_busy):
-            return self._end_outage_after(self._claiming.claim())
+            self._claiming.start()
         if report_is_due:
-            return self._end_outage_after(self._reporting.report())
+            return self._report()
         return self._wait()
 
     def _is_over(self) -> bool:
         if self._aborted and (self._recovery.is_database_away or self._is_out_of_time):
             return True  # others take over what we cannot end or report now
-        if self._running.in_hand or self._running.unreported:
+        if self._claiming.is_under_way or self._running.in_hand or self._running.unreported:
             return False
         if self.stopped:
             return True
@@ -140,9 +151,16 @@ class Loop:
             self._may_abandon or not self._running.attempts
         )
 
-    async def _end_outage_after(self, action: Awaitable[None]) -> None:
-        """Await a claim or a report. If it succeeds, the database is back."""
-        await action
+    async def _take_claim(self) -> None:
+        self._claiming.take_result()
+        self._note_answer()
+
+    async def _report(self) -> None:
+        await self._reporting.report()
+        self._note_answer()
+
+    def _note_answer(self) -> None:
+        """Note that a claim or a report has succeeded, so the database is back if it was away."""
         if self._outages.failures:
             logger.info("database.back: the worker goes on")
             self._outages.reset()
@@ -162,9 +180,14 @@ class Loop:
 
     def _wait(self) -> Awaitable[None]:
         limit = self._running.unreported.until_due()
-        if self._aborted and (left := self.seconds_left):
+        left = self._until_end()
+        if left is not None:
             limit = left if limit is None else min(left, limit)
         return self._claiming.wait(limit)
+
+    def _until_end(self) -> float | None:
+        """Return the seconds until an aborted worker ends, None if there is nothing to wait for."""
+        return (self.seconds_left or None) if self._aborted else None
 
     async def _wait_for_lock(self, error: DatabaseBusy) -> None:
         """Wait until a lock on a table may be gone. Nothing has happened so far."""

@@ -97,6 +97,7 @@ class Worker:
         self._connector = connector
         self._options = options
         self._connection = link = WorkerConnection(connector)
+        self._claims = claims = WorkerConnection(connector)
         self._registration = mine = Registration(link, options, app.tasks)
         self._wakeups = wakeups = Wakeups(options.fetch_job_polling_interval)
         chain = MiddlewareChain(self, options.task_middleware, options.worker_middleware)
@@ -104,7 +105,7 @@ class Worker:
             app, connector, options, wakeups.interrupt_wait, chain
         )
         prefetch = prefetch or Prefetch(options.concurrency)
-        claiming = Claiming(link, mine, options, running, wakeups, prefetch)
+        claiming = Claiming(claims, mine, options, running, wakeups, prefetch)
         self._recovery = Recovery(link, mine, options, running, claiming)
         self._loop = Loop(link, mine, options, running, claiming, self._recovery, self._is_settled)
         self._scheduler = Scheduler(connector, app)
@@ -138,6 +139,7 @@ class Worker:
             return self._loop.aborted
         finally:
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
+                await self._claims.close()
                 await self._connection.close()
 
     # ------------------------------------------------------------------ stopping

@@ -1,7 +1,11 @@
 """The one object that decides when a worker claims jobs, how many, and where it continues."""
 
+import asyncio
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from typing import Any
+
+import anyio
 
 from inturn.model import Job
 from inturn.operations import claim
@@ -23,7 +27,8 @@ LONGEST = 5.0
 class Claiming:
     """Claims jobs when the worker has room and there may be jobs.
 
-    The loop asks `is_due`, and then calls `claim` or `wait`. It also notes here what else happens.
+    The loop asks `is_due`, and then calls `start` or `wait`. It also notes here what else happens.
+    A claim has a connection of its own and runs beside the loop, which reports meanwhile.
     """
 
     def __init__(
@@ -45,6 +50,7 @@ class Claiming:
         self._awake_flag = AwakeFlag(connection, registration, options.queues)
         self._cursor = ClaimCursor()
         self._claimed_at = time.monotonic()  # when the last full claim began
+        self._claim: asyncio.Task[None] | None = None  # until the loop has seen how it ended
 
     # ------------------------------------------------------------------ what the loop asks
 
@@ -59,7 +65,7 @@ class Claiming:
         Reports come first, unless slots would run dry meanwhile or scheduled jobs have waited for
         long. `database_busy`: a lock in the database made the last call fail.
         """
-        if self.is_stopped:
+        if self.is_stopped or self._claim is not None:
             return False
         in_hand = self._running.in_hand
         wants_jobs = (
@@ -82,8 +88,39 @@ class Claiming:
 
     # ------------------------------------------------------------------ claims and waits
 
-    def claim(self) -> Awaitable[None]:
-        """Claim as many jobs as there is room for, and start them."""
+    @property
+    def is_under_way(self) -> bool:
+        """Return True from the start of a claim until the loop has called `take_result`."""
+        return self._claim is not None
+
+    @property
+    def has_ended(self) -> bool:
+        """Return True if a claim has ended and the loop has not called `take_result` yet."""
+        return self._claim is not None and self._claim.done()
+
+    def start(self) -> None:
+        """Begin to claim as many jobs as there is room for. They start as soon as they come."""
+        self._claim = asyncio.create_task(self._choose_claim())
+        self._claim.add_done_callback(lambda _: self._wakeups.interrupt_wait())
+
+    def take_result(self) -> None:
+        """Note that the claim has ended. Raise what went wrong with it."""
+        assert self._claim is not None
+        claim, self._claim = self._claim, None
+        claim.result()
+
+    def wait_for_end(self, at_most: float | None) -> Awaitable[None]:
+        """Wait until the claim that is under way has ended, or something else has happened."""
+        return self._wakeups.wait(at_most, polls=False)
+
+    async def cancel(self) -> None:
+        """Cancel the claim if one is under way. The server may still have started its jobs."""
+        if self._claim is not None:
+            self._claim.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([self._claim])
+
+    def _choose_claim(self) -> Coroutine[Any, Any, None]:
         if self._running.unreported.is_due and self._neglects_scheduled:
             return self._make_scheduled_ready()
         room = self._prefetch.capacity - self._running.in_hand
@@ -100,7 +137,8 @@ class Claiming:
         if waiting_since is not None:
             stale = self._prefetch.until_stale(waiting_since)
             at_most = stale if at_most is None else min(stale, at_most)
-        return self._wakeups.wait(at_most, polls=not self.is_stopped)
+        polls = not self.is_stopped and not self.is_under_way
+        return self._wakeups.wait(at_most, polls=polls)
 
     # ------------------------------------------------------------------ what the loop tells
 
