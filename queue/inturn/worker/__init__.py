@@ -14,8 +14,8 @@ heartbeat, the scheduler of periodic tasks, and maintenance, which rescues the j
 Each has a connection of its own.
 
 If a reply was lost, the worker asks the server which jobs it owns, and puts back those that it
-does not have in hand. It never asks while a claim is under way. If others took it for dead, it registers again. The jobs that it still runs
-are fenced off and asked to abort.
+does not have in hand. It never asks while a claim is under way. If others took it for dead, it
+registers again. The jobs that it still runs are fenced off and asked to abort.
 
 Read it in this order:
 
