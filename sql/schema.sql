@@ -6,10 +6,14 @@ CREATE TYPE inturn.conflict_policy AS ENUM (
     'skip',
     'replace'
 );
+CREATE DOMAIN inturn.due_time AS timestamp with time zone
+	CONSTRAINT jobs_scheduled_within CHECK (((VALUE >= '0002-01-01 00:00:00+00'::timestamp with time zone) AND (VALUE < '9999-01-01 00:00:00+00'::timestamp with time zone)));
 CREATE TYPE inturn.failure_policy AS ENUM (
     'continue',
     'halt'
 );
+CREATE DOMAIN inturn.job_args AS jsonb
+	CONSTRAINT jobs_args_object CHECK ((jsonb_typeof(VALUE) = 'object'::text));
 CREATE TYPE inturn.retry_policy AS ENUM (
     'hold',
     'release'
@@ -35,6 +39,8 @@ CREATE TYPE inturn.job_status AS ENUM (
     'cancelled',
     'aborted'
 );
+CREATE DOMAIN inturn.job_timeout AS interval
+	CONSTRAINT jobs_timeout CHECK (((VALUE >= '00:00:00.001'::interval) AND (VALUE <= '365 days'::interval)));
 CREATE TYPE inturn.lane_state AS ENUM (
     'held',
     'retrying',
@@ -42,6 +48,14 @@ CREATE TYPE inturn.lane_state AS ENUM (
     'halted',
     'delayed'
 );
+CREATE DOMAIN inturn.lock_name AS text COLLATE pg_catalog."C"
+	CONSTRAINT jobs_lock_length CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)));
+CREATE DOMAIN inturn.queue_name AS text COLLATE pg_catalog."C"
+	CONSTRAINT jobs_queue_name CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 63)) AND (strpos(VALUE, ','::text) = 0) AND (VALUE <> '!'::text)));
+CREATE DOMAIN inturn.queueing_lock_name AS text COLLATE pg_catalog."C"
+	CONSTRAINT jobs_queueing_lock_length CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)));
+CREATE DOMAIN inturn.task_name AS text
+	CONSTRAINT jobs_task_length CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 512)));
 CREATE FUNCTION inturn.abort_requests(p_worker uuid) RETURNS TABLE(id bigint)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -124,7 +138,7 @@ BEGIN
         WHERE outcome <> ALL (p_forget)
             OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
     )
-    SELECT gone.id, gone.lock, gone.outcome, gone.on_failure FROM gone
+    SELECT gone.id, gone.lock::text, gone.outcome, gone.on_failure FROM gone
     WHERE NOT gone.has_waiters OR notify_ended(gone.id);
 END $$;
 CREATE FUNCTION inturn.audit(p_operation text, p_lock text, p_jobs bigint, p_by text, p_reason text) RETURNS void
@@ -346,7 +360,7 @@ CREATE TABLE inturn.jobs (
     claim_id uuid,
     fence bigint,
     worker_id uuid,
-    scheduled_at timestamp with time zone,
+    scheduled_at inturn.due_time,
     created_at timestamp with time zone NOT NULL,
     started_at timestamp with time zone,
     status inturn.job_status NOT NULL,
@@ -354,29 +368,22 @@ CREATE TABLE inturn.jobs (
     on_failure inturn.failure_policy DEFAULT 'continue'::inturn.failure_policy NOT NULL,
     abort boolean DEFAULT false NOT NULL,
     has_waiters boolean DEFAULT false NOT NULL,
-    timeout interval,
+    timeout inturn.job_timeout,
     was_attempted boolean DEFAULT false NOT NULL,
     lost_queueing_lock boolean DEFAULT false NOT NULL,
     priority integer DEFAULT 0 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
-    queue text DEFAULT 'default'::text NOT NULL COLLATE pg_catalog."C",
-    task text NOT NULL,
-    lock text COLLATE pg_catalog."C",
-    queueing_lock text COLLATE pg_catalog."C",
-    args jsonb DEFAULT '{}'::jsonb NOT NULL,
+    queue inturn.queue_name DEFAULT 'default'::text NOT NULL,
+    task inturn.task_name NOT NULL,
+    lock inturn.lock_name,
+    queueing_lock inturn.queueing_lock_name,
+    args inturn.job_args DEFAULT '{}'::jsonb NOT NULL,
     errors jsonb DEFAULT '[]'::jsonb NOT NULL,
-    CONSTRAINT jobs_args_object CHECK ((jsonb_typeof(args) = 'object'::text)),
     CONSTRAINT jobs_blocked_in_a_lane CHECK (((status <> 'blocked'::inturn.job_status) OR (lock IS NOT NULL))),
     CONSTRAINT jobs_claimed CHECK (((status = 'doing'::inturn.job_status) = (claim_id IS NOT NULL))),
     CONSTRAINT jobs_live CHECK ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'scheduled'::inturn.job_status, 'doing'::inturn.job_status]))),
-    CONSTRAINT jobs_lock_length CHECK (((octet_length(lock) >= 1) AND (octet_length(lock) <= 1024))),
-    CONSTRAINT jobs_owned CHECK (((status = 'doing'::inturn.job_status) = (worker_id IS NOT NULL))),
-    CONSTRAINT jobs_queue_name CHECK ((((octet_length(queue) >= 1) AND (octet_length(queue) <= 63)) AND (strpos(queue, ','::text) = 0) AND (queue <> '!'::text))),
-    CONSTRAINT jobs_queueing_lock_length CHECK (((octet_length(queueing_lock) >= 1) AND (octet_length(queueing_lock) <= 1024))),
-    CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL))),
-    CONSTRAINT jobs_scheduled_within CHECK (((scheduled_at >= '0002-01-01 00:00:00+00'::timestamp with time zone) AND (scheduled_at < '9999-01-01 00:00:00+00'::timestamp with time zone))),
-    CONSTRAINT jobs_task_length CHECK (((octet_length(task) >= 1) AND (octet_length(task) <= 512))),
-    CONSTRAINT jobs_timeout CHECK (((timeout >= '00:00:00.001'::interval) AND (timeout <= '365 days'::interval)))
+    CONSTRAINT jobs_owned CHECK (((worker_id IS NULL) = (claim_id IS NULL))),
+    CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL)))
 )
 WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_patient boolean DEFAULT false) RETURNS SETOF inturn.jobs
@@ -1711,7 +1718,7 @@ BEGIN
     INTO v_ours
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
     CROSS JOIN LATERAL (
-        SELECT j.id, j.lock, j.xmin, j.xmax FROM jobs AS j
+        SELECT j.id, j.lock::text, j.xmin, j.xmax FROM jobs AS j
         WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
     ) AS jobs;
     PERFORM await_locks(v_ours.locks, v_ours.touched);
@@ -1797,7 +1804,7 @@ BEGIN
     INTO v_ours
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
     CROSS JOIN LATERAL (
-        SELECT j.lock, j.xmin, j.xmax FROM jobs AS j
+        SELECT j.lock::text, j.xmin, j.xmax FROM jobs AS j
         WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
     ) AS jobs;
     IF v_ours.locks IS NOT NULL THEN
@@ -2064,7 +2071,7 @@ BEGIN
             lost_queueing_lock = jobs.queueing_lock IS NOT NULL
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ANY (ARRAY[ours.id]) AND jobs.claim_id = ours.claim_id
-        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.lost_queueing_lock,
+        RETURNING jobs.id, jobs.lock::text, jobs.queue::text, jobs.lost_queueing_lock,
             jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted
     ), let_go AS (
         UPDATE lanes
@@ -2137,7 +2144,7 @@ BEGIN
                 ORDER BY jobs.queue LIMIT 1)
         FROM heads WHERE heads.queue IS NOT NULL
     )
-    SELECT coalesce(array_agg(queue), '{}') INTO v_result
+    SELECT coalesce(array_agg(queue::text), '{}') INTO v_result
     FROM (SELECT queue FROM free UNION SELECT queue FROM heads) AS ready
     WHERE queue IS NOT NULL;
     RETURN v_result;
@@ -2552,7 +2559,7 @@ BEGIN
     END IF;
     IF p_locks IS NOT NULL THEN
         v_left := ARRAY(
-            SELECT (SELECT jobs.lock FROM jobs WHERE jobs.id = o.id)
+            SELECT (SELECT jobs.lock::text FROM jobs WHERE jobs.id = o.id)
             FROM unnest(p_ids) WITH ORDINALITY AS o(id, position) ORDER BY o.position
         );
     END IF;
@@ -2579,7 +2586,7 @@ BEGIN
             ORDER BY e.id
         ) AS ended
         WHERE jobs.id = ANY (ARRAY[ended.id]) AND jobs.claim_id = ended.claim_id
-        RETURNING jobs.id, jobs.queue, jobs.lost_queueing_lock,
+        RETURNING jobs.id, jobs.queue::text, jobs.lost_queueing_lock,
                   CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
                   CASE WHEN ended.lock <> ended.left_lock THEN 'release'
                        ELSE jobs.on_retry END AS on_retry
@@ -2877,13 +2884,13 @@ CREATE VIEW inturn.claimed_jobs AS
             WHEN (row_number() OVER (PARTITION BY jobs.worker_id ORDER BY jobs.started_at, jobs.priority DESC, jobs.id) > workers.concurrency) THEN 'claimed'::inturn.job_status
             ELSE 'doing'::inturn.job_status
         END AS status,
-    jobs.queue,
-    jobs.task,
-    jobs.lock,
+    (jobs.queue)::text AS queue,
+    (jobs.task)::text AS task,
+    (jobs.lock)::text AS lock,
     jobs.priority,
     jobs.attempts,
     jobs.started_at AS claimed_at,
-    jobs.timeout,
+    (jobs.timeout)::interval AS timeout,
     jobs.worker_id,
     workers.name AS worker
    FROM (inturn.jobs
@@ -2936,28 +2943,28 @@ CREATE VIEW inturn.live_jobs AS
                         ELSE (lanes.job_id <> jobs.id)
                     END AS "case"
                FROM inturn.lanes
-              WHERE (lanes.lock = jobs.lock)), ( SELECT (head.id <> jobs.id)
+              WHERE (lanes.lock = (jobs.lock)::text)), ( SELECT (head.id <> jobs.id)
                FROM inturn.jobs head
-              WHERE ((head.lock = jobs.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
+              WHERE (((head.lock)::text = (jobs.lock)::text) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
               ORDER BY head.priority DESC, head.id
              LIMIT 1))) THEN 'blocked'::inturn.job_status
             ELSE status
         END AS status,
     status AS stored_as,
-    queue,
-    task,
-    lock,
+    (queue)::text AS queue,
+    (task)::text AS task,
+    (lock)::text AS lock,
     priority,
     attempts,
-    args,
+    (args)::jsonb AS args,
     errors,
     created_at,
-    scheduled_at,
+    (scheduled_at)::timestamp with time zone AS scheduled_at,
     started_at,
     worker_id,
     fence,
-    queueing_lock,
-    timeout,
+    (queueing_lock)::text AS queueing_lock,
+    (timeout)::interval AS timeout,
     abort
    FROM inturn.jobs;
 COMMENT ON VIEW inturn.live_jobs IS 'Jobs that have not ended.';
@@ -3143,7 +3150,7 @@ CREATE VIEW inturn.lane_status AS
      CROSS JOIN LATERAL ( SELECT count(*) AS counted
            FROM ( SELECT
                    FROM inturn.jobs jobs_1
-                  WHERE ((jobs_1.lock = lanes.lock) AND (jobs_1.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs_1.lock IS NOT NULL))
+                  WHERE (((jobs_1.lock)::text = lanes.lock) AND (jobs_1.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs_1.lock IS NOT NULL))
                  LIMIT 1001) jobs) behind)
      CROSS JOIN LATERAL ( SELECT ((found.job ->> 0))::bigint AS id,
             ((found.job ->> 1))::inturn.job_status AS status
@@ -3164,7 +3171,7 @@ CREATE VIEW inturn.lane_status AS
                     WHEN (lanes.worker_id IS NOT NULL) THEN held.id
                     ELSE COALESCE(lanes.job_id, ( SELECT head.id
                        FROM inturn.jobs head
-                      WHERE ((head.lock = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
+                      WHERE (((head.lock)::text = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
                       ORDER BY head.priority DESC, head.id
                      LIMIT 1))
                 END)
@@ -3236,7 +3243,7 @@ CREATE VIEW inturn.queue_status AS
         UNION ALL
          SELECT ( SELECT jobs.queue
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.queue > free_name.queue))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND ((jobs.queue)::text > (free_name.queue)::text))
                   ORDER BY jobs.queue
                  LIMIT 1) AS queue
            FROM free_name
@@ -3250,7 +3257,7 @@ CREATE VIEW inturn.queue_status AS
         UNION ALL
          SELECT ( SELECT jobs.queue
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.queue > head_name.queue))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND ((jobs.queue)::text > (head_name.queue)::text))
                   ORDER BY jobs.queue
                  LIMIT 1) AS queue
            FROM head_name
@@ -3296,7 +3303,7 @@ CREATE VIEW inturn.queue_status AS
          SELECT head.queue,
             head.id,
             lane.lock,
-            COALESCE(head.scheduled_at, head.created_at) AS since
+            COALESCE((head.scheduled_at)::timestamp with time zone, head.created_at) AS since
            FROM (lane_to_resume lane
              CROSS JOIN LATERAL ( SELECT jobs.queue,
                     jobs.id,
@@ -3305,7 +3312,7 @@ CREATE VIEW inturn.queue_status AS
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'blocked'::inturn.job_status) AND (jobs.id = COALESCE(lane.job_id, ( SELECT first.id
                            FROM inturn.jobs first
-                          WHERE ((first.lock = lane.lock) AND (first.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (first.lock IS NOT NULL))
+                          WHERE (((first.lock)::text = lane.lock) AND (first.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (first.lock IS NOT NULL))
                           ORDER BY first.priority DESC, first.id
                          LIMIT 1))))
                  LIMIT 1) head)
@@ -3342,21 +3349,21 @@ CREATE VIEW inturn.queue_status AS
            FROM (name name_1
              CROSS JOIN LATERAL (( SELECT jobs.id,
                     jobs.lock,
-                    COALESCE(jobs.scheduled_at, jobs.created_at) AS since,
+                    COALESCE((jobs.scheduled_at)::timestamp with time zone, jobs.created_at) AS since,
                     false AS is_token,
                     false AS waits
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.queue = name_1.queue))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.priority DESC, jobs.id
                  LIMIT 1000)
                 UNION ALL
                 ( SELECT jobs.id,
                     jobs.lock,
-                    COALESCE(jobs.scheduled_at, jobs.created_at) AS "coalesce",
+                    COALESCE((jobs.scheduled_at)::timestamp with time zone, jobs.created_at) AS "coalesce",
                     true,
                     true
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.queue = name_1.queue))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.priority DESC, jobs.id
                  LIMIT 1000)
                 UNION ALL
@@ -3366,7 +3373,7 @@ CREATE VIEW inturn.queue_status AS
                     false,
                     false
                    FROM later
-                  WHERE ((later.queue = name_1.queue) AND (later.scheduled_at <= inturn.clock()))
+                  WHERE (((later.queue)::text = name_1.queue) AND ((later.scheduled_at)::timestamp with time zone <= inturn.clock()))
                 UNION ALL
                  SELECT resuming.id,
                     resuming.lock,
@@ -3374,7 +3381,7 @@ CREATE VIEW inturn.queue_status AS
                     false,
                     true
                    FROM resuming
-                  WHERE (resuming.queue = name_1.queue)) job)
+                  WHERE ((resuming.queue)::text = name_1.queue)) job)
         ), startable AS (
          SELECT front.queue,
             (count(*) FILTER (WHERE (front.lock IS NULL)) + count(DISTINCT front.lock) FILTER (WHERE lane.open)) AS runnable,
@@ -3393,7 +3400,7 @@ CREATE VIEW inturn.queue_status AS
     GREATEST((COALESCE(startable.behind, (0)::bigint) + COALESCE(in_lane.blocked, (0)::bigint)), (0)::bigint) AS blocked,
     ( SELECT count(*) AS count
            FROM later
-          WHERE ((later.queue = name.queue) AND (later.scheduled_at > inturn.clock()))) AS scheduled,
+          WHERE (((later.queue)::text = name.queue) AND ((later.scheduled_at)::timestamp with time zone > inturn.clock()))) AS scheduled,
     COALESCE(in_hand.claimed, (0)::bigint) AS claimed,
     COALESCE(in_hand.doing, (0)::bigint) AS doing,
     ( SELECT count(*) AS count
@@ -3407,7 +3414,7 @@ CREATE VIEW inturn.queue_status AS
     startable.oldest_id
    FROM (((name
      LEFT JOIN startable ON ((startable.queue = name.queue)))
-     LEFT JOIN in_lane ON ((in_lane.queue = name.queue)))
+     LEFT JOIN in_lane ON (((in_lane.queue)::text = name.queue)))
      LEFT JOIN in_hand ON ((in_hand.queue = name.queue)))
   ORDER BY name.queue;
 COMMENT ON VIEW inturn.queue_status IS 'Queues: which jobs could start now, which could not, and who serves them.';
@@ -3596,7 +3603,7 @@ CREATE VIEW inturn.suspect_jobs AS
                     jobs.lock,
                     jobs.errors
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.queue = known.queue))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND ((jobs.queue)::text = known.queue))
                   ORDER BY jobs.priority DESC, jobs.id
                  LIMIT 1000)
                 UNION ALL
@@ -3606,7 +3613,7 @@ CREATE VIEW inturn.suspect_jobs AS
                     jobs.lock,
                     jobs.errors
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.queue = known.queue))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND ((jobs.queue)::text = known.queue))
                   ORDER BY jobs.priority DESC, jobs.id
                  LIMIT 1000)) job)
         ), counted AS (
@@ -3622,9 +3629,9 @@ CREATE VIEW inturn.suspect_jobs AS
           WHERE (front.errors <> '[]'::jsonb)
         )
  SELECT id,
-    queue,
-    task,
-    lock,
+    (queue)::text AS queue,
+    (task)::text AS task,
+    (lock)::text AS lock,
     deaths
    FROM counted
   WHERE (crashed OR (deaths > 1));
@@ -3645,13 +3652,13 @@ CREATE VIEW inturn.unknown_tasks AS
            FROM (served
              CROSS JOIN LATERAL (( SELECT jobs.task
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.queue = served.queue))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND ((jobs.queue)::text = served.queue))
                   ORDER BY jobs.priority DESC, jobs.id
                  LIMIT 1000)
                 UNION ALL
                 ( SELECT jobs.task
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.queue = served.queue))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND ((jobs.queue)::text = served.queue))
                   ORDER BY jobs.priority DESC, jobs.id
                  LIMIT 1000)) job)
         UNION
@@ -3660,10 +3667,10 @@ CREATE VIEW inturn.unknown_tasks AS
            FROM ( SELECT jobs.queue,
                     jobs.task
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'scheduled'::inturn.job_status) AND (jobs.scheduled_at <= (inturn.clock() + '00:01:00'::interval)))
+                  WHERE ((jobs.status = 'scheduled'::inturn.job_status) AND ((jobs.scheduled_at)::timestamp with time zone <= (inturn.clock() + '00:01:00'::interval)))
                   ORDER BY jobs.scheduled_at
                  LIMIT 10000) due
-          WHERE (due.queue IN ( SELECT served.queue
+          WHERE ((due.queue)::text IN ( SELECT served.queue
                    FROM served))
         ), live AS MATERIALIZED (
          SELECT workers.queues,
@@ -3672,12 +3679,12 @@ CREATE VIEW inturn.unknown_tasks AS
           WHERE (workers.heartbeat_at > (inturn.clock() - '00:00:30'::interval))
         )
  SELECT queue,
-    task
+    (task)::text AS task
    FROM waiting
   WHERE (NOT (EXISTS ( SELECT
            FROM live
-          WHERE (((live.queues IS NULL) OR (waiting.queue = ANY (live.queues))) AND ((live.tasks IS NULL) OR (waiting.task = ANY (live.tasks)))))))
-  ORDER BY queue, task;
+          WHERE (((live.queues IS NULL) OR (waiting.queue = ANY (live.queues))) AND ((live.tasks IS NULL) OR ((waiting.task)::text = ANY (live.tasks)))))))
+  ORDER BY queue, (task)::text;
 COMMENT ON VIEW inturn.unknown_tasks IS 'Tasks of waiting jobs that no live worker knows.';
 COMMENT ON COLUMN inturn.unknown_tasks.queue IS 'The queue of the jobs.';
 COMMENT ON COLUMN inturn.unknown_tasks.task IS 'Their task.';

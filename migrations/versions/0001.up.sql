@@ -39,6 +39,40 @@ CREATE TYPE job_options AS (
     timeout       interval
 );
 
+-- The rules for single columns of `jobs` are domains and not CHECKs of the table. PostgreSQL parses
+-- and plans each CHECK of a table again for every statement that writes to it, and most of ours
+-- write one row. It keeps the rules of a domain parsed, and looks at them only where a statement
+-- sets the column. Drivers see the base types, and so do the functions and views.
+--
+-- COLLATE "C" for all names that are keys: they compare faster, and their order does not change
+-- with the operating system's library of collations. Such a change would corrupt the index that
+-- is the mutex of the lanes.
+--
+-- Notifications carry queue names as a list, and `!` asks workers to end jobs. The functions that
+-- accept a name check each character (see has_invalid_queue).
+CREATE DOMAIN queue_name AS text COLLATE "C" CONSTRAINT jobs_queue_name CHECK (
+    octet_length(VALUE) BETWEEN 1 AND 63 AND strpos(VALUE, ',') = 0 AND VALUE <> '!'
+);
+CREATE DOMAIN task_name AS text
+    CONSTRAINT jobs_task_length CHECK (octet_length(VALUE) BETWEEN 1 AND 512);
+-- 1,024 bytes keep entries of the lane index below the btree's limit of 2,704 bytes, compressed
+-- or not.
+CREATE DOMAIN lock_name AS text COLLATE "C"
+    CONSTRAINT jobs_lock_length CHECK (octet_length(VALUE) BETWEEN 1 AND 1024);
+CREATE DOMAIN queueing_lock_name AS text COLLATE "C"
+    CONSTRAINT jobs_queueing_lock_length CHECK (octet_length(VALUE) BETWEEN 1 AND 1024);
+CREATE DOMAIN job_args AS jsonb
+    CONSTRAINT jobs_args_object CHECK (jsonb_typeof(VALUE) = 'object');
+CREATE DOMAIN job_timeout AS interval CONSTRAINT jobs_timeout CHECK (
+    VALUE >= interval '1 ms' AND VALUE <= interval '365 days'
+);
+-- Drivers cannot read times before year 1 and after 9999, in any zone. One such row would make
+-- every reader fail.
+CREATE DOMAIN due_time AS timestamptz CONSTRAINT jobs_scheduled_within CHECK (
+    VALUE >= timestamptz '0002-01-01 00:00:00+00'
+    AND VALUE < timestamptz '9999-01-01 00:00:00+00'
+);
+
 -- Rises with every start of a job, for user code to compare. CACHE 1, so that a later start always
 -- gets a higher number.
 CREATE SEQUENCE fences AS bigint CACHE 1;
@@ -50,7 +84,7 @@ CREATE TABLE jobs (
     claim_id     uuid,
     fence        bigint,
     worker_id    uuid,       -- no foreign key: a key-share lock per claim would make multixacts
-    scheduled_at timestamptz,
+    scheduled_at due_time,
     created_at   timestamptz NOT NULL,
     started_at   timestamptz,
     status       job_status  NOT NULL,
@@ -58,46 +92,25 @@ CREATE TABLE jobs (
     on_failure   failure_policy NOT NULL DEFAULT 'continue',
     abort        boolean     NOT NULL DEFAULT false,   -- asked to end early
     has_waiters  boolean     NOT NULL DEFAULT false,   -- somebody waits for its end: notify
-    timeout      interval,                             -- how long a run may take
+    timeout      job_timeout,                          -- how long a run may take
     was_attempted boolean    NOT NULL DEFAULT false,   -- an attempt at it has ended, charged or not
     -- It came back to the queue without its queueing lock, since another job waited under it.
     lost_queueing_lock boolean NOT NULL DEFAULT false,
     priority     integer     NOT NULL DEFAULT 0,
     attempts     integer     NOT NULL DEFAULT 0,
-    -- COLLATE "C" for all names that are keys: they compare faster, and their order does not change
-    -- with the operating system's library of collations. Such a change would corrupt the index that
-    -- is the mutex of the lanes.
-    queue        text        COLLATE "C" NOT NULL DEFAULT 'default',
-    task         text        NOT NULL,
-    lock         text        COLLATE "C",
-    queueing_lock text       COLLATE "C",      -- at most one job waits under it
-    args         jsonb       NOT NULL DEFAULT '{}',
+    queue        queue_name  NOT NULL DEFAULT 'default',
+    task         task_name   NOT NULL,
+    lock         lock_name,
+    queueing_lock queueing_lock_name,          -- at most one job waits under it
+    args         job_args    NOT NULL DEFAULT '{}',
     errors       jsonb       NOT NULL DEFAULT '[]',
+    -- Rules between columns. Each costs some microseconds a statement: see above.
     CONSTRAINT jobs_live CHECK (status IN ('todo', 'blocked', 'scheduled', 'doing')),
     -- A claim exists exactly while the job is being done; finish relies on it (see finish.sql).
     CONSTRAINT jobs_claimed CHECK ((status = 'doing') = (claim_id IS NOT NULL)),
-    CONSTRAINT jobs_owned CHECK ((status = 'doing') = (worker_id IS NOT NULL)),
+    CONSTRAINT jobs_owned CHECK ((worker_id IS NULL) = (claim_id IS NULL)),
     CONSTRAINT jobs_blocked_in_a_lane CHECK (status <> 'blocked' OR lock IS NOT NULL),
-    CONSTRAINT jobs_scheduled_when CHECK (status <> 'scheduled' OR scheduled_at IS NOT NULL),
-    -- Drivers cannot read times before year 1 and after 9999, in any zone. One such row would make
-    -- every reader fail.
-    CONSTRAINT jobs_scheduled_within CHECK (
-        scheduled_at >= timestamptz '0002-01-01 00:00:00+00'
-        AND scheduled_at < timestamptz '9999-01-01 00:00:00+00'
-    ),
-    -- 1,024 bytes keep entries of the lane index below the btree's limit of 2,704 bytes, compressed
-    -- or not.
-    CONSTRAINT jobs_lock_length CHECK (octet_length(lock) BETWEEN 1 AND 1024),
-    CONSTRAINT jobs_queueing_lock_length CHECK (octet_length(queueing_lock) BETWEEN 1 AND 1024),
-    -- Notifications carry queue names as a list, and `!` asks workers to end jobs. Each UPDATE
-    -- evaluates this, so it is not a regular expression. The functions that accept a name check
-    -- each character (see has_invalid_queue).
-    CONSTRAINT jobs_queue_name CHECK (
-        octet_length(queue) BETWEEN 1 AND 63 AND strpos(queue, ',') = 0 AND queue <> '!'
-    ),
-    CONSTRAINT jobs_task_length CHECK (octet_length(task) BETWEEN 1 AND 512),
-    CONSTRAINT jobs_args_object CHECK (jsonb_typeof(args) = 'object'),
-    CONSTRAINT jobs_timeout CHECK (timeout >= interval '1 ms' AND timeout <= interval '365 days')
+    CONSTRAINT jobs_scheduled_when CHECK (status <> 'scheduled' OR scheduled_at IS NOT NULL)
 ) WITH (
     fillfactor = 85,
     autovacuum_vacuum_scale_factor = 0.01,

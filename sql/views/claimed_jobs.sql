@@ -9,8 +9,9 @@ SELECT jobs.id,
        CASE WHEN row_number() OVER (
                 PARTITION BY jobs.worker_id ORDER BY jobs.started_at, jobs.priority DESC, jobs.id
             ) > workers.concurrency THEN 'claimed'::job_status ELSE 'doing' END AS status,
-       jobs.queue, jobs.task, jobs.lock, jobs.priority, jobs.attempts,
-       jobs.started_at AS claimed_at, jobs.timeout, jobs.worker_id, workers.name AS worker
+       jobs.queue::text, jobs.task::text, jobs.lock::text, jobs.priority, jobs.attempts,
+       jobs.started_at AS claimed_at, jobs.timeout::interval, jobs.worker_id,
+       workers.name AS worker
 FROM jobs LEFT JOIN workers ON workers.id = jobs.worker_id
 WHERE jobs.status = 'doing';
 

@@ -30,9 +30,12 @@ SELECT jobs.id,
            ) THEN 'blocked'
            ELSE jobs.status
        END AS status,
-       jobs.status AS stored_as, jobs.queue, jobs.task, jobs.lock, jobs.priority, jobs.attempts,
-       jobs.args, jobs.errors, jobs.created_at, jobs.scheduled_at, jobs.started_at, jobs.worker_id,
-       jobs.fence, jobs.queueing_lock, jobs.timeout, jobs.abort
+       -- Views and functions show the base types of domains: some clients cannot read an array of a
+       -- domain.
+       jobs.status AS stored_as, jobs.queue::text, jobs.task::text, jobs.lock::text, jobs.priority,
+       jobs.attempts, jobs.args::jsonb, jobs.errors, jobs.created_at,
+       jobs.scheduled_at::timestamptz, jobs.started_at, jobs.worker_id, jobs.fence,
+       jobs.queueing_lock::text, jobs.timeout::interval, jobs.abort
 FROM jobs;
 
 COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';

@@ -24,7 +24,7 @@ WITH front AS MATERIALIZED (
                WHERE each ?| '{lost,crashed}') AS deaths
     FROM front WHERE errors <> '[]'
 )
-SELECT id, queue, task, lock, deaths FROM counted WHERE crashed OR deaths > 1;
+SELECT id, queue::text, task::text, lock::text, deaths FROM counted WHERE crashed OR deaths > 1;
 
 COMMENT ON VIEW suspect_jobs IS 'Jobs that may be killing their workers.';
 COMMENT ON COLUMN suspect_jobs.id IS 'The job.';

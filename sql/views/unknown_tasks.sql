@@ -24,7 +24,7 @@ WITH served AS MATERIALIZED (
 ), live AS MATERIALIZED (
     SELECT queues, tasks FROM workers WHERE heartbeat_at > clock() - interval '30 seconds'
 )
-SELECT queue, task FROM waiting
+SELECT queue, task::text FROM waiting
 WHERE NOT EXISTS (
     SELECT FROM live
     WHERE (queues IS NULL OR waiting.queue = ANY (queues))

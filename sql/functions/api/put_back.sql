@@ -32,7 +32,7 @@ BEGIN
             lost_queueing_lock = jobs.queueing_lock IS NOT NULL
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ANY (ARRAY[ours.id]) AND jobs.claim_id = ours.claim_id
-        RETURNING jobs.id, jobs.lock, jobs.queue, jobs.lost_queueing_lock,
+        RETURNING jobs.id, jobs.lock::text, jobs.queue::text, jobs.lost_queueing_lock,
             jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted
     ), let_go AS (
         UPDATE lanes

@@ -45,7 +45,7 @@ BEGIN
     END IF;
     IF p_locks IS NOT NULL THEN
         v_left := ARRAY(
-            SELECT (SELECT jobs.lock FROM jobs WHERE jobs.id = o.id)
+            SELECT (SELECT jobs.lock::text FROM jobs WHERE jobs.id = o.id)
             FROM unnest(p_ids) WITH ORDINALITY AS o(id, position) ORDER BY o.position
         );
     END IF;
@@ -73,7 +73,7 @@ BEGIN
             ORDER BY e.id
         ) AS ended
         WHERE jobs.id = ANY (ARRAY[ended.id]) AND jobs.claim_id = ended.claim_id
-        RETURNING jobs.id, jobs.queue, jobs.lost_queueing_lock,
+        RETURNING jobs.id, jobs.queue::text, jobs.lost_queueing_lock,
                   CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
                   CASE WHEN ended.lock <> ended.left_lock THEN 'release'
                        ELSE jobs.on_retry END AS on_retry

@@ -42,6 +42,6 @@ BEGIN
         WHERE outcome <> ALL (p_forget)
             OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
     )
-    SELECT gone.id, gone.lock, gone.outcome, gone.on_failure FROM gone
+    SELECT gone.id, gone.lock::text, gone.outcome, gone.on_failure FROM gone
     WHERE NOT gone.has_waiters OR notify_ended(gone.id);
 END $$;

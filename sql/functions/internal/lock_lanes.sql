@@ -21,7 +21,7 @@ BEGIN
     INTO v_ours
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
     CROSS JOIN LATERAL (
-        SELECT j.lock, j.xmin, j.xmax FROM jobs AS j
+        SELECT j.lock::text, j.xmin, j.xmax FROM jobs AS j
         WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
     ) AS jobs;
 

@@ -20,7 +20,7 @@ BEGIN
                 ORDER BY jobs.queue LIMIT 1)
         FROM heads WHERE heads.queue IS NOT NULL
     )
-    SELECT coalesce(array_agg(queue), '{}') INTO v_result
+    SELECT coalesce(array_agg(queue::text), '{}') INTO v_result
     FROM (SELECT queue FROM free UNION SELECT queue FROM heads) AS ready
     WHERE queue IS NOT NULL;
     RETURN v_result;
