@@ -571,22 +571,25 @@ CREATE FUNCTION inturn.claim_further(p_worker uuid, p_queues text[], p_prioritie
     SET jit TO 'off'
     AS $$
 DECLARE
+    -- How many jobs to read and lock behind each mark. It must not lock more than it takes.
+    v_shares integer[] := CASE WHEN cardinality(p_queues) > 1
+        THEN front_shares(p_queues, p_limit, false, p_priorities, p_after)
+        ELSE ARRAY[p_limit] END;
     v_ids bigint[];
 BEGIN
     PERFORM require_registered(p_worker);
     SELECT array_agg(id) INTO v_ids FROM (
         SELECT free.id
-        FROM unnest(p_queues, p_priorities, p_after) AS mark(queue, priority, id)
+        FROM unnest(p_queues, p_priorities, p_after, v_shares)
+            AS mark(queue, priority, id, share)
         CROSS JOIN LATERAL (
             SELECT jobs.id FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NULL
               AND jobs.queue = mark.queue AND jobs.priority = mark.priority AND jobs.id > mark.id
             ORDER BY jobs.id
-            LIMIT p_limit
+            LIMIT mark.share
             FOR UPDATE SKIP LOCKED
         ) AS free
-        ORDER BY mark.priority DESC, free.id
-        LIMIT p_limit
     ) AS best;
     RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
 END $$;
@@ -1220,7 +1223,7 @@ BEGIN
             ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
     END IF;
 END $$;
-CREATE FUNCTION inturn.front_shares(p_queues text[], p_limit integer, p_lanes boolean) RETURNS integer[]
+CREATE FUNCTION inturn.front_shares(p_queues text[], p_limit integer, p_lanes boolean, p_priorities integer[] DEFAULT NULL::integer[], p_after bigint[] DEFAULT NULL::bigint[]) RETURNS integer[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -1232,13 +1235,14 @@ DECLARE
 BEGIN
     LOOP
         WITH asked AS (
-            SELECT * FROM unnest(p_queues, v_reads) WITH ORDINALITY AS q(queue, reads, place)
+            SELECT * FROM unnest(p_queues, v_reads, p_priorities, p_after) WITH ORDINALITY
+                AS q(queue, reads, priority, after, place)
         ), best AS (
             SELECT asked.place, front.id
             FROM asked
             CROSS JOIN LATERAL (
                 (SELECT jobs.id, jobs.priority FROM jobs
-                 WHERE NOT p_lanes
+                 WHERE NOT p_lanes AND p_after IS NULL
                    AND jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = asked.queue
                  ORDER BY jobs.priority DESC, jobs.id
                  LIMIT asked.reads)
@@ -1247,6 +1251,13 @@ BEGIN
                  WHERE p_lanes
                    AND jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = asked.queue
                  ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT asked.reads)
+                UNION ALL
+                (SELECT jobs.id, jobs.priority FROM jobs
+                 WHERE p_after IS NOT NULL
+                   AND jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = asked.queue
+                   AND jobs.priority = asked.priority AND jobs.id > asked.after
+                 ORDER BY jobs.id
                  LIMIT asked.reads)
             ) AS front
             ORDER BY front.priority DESC, front.id

@@ -327,12 +327,14 @@ class Worker(Session):
             self.id, self.queues, limit, patient,
         ))  # fmt: skip
 
-    def claim_further(self, after: int, limit: int = 10) -> list[Job]:
-        """Claim more free jobs of the default queue and priority."""
+    def claim_further(
+        self, after: int, limit: int = 10, queues: Sequence[str] = ("default",)
+    ) -> list[Job]:
+        """Claim more free jobs of these queues and the default priority."""
         return _jobs(self.run(
             "SELECT id, claim_id, worker_id, queue, attempts "
-            "FROM claim_further(%s, '{default}', '{0}', %s::bigint[], %s)",
-            self.id, [after], limit,
+            "FROM claim_further(%s, %s, %s::integer[], %s::bigint[], %s)",
+            self.id, list(queues), [0] * len(queues), [after] * len(queues), limit,
         ))  # fmt: skip
 
     def claim_one(self) -> Job:

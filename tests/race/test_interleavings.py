@@ -909,6 +909,31 @@ def test_a_claim_of_many_queues_keeps_no_more_jobs_from_others_than_it_takes(sta
 
 @story(
     Mutation(
+        "it locks every job that it looks at",
+        "claim_further.sql",
+        "CASE WHEN cardinality(p_queues) > 1",
+        "CASE WHEN false",
+    ),
+    Mutation(
+        "the shares ignore the marks", "claim_further.sql", "false, p_priorities, p_after", "false"
+    ),
+)
+def test_a_claim_that_goes_on_in_many_queues_keeps_no_more_jobs_than_it_takes(stage: Stage) -> None:
+    producer, one, two = stage.session(), stage.worker(), stage.worker()
+    before = [id for _ in range(4) for id in producer.defer(None, queue="q")]
+    behind = [
+        id for _ in range(4) for queue in ("q", "r") for id in producer.defer(None, queue=queue)
+    ]
+    one.begin()
+    promise(
+        ids(one.claim_further(before[-1], 4, "qr")) == behind[:4], "the oldest behind the marks"
+    )
+    promise(ids(two.claim_further(before[-1], 4, "qr")) == behind[4:], "another one finds the rest")
+    one.rollback()
+
+
+@story(
+    Mutation(
         "jobs lost to other claims are not replaced by others", "claim.sql", "OR v_short OR", "OR"
     )
 )

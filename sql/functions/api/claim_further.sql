@@ -24,22 +24,25 @@ SET enable_material = off
 SET jit = off
 AS $$
 DECLARE
+    -- How many jobs to read and lock behind each mark. It must not lock more than it takes.
+    v_shares integer[] := CASE WHEN cardinality(p_queues) > 1
+        THEN front_shares(p_queues, p_limit, false, p_priorities, p_after)
+        ELSE ARRAY[p_limit] END;
     v_ids bigint[];
 BEGIN
     PERFORM require_registered(p_worker);
     SELECT array_agg(id) INTO v_ids FROM (
         SELECT free.id
-        FROM unnest(p_queues, p_priorities, p_after) AS mark(queue, priority, id)
+        FROM unnest(p_queues, p_priorities, p_after, v_shares)
+            AS mark(queue, priority, id, share)
         CROSS JOIN LATERAL (
             SELECT jobs.id FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NULL
               AND jobs.queue = mark.queue AND jobs.priority = mark.priority AND jobs.id > mark.id
             ORDER BY jobs.id
-            LIMIT p_limit
+            LIMIT mark.share
             FOR UPDATE SKIP LOCKED
         ) AS free
-        ORDER BY mark.priority DESC, free.id
-        LIMIT p_limit
     ) AS best;
     RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
 END $$;

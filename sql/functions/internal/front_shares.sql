@@ -1,11 +1,15 @@
 -- Returns how many of the best p_limit free jobs, or of the best p_limit tokens of lanes, are in
--- each of these queues. A claim of many queues then reads and locks no more than it takes.
+-- each of these queues. A claim of many queues then reads and locks no more than it takes. With
+-- p_after, only free jobs of the priority beside it count, and only those behind that id (see
+-- claim_further).
 --
 -- It reads twice its share of p_limit in each queue, and four times as much again in the queues
 -- where all of this is among the best. So it reads some multiple of p_limit, however many queues
 -- there are.
-CREATE OR REPLACE FUNCTION front_shares(p_queues text[], p_limit integer, p_lanes boolean)
-    RETURNS integer[]
+CREATE OR REPLACE FUNCTION front_shares(
+    p_queues text[], p_limit integer, p_lanes boolean,
+    p_priorities integer[] DEFAULT NULL, p_after bigint[] DEFAULT NULL
+) RETURNS integer[]
 LANGUAGE plpgsql AS $$
 DECLARE
     v_reads  integer[] := array_fill(
@@ -16,13 +20,14 @@ DECLARE
 BEGIN
     LOOP
         WITH asked AS (
-            SELECT * FROM unnest(p_queues, v_reads) WITH ORDINALITY AS q(queue, reads, place)
+            SELECT * FROM unnest(p_queues, v_reads, p_priorities, p_after) WITH ORDINALITY
+                AS q(queue, reads, priority, after, place)
         ), best AS (
             SELECT asked.place, front.id
             FROM asked
             CROSS JOIN LATERAL (
                 (SELECT jobs.id, jobs.priority FROM jobs
-                 WHERE NOT p_lanes
+                 WHERE NOT p_lanes AND p_after IS NULL
                    AND jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = asked.queue
                  ORDER BY jobs.priority DESC, jobs.id
                  LIMIT asked.reads)
@@ -31,6 +36,13 @@ BEGIN
                  WHERE p_lanes
                    AND jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = asked.queue
                  ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT asked.reads)
+                UNION ALL
+                (SELECT jobs.id, jobs.priority FROM jobs
+                 WHERE p_after IS NOT NULL
+                   AND jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = asked.queue
+                   AND jobs.priority = asked.priority AND jobs.id > asked.after
+                 ORDER BY jobs.id
                  LIMIT asked.reads)
             ) AS front
             ORDER BY front.priority DESC, front.id
