@@ -92,8 +92,10 @@ def win(turn: Turn, job: int, lane: int) -> Lane | None:
         return None
     if not row.exists:
         return Lane(1, readers=1) if shared else Lane(1, worker=turn.session.claim)
-    if row.stopped:
+    if row.stopped and not turn.scope.breaks("a start in a paused lane"):
         return None
+    if row.stopped and not row.worker:
+        return row._replace(worker=turn.session.claim, reserved=NOBODY)
     if row.reserved == job:
         return row._replace(reserved=NOBODY, worker=turn.session.claim)
     if shared and row.readers:
@@ -365,8 +367,7 @@ def free(turn: Turn, lane: int) -> Turn:
         line = tuple(job for job in line if len(turn.scope.kinds[job].lanes) == 1)
     head = turn.scope.best(line)
     row = NO_ROW
-    claims = turn.session.does.startswith("claim")
-    mute = turn.scope.breaks("the other lanes get no token") and claims
+    mute = turn.scope.breaks("release without making a token")
     if head not in (NOBODY, turn.session.spared) and turn.jobs()[head] == BLOCKED and not mute:
         if not turn.is_touched(head):
             turn = turn.write(head, TODO)

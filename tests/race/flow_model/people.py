@@ -58,7 +58,7 @@ def produce(scope: Scope, state: State) -> Iterator[Step]:
             if state.jobs[other] in IN_LINE
             and other not in state.begun
             and scope.kinds[other].priority == scope.kinds[job].priority
-            and any(scope.meet(other, job))
+            and scope.meet(other, job)
         )
         inserted = state._replace(
             inserted=job + 1,
@@ -128,18 +128,20 @@ def lock_a_job(state: State) -> Iterator[Step]:
 
 
 def pause(scope: Scope, state: State) -> Iterator[Step]:
-    """pause_lane.sql and resume_lane.sql of lane a: one row, so one step."""
+    """pause_lane.sql and resume_lane.sql of one lane: one row, so one step."""
     turn = Turn(scope, state, Session("person", ""), state.sessions)
-    row = state.lanes[0]
-    if turn.is_locked(0):
+    lane = scope.paused
+    row, name = state.lanes[lane], lane_name(lane)
+    if turn.is_locked(lane):
         return
     if row.stopped:
-        after = reopen(turn.write_row(0, row._replace(stopped=0)), 0)
-        yield Step("person: resume_lane.sql a", apply(after))
+        after = reopen(turn.write_row(lane, row._replace(stopped=0)), lane)
+        yield Step(f"person: resume_lane.sql {name}", apply(after))
     elif state.faults.pauses:
         faults = state.faults._replace(pauses=state.faults.pauses - 1)
-        after = turn.write_row(0, row._replace(exists=1, stopped=1, look=0))
-        yield Step("person: pause_lane.sql a", apply(after)._replace(faults=faults), helps=False)
+        after = turn.write_row(lane, row._replace(exists=1, stopped=1, look=0))
+        paused = apply(after)._replace(faults=faults)
+        yield Step(f"person: pause_lane.sql {name}", paused, helps=False)
 
 
 def reopen(turn: Turn, lane: int) -> Turn:

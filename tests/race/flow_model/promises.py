@@ -11,6 +11,7 @@ from tests.race.flow_model.state import (
     NOBODY,
     OVERLAP,
     OVERTAKEN,
+    PAUSED,
     SCHEDULED,
     SLEEPS,
     TODO,
@@ -66,6 +67,8 @@ def what_a_start_breaks(turn: Turn, job: int) -> str:
     for other, status in enumerate(jobs):
         if other != job and status > 0 and scope.exclude(job, other):
             return OVERLAP
+    if any(state.lanes[lane].stopped for lane in scope.kinds[job].lanes):
+        return PAUSED
     for other in state.begun:
         if other != job and jobs[other] in KEEPING and scope.exclude(job, other):
             return OVERTAKEN
@@ -83,7 +86,7 @@ def what_a_start_breaks(turn: Turn, job: int) -> str:
         if (
             other != job
             and jobs[other] in IN_LINE
-            and any(scope.meet(job, other))
+            and scope.meet(job, other)
             and scope.best((job, other)) == other
         ):
             return WORSE_FIRST

@@ -6,7 +6,7 @@ transaction. The processes of workers are apart: `known` is what they remember, 
 while the same connection does something else, and connections are interchangeable.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tests.race.flow_model.search import Step as AnyStep
@@ -38,6 +38,7 @@ DISORDER = "a job started before one that was committed before its INSERT"
 WORSE_FIRST = "a job started before a better one that already waited"
 TOO_MANY = "more jobs of the key are done at once than the limit allows"
 TOO_OFTEN = "a job of the key started without a token"
+PAUSED = "a job started in a lane that a person had paused"
 DEADLOCK = "sessions wait for each other in a circle"
 SLEEPS = "a job could start, and nobody will look at it before something else ends"
 
@@ -53,7 +54,8 @@ MUTANTS = {
     "a retry takes what it gets": "the next attempt starts with the lanes that it could take over",
     "blocked for a lane that nobody holds": "a claim blocks what it could not start, with no lock",
     "blocked in a locked lane": "a claim blocks the job though it did not get the lane row's lock",
-    "the other lanes get no token": "a claim that gives lanes back makes no tokens",
+    "release without making a token": "a lane's row goes, its head stays blocked",
+    "a start in a paused lane": "a claim does not ask whether a lane is paused",
     "finish does not look at several-lane heads": "a freed lane's token is its best one-lane job",
     "the head that a user locks is forgotten": "a lane goes without a token if its head is locked",
     "finish takes its rows in any order": "finish takes the rows at hand, then waits for the rest",
@@ -135,7 +137,7 @@ class Faults(NamedTuple):
     expiries: int = 0  # a worker that lives is taken for dead
     failures: int = 0  # a job ends with a retry
     locks: int = 0  # a user locks a job that waits
-    pauses: int = 0  # of lane a
+    pauses: int = 0  # of one lane
     cancels: int = 0
 
 
@@ -166,6 +168,7 @@ class Scope(NamedTuple):
     slots: int = 3
     burst: int = 0  # 0: no rate
     late: tuple[int, ...] = (0,)  # whose commits may come late; the others are seen at once
+    paused: int = 1  # the lane that a person pauses
     queues: tuple[int, ...] = (NOBODY,)  # which claims there are: of one queue, or NOBODY: of all
     mutant: str = ""
 
@@ -179,13 +182,14 @@ class Scope(NamedTuple):
     def shares(self, job: int, lane: int) -> bool:
         return lane in self.kinds[job].shared
 
-    def meet(self, one: int, other: int) -> Iterator[int]:
-        return (lane for lane in self.kinds[one].lanes if lane in self.kinds[other].lanes)
+    def meet(self, one: int, other: int) -> bool:
+        return any(lane in self.kinds[other].lanes for lane in self.kinds[one].lanes)
 
     def exclude(self, one: int, other: int) -> bool:
         return any(
             not (self.shares(one, lane) and self.shares(other, lane))
-            for lane in self.meet(one, other)
+            for lane in self.kinds[one].lanes
+            if lane in self.kinds[other].lanes
         )
 
     def best(self, jobs: Iterable[int]) -> int:
