@@ -111,9 +111,9 @@ def lose(turn: Turn, lane: int) -> Step:
         for won, _ in turn.session.won:
             turn = turn.write_row(won, Lane(1, reserved=job))
         return turn.step(name, next="commit", won=(), lost=lane)
-    if turn.scope.breaks("a retry takes what it gets") and turn.session.won:
-        if turn.jobs()[job] == AGAIN:
-            return turn.step(name, next="heads", lost=lane)
+    takes = turn.scope.breaks("a retry takes what it gets") and turn.jobs()[job] == AGAIN
+    if takes and turn.session.won:
+        return turn.step(name, next="heads", lost=lane)
     return turn.step(name, next="block", lost=lane)
 
 
@@ -136,9 +136,8 @@ def read_heads(turn: Turn) -> Iterator[Step]:
 def startable(turn: Turn) -> int:
     """The job that is the head of all of its lanes, which are all ours: the one seen, or a better."""
     seen, jobs, scope = turn.session.seen, turn.jobs(), turn.scope
-    if jobs[seen] == AGAIN or scope.breaks("reserve while waiting") and jobs[seen] == TODO:
-        if jobs[seen] == AGAIN or all(turn.head(lane) == seen for lane in scope.lanes_of(seen)):
-            return seen
+    if jobs[seen] == AGAIN:
+        return seen  # it keeps its lanes, and is in no line
     heads = {lane: turn.head(lane) for lane, _ in turn.session.won}
     if turn.session.early:
         heads = {lane: turn.session.early[lane] for lane in heads}

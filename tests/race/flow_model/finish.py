@@ -127,7 +127,7 @@ def free_slot(turn: Turn) -> Turn:
     if not scope.kinds[turn.session.job].limited:
         return turn
     lost = scope.breaks("a counter not restored by rescue") and does == "rescue"
-    lost = lost or scope.breaks("a counter not restored by retry") and does == "retry"
+    lost = lost or (scope.breaks("a counter not restored by retry") and does == "retry")
     key = turn.key()
     return turn.write_key(key._replace(used=key.used - (not lost))).but(freed=1)
 
@@ -161,7 +161,7 @@ def retry(turn: Turn) -> Iterator[Step]:
         for place, lane in enumerate(scope.lanes_of(job)):
             forgets = scope.breaks("retry keeps only one of two lanes") and place
             gives_up = scope.breaks("a failed reader gives its share up")
-            if not holds or forgets or gives_up and scope.shares(job, lane):
+            if not holds or forgets or (gives_up and scope.shares(job, lane)):
                 after = leave(after, job, lane)
             elif not scope.shares(job, lane):
                 row = Lane(1, reserved=job, stopped=after.row(lane).stopped)

@@ -96,10 +96,10 @@ def look_again(scope: Scope, state: State) -> Iterator[Step]:
             after = reopen(turn.write_row(lane, row._replace(look=0)), lane)
             yield Step(f"a claim: resume_due.sql {lane_name(lane)}", apply(after))
     key = fold(scope, state.key)
-    anyone = any(status in (LIMITED, KEPT) for status in state.jobs)
-    if (state.key.look or state.key.due) and anyone and room(scope, key):
-        if not turn.key_is_locked() and not scope.breaks("nobody looks at the key again"):
-            yield Step("a claim: resume_due.sql of the key", apply(wake_limited(turn)))
+    waits = any(status in (LIMITED, KEPT) for status in state.jobs) and room(scope, key)
+    due = (state.key.look or state.key.due) and not scope.breaks("nobody looks at the key again")
+    if due and waits and not turn.key_is_locked():
+        yield Step("a claim: resume_due.sql of the key", apply(wake_limited(turn)))
 
 
 def pass_time(scope: Scope, state: State) -> Iterator[Step]:
@@ -197,9 +197,9 @@ def archive(turn: Turn) -> Step:
             after = reopen(after, lane)
         if scope.breaks("one lane forgotten at cancel"):
             break
-    if scope.kinds[job].limited and status in (TODO, AGAIN):
-        if not scope.breaks("a cancelled token passes nothing on"):
-            after = wake_limited(after)
+    mute = scope.breaks("a cancelled token passes nothing on")
+    if scope.kinds[job].limited and status in (TODO, AGAIN) and not mute:
+        after = wake_limited(after)
     return after.step("DELETE", next="commit")
 
 

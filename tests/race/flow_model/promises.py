@@ -6,8 +6,8 @@ from tests.race.flow_model.state import (
     ENDED,
     IN_LINE,
     KEEPING,
-    LIMITED,
     KEPT,
+    LIMITED,
     NOBODY,
     OVERLAP,
     OVERTAKEN,
@@ -15,7 +15,7 @@ from tests.race.flow_model.state import (
     SCHEDULED,
     SLEEPS,
     TODO,
-    AGAIN,
+    TOKENS,
     TOO_MANY,
     TOO_OFTEN,
     WORSE_FIRST,
@@ -50,7 +50,7 @@ def apply(turn: Turn) -> State:
         state = state._replace(key=turn.session.keys[0])
     for job, status in turn.session.jobs:
         state = state._replace(jobs=put(state.jobs, job, status))
-        if status in (ENDED, TODO, SCHEDULED) and turn.state.jobs[job] > 0 or status == ENDED:
+        if (status in (ENDED, TODO, SCHEDULED) and turn.state.jobs[job] > 0) or status == ENDED:
             begun = tuple(other for other in state.begun if other != job)
             state = forget(state, job)._replace(begun=begun)
     return state
@@ -63,33 +63,42 @@ def forget(state: State, job: int) -> State:
 
 
 def what_a_start_breaks(turn: Turn, job: int) -> str:
+    return breaks_exclusion(turn, job) or breaks_a_limit(turn, job) or breaks_the_order(turn, job)
+
+
+def breaks_exclusion(turn: Turn, job: int) -> str:
     scope, state, jobs = turn.scope, turn.state, turn.jobs()
-    for other, status in enumerate(jobs):
-        if other != job and status > 0 and scope.exclude(job, other):
-            return OVERLAP
+    others = [other for other in range(len(jobs)) if other != job and scope.exclude(job, other)]
+    if any(jobs[other] > 0 for other in others):
+        return OVERLAP
     if any(state.lanes[lane].stopped for lane in scope.kinds[job].lanes):
         return PAUSED
-    for other in state.begun:
-        if other != job and jobs[other] in KEEPING and scope.exclude(job, other):
-            return OVERTAKEN
-    if scope.kinds[job].limited:
-        doing = sum(status > 0 and scope.kinds[other].limited for other, status in enumerate(jobs))
-        if doing > scope.slots:
-            return TOO_MANY
-        if scope.burst and state.bucket < 1:
-            return TOO_OFTEN
-    if state.jobs[job] in KEEPING:
+    if any(other in state.begun and jobs[other] in KEEPING for other in others):
+        return OVERTAKEN
+    return ""
+
+
+def breaks_a_limit(turn: Turn, job: int) -> str:
+    scope, jobs = turn.scope, turn.jobs()
+    if not scope.kinds[job].limited:
         return ""
+    if (
+        sum(jobs[other] > 0 and kind.limited for other, kind in enumerate(scope.kinds))
+        > scope.slots
+    ):
+        return TOO_MANY
+    return TOO_OFTEN if scope.burst and turn.state.bucket < 1 else ""
+
+
+def breaks_the_order(turn: Turn, job: int) -> str:
+    scope, state, jobs = turn.scope, turn.state, turn.jobs()
+    if state.jobs[job] in KEEPING:
+        return ""  # the next attempt goes before everything
     if state.earlier[job]:
         return DISORDER
-    for other in turn.session.waited:
-        if (
-            other != job
-            and jobs[other] in IN_LINE
-            and scope.meet(job, other)
-            and scope.best((job, other)) == other
-        ):
-            return WORSE_FIRST
+    waited = [other for other in turn.session.waited if other != job and jobs[other] in IN_LINE]
+    if any(scope.meet(job, other) and scope.best((job, other)) == other for other in waited):
+        return WORSE_FIRST
     return ""
 
 
@@ -100,20 +109,22 @@ def sleeps(scope: Scope, state: State) -> str:
     for job, status in enumerate(state.jobs):
         if status == BLOCKED and is_ready(scope, state, job):
             return SLEEPS
-        if status in (LIMITED, KEPT) and is_ready(scope, state, job):
-            if not any(
-                state.jobs[other] in (TODO, AGAIN)
-                and kind.limited
-                and kind.queue == scope.kinds[job].queue
-                for other, kind in enumerate(scope.kinds)
-            ):
-                return SLEEPS
+        limited = status in (LIMITED, KEPT) and is_ready(scope, state, job)
+        if limited and not has_token(scope, state, scope.kinds[job].queue):
+            return SLEEPS
     return ""
+
+
+def has_token(scope: Scope, state: State, queue: int) -> bool:
+    return any(
+        state.jobs[job] in TOKENS and kind.limited and kind.queue == queue
+        for job, kind in enumerate(scope.kinds)
+    )
 
 
 def is_ready(scope: Scope, state: State, job: int) -> bool:
     kind, key = scope.kinds[job], state.key
-    if kind.limited and (key.look or key.used >= scope.slots or scope.burst and not key.tokens):
+    if kind.limited and (key.look or key.used >= scope.slots or (scope.burst and not key.tokens)):
         return False
     return all(is_open(scope, state, job, lane) for lane in kind.lanes)
 

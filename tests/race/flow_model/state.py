@@ -7,7 +7,7 @@ while the same connection does something else, and connections are interchangeab
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.race.flow_model.search import Step as AnyStep
 from tests.race.lane_model import put
@@ -230,10 +230,10 @@ class Turn(NamedTuple):
     def with_lock(self, lane: int) -> tuple[int, ...]:
         return tuple(sorted({*self.session.lanes, lane}))
 
-    def but(self, **changes: object) -> "Turn":
+    def but(self, **changes: Any) -> "Turn":
         return self._replace(session=self.session._replace(**changes))
 
-    def step(self, name: str, **changes: object) -> Step:
+    def step(self, name: str, **changes: Any) -> Step:
         session = self.session._replace(**changes) if changes else self.session
         after = self.state._replace(sessions=tuple(sorted((*self.others, session))))
         return Step(f"{session.does}: {name}", after)
