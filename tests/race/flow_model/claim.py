@@ -169,6 +169,7 @@ def take_slot(turn: Turn) -> Iterator[Step]:
     """Locks the key's row without waiting, then takes a slot and a token, or marks the job."""
     head, scope = turn.session.head, turn.scope
     unlocked = scope.breaks("counter read without the row lock")
+    unlocked |= scope.breaks("token read without the row lock")
     if turn.key_is_locked() and not turn.session.key and not unlocked:
         if scope.breaks("limited without the row lock") and not room(scope, turn.state.key):
             yield limit(turn).step("sees no slot", next="block", head=NOBODY, key=0)

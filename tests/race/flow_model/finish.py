@@ -96,7 +96,9 @@ def delete(turn: Turn) -> Iterator[Step]:
     """archive_jobs.sql. The claim is the fence."""
     job, name = turn.session.job, job_name(turn.session.job)
     if turn.state.jobs[job] != turn.session.claim:
-        yield Step(f"{turn.session.does}: DELETE {name} is refused", turn.over())
+        if turn.scope.breaks("a refused finish frees a slot") and turn.session.key:
+            turn = free_slot(turn)
+        yield turn.close(f"DELETE {name} is refused")
         return
     after = free_slot(turn.write(job, ENDED))
     for lane in turn.scope.lanes_of(job):

@@ -164,7 +164,10 @@ def begin_cancels(scope: Scope, state: State) -> Iterator[Step]:
 
 
 def cancel(turn: Turn) -> Iterator[Step]:
-    """cancel_job.sql. It waits for the rows of all lanes of the job, in order, then for the key."""
+    """cancel_job.sql: the lanes of the job in order, the job, the key. A person may wait.
+
+    The key comes last: a person who waits for a user's job must not keep claims from the key.
+    """
     job, scope = turn.session.job, turn.scope
     order = scope.lanes_of(job)
     if scope.breaks("cancel locks its lanes unsorted"):
@@ -174,13 +177,17 @@ def cancel(turn: Turn) -> Iterator[Step]:
         if turn.is_locked(lane):
             raise Waits(next(other for other in turn.others if lane in other.lanes))
         yield turn.step(f"lock_lane.sql {lane_name(lane)}", lanes=turn.with_lock(lane))
-    elif scope.kinds[job].limited and not turn.session.key:
+    elif turn.state.jobs[job] > 0 or turn.state.jobs[job] == ENDED:
+        yield Step(f"{turn.session.does}: it does not wait any more", turn.over())
+    elif turn.is_touched(job):
+        return  # waits for the row
+    elif scope.kinds[job].limited and not turn.session.key and turn.session.head == job:
         if turn.key_is_locked():
             raise Waits(next(other for other in turn.others if other.key))
         yield turn.step("locks the key", key=1)
-    elif turn.state.jobs[job] > 0 or turn.state.jobs[job] == ENDED:
-        yield Step(f"{turn.session.does}: it does not wait any more", turn.over())
-    elif not turn.is_touched(job):  # a person may wait for a user
+    elif scope.kinds[job].limited and not turn.session.key:
+        yield turn.step("locks the job", head=job)
+    else:
         yield archive(turn)
 
 

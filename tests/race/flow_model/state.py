@@ -70,8 +70,10 @@ MUTANTS = {
     "a cancelled reader keeps its share": "cancel of a reader between attempts forgets its share",
     # limits and rates
     "counter read without the row lock": "a claim reads the counter, and adds one to what it read",
+    "token read without the row lock": "a claim reads the tokens, and takes one of those it read",
     "a counter not restored by rescue": "a rescue leaves the counter as it was",
     "a counter not restored by retry": "a retry keeps its slot while it waits",
+    "a refused finish frees a slot": "the slot goes back though the job is somebody else's by now",
     "limited without the row lock": "a claim marks a job limited without the key's row lock",
     "the slot goes to the woken job": "finish keeps the slot for the job that it wakes",
     "the lane is kept while limited": "a job that lacks a slot keeps its lanes",
