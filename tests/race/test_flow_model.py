@@ -46,6 +46,11 @@ FLOW = {
     "both lanes, a pause": Scope((A, BOTH, B), Faults(pauses=1)),
     "both lanes, a user who locks a job": Scope((A, BOTH, B), Faults(locks=1)),
     "both lanes, a cancel": Scope((A, BOTH, B), Faults(cancels=1)),
+    "both lanes, a failure that halts them": Scope((BOTH, A, B), Faults(halts=1)),
+    "a failure that halts, a retry and a crash": Scope(
+        (BOTH, B), Faults(halts=1, failures=1, crashes=1)
+    ),
+    "a reader that halts, a writer and a reader": Scope((READER, A, READER), Faults(halts=1)),
     "two jobs, a crash, a retry and a pause": Scope(
         (BOTH, B), Faults(crashes=1, failures=1, pauses=1)
     ),
@@ -79,6 +84,9 @@ FLOW = {
     ),
     "one slot and both lanes": Scope((LIMITED_IN_BOTH, LIMITED_IN_A, B), slots=1),
     "one slot and two queues": Scope((LIMITED, LIMITED, ELSEWHERE), slots=1, queues=(0, 1, NOBODY)),
+    "a limit that is changed twice": Scope(
+        (LIMITED, LIMITED_IN_A, LIMITED), Faults(changes=2), slots=1
+    ),
     "a rate, two slots and a lane": Scope((LIMITED, LIMITED_IN_A, LIMITED), slots=2, burst=1),
     "a rate with a burst, a retry": Scope(
         (LIMITED, LIMITED_IN_A), Faults(failures=1, crashes=1), slots=1, burst=2
@@ -120,6 +128,9 @@ REFUTATIONS = {
     "cancel locks its lanes unsorted": Refutation(
         state.DEADLOCK, Scope((BOTH_AS_WRITTEN,), Faults(cancels=1, failures=1, expiries=1))
     ),
+    "brought back into some of its lanes": Refutation(
+        state.OVERTAKEN, Scope((BOTH, B), Faults(halts=1))
+    ),
     "a reader joins past a waiting writer": Refutation(
         state.DISORDER, Scope((READER, A, READER), late=())
     ),
@@ -132,6 +143,9 @@ REFUTATIONS = {
     ),
     "a cancelled reader keeps its share": Refutation(
         STUCK, Scope((READER, A), Faults(failures=1, cancels=1))
+    ),
+    "a reader that is brought back wakes nobody": Refutation(
+        state.SLEEPS, Scope((READER, READER), Faults(halts=1))
     ),
     "counter read without the row lock": Refutation(
         state.TOO_MANY, Scope((LIMITED, LIMITED), slots=1)
@@ -166,6 +180,9 @@ REFUTATIONS = {
         state.SLEEPS, Scope((LIMITED, LIMITED, ELSEWHERE), slots=1, queues=(0, 1, NOBODY))
     ),
     "nobody looks at the key again": Refutation(STUCK, Scope((LIMITED, LIMITED), slots=2, burst=1)),
+    "more slots wake nobody": Refutation(
+        state.SLEEPS, Scope((LIMITED, LIMITED), Faults(changes=1), slots=1)
+    ),
     "a freed slot wakes nobody": Refutation(state.SLEEPS, Scope((LIMITED, LIMITED), slots=1)),
 }
 
@@ -231,7 +248,8 @@ RARE = (
     "lane_heads has nobody for us",
     "no slot for B",
     "does not get the key",
-    "DELETE A is refused",
+    "finish of A: is refused",
+    "finish of A: DELETE A is refused",
     "resume_due.sql b",
     "resume_due.sql of the key",
     "cancel of B: it does not wait any more",
@@ -273,6 +291,7 @@ def test_the_rare_steps_of_the_flow_are_among_those_tried() -> None:
         Scope((LIMITED_IN_A, LIMITED_IN_A), Faults(pauses=1, expiries=1), slots=1, paused=0),
         Scope((LIMITED, LIMITED_IN_A), slots=1, burst=1),
         Scope((LIMITED_IN_A, A, LIMITED), slots=1),
+        Scope((LIMITED,), Faults(expiries=1), slots=1),
     )
     tried = {name for scope in scopes for name in explore(Flow(scope)).tried}
     assert [rare for rare in RARE if not any(rare in name for name in tried)] == []

@@ -201,7 +201,7 @@ def fold(scope: Scope, key: Key) -> Key:
 
 
 def room(scope: Scope, key: Key) -> bool:
-    return key.used < scope.slots and (not scope.burst or key.tokens > 0)
+    return key.used < scope.slots + key.more and (not scope.burst or key.tokens > 0)
 
 
 def wake_limited(turn: Turn) -> Turn:
@@ -210,7 +210,8 @@ def wake_limited(turn: Turn) -> Turn:
     turn = turn.write_key(key._replace(look=0))
     if not room(scope, key):
         return turn
-    free = min(scope.slots - key.used, key.tokens if scope.burst else scope.slots)
+    free = scope.slots + key.more - key.used
+    free = min(free, key.tokens) if scope.burst else free
     queues = sorted({kind.queue for kind in scope.kinds})
     limited = [job for job, status in enumerate(jobs) if status in (LIMITED, KEPT)]
     limited.sort(key=lambda job: (jobs[job] != KEPT, -scope.kinds[job].priority, job))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from tests.race.flow_model.claim import Waits, fold, release, waiting
 from tests.race.flow_model.state import (
     AGAIN,
+    BY_A_FAILURE,
     ENDED,
     LATER,
     NO_ROW,
@@ -106,6 +107,21 @@ def delete(turn: Turn) -> Iterator[Step]:
         if turn.scope.breaks("one lane forgotten at finish"):
             break
     yield after.step(f"DELETE {name}", next="hand over" if after.session.won else "release")
+    if turn.state.faults.halts and turn.scope.kinds[job].lanes:
+        yield halt(turn)
+
+
+def halt(turn: Turn) -> Step:
+    """The job failed for good, and its policy is to halt: all of its lanes stop."""
+    job, faults = turn.session.job, turn.state.faults
+    after = free_slot(turn.write(job, ENDED))
+    for lane in turn.scope.lanes_of(job):
+        after = leave(after, job, lane)
+        row = after.row(lane)._replace(exists=1, stopped=BY_A_FAILURE + job, look=0)
+        after = after.write_row(lane, row)
+    step = after.step(f"DELETE {job_name(job)}, keep_stopped.sql", next="release", won=())
+    rest = step.state._replace(faults=faults._replace(halts=faults.halts - 1))
+    return step._replace(state=rest, helps=False)
 
 
 def leave(turn: Turn, job: int, lane: int) -> Turn:

@@ -14,6 +14,8 @@ from tests.race.flow_model.finish import leave
 from tests.race.flow_model.promises import apply
 from tests.race.flow_model.state import (
     AGAIN,
+    BY_A_FAILURE,
+    BY_A_PERSON,
     ENDED,
     IN_LINE,
     KEEPING,
@@ -41,7 +43,9 @@ def outside(scope: Scope, state: State) -> Iterator[Step]:
     yield from look_again(scope, state)
     yield from pass_time(scope, state)
     yield from lock_a_job(state)
-    yield from pause(scope, state)
+    yield from stop(scope, state)
+    yield from bring_back(scope, state)
+    yield from change_limit(scope, state)
     yield from crash(state)
 
 
@@ -127,21 +131,57 @@ def lock_a_job(state: State) -> Iterator[Step]:
                 yield Step(f"user: replace_waiting.sql {job_name(job)}", after, helps=False)
 
 
-def pause(scope: Scope, state: State) -> Iterator[Step]:
-    """pause_lane.sql and resume_lane.sql of one lane: one row, so one step."""
+def stop(scope: Scope, state: State) -> Iterator[Step]:
+    """pause_lane.sql and resume_lane.sql: of one row, so of one step."""
     turn = Turn(scope, state, Session("person", ""), state.sessions)
-    lane = scope.paused
-    row, name = state.lanes[lane], lane_name(lane)
-    if turn.is_locked(lane):
+    for lane, row in enumerate(state.lanes):
+        name = lane_name(lane)
+        if turn.is_locked(lane):
+            continue
+        if row.stopped:
+            after = reopen(turn.write_row(lane, row._replace(stopped=0)), lane)
+            yield Step(f"person: resume_lane.sql {name}", apply(after))
+        elif state.faults.pauses and lane == scope.paused:
+            faults = state.faults._replace(pauses=state.faults.pauses - 1)
+            after = turn.write_row(lane, row._replace(exists=1, stopped=BY_A_PERSON, look=0))
+            paused = apply(after)._replace(faults=faults)
+            yield Step(f"person: pause_lane.sql {name}", paused, helps=False)
+
+
+def bring_back(scope: Scope, state: State) -> Iterator[Step]:
+    """retry_head.sql: the failed job goes first again, if all of its lanes still wait for it."""
+    turn = Turn(scope, state, Session("person", ""), state.sessions)
+    for job in {row.stopped - BY_A_FAILURE for row in state.lanes if row.stopped > BY_A_PERSON}:
+        lanes = scope.lanes_of(job)
+        halted = [at for at in lanes if state.lanes[at].stopped == BY_A_FAILURE + job]
+        some = scope.breaks("brought back into some of its lanes") and halted
+        if any(turn.is_locked(lane) for lane in lanes) or not (some or len(halted) == len(lanes)):
+            continue
+        after = turn.write(job, AGAIN)
+        for lane in halted:
+            row = state.lanes[lane]._replace(stopped=0)
+            shared = scope.shares(job, lane)
+            row = row._replace(readers=row.readers + 1) if shared else row._replace(reserved=job)
+            after = after.write_row(lane, row)
+            if shared and not scope.breaks("a reader that is brought back wakes nobody"):
+                after = reopen(after, lane)
+        back = apply(after)
+        begun = tuple(sorted({*state.begun, job}))
+        name = f"person: retry_head.sql {job_name(job)}"
+        yield Step(name, back._replace(begun=begun), helps=False)
+
+
+def change_limit(scope: Scope, state: State) -> Iterator[Step]:
+    """One slot more, or that one less. The row of the key is locked."""
+    turn = Turn(scope, state, Session("person", ""), state.sessions)
+    if not state.faults.changes or turn.key_is_locked():
         return
-    if row.stopped:
-        after = reopen(turn.write_row(lane, row._replace(stopped=0)), lane)
-        yield Step(f"person: resume_lane.sql {name}", apply(after))
-    elif state.faults.pauses:
-        faults = state.faults._replace(pauses=state.faults.pauses - 1)
-        after = turn.write_row(lane, row._replace(exists=1, stopped=1, look=0))
-        paused = apply(after)._replace(faults=faults)
-        yield Step(f"person: pause_lane.sql {name}", paused, helps=False)
+    faults = state.faults._replace(changes=state.faults.changes - 1)
+    after = turn.write_key(state.key._replace(more=1 - state.key.more))
+    if not scope.breaks("more slots wake nobody"):
+        after = wake_limited(after)
+    name = f"person: {scope.slots + 1 - state.key.more} slots"
+    yield Step(name, apply(after)._replace(faults=faults), helps=False)
 
 
 def reopen(turn: Turn, lane: int) -> Turn:

@@ -82,10 +82,8 @@ def breaks_a_limit(turn: Turn, job: int) -> str:
     scope, jobs = turn.scope, turn.jobs()
     if not scope.kinds[job].limited:
         return ""
-    if (
-        sum(jobs[other] > 0 and kind.limited for other, kind in enumerate(scope.kinds))
-        > scope.slots
-    ):
+    doing = sum(jobs[other] > 0 and kind.limited for other, kind in enumerate(scope.kinds))
+    if doing > scope.slots + turn.key().more:
         return TOO_MANY
     return TOO_OFTEN if scope.burst and turn.state.bucket < 1 else ""
 
@@ -124,7 +122,9 @@ def has_token(scope: Scope, state: State, queue: int) -> bool:
 
 def is_ready(scope: Scope, state: State, job: int) -> bool:
     kind, key = scope.kinds[job], state.key
-    if kind.limited and (key.look or key.used >= scope.slots or (scope.burst and not key.tokens)):
+    if kind.limited and (
+        key.look or key.used >= scope.slots + key.more or (scope.burst and not key.tokens)
+    ):
         return False
     return all(is_open(scope, state, job, lane) for lane in kind.lanes)
 

@@ -30,6 +30,7 @@ TOKENS = (TODO, AGAIN)  # what claims look at
 KEEPING = (AGAIN, LATER, KEPT)
 
 NOBODY = -1
+BY_A_PERSON, BY_A_FAILURE = 1, 2  # why a lane is stopped; a failure adds the number of the job
 
 # The ways to break the promises.
 OVERLAP = "two jobs are done at once that exclude each other in a lane"
@@ -60,6 +61,7 @@ MUTANTS = {
     "the head that a user locks is forgotten": "a lane goes without a token if its head is locked",
     "finish takes its rows in any order": "finish takes the rows at hand, then waits for the rest",
     "cancel locks its lanes unsorted": "a cancel waits for the rows in the order of the job",
+    "brought back into some of its lanes": "a failed job goes first in those that still wait for it",
     # shared and exclusive
     "a reader joins past a waiting writer": "a reader that finds readers does not look who is head",
     "a writer joins readers": "readers do not keep a writer out",
@@ -68,6 +70,7 @@ MUTANTS = {
     "a reader is blocked behind readers": "a claim blocks a reader in a lane that it could join",
     "a failed reader gives its share up": "a retry with hold frees the reader's share",
     "a cancelled reader keeps its share": "cancel of a reader between attempts forgets its share",
+    "a reader that is brought back wakes nobody": "its lane goes on, other readers stay blocked",
     # limits and rates
     "counter read without the row lock": "a claim reads the counter, and adds one to what it read",
     "token read without the row lock": "a claim reads the tokens, and takes one of those it read",
@@ -81,6 +84,7 @@ MUTANTS = {
     "a cancelled token passes nothing on": "cancel of a woken job does not wake the next one",
     "one queue is woken": "a free slot wakes the best job of the key, whatever its queue",
     "nobody looks at the key again": "no token of a rate wakes the limited jobs",
+    "more slots wake nobody": "a higher limit leaves the limited jobs as they are",
     "a freed slot wakes nobody": "finish frees the slot and leaves the limited jobs as they are",
 }
 
@@ -101,7 +105,7 @@ class Lane(NamedTuple):
     worker: int = 0  # the claim that holds it for itself
     readers: int = 0  # the shares: of those that run, and of those that keep theirs
     reserved: int = NOBODY  # the job that keeps it for its next attempt
-    stopped: int = 0
+    stopped: int = 0  # BY_A_PERSON, or BY_A_FAILURE + the job
     look: int = 0  # nobody's, but its head could not be made a token: claims look again
 
 
@@ -110,6 +114,7 @@ class Key(NamedTuple):
     tokens: int = 0  # of the rate
     due: int = 0  # tokens that time has brought, and nobody has put into the row
     look: int = 0  # a limited job could not be woken: claims look again
+    more: int = 0  # slots that a person has added
     kept_for: int = NOBODY  # of a mutant: a slot that is counted, for a job that waits
 
 
@@ -141,6 +146,8 @@ class Faults(NamedTuple):
     locks: int = 0  # a user locks a job that waits
     pauses: int = 0  # of one lane
     cancels: int = 0
+    halts: int = 0  # a job fails for good and stops its lanes
+    changes: int = 0  # of the limit
 
 
 class State(NamedTuple):
