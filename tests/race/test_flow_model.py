@@ -41,14 +41,14 @@ FLOW = {
     "both lanes after one of each, at another priority": Scope((B, BOTH, URGENT_IN_A)),
     "both lanes, a crash": Scope((A, BOTH, B), Faults(crashes=1)),
     "both lanes, a retry that holds": Scope((A, BOTH, B), Faults(failures=1)),
-    "both lanes, a retry that lets go": Scope((A, lets_go(BOTH), B), Faults(failures=1)),
+    "both lanes, a retry that lets go": Scope((A, lets_go(BOTH), B), Faults(failures=1), late=()),
     "both lanes, a worker that is taken for dead and lives": Scope(
-        (A, BOTH, B), Faults(expiries=1)
+        (A, BOTH, B), Faults(expiries=1), late=()
     ),
     "both lanes, a pause": Scope((A, BOTH, B), Faults(pauses=1)),
     "both lanes, a user who locks a job": Scope((A, BOTH, B), Faults(locks=1)),
     "both lanes, a cancel": Scope((A, BOTH, B), Faults(cancels=1)),
-    "both lanes, a failure that halts them": Scope((BOTH, A, B), Faults(halts=1)),
+    "both lanes, a failure that halts them": Scope((BOTH, A, B), Faults(halts=1), late=()),
     "a failure that halts, a retry and a crash": Scope(
         (BOTH, B), Faults(halts=1, failures=1, crashes=1)
     ),
@@ -73,7 +73,7 @@ FLOW = {
     "two slots for three jobs, three sessions": Scope((LIMITED,) * 3, slots=2, sessions=3),
     "one slot and a lane, a crash": Scope((LIMITED, LIMITED_IN_A, A), Faults(crashes=1), slots=1),
     "one slot and a lane, a retry": Scope(
-        (LIMITED_IN_A, LIMITED_IN_A, LIMITED), Faults(failures=1), slots=1
+        (LIMITED_IN_A, LIMITED_IN_A, LIMITED), Faults(failures=1), slots=1, late=()
     ),
     "one slot and a lane, a cancel": Scope(
         (LIMITED, LIMITED_IN_A, LIMITED), Faults(cancels=1), slots=1
