@@ -8,6 +8,8 @@ CREATE TYPE inturn.conflict_policy AS ENUM (
 );
 CREATE DOMAIN inturn.due_time AS timestamp with time zone
 	CONSTRAINT jobs_scheduled_within CHECK (((VALUE >= '0002-01-01 00:00:00+00'::timestamp with time zone) AND (VALUE < '9999-01-01 00:00:00+00'::timestamp with time zone)));
+CREATE DOMAIN inturn.expiry_time AS timestamp with time zone
+	CONSTRAINT jobs_expires_within CHECK (((VALUE >= '0002-01-01 00:00:00+00'::timestamp with time zone) AND (VALUE < '9999-01-01 00:00:00+00'::timestamp with time zone)));
 CREATE TYPE inturn.failure_policy AS ENUM (
     'continue',
     'halt'
@@ -26,7 +28,8 @@ CREATE TYPE inturn.job_options AS (
 	on_retry inturn.retry_policy,
 	on_failure inturn.failure_policy,
 	queueing_lock text,
-	timeout interval
+	timeout interval,
+	expires_at timestamp with time zone
 );
 CREATE TYPE inturn.job_status AS ENUM (
     'todo',
@@ -129,11 +132,12 @@ BEGIN
         INSERT INTO finished_jobs (
             id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
             on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
-            errors, result, timeout
+            errors, result, timeout, expires_at
         )
         SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
                on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
-               add_error(errors, error, attempts, started_at, worker_id), result, timeout
+               add_error(errors, error, attempts, started_at, worker_id), result, timeout,
+               expires_at
         FROM gone
         WHERE outcome <> ALL (p_forget)
             OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
@@ -369,6 +373,7 @@ CREATE TABLE inturn.jobs (
     abort boolean DEFAULT false NOT NULL,
     has_waiters boolean DEFAULT false NOT NULL,
     timeout inturn.job_timeout,
+    expires_at inturn.expiry_time,
     was_attempted boolean DEFAULT false NOT NULL,
     lost_queueing_lock boolean DEFAULT false NOT NULL,
     priority integer DEFAULT 0 NOT NULL,
@@ -420,6 +425,12 @@ DECLARE
 BEGIN
     PERFORM require_read_committed();
     PERFORM require_registered(p_worker);
+    -- What it cannot end now does not start all the same, see start_jobs.
+    IF (SELECT true FROM jobs
+        WHERE expires_at <= clock() AND expires_at IS NOT NULL AND status <> 'doing'
+            AND NOT was_attempted LIMIT 1) THEN
+        PERFORM expire_jobs(10000, 500);
+    END IF;
     PERFORM promote(1000);
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
@@ -466,12 +477,15 @@ BEGIN
             SELECT array_agg(next.id), coalesce(array_agg(won.lock), '{}') INTO v_heads, v_used
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
             CROSS JOIN LATERAL (
-                SELECT id, queue, false AS touched FROM jobs WHERE id = won.job_id
+                SELECT id, queue, false AS touched, NULL::timestamptz AS start_before
+                FROM jobs WHERE id = won.job_id
                 UNION ALL
-                SELECT head.id, head.queue, head.touched FROM lane_heads(ARRAY[won.lock]) AS head
+                SELECT head.id, head.queue, head.touched, head.start_before
+                FROM lane_heads(ARRAY[won.lock]) AS head
                 WHERE won.job_id IS NULL
             ) AS next
             WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL)
+              AND (next.start_before IS NULL OR next.start_before > clock())
               AND (NOT next.touched OR try_lock_job(next.id));
             v_ids := v_ids || v_heads;
         END IF;
@@ -716,7 +730,7 @@ CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp wit
     )
     DELETE FROM workers USING silent WHERE workers.id = silent.id RETURNING workers.id
 $$;
-CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval) RETURNS bigint
+CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $_$
@@ -741,6 +755,11 @@ DECLARE
             THEN 'on_conflict: give raise, skip, or replace'
         WHEN timeout < interval '1 ms' OR timeout > interval '365 days'
             THEN 'timeout: give how long a run may take, from a millisecond to 365 days, or NULL'
+        WHEN expires_at < timestamptz '0002-01-01 00:00:00+00'
+            OR expires_at >= timestamptz '9999-01-01 00:00:00+00'
+            THEN 'expires_at: give a time between the years 2 and 9998, or NULL for never'
+        WHEN expires_at <= scheduled_at
+            THEN 'expires_at: give a time after scheduled_at, or the job could never start'
         END;
     v_job record;
 BEGIN
@@ -756,7 +775,8 @@ BEGIN
         ARRAY[on_retry::retry_policy], ARRAY[on_failure::failure_policy],
         p_queueing_locks => CASE WHEN queueing_lock IS NOT NULL THEN ARRAY[queueing_lock] END,
         p_on_conflict => on_conflict::conflict_policy,
-        p_timeouts => CASE WHEN timeout IS NOT NULL THEN ARRAY[timeout] END
+        p_timeouts => CASE WHEN timeout IS NOT NULL THEN ARRAY[timeout] END,
+        p_expires_at => CASE WHEN expires_at IS NOT NULL THEN ARRAY[expires_at] END
     );
     IF NOT v_job.is_new AND on_conflict = 'raise' THEN
         RAISE EXCEPTION 'job % already waits under queueing_lock %', v_job.id,
@@ -790,7 +810,7 @@ BEGIN
     PERFORM notify_workers(ARRAY[p_queue]);
     RETURN v_id;
 END $$;
-CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[]) RETURNS TABLE(id bigint, is_new boolean)
+CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[]) RETURNS TABLE(id bigint, is_new boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -815,11 +835,12 @@ BEGIN
                 SELECT ROW(coalesce(g.queue, 'default'), g.lock, coalesce(g.priority, 0),
                     coalesce(g.at, v_now + g.delay),
                     coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
-                    g.queueing_lock, g.timeout)::job_options
+                    g.queueing_lock, g.timeout,
+                    coalesce(g.expires_at, v_now + g.expires_in))::job_options
                 FROM unnest(p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
-                            p_queueing_locks, p_timeouts)
+                            p_queueing_locks, p_timeouts, p_expires_at, p_expires_in)
                     WITH ORDINALITY AS g(queue, lock, priority, at, delay, on_retry, on_failure,
-                        queueing_lock, timeout, position)
+                        queueing_lock, timeout, expires_at, expires_in, position)
                 ORDER BY g.position
             ), p_on_conflict);
         RETURN;
@@ -828,9 +849,9 @@ BEGIN
     WITH given AS (
         SELECT g.*, coalesce(g.at, v_now + g.delay) AS due_at
         FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
-                    p_on_failure, p_timeouts)
+                    p_on_failure, p_timeouts, p_expires_at, p_expires_in)
             WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure,
-                timeout, position)
+                timeout, expires_at, expires_in, position)
     ), ranked AS (
         SELECT g.*, coalesce(g.due_at > v_now, false) AS later,
             row_number() OVER (
@@ -840,10 +861,11 @@ BEGIN
         FROM given AS g
     )
     INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
-        on_failure, timeout, status)
+        on_failure, timeout, expires_at, status)
     SELECT r.task, r.args, coalesce(r.queue, 'default'), r.lock, coalesce(r.priority, 0), r.due_at,
         v_now,
         coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
+        coalesce(r.expires_at, v_now + r.expires_in),
         CASE WHEN r.later THEN 'scheduled'::job_status
              WHEN r.lock IS NULL OR r.place = 1 THEN 'todo'
              ELSE 'blocked' END
@@ -852,7 +874,7 @@ BEGIN
     RETURNING jobs.id, true;
     PERFORM notify_workers(coalesce(p_queues, '{default}'));
 END $$;
-CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[]) RETURNS bigint
+CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET lock_timeout TO '100ms'
@@ -871,7 +893,7 @@ BEGIN
     SELECT id INTO v_job_id
     FROM defer_jobs(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
         p_on_failure,
-                    p_queueing_locks, p_on_conflict, p_timeouts);
+                    p_queueing_locks, p_on_conflict, p_timeouts, p_expires_at, p_expires_in);
     UPDATE schedules SET last_instant = p_instant, last_job_id = v_job_id
     WHERE task = p_tasks[1] AND periodic_id = p_periodic_id;
     RETURN v_job_id;
@@ -890,6 +912,7 @@ DECLARE
     v_job     record;
     v_options job_options;
     v_id      bigint;
+    v_late    boolean;   -- it has expired, and the next claim would end it
 BEGIN
     FOR v_job IN
         -- Ids in the given order, rows inserted in the order of their queueing locks: two calls
@@ -905,18 +928,21 @@ BEGIN
         -- Until one answer is true: between two looks, the waiting job can start and a rival can
         -- roll back.
         LOOP
-            SELECT jobs.id INTO v_id FROM jobs WHERE queueing_lock = v_job.queueing_lock
+            SELECT jobs.id, coalesce(expires_at <= clock() AND NOT was_attempted, false)
+            INTO v_id, v_late
+            FROM jobs WHERE queueing_lock = v_job.queueing_lock
                 AND status <> 'doing' AND NOT lost_queueing_lock;
             EXIT WHEN v_id IS NOT NULL AND (
                 p_on_conflict = 'raise'
-                OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)
-                OR p_on_conflict = 'replace'
+                OR p_on_conflict = 'skip' AND NOT v_late
+                    AND rely_on_waiting(v_id, v_job.queueing_lock)
+                OR (p_on_conflict = 'replace' OR v_late)
                     AND replace_waiting(v_id, v_job.task, v_job.args, v_options));
             -- Each job is its own token: the sibling that should wake it may not be new. The last
             -- columns are those of job_options, in its order.
             INSERT INTO jobs (id, task, args, created_at, status,
                               queue, lock, priority, scheduled_at, on_retry, on_failure,
-                              queueing_lock, timeout)
+                              queueing_lock, timeout, expires_at)
             OVERRIDING SYSTEM VALUE
             SELECT v_job.id, v_job.task, v_job.args, v_now,
                    CASE WHEN v_options.scheduled_at > v_now THEN 'scheduled'::job_status
@@ -977,6 +1003,52 @@ BEGIN
         || coalesce(
             (SELECT jsonb_build_object('worker', name) FROM workers WHERE id = p_worker), '{}');
 END $$;
+CREATE FUNCTION inturn.expire_jobs(p_limit integer, p_lanes integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_now  timestamptz := clock();
+    v_seen record;
+    v_held text[];
+    v_gone record;
+BEGIN
+    SELECT array_agg(late.id) AS ids, array_agg(late.lock) AS locks INTO v_seen
+    FROM (
+        SELECT id, lock FROM jobs
+        WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
+            AND NOT was_attempted
+        ORDER BY expires_at LIMIT p_limit
+    ) AS late;
+    WITH wanted AS MATERIALIZED (
+        SELECT DISTINCT lock FROM unnest(v_seen.locks) AS lock WHERE lock IS NOT NULL LIMIT p_lanes
+    ), held AS MATERIALIZED (
+        SELECT lanes.lock FROM lanes WHERE lanes.lock = ANY (ARRAY(SELECT wanted.lock FROM wanted))
+        FOR UPDATE SKIP LOCKED
+    ), created AS (
+        -- As in acquire_lanes: the advisory lock filters out lanes that a claim is just taking.
+        INSERT INTO lanes (lock, since)
+        SELECT wanted.lock, v_now FROM wanted
+        WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = wanted.lock) IS NULL
+                   THEN pg_try_advisory_xact_lock(lane_key(wanted.lock)) END
+        ON CONFLICT DO NOTHING
+        RETURNING lanes.lock
+    )
+    SELECT array_agg(lock) INTO v_held FROM (TABLE held UNION ALL TABLE created) AS ours;
+    -- A new statement: some of the jobs may have started, moved or ended before we had their lanes.
+    SELECT array_agg(late.id) AS ids, array_agg(late.error) AS errors INTO v_gone
+    FROM (
+        SELECT id, jsonb_build_object('error', 'expired: it had not started by ' || to_char(
+            expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC') AS error
+        FROM jobs
+        WHERE id = ANY (v_seen.ids) AND expires_at <= v_now AND status <> 'doing'
+            AND NOT was_attempted AND (lock IS NULL OR lock IN (SELECT unnest(v_held)))
+        FOR UPDATE SKIP LOCKED
+    ) AS late;
+    PERFORM archive_jobs(v_gone.ids, NULL,
+        array_fill('cancelled'::job_status, ARRAY[cardinality(v_gone.ids)]), v_gone.errors)
+    WHERE v_gone.ids IS NOT NULL;
+    PERFORM reopen_lane(lock) FROM unnest(v_held) AS lock;
+END $$;
 CREATE FUNCTION inturn.explain(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1011,6 +1083,12 @@ BEGIN
             NULL
         FROM claimed_jobs AS job WHERE job.worker_id = v_job.worker_id AND job.id = p_id;
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
+        RETURN QUERY SELECT * FROM explain_busy(p_id);
+        RETURN;
+    END IF;
+    IF v_job.expires_at <= clock() AND NOT v_job.was_attempted THEN
+        RETURN QUERY SELECT 'expired',
+            'at ' || v_job.expires_at || '; the next claim of any worker cancels it', NULL;
         RETURN QUERY SELECT * FROM explain_busy(p_id);
         RETURN;
     END IF;
@@ -1115,10 +1193,16 @@ BEGIN
     -- Nobody holds the lane. Next goes the job that it waits for, or the head as a claim sees it.
     SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, (
         SELECT id FROM (
-            SELECT head.priority, head.id FROM lane_heads(ARRAY[p_job.lock]) AS head
+            -- Not lane_heads: the head may have expired. Then a claim cancels it and goes on.
+            (SELECT head.priority, head.id FROM jobs AS head
+             WHERE head.lock = p_job.lock AND head.status IN ('todo', 'blocked')
+                AND head.lock IS NOT NULL
+                AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
+             ORDER BY head.priority DESC, head.id LIMIT 1)
             UNION ALL
             SELECT due.priority, due.id FROM jobs AS due
             WHERE due.status = 'scheduled' AND due.scheduled_at <= clock() AND due.lock = p_job.lock
+                AND (due.expires_at IS NULL OR due.was_attempted OR due.expires_at > clock())
         ) AS startable ORDER BY priority DESC, id LIMIT 1
     ));
     v_later := v_first.status = 'scheduled' AND v_first.scheduled_at > clock();
@@ -1340,7 +1424,8 @@ BEGIN
     )
     SELECT head.lock, head.id
     FROM (
-        SELECT lane.lock, best.id, best.priority, best.queue, best.touched, held.since,
+        SELECT lane.lock, best.id, best.priority, best.queue, best.touched,
+            best.start_before, held.since,
             row_number() OVER (ORDER BY held.since, best.id) AS place
         FROM unnest(p_locks) AS lane(lock)
         CROSS JOIN LATERAL (
@@ -1351,6 +1436,7 @@ BEGIN
     ) AS head
     LEFT JOIN first ON true
     WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
+      AND (head.start_before IS NULL OR head.start_before > clock())
       AND (NOT head.touched OR try_lock_job(head.id))
       AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
            OR (head.priority = first.priority
@@ -1475,14 +1561,17 @@ BEGIN
     SELECT array_agg(lock) INTO v_result FROM stopped;
     RETURN v_result;
 END $$;
-CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean)
+CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean, start_before timestamp with time zone)
     LANGUAGE sql STABLE
     AS $$
     SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
-        is_touched(head.xmin, head.xmax)
+        is_touched(head.xmin, head.xmax),
+        CASE WHEN NOT head.was_attempted THEN head.expires_at END
     FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
-        SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax FROM jobs
+        SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax,
+            jobs.was_attempted, jobs.expires_at
+        FROM jobs
         WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT 1
@@ -1638,7 +1727,7 @@ CREATE FUNCTION inturn.list_audit(p_lock text, p_limit integer) RETURNS SETOF in
     AS $$
     SELECT * FROM lane_audit WHERE lock = p_lock ORDER BY id DESC LIMIT p_limit
 $$;
-CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb)
+CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, expires_at timestamp with time zone, result jsonb)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -1663,7 +1752,7 @@ BEGIN
            found.priority, found.attempts, found.args, found.errors, found.created_at,
            found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
            EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
-           found.fence, found.timeout, found.result
+           found.fence, found.timeout, found.expires_at, found.result
     FROM (
         SELECT * FROM all_jobs AS job
         WHERE (p_id IS NULL OR job.id = p_id)
@@ -1908,6 +1997,10 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
     ELSE (
         SELECT greatest(min(due.at) - clock(), interval '0') FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
+            UNION ALL
+            (SELECT expires_at FROM jobs
+             WHERE expires_at IS NOT NULL AND status <> 'doing' AND NOT was_attempted
+             ORDER BY expires_at LIMIT 1)
             UNION ALL
             (SELECT coalesce(look_at, stopped_until) FROM lanes
              WHERE coalesce(look_at, stopped_until) IS NOT NULL
@@ -2336,7 +2429,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    UPDATE jobs SET task = p_task, args = p_args, timeout = p_options.timeout WHERE id = p_id;
+    UPDATE jobs
+    SET task = p_task, args = p_args, timeout = p_options.timeout, expires_at = p_options.expires_at
+    WHERE id = p_id;
     -- A job between two attempts is scheduled too, but its lane waits for it.
     IF v_status = 'scheduled'
         AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_lock AND job_id = p_id) THEN
@@ -2470,11 +2565,11 @@ BEGIN
         DELETE FROM finished_jobs WHERE id = p_id RETURNING *
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
-            timeout, priority, attempts,
+            timeout, expires_at, priority, attempts,
                           queue, task, lock, queueing_lock, lost_queueing_lock, args, errors)
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
-            priority, attempts,
+            CASE WHEN expires_at > clock() THEN expires_at END, priority, attempts,
                queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
         FROM found
         RETURNING lost_queueing_lock
@@ -2857,6 +2952,7 @@ BEGIN
         started_at = v_now,
         attempts = jobs.attempts + 1
     WHERE jobs.id = ANY (p_ids) AND jobs.status IN ('todo', 'blocked')
+        AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > v_now)
     RETURNING jobs.*;
 END $$;
 CREATE FUNCTION inturn.timeline() RETURNS bigint
@@ -2939,7 +3035,8 @@ CREATE TABLE inturn.finished_jobs (
     args jsonb NOT NULL,
     errors jsonb NOT NULL,
     result jsonb,
-    timeout interval
+    timeout interval,
+    expires_at timestamp with time zone
 )
 PARTITION BY RANGE (finished_at);
 CREATE VIEW inturn.live_jobs AS
@@ -2976,7 +3073,8 @@ CREATE VIEW inturn.live_jobs AS
     fence,
     (queueing_lock)::text AS queueing_lock,
     (timeout)::interval AS timeout,
-    abort
+    abort,
+    (expires_at)::timestamp with time zone AS expires_at
    FROM inturn.jobs;
 COMMENT ON VIEW inturn.live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN inturn.live_jobs.id IS 'Its number, which rises with each job.';
@@ -2997,6 +3095,7 @@ COMMENT ON COLUMN inturn.live_jobs.fence IS 'A number that rises with each start
 COMMENT ON COLUMN inturn.live_jobs.queueing_lock IS 'At most one job waits under it; NULL: none.';
 COMMENT ON COLUMN inturn.live_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
 COMMENT ON COLUMN inturn.live_jobs.abort IS 'True if somebody has asked it to end.';
+COMMENT ON COLUMN inturn.live_jobs.expires_at IS 'If it has not started by then, it is cancelled; NULL: it does not expire.';
 CREATE VIEW inturn.all_jobs AS
  SELECT live_jobs.id,
     live_jobs.status,
@@ -3016,7 +3115,8 @@ CREATE VIEW inturn.all_jobs AS
     live_jobs.queueing_lock,
     live_jobs.timeout,
     NULL::jsonb AS result,
-    live_jobs.stored_as
+    live_jobs.stored_as,
+    live_jobs.expires_at
    FROM inturn.live_jobs
 UNION ALL
  SELECT finished_jobs.id,
@@ -3037,7 +3137,8 @@ UNION ALL
     finished_jobs.queueing_lock,
     finished_jobs.timeout,
     finished_jobs.result,
-    finished_jobs.status AS stored_as
+    finished_jobs.status AS stored_as,
+    finished_jobs.expires_at
    FROM inturn.finished_jobs;
 COMMENT ON VIEW inturn.all_jobs IS 'Every job, live and finished.';
 COMMENT ON COLUMN inturn.all_jobs.id IS 'Its number, which rises with each job.';
@@ -3059,6 +3160,7 @@ COMMENT ON COLUMN inturn.all_jobs.queueing_lock IS 'At most one job waits under 
 COMMENT ON COLUMN inturn.all_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
 COMMENT ON COLUMN inturn.all_jobs.result IS 'What the task returned; NULL: nothing, or not yet.';
 COMMENT ON COLUMN inturn.all_jobs.stored_as IS 'The status in the tables, where a blocked job may still be todo, and a claimed one is doing.';
+COMMENT ON COLUMN inturn.all_jobs.expires_at IS 'If it has not started by then, it is cancelled; NULL: it does not expire.';
 CREATE TABLE inturn.applied_code (
     checksum text NOT NULL,
     applied_at timestamp with time zone NOT NULL
@@ -3095,7 +3197,8 @@ CREATE TABLE inturn.finished_jobs_default (
     args jsonb CONSTRAINT finished_jobs_args_not_null NOT NULL,
     errors jsonb CONSTRAINT finished_jobs_errors_not_null NOT NULL,
     result jsonb,
-    timeout interval
+    timeout interval,
+    expires_at timestamp with time zone
 );
 CREATE TABLE inturn.granted_roles (
     role text NOT NULL COLLATE pg_catalog."C",
@@ -3574,7 +3677,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock, expires_at'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -3761,6 +3864,7 @@ CREATE INDEX finished_jobs_default_finished_at_idx ON inturn.finished_jobs_defau
 CREATE INDEX finished_jobs_id ON ONLY inturn.finished_jobs USING btree (id);
 CREATE INDEX finished_jobs_default_id_idx ON inturn.finished_jobs_default USING btree (id);
 CREATE INDEX jobs_due ON inturn.jobs USING btree (scheduled_at) WHERE (status = 'scheduled'::inturn.job_status);
+CREATE INDEX jobs_expiring ON inturn.jobs USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT was_attempted));
 CREATE INDEX jobs_free ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NULL));
 CREATE INDEX jobs_heads ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL));
 CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (lock IS NOT NULL));

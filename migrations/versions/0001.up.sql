@@ -36,7 +36,8 @@ CREATE TYPE job_options AS (
     on_retry      retry_policy,
     on_failure    failure_policy,
     queueing_lock text,
-    timeout       interval
+    timeout       interval,
+    expires_at    timestamptz
 );
 
 -- The rules for single columns of `jobs` are domains and not CHECKs of the table. PostgreSQL parses
@@ -72,6 +73,10 @@ CREATE DOMAIN due_time AS timestamptz CONSTRAINT jobs_scheduled_within CHECK (
     VALUE >= timestamptz '0002-01-01 00:00:00+00'
     AND VALUE < timestamptz '9999-01-01 00:00:00+00'
 );
+CREATE DOMAIN expiry_time AS timestamptz CONSTRAINT jobs_expires_within CHECK (
+    VALUE >= timestamptz '0002-01-01 00:00:00+00'
+    AND VALUE < timestamptz '9999-01-01 00:00:00+00'
+);
 
 -- Rises with every start of a job, for user code to compare. CACHE 1, so that a later start always
 -- gets a higher number.
@@ -93,6 +98,7 @@ CREATE TABLE jobs (
     abort        boolean     NOT NULL DEFAULT false,   -- asked to end early
     has_waiters  boolean     NOT NULL DEFAULT false,   -- somebody waits for its end: notify
     timeout      job_timeout,                          -- how long a run may take
+    expires_at   expiry_time,                          -- it must have started by then
     was_attempted boolean    NOT NULL DEFAULT false,   -- an attempt at it has ended, charged or not
     -- It came back to the queue without its queueing lock, since another job waited under it.
     lost_queueing_lock boolean NOT NULL DEFAULT false,
@@ -127,6 +133,8 @@ CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id)
     WHERE status IN ('todo', 'blocked') AND lock IS NOT NULL;
 CREATE INDEX jobs_running ON jobs (worker_id) WHERE status = 'doing';
 CREATE INDEX jobs_due ON jobs (scheduled_at) WHERE status = 'scheduled';
+CREATE INDEX jobs_expiring ON jobs (expires_at)
+    WHERE expires_at IS NOT NULL AND status <> 'doing' AND NOT was_attempted;
 CREATE UNIQUE INDEX jobs_queueing ON jobs (queueing_lock)
     WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock;
 
@@ -232,7 +240,8 @@ CREATE TABLE finished_jobs (
     args         jsonb       NOT NULL,
     errors       jsonb       NOT NULL,
     result       jsonb,      -- what the task returned, or NULL
-    timeout      interval
+    timeout      interval,
+    expires_at   timestamptz
 ) PARTITION BY RANGE (finished_at);
 
 CREATE INDEX finished_jobs_id ON finished_jobs (id);

@@ -87,6 +87,7 @@ class Job(NamedTuple):
     scheduled_at: datetime | None = None
     task_kwargs: Mapping[str, Any] = MappingProxyType({})
     timeout: timedelta | None = None
+    start_before: float | None = None  # it expires then, by the monotonic clock of its worker
 
     @property
     def call_string(self) -> str:
@@ -132,6 +133,7 @@ class StoredJob:
     finished_at: datetime | None
     fence: int | None
     timeout: timedelta | None
+    expires_at: datetime | None
     errors: list[dict[str, Any]]
     result: Any
 

@@ -79,21 +79,22 @@ SELECT * FROM (VALUES
     ('table', 'all_jobs',               '{operator}', NULL),
     ('table', 'all_jobs',               '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
-        'finished_at, worker_id, fence, queueing_lock, timeout, stored_as'),
+        'finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at'),
     ('table', 'live_jobs',              '{operator}', NULL),
     ('table', 'live_jobs',              '{monitor}',
         'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, '
-        'started_at, worker_id, fence, queueing_lock, timeout, abort'),
+        'started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at'),
     ('table', 'claimed_jobs',           '{operator,monitor}', NULL),
     ('table', 'jobs',                   '{operator}', NULL),
     ('table', 'jobs',                   '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, '
-        'has_waiters, was_attempted, lost_queueing_lock'),
+        'has_waiters, was_attempted, lost_queueing_lock, expires_at'),
     ('table', 'finished_jobs',          '{operator}', NULL),
     ('table', 'finished_jobs',          '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
-        'finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure'),
+        'finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, '
+        'expires_at'),
     ('table', 'lane_status',            '{operator}', NULL),
     ('table', 'lane_status',            '{monitor}',
         'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, '

@@ -3,11 +3,12 @@
 CREATE OR REPLACE VIEW all_jobs AS
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, NULL::timestamptz AS finished_at, worker_id, fence, queueing_lock, timeout,
-       NULL::jsonb AS result, stored_as
+       NULL::jsonb AS result, stored_as, expires_at
 FROM live_jobs
 UNION ALL
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
-       started_at, finished_at, worker_id, fence, queueing_lock, timeout, result, status
+       started_at, finished_at, worker_id, fence, queueing_lock, timeout, result, status,
+       expires_at
 FROM finished_jobs;
 
 COMMENT ON VIEW all_jobs IS 'Every job, live and finished.';
@@ -38,3 +39,5 @@ COMMENT ON COLUMN all_jobs.timeout IS 'How long a run may take; NULL: as long as
 COMMENT ON COLUMN all_jobs.result IS 'What the task returned; NULL: nothing, or not yet.';
 COMMENT ON COLUMN all_jobs.stored_as IS
     'The status in the tables, where a blocked job may still be todo, and a claimed one is doing.';
+COMMENT ON COLUMN all_jobs.expires_at IS
+    'If it has not started by then, it is cancelled; NULL: it does not expire.';

@@ -35,7 +35,8 @@ SELECT jobs.id,
        jobs.status AS stored_as, jobs.queue::text, jobs.task::text, jobs.lock::text, jobs.priority,
        jobs.attempts, jobs.args::jsonb, jobs.errors, jobs.created_at,
        jobs.scheduled_at::timestamptz, jobs.started_at, jobs.worker_id, jobs.fence,
-       jobs.queueing_lock::text, jobs.timeout::interval, jobs.abort
+       jobs.queueing_lock::text, jobs.timeout::interval, jobs.abort,
+       jobs.expires_at::timestamptz
 FROM jobs;
 
 COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
@@ -66,3 +67,5 @@ COMMENT ON COLUMN live_jobs.fence IS
 COMMENT ON COLUMN live_jobs.queueing_lock IS 'At most one job waits under it; NULL: none.';
 COMMENT ON COLUMN live_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
 COMMENT ON COLUMN live_jobs.abort IS 'True if somebody has asked it to end.';
+COMMENT ON COLUMN live_jobs.expires_at IS
+    'If it has not started by then, it is cancelled; NULL: it does not expire.';

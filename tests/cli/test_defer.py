@@ -81,6 +81,18 @@ def test_a_job_can_have_a_queueing_lock_and_a_timeout(run: Run, dsn: str) -> Non
     assert job(dsn, first.stdout)["args"] == {"n": 3}
 
 
+def test_a_job_can_expire(run: Run, dsn: str) -> None:
+    soon = job(dsn, run("defer", "far.away", "--expires-in", "90m", "--dsn", dsn).stdout)
+    expires, created = (datetime.fromisoformat(soon[name]) for name in ("expires_at", "created_at"))
+    assert expires - created == timedelta(minutes=90)
+    at = run("defer", "far.away", "--expires-at", "2100-01-01T00:00:00Z", "--dsn", dsn)
+    assert job(dsn, at.stdout)["expires_at"].startswith("2100-01-01T00:00:00")
+    shown = run("jobs", "show", at.stdout.strip(), "--dsn", dsn).stdout
+    assert "expires" in shown
+    both = ("--expires-in", "1h", "--expires-at", "2100-01-01T00:00:00Z")
+    assert run("defer", "far.away", *both, "--dsn", dsn).returncode == 2
+
+
 def test_both_times_are_refused(run: Run, dsn: str) -> None:
     assert (
         run(

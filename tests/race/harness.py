@@ -223,6 +223,7 @@ class Session:
         delay: str | None = None,
         on_retry: str = "hold",
         on_failure: str = "continue",
+        expires_in: str | None = None,
     ) -> list[int]:
         """Defer a job for each priority given, or one job, in one call."""
         given: Sequence[int] = priorities or (0,)
@@ -230,9 +231,9 @@ class Session:
         rows = self.run(
             "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], "
             "%s::timestamptz[], %s::interval[], "
-            "%s::retry_policy[], %s::failure_policy[])",
+            "%s::retry_policy[], %s::failure_policy[], p_expires_in => %s::interval[])",
             ["task"] * n, ["{}"] * n, [queue] * n, [lock] * n, list(given), [None] * n, [delay] * n,
-            [on_retry] * n, [on_failure] * n,
+            [on_retry] * n, [on_failure] * n, [expires_in] * n,
         )  # fmt: skip
         return [id for (id,) in rows]
 

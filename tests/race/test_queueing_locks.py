@@ -129,7 +129,9 @@ def test_a_waiting_job_is_found_without_waiting_for_a_transaction_that_changes_i
     )
 
 
-SKIP: LiteralString = "OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)"
+SKIP: LiteralString = (
+    "OR p_on_conflict = 'skip' AND NOT v_late AND rely_on_waiting(v_id, v_job.queueing_lock)"
+)
 RELIES_ON_NOTHING = Mutation(
     "`skip` does not look again", "defer_unless_waiting.sql", SKIP, "OR p_on_conflict = 'skip'"
 )
@@ -350,7 +352,8 @@ def test_claims_do_not_wait_for_a_job_of_a_busy_lane_that_a_user_is_replacing(st
     Mutation(
         "replace changes nothing",
         "replace_waiting.sql",
-        "UPDATE jobs SET task = p_task, args = p_args, timeout = p_options.timeout WHERE id = p_id;",
+        "UPDATE jobs SET task = p_task, args = p_args, timeout = p_options.timeout, "
+        "expires_at = p_options.expires_at WHERE id = p_id;",
         "",
     ),
     Mutation(

@@ -118,6 +118,16 @@ BAD: list[tuple[str, str, str]] = [
         "scheduled_at: give a time between",
         "jobs_scheduled_within",
     ),
+    (
+        "'t', expires_at => 'infinity'",
+        "expires_at: give a time between",
+        "jobs_expires_within",
+    ),
+    (
+        "'t', expires_at => '2030-01-01', scheduled_at => '2030-01-01'",
+        "expires_at: give a time after scheduled_at",
+        "",
+    ),
     ("'t', timeout => '0'", "timeout: give how long", "jobs_timeout"),
     ("'t', queueing_lock => 'k', on_conflict => NULL", "on_conflict: give raise, skip", ""),
     ("'t', timeout => '366 days'", "timeout: give how long", "jobs_timeout"),

@@ -280,6 +280,16 @@ def test_with_advance_retries_and_scheduled_jobs_run_in_no_time(app: App, queue:
 # ---------------------------------------------------------------- perform
 
 
+def test_with_advance_a_job_expires_whose_lane_is_paused(app: App, queue: Queue) -> None:
+    @app.task
+    def remind(order: int) -> None: ...
+
+    late = remind.configure(lock="a", expires_in={"hours": 1}).defer(1)
+    app.lanes.pause("a")
+    assert queue.drain(advance=timedelta(hours=2)) == []
+    assert [(job.id, job.status) for job in queue.jobs()] == [(late, "cancelled")]
+
+
 def test_perform_runs_only_that_job_and_returns_its_value(app: App, queue: Queue) -> None:
     double = app.task(name="double")(lambda number: [number, number])
     double.defer(number=7)

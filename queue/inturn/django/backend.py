@@ -5,8 +5,9 @@
 A task of Django's becomes a task of the app, under its path. `manage.py queue worker` runs it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.apps import apps
@@ -29,7 +30,15 @@ from inturn.errors import UnknownOption
 from inturn.operations.jobs import get_job
 from inturn.tasks.options import CheckedOptions
 
-JOB_OPTIONS = ("lock", "queueing_lock", "on_conflict", "on_retry", "on_failure", "timeout")
+JOB_OPTIONS = (
+    "lock",
+    "queueing_lock",
+    "on_conflict",
+    "on_retry",
+    "on_failure",
+    "timeout",
+    "expires_in",
+)
 NO_APP = checks.Error(
     "inturn.django is not in INSTALLED_APPS, so the queue has no tables.",
     hint='Add "inturn.django" to INSTALLED_APPS and run manage.py migrate.',
@@ -50,6 +59,7 @@ class InturnTask(Task):
     on_retry: str | None = None
     on_failure: str | None = None
     timeout: float | None = None
+    expires_in: timedelta | Mapping[str, float] | None = None
 
     def using(self, **changes: Any) -> Self:
         """Return the task with other options: those of Django, and those of this class."""
@@ -60,7 +70,7 @@ class InturnBackend(BaseTaskBackend):
     """Enqueues tasks as jobs, through Django's connection: in its transaction, if there is one.
 
     OPTIONS are defaults for all tasks of this backend: `lock`, `queueing_lock`, `on_conflict`,
-    `on_retry`, `on_failure`, `timeout` and `retry`, which is that of `@app.task`.
+    `on_retry`, `on_failure`, `timeout`, `expires_in` and `retry`, which is that of `@app.task`.
     """
 
     task_class = InturnTask

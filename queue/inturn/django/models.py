@@ -38,6 +38,7 @@ class JobFields(ReadOnlyModelBase):
     args = models.JSONField()
     errors = models.JSONField()
     timeout = models.DurationField(null=True)
+    expires_at = models.DateTimeField(null=True)
     fence = models.BigIntegerField(null=True)
     worker_id = models.UUIDField(null=True)
     created_at = models.DateTimeField()

@@ -1,5 +1,6 @@
 """Claiming jobs, and how long a worker that found none may sleep."""
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import LiteralString, NamedTuple
@@ -13,7 +14,7 @@ from inturn.operations import Operation, Rows, Statement
 # this one: `attempts - 1`.
 _JOB: LiteralString = (
     "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, "
-    "args::text, timeout "
+    "args::text, timeout, CASE WHEN NOT was_attempted THEN expires_at - started_at END "
 )
 _IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
 CLAIM = _JOB + "FROM {schema}.claim(%s, %s::text[], %s, %s)" + _IN_ORDER
@@ -40,7 +41,9 @@ class Wake(NamedTuple):
 
 def claim(worker_id: UUID, queues: Queues, limit: int, patient: bool) -> Operation[list[Job]]:
     """Start up to `limit` jobs and return them, the best first."""
-    return to_jobs((yield Statement(CLAIM, [worker_id, to_list(queues), limit, patient])))
+    asked_at = time.monotonic()
+    rows = yield Statement(CLAIM, [worker_id, to_list(queues), limit, patient])
+    return to_jobs(rows, asked_at)
 
 
 def claim_further(
@@ -50,7 +53,8 @@ def claim_further(
     queues = [queue for queue, _ in marks]
     priorities = [priority for _, priority in marks]
     parameters = [worker_id, queues, priorities, list(marks.values()), limit]
-    return to_jobs((yield Statement(CLAIM_FURTHER, parameters)))
+    asked_at = time.monotonic()
+    return to_jobs((yield Statement(CLAIM_FURTHER, parameters)), asked_at)
 
 
 def list_claims_of_worker(worker_id: UUID) -> Operation[list[tuple[int, str]]]:
@@ -61,7 +65,8 @@ def list_claims_of_worker(worker_id: UUID) -> Operation[list[tuple[int, str]]]:
 
 def list_jobs_of_worker(worker_id: UUID) -> Operation[list[Job]]:
     """Return the jobs that the worker is doing."""
-    return to_jobs((yield Statement(JOBS_OF_WORKER, [worker_id])))
+    asked_at = time.monotonic()
+    return to_jobs((yield Statement(JOBS_OF_WORKER, [worker_id])), asked_at)
 
 
 def next_wake(queues: Queues, horizon: str | None) -> Operation[Wake]:
@@ -79,12 +84,19 @@ def set_awake(worker_id: UUID, awake: bool) -> Operation[bool]:
     return bool(written)
 
 
-def to_jobs(rows: Rows) -> list[Job]:
-    """Return a Job for each row. Arguments that cannot be read do not spoil the other jobs."""
+def to_jobs(rows: Rows, asked_at: float) -> list[Job]:
+    """Return a Job for each row. Arguments that cannot be read do not spoil the other jobs.
+
+    `asked_at` is the monotonic time before the call. The server's clock was not behind it then, so
+    no job starts after it has expired.
+    """
     if not rows:
         return []
     kwargs = decode_all([row[9] for row in rows])
-    return [Job._make((*row[:9], each, *row[10:])) for row, each in zip(rows, kwargs, strict=True)]
+    return [
+        Job._make((*row[:9], each, row[10], row[11] and asked_at + row[11].total_seconds()))
+        for row, each in zip(rows, kwargs, strict=True)
+    ]
 
 
 def to_list(queues: Queues) -> list[str] | None:

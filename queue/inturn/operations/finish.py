@@ -16,7 +16,8 @@ from inturn.operations.claim import Queues, to_jobs, to_list
 FINISH = """
 SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (next).task,
        (next).queue, (next).lock, (next).priority, (next).attempts - 1, (next).scheduled_at,
-       (next).args::text, (next).timeout
+       (next).args::text, (next).timeout,
+       CASE WHEN NOT (next).was_attempted THEN (next).expires_at - (next).started_at END
 FROM {schema}.finish(
     %s, %s::text[], %s, %b::bigint[], %b::text[]::uuid[], %b::text[]::{schema}.job_status[],
     %s::jsonb[], %b::text[]::jsonb[], %s::text[]::{schema}.job_status[])
@@ -59,6 +60,7 @@ def finish(
     forget: Sequence[Status] = (),
 ) -> Operation[Finished]:
     """Move ended jobs to the history. Jobs with a status in `forget` leave no trace there."""
+    asked_at = time.monotonic()
     rows = yield Statement(
         FINISH,
         [
@@ -75,7 +77,7 @@ def finish(
     )
     return Finished(
         {row[0] for row in rows if row[0] is not None},
-        to_jobs([row[2:] for row in rows if row[2] is not None]),
+        to_jobs([row[2:] for row in rows if row[2] is not None], asked_at),
         {row[1] for row in rows if row[1] is not None},
     )
 

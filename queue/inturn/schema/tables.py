@@ -61,6 +61,7 @@ jobs = Table(
     Column("abort", Boolean, nullable=False, server_default="false"),
     Column("has_waiters", Boolean, nullable=False, server_default="false"),
     Column("timeout", Interval),
+    Column("expires_at", moment),
     Column("was_attempted", Boolean, nullable=False, server_default="false"),
     Column("lost_queueing_lock", Boolean, nullable=False, server_default="false"),
     Column("priority", Integer, nullable=False, server_default="0"),
@@ -81,6 +82,8 @@ Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
 Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=_lane)
 Index("jobs_running", jobs.c.worker_id, postgresql_where=text("status = 'doing'"))
 Index("jobs_due", jobs.c.scheduled_at, postgresql_where=text("status = 'scheduled'"))
+_expiring = text("expires_at IS NOT NULL AND status <> 'doing' AND NOT was_attempted")
+Index("jobs_expiring", jobs.c.expires_at, postgresql_where=_expiring)
 _queueing = text("queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock")
 Index("jobs_queueing", jobs.c.queueing_lock, unique=True, postgresql_where=_queueing)
 
@@ -171,6 +174,7 @@ finished_jobs = Table(
     Column("errors", JSONB, nullable=False),
     Column("result", JSONB),
     Column("timeout", Interval),
+    Column("expires_at", moment),
 )
 Index("finished_jobs_id", finished_jobs.c.id)
 _failed = text("status = 'failed'")

@@ -185,6 +185,8 @@ class Blueprint(Periodics):
         timeout: an attempt that takes longer, in seconds or as a timedelta, fails with JobTimeout.
         An async task is cancelled. A sync task has to check `context.should_abort()`, and keeps its
         slot until it ends.
+        expires_in: a job that has not started this long after it was deferred is cancelled; see
+        `configure`.
         task_middleware: functions that run around the task; see `inturn.tasks.middleware`.
         resources: locks that the worker holds while the task runs. Give addresses, with arguments
         of the task in the lock's name ("redis://cache/0#printer:{printer}"), or functions that take

@@ -34,7 +34,7 @@ from inturn.arguments import (
     check_timeout,
     check_times,
 )
-from inturn.errors import UnknownOption
+from inturn.errors import BadArgument, UnknownOption
 from inturn.model import OnConflict, OnFailure, OnRetry
 from inturn.values import Decoders
 
@@ -91,7 +91,16 @@ class RunOptions(TypedDict, total=False):
     timeout: Annotated[float | timedelta | None, Stored(check_timeout)]
 
 
-class JobOptions(PlaceOptions, TimeOptions, RunOptions, total=False):
+class ExpiryOptions(TypedDict, total=False):
+    """When a job must have started."""
+
+    expires_at: Annotated[datetime | None, Stored(partial(check_moment, "expires_at"))]
+    expires_in: Annotated[
+        timedelta | Mapping[str, float] | None, Stored(partial(check_span, "expires_in"))
+    ]
+
+
+class JobOptions(PlaceOptions, TimeOptions, RunOptions, ExpiryOptions, total=False):
     """The options of a job, for wrappers of your own.
 
     def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P, R]:
@@ -105,6 +114,8 @@ class JobOptions(PlaceOptions, TimeOptions, RunOptions, total=False):
 
 class DefaultOptions(PlaceOptions, RunOptions, total=False):
     """The options that a task can set for all of its jobs."""
+
+    expires_in: timedelta | Mapping[str, float] | None
 
 
 class ScheduleOptions(JobOptions, total=False):
@@ -130,6 +141,7 @@ def _make_tuple_class(stored: Mapping[str, Stored]) -> Any:
 
 
 _STORED = _find_stored()
+_EXPIRY: dict[str, object] = dict.fromkeys(ExpiryOptions.__annotations__)
 _Values: Any = _make_tuple_class(_STORED)
 
 
@@ -144,13 +156,33 @@ class CheckedOptions(_Values):  # type: ignore[misc]  # a class that is made at 
     def change(self, given: Mapping[str, Any]) -> CheckedOptions:
         """Return a copy with these options. An option that is None stays as it is."""
         check_times(given.get("schedule_at"), given.get("schedule_in"))
-        changes = {}
+        changes: dict[str, object] = {}
         for name, value in given.items():
             if name not in _STORED:
                 raise UnknownOption(name, "job", JobOptions.__annotations__)
             if value is not None:
                 changes[name] = _STORED[name].check(value)
-        return self._replace(**changes) if changes else self
+        if not changes:
+            return self
+        if not changes.keys().isdisjoint(_EXPIRY):  # it replaces the one that the task declares
+            changes = _EXPIRY | changes
+        changed: CheckedOptions = self._replace(**changes)
+        if changed.expires_at is not None or changed.expires_in is not None:
+            _check_expiry(changed._asdict())
+        return changed
+
+
+def _check_expiry(options: Mapping[str, Any]) -> None:
+    """Raise BadArgument if a job with these options could never start."""
+    if None not in (options["expires_at"], options["expires_in"]):
+        raise BadArgument("expires_at", "was given together with expires_in. Give one of them")
+    for kind in ("at", "in"):
+        due, expires = options[f"schedule_{kind}"], options[f"expires_{kind}"]
+        if None not in (due, expires) and expires <= due:
+            raise BadArgument(
+                f"expires_{kind}",
+                f"{expires} is not after schedule_{kind}, {due}, so the job could never start",
+            )
 
 
 class NewJob(NamedTuple):

@@ -230,15 +230,22 @@ class Task(Deferrer[P, R_co]):
         before this much later.
         task_kwargs: arguments for the task, to which `defer` adds its own.
         timeout, on_retry, on_failure, queue, priority, lock: the same as for the task.
+        expires_at, expires_in: the job must have started by this time, which needs a time zone, or
+        this long after you defer it. Otherwise it ends as "cancelled", and its lane goes on. Only
+        the first attempt has to start by then: a job that is tried again does not expire.
+
+            remind.configure(schedule_in={"hours": 1}, expires_in={"hours": 2}).defer(order=7)
 
         With a `queueing_lock`, at most one job waits under it. A running job does not count.
         `on_conflict` says what happens to a new job while another one is waiting:
 
         raise: raise AlreadyEnqueued. Your transaction stays intact.
-        skip: enqueue nothing. You get the id of the waiting job, with `is_new` set to False.
-        replace: like "skip", but the waiting job takes over the task, arguments and timeout of the
-        new one. If it is scheduled, it also takes over the time, queue, priority, on_retry and
-        on_failure, unless it waits for a retry with its lane. It keeps its id, its lock and its
+        skip: enqueue nothing. You get the id of the waiting job, with `is_new` set to False. If
+        that job has expired and is about to be cancelled, it takes over the new work, as in
+        "replace".
+        replace: like "skip", but the waiting job takes over the task, arguments, timeout and expiry
+        of the new one. If it is scheduled, it also takes over the time, queue, priority, on_retry
+        and on_failure, unless it waits for a retry with its lane. It keeps its id, its lock and its
         place in the lane.
 
             report.configure(queueing_lock="report:1", on_conflict="skip").defer(day=1)

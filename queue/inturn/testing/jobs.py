@@ -16,6 +16,8 @@ NEXT_DUE = """
 SELECT min(due.at) FROM (
     SELECT scheduled_at FROM {schema}.jobs WHERE status = 'scheduled'
     UNION ALL
+    SELECT expires_at FROM {schema}.jobs WHERE status <> 'doing' AND NOT was_attempted
+    UNION ALL
     SELECT stopped_until FROM {schema}.lanes
 ) AS due(at) WHERE due.at > {schema}.clock()
 """
@@ -63,7 +65,7 @@ def all_jobs() -> Operation[list[Seen]]:
 
 
 def next_due() -> Operation[datetime | None]:
-    """Return when the next job is due or the next pause ends, or None."""
+    """Return when the next job is due or expires, or the next pause ends, or None."""
     ((at,),) = yield Statement(NEXT_DUE)
     assert at is None or isinstance(at, datetime)
     return at

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 BLOCKED_SECONDS = 1.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds before an outcome that is held is tried again
 LOGGED_AFTER = 6  # failed tries, about a second
+EXPIRED = "expired: no slot of the worker that had claimed it was free in time"
 UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy, may know the task
 
 
@@ -136,7 +137,11 @@ class RunningJobs:
         return self._resource_locks
 
     async def _perform(self, job: Job, slot: Slot) -> None:
-        attempt = self._prepare(job)
+        if job.start_before is not None and time.monotonic() >= job.start_before:
+            self.unreported.add(Ended(job, Status.CANCELLED, EXPIRED))
+            attempt = None
+        else:
+            attempt = self._prepare(job)
         if attempt is None:
             self._leave_slot()
             return

@@ -49,6 +49,12 @@ DECLARE
 BEGIN
     PERFORM require_read_committed();
     PERFORM require_registered(p_worker);
+    -- What it cannot end now does not start all the same, see start_jobs.
+    IF (SELECT true FROM jobs
+        WHERE expires_at <= clock() AND expires_at IS NOT NULL AND status <> 'doing'
+            AND NOT was_attempted LIMIT 1) THEN
+        PERFORM expire_jobs(10000, 500);
+    END IF;
     PERFORM promote(1000);
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
@@ -97,12 +103,15 @@ BEGIN
             SELECT array_agg(next.id), coalesce(array_agg(won.lock), '{}') INTO v_heads, v_used
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
             CROSS JOIN LATERAL (
-                SELECT id, queue, false AS touched FROM jobs WHERE id = won.job_id
+                SELECT id, queue, false AS touched, NULL::timestamptz AS start_before
+                FROM jobs WHERE id = won.job_id
                 UNION ALL
-                SELECT head.id, head.queue, head.touched FROM lane_heads(ARRAY[won.lock]) AS head
+                SELECT head.id, head.queue, head.touched, head.start_before
+                FROM lane_heads(ARRAY[won.lock]) AS head
                 WHERE won.job_id IS NULL
             ) AS next
             WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL)
+              AND (next.start_before IS NULL OR next.start_before > clock())
               AND (NOT next.touched OR try_lock_job(next.id));
             v_ids := v_ids || v_heads;
         END IF;

@@ -18,7 +18,8 @@ CREATE OR REPLACE FUNCTION defer(
     on_conflict   text        DEFAULT 'raise',
     on_retry      text        DEFAULT 'hold',
     on_failure    text        DEFAULT 'continue',
-    timeout       interval    DEFAULT NULL
+    timeout       interval    DEFAULT NULL,
+    expires_at    timestamptz DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -44,6 +45,11 @@ DECLARE
             THEN 'on_conflict: give raise, skip, or replace'
         WHEN timeout < interval '1 ms' OR timeout > interval '365 days'
             THEN 'timeout: give how long a run may take, from a millisecond to 365 days, or NULL'
+        WHEN expires_at < timestamptz '0002-01-01 00:00:00+00'
+            OR expires_at >= timestamptz '9999-01-01 00:00:00+00'
+            THEN 'expires_at: give a time between the years 2 and 9998, or NULL for never'
+        WHEN expires_at <= scheduled_at
+            THEN 'expires_at: give a time after scheduled_at, or the job could never start'
         END;
     v_job record;
 BEGIN
@@ -59,7 +65,8 @@ BEGIN
         ARRAY[on_retry::retry_policy], ARRAY[on_failure::failure_policy],
         p_queueing_locks => CASE WHEN queueing_lock IS NOT NULL THEN ARRAY[queueing_lock] END,
         p_on_conflict => on_conflict::conflict_policy,
-        p_timeouts => CASE WHEN timeout IS NOT NULL THEN ARRAY[timeout] END
+        p_timeouts => CASE WHEN timeout IS NOT NULL THEN ARRAY[timeout] END,
+        p_expires_at => CASE WHEN expires_at IS NOT NULL THEN ARRAY[expires_at] END
     );
     IF NOT v_job.is_new AND on_conflict = 'raise' THEN
         RAISE EXCEPTION 'job % already waits under queueing_lock %', v_job.id,

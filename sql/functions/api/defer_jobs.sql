@@ -17,7 +17,9 @@ CREATE OR REPLACE FUNCTION defer_jobs(
     p_on_failure failure_policy[] DEFAULT NULL,   -- continue or halt the lane
     p_queueing_locks text[] DEFAULT NULL,         -- at most one job waits under each
     p_on_conflict    conflict_policy DEFAULT 'raise',  -- what to do if one already waits
-    p_timeouts   interval[] DEFAULT NULL          -- how long a run may take
+    p_timeouts   interval[] DEFAULT NULL,         -- how long a run may take
+    p_expires_at timestamptz[] DEFAULT NULL,      -- a job that has not started by then is cancelled
+    p_expires_in interval[] DEFAULT NULL          -- or after this time, by the server's clock
 ) RETURNS TABLE (id bigint, is_new boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -43,11 +45,12 @@ BEGIN
                 SELECT ROW(coalesce(g.queue, 'default'), g.lock, coalesce(g.priority, 0),
                     coalesce(g.at, v_now + g.delay),
                     coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
-                    g.queueing_lock, g.timeout)::job_options
+                    g.queueing_lock, g.timeout,
+                    coalesce(g.expires_at, v_now + g.expires_in))::job_options
                 FROM unnest(p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
-                            p_queueing_locks, p_timeouts)
+                            p_queueing_locks, p_timeouts, p_expires_at, p_expires_in)
                     WITH ORDINALITY AS g(queue, lock, priority, at, delay, on_retry, on_failure,
-                        queueing_lock, timeout, position)
+                        queueing_lock, timeout, expires_at, expires_in, position)
                 ORDER BY g.position
             ), p_on_conflict);
         RETURN;
@@ -57,9 +60,9 @@ BEGIN
     WITH given AS (
         SELECT g.*, coalesce(g.at, v_now + g.delay) AS due_at
         FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
-                    p_on_failure, p_timeouts)
+                    p_on_failure, p_timeouts, p_expires_at, p_expires_in)
             WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure,
-                timeout, position)
+                timeout, expires_at, expires_in, position)
     ), ranked AS (
         SELECT g.*, coalesce(g.due_at > v_now, false) AS later,
             row_number() OVER (
@@ -69,10 +72,11 @@ BEGIN
         FROM given AS g
     )
     INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
-        on_failure, timeout, status)
+        on_failure, timeout, expires_at, status)
     SELECT r.task, r.args, coalesce(r.queue, 'default'), r.lock, coalesce(r.priority, 0), r.due_at,
         v_now,
         coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
+        coalesce(r.expires_at, v_now + r.expires_in),
         CASE WHEN r.later THEN 'scheduled'::job_status
              WHEN r.lock IS NULL OR r.place = 1 THEN 'todo'
              ELSE 'blocked' END

@@ -42,6 +42,12 @@ BEGIN
         RETURN;
     END IF;
 
+    IF v_job.expires_at <= clock() AND NOT v_job.was_attempted THEN
+        RETURN QUERY SELECT 'expired',
+            'at ' || v_job.expires_at || '; the next claim of any worker cancels it', NULL;
+        RETURN QUERY SELECT * FROM explain_busy(p_id);
+        RETURN;
+    END IF;
     IF v_job.status = 'scheduled' AND v_job.scheduled_at > clock() THEN
         RETURN QUERY SELECT
             CASE WHEN v_job.attempts = 0 THEN 'scheduled' ELSE 'retry wait' END,

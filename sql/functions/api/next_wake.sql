@@ -1,5 +1,6 @@
 -- Returns how long a worker that found nothing may sleep if nobody wakes it.
---   delay     the time until the next scheduled job, end of a pause, or next look at a lane.
+--   delay     the time until the next scheduled job, the next job that expires, the end of a
+--             pause, or the next look at a lane.
 --             Zero if a ready job was skipped a moment ago because its lane was locked.
 --             NULL if there is nothing to wait for.
 --   notified  true if every producer from now on sees that the worker sleeps. False if a
@@ -27,6 +28,10 @@ AS $$
     ELSE (
         SELECT greatest(min(due.at) - clock(), interval '0') FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
+            UNION ALL
+            (SELECT expires_at FROM jobs
+             WHERE expires_at IS NOT NULL AND status <> 'doing' AND NOT was_attempted
+             ORDER BY expires_at LIMIT 1)
             UNION ALL
             (SELECT coalesce(look_at, stopped_until) FROM lanes
              WHERE coalesce(look_at, stopped_until) IS NOT NULL

@@ -1,8 +1,8 @@
 -- What defer_jobs does if some of the jobs carry a queueing lock. Such a job is created only if
 -- no other job waits under the lock. Otherwise the caller's choice applies. `skip` changes
--- nothing. `replace` gives the waiting job the work of the new one. `raise` defers nothing at
--- all. A caller that skips or replaces keeps the waiting job from starting until its transaction
--- ends.
+-- nothing, unless the waiting job has expired: then it replaces. `replace` gives the waiting job
+-- the work of the new one. `raise` defers nothing at all. A caller that skips or replaces keeps
+-- the waiting job from starting until its transaction ends.
 --
 -- Returns, in the given order, the job that stands and whether it is new. After a conflict under
 -- `raise`, only the job that is in the way has is_new = false (its id is NULL if it is one of
@@ -29,6 +29,7 @@ DECLARE
     v_job     record;
     v_options job_options;
     v_id      bigint;
+    v_late    boolean;   -- it has expired, and the next claim would end it
 BEGIN
     FOR v_job IN
         -- Ids in the given order, rows inserted in the order of their queueing locks: two calls
@@ -44,19 +45,22 @@ BEGIN
         -- Until one answer is true: between two looks, the waiting job can start and a rival can
         -- roll back.
         LOOP
-            SELECT jobs.id INTO v_id FROM jobs WHERE queueing_lock = v_job.queueing_lock
+            SELECT jobs.id, coalesce(expires_at <= clock() AND NOT was_attempted, false)
+            INTO v_id, v_late
+            FROM jobs WHERE queueing_lock = v_job.queueing_lock
                 AND status <> 'doing' AND NOT lost_queueing_lock;
             EXIT WHEN v_id IS NOT NULL AND (
                 p_on_conflict = 'raise'
-                OR p_on_conflict = 'skip' AND rely_on_waiting(v_id, v_job.queueing_lock)
-                OR p_on_conflict = 'replace'
+                OR p_on_conflict = 'skip' AND NOT v_late
+                    AND rely_on_waiting(v_id, v_job.queueing_lock)
+                OR (p_on_conflict = 'replace' OR v_late)
                     AND replace_waiting(v_id, v_job.task, v_job.args, v_options));
 
             -- Each job is its own token: the sibling that should wake it may not be new. The last
             -- columns are those of job_options, in its order.
             INSERT INTO jobs (id, task, args, created_at, status,
                               queue, lock, priority, scheduled_at, on_retry, on_failure,
-                              queueing_lock, timeout)
+                              queueing_lock, timeout, expires_at)
             OVERRIDING SYSTEM VALUE
             SELECT v_job.id, v_job.task, v_job.args, v_now,
                    CASE WHEN v_options.scheduled_at > v_now THEN 'scheduled'::job_status

@@ -43,10 +43,16 @@ BEGIN
     -- Nobody holds the lane. Next goes the job that it waits for, or the head as a claim sees it.
     SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, (
         SELECT id FROM (
-            SELECT head.priority, head.id FROM lane_heads(ARRAY[p_job.lock]) AS head
+            -- Not lane_heads: the head may have expired. Then a claim cancels it and goes on.
+            (SELECT head.priority, head.id FROM jobs AS head
+             WHERE head.lock = p_job.lock AND head.status IN ('todo', 'blocked')
+                AND head.lock IS NOT NULL
+                AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
+             ORDER BY head.priority DESC, head.id LIMIT 1)
             UNION ALL
             SELECT due.priority, due.id FROM jobs AS due
             WHERE due.status = 'scheduled' AND due.scheduled_at <= clock() AND due.lock = p_job.lock
+                AND (due.expires_at IS NULL OR due.was_attempted OR due.expires_at > clock())
         ) AS startable ORDER BY priority DESC, id LIMIT 1
     ));
     v_later := v_first.status = 'scheduled' AND v_first.scheduled_at > clock();

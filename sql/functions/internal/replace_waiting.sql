@@ -1,6 +1,6 @@
--- Gives the job that waits under a queueing lock the work of a new one: its task, arguments and
--- timeout. If the job is scheduled and no lane waits for it, it also takes over time, queue,
--- priority and policies. Its id, lock and place stay. Returns false if it no longer waits.
+-- Gives the job that waits under a queueing lock the work of a new one: its task, arguments,
+-- timeout and expiry. If the job is scheduled and no lane waits for it, it also takes over time,
+-- queue, priority and policies. Its id, lock and place stay. Returns false if it no longer waits.
 --
 -- The job stays locked until the caller commits. A worker that is to start it waits for that.
 CREATE OR REPLACE FUNCTION replace_waiting(
@@ -18,7 +18,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    UPDATE jobs SET task = p_task, args = p_args, timeout = p_options.timeout WHERE id = p_id;
+    UPDATE jobs
+    SET task = p_task, args = p_args, timeout = p_options.timeout, expires_at = p_options.expires_at
+    WHERE id = p_id;
     -- A job between two attempts is scheduled too, but its lane waits for it.
     IF v_status = 'scheduled'
         AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_lock AND job_id = p_id) THEN

@@ -1,5 +1,6 @@
 -- Brings a finished job back to life under its old id, so it takes its old place in its lane. It
--- is `todo` and its own token. Returns the number of restored jobs.
+-- is `todo` and its own token. If it has expired, it does not expire again. Returns the number of
+-- restored jobs.
 CREATE OR REPLACE FUNCTION restore_job(p_id bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -9,11 +10,11 @@ BEGIN
         DELETE FROM finished_jobs WHERE id = p_id RETURNING *
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
-            timeout, priority, attempts,
+            timeout, expires_at, priority, attempts,
                           queue, task, lock, queueing_lock, lost_queueing_lock, args, errors)
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
-            priority, attempts,
+            CASE WHEN expires_at > clock() THEN expires_at END, priority, attempts,
                queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
         FROM found
         RETURNING lost_queueing_lock

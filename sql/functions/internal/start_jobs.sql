@@ -3,6 +3,9 @@
 -- attempts at one job, so id and claim name an attempt. The claim is random and not counted,
 -- since a counter can give the same number twice after a failover. There is one claim for a whole
 -- call, because random numbers are expensive.
+--
+-- A job that has expired does not start. The caller must not ask for one in a lane, because it
+-- would hold the lane for nothing. (The clock stands still during a call.)
 CREATE OR REPLACE FUNCTION start_jobs(p_worker uuid, p_ids bigint[]) RETURNS SETOF jobs
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -30,5 +33,6 @@ BEGIN
         started_at = v_now,
         attempts = jobs.attempts + 1
     WHERE jobs.id = ANY (p_ids) AND jobs.status IN ('todo', 'blocked')
+        AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > v_now)
     RETURNING jobs.*;
 END $$;

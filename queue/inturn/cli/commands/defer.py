@@ -72,6 +72,18 @@ Examples:
     help="Do not start before this long from now, e.g. 10m.",
 )
 @click.option(
+    "--expires-at",
+    callback=moment,
+    metavar="TIME",
+    help="Cancel it if it has not started by this time.",
+)
+@click.option(
+    "--expires-in",
+    callback=duration,
+    metavar="TIME",
+    help="Cancel it if it has not started this long from now, e.g. 1h.",
+)
+@click.option(
     "--unknown/--no-unknown",
     default=False,
     help="Defer a task even if the app does not know it.  [default: no-unknown]",
@@ -98,6 +110,8 @@ def command(
     """
     if schedule_at is not None and schedule_in is not None:
         raise click.UsageError("You cannot give both --at and --in.")
+    if options["expires_at"] is not None and options["expires_in"] is not None:
+        raise click.UsageError("You cannot give both --expires-at and --expires-in.")
     if ignore_already_enqueued:
         if options["on_conflict"] not in (None, "skip"):
             raise click.UsageError("You cannot give both -i and another --on-conflict.")

@@ -156,7 +156,7 @@ def show(database: Database, job_id: int, form: str) -> None:
         raise job_not_found(job_id)
     stored = in_words_of_sql(job)
     now = database.now()
-    times = ("created_at", "scheduled_at", "started_at", "finished_at")
+    times = ("created_at", "scheduled_at", "expires_at", "started_at", "finished_at")
     facts = {
         "job": f"{job.id} {job.status}",
         "task": visible(job.task_name),

@@ -1,0 +1,56 @@
+-- expire_jobs: ends jobs that have not started by their `expires_at`. They are `cancelled`, and
+-- their error says why. A job that comes back from an attempt does not expire.
+--
+-- It waits for nobody. A job in a lane ends under the lock of the lane's row, like a cancelled one.
+-- If somebody has that row or the job's, the job is left for the next call. start_jobs refuses it
+-- meanwhile. Bounded: at most p_limit jobs in at most p_lanes lanes, since each lane can keep an
+-- advisory lock until the end, and the server's lock table is finite.
+--
+-- Lock order: the lanes, then the jobs. No call waits for another, so none deadlocks.
+CREATE OR REPLACE FUNCTION expire_jobs(p_limit integer, p_lanes integer) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now  timestamptz := clock();
+    v_seen record;
+    v_held text[];
+    v_gone record;
+BEGIN
+    SELECT array_agg(late.id) AS ids, array_agg(late.lock) AS locks INTO v_seen
+    FROM (
+        SELECT id, lock FROM jobs
+        WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
+            AND NOT was_attempted
+        ORDER BY expires_at LIMIT p_limit
+    ) AS late;
+
+    WITH wanted AS MATERIALIZED (
+        SELECT DISTINCT lock FROM unnest(v_seen.locks) AS lock WHERE lock IS NOT NULL LIMIT p_lanes
+    ), held AS MATERIALIZED (
+        SELECT lanes.lock FROM lanes WHERE lanes.lock = ANY (ARRAY(SELECT wanted.lock FROM wanted))
+        FOR UPDATE SKIP LOCKED
+    ), created AS (
+        -- As in acquire_lanes: the advisory lock filters out lanes that a claim is just taking.
+        INSERT INTO lanes (lock, since)
+        SELECT wanted.lock, v_now FROM wanted
+        WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = wanted.lock) IS NULL
+                   THEN pg_try_advisory_xact_lock(lane_key(wanted.lock)) END
+        ON CONFLICT DO NOTHING
+        RETURNING lanes.lock
+    )
+    SELECT array_agg(lock) INTO v_held FROM (TABLE held UNION ALL TABLE created) AS ours;
+
+    -- A new statement: some of the jobs may have started, moved or ended before we had their lanes.
+    SELECT array_agg(late.id) AS ids, array_agg(late.error) AS errors INTO v_gone
+    FROM (
+        SELECT id, jsonb_build_object('error', 'expired: it had not started by ' || to_char(
+            expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC') AS error
+        FROM jobs
+        WHERE id = ANY (v_seen.ids) AND expires_at <= v_now AND status <> 'doing'
+            AND NOT was_attempted AND (lock IS NULL OR lock IN (SELECT unnest(v_held)))
+        FOR UPDATE SKIP LOCKED
+    ) AS late;
+    PERFORM archive_jobs(v_gone.ids, NULL,
+        array_fill('cancelled'::job_status, ARRAY[cardinality(v_gone.ids)]), v_gone.errors)
+    WHERE v_gone.ids IS NOT NULL;
+    PERFORM reopen_lane(lock) FROM unnest(v_held) AS lock;
+END $$;
