@@ -234,7 +234,7 @@ class Task(Deferrer[P, R_co]):
         this long after you defer it. Otherwise it ends as "cancelled", and its lane goes on. Only
         the first attempt has to start by then: a job that is tried again does not expire.
 
-            remind.configure(schedule_in={"hours": 1}, expires_in={"hours": 2}).defer(order=7)
+            write.configure(schedule_in={"hours": 1}, expires_in={"hours": 2}).defer("a")
 
         With a `queueing_lock`, at most one job waits under it. A running job does not count.
         `on_conflict` says what happens to a new job while another one is waiting:
