@@ -35,6 +35,7 @@ CREATE TYPE inturn.job_status AS ENUM (
     'todo',
     'blocked',
     'scheduled',
+    'pending',
     'claimed',
     'doing',
     'succeeded',
@@ -53,6 +54,11 @@ CREATE TYPE inturn.lane_state AS ENUM (
 );
 CREATE DOMAIN inturn.lock_name AS text COLLATE pg_catalog."C"
 	CONSTRAINT jobs_lock_length CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)));
+CREATE TYPE inturn.parent_policy AS ENUM (
+    'cancel',
+    'go',
+    'hold'
+);
 CREATE DOMAIN inturn.queue_name AS text COLLATE pg_catalog."C"
 	CONSTRAINT jobs_queue_name CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 63)) AND (strpos(VALUE, ','::text) = 0) AND (VALUE <> '!'::text)));
 CREATE DOMAIN inturn.queueing_lock_name AS text COLLATE pg_catalog."C"
@@ -143,7 +149,9 @@ BEGIN
             OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
     )
     SELECT gone.id, gone.lock::text, gone.outcome, gone.on_failure FROM gone
-    WHERE NOT gone.has_waiters OR notify_ended(gone.id);
+    WHERE (NOT gone.has_waiters OR notify_ended(gone.id))
+        AND CASE WHEN gone.has_children OR gone.has_parents
+                 THEN tell_relatives(gone.id, gone.outcome, gone.has_children) ELSE true END;
 END $$;
 CREATE FUNCTION inturn.audit(p_operation text, p_lock text, p_jobs bigint, p_by text, p_reason text) RETURNS void
     LANGUAGE sql
@@ -175,6 +183,46 @@ BEGIN
     PERFORM FROM jobs WHERE id = ANY (p_ids) ORDER BY id FOR UPDATE;
 EXCEPTION WHEN lock_not_available THEN
     NULL;   -- the caller checks what is still locked
+END $$;
+CREATE FUNCTION inturn.await_parents(p_children bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_seen record;
+BEGIN
+    WITH parent AS MATERIALIZED (
+        SELECT jobs.id FROM jobs
+        WHERE jobs.id = ANY (ARRAY(
+                SELECT edges.parent FROM edges WHERE edges.child = ANY (p_children)))
+            AND jobs.has_children IS NOT TRUE
+        FOR NO KEY UPDATE SKIP LOCKED
+    )
+    UPDATE jobs SET has_children = true WHERE jobs.id = ANY (ARRAY(SELECT parent.id FROM parent));
+    -- One statement for both tables: a job that is being restored is in exactly one of them.
+    WITH seen AS (
+        SELECT edges.parent, edges.child, living.has_children AS marked,
+            CASE WHEN living.has_children IS NULL THEN coalesce(
+                (SELECT f.status FROM finished_jobs AS f WHERE f.id = edges.parent
+                 ORDER BY f.finished_at DESC LIMIT 1), 'succeeded') END AS outcome
+        FROM edges LEFT JOIN LATERAL (
+            SELECT coalesce(jobs.has_children, false) AS has_children
+            FROM jobs WHERE jobs.id = edges.parent LIMIT 1
+        ) AS living ON true
+        WHERE edges.child = ANY (p_children)
+    ), late AS MATERIALIZED (
+        SELECT DISTINCT child FROM seen WHERE NOT marked
+    )
+    SELECT ARRAY(SELECT child FROM late) AS late, array_agg(seen.parent) AS parents,
+        array_agg(seen.child) AS children, array_agg(seen.outcome) AS outcomes
+    INTO v_seen
+    FROM seen
+    WHERE seen.outcome IS NOT NULL AND NOT coalesce(seen.child IN (SELECT child FROM late), false);
+    IF v_seen.late <> '{}' THEN   -- somebody has a parent locked
+        p_children := mask_ids(p_children, v_seen.late);
+        UPDATE jobs SET scheduled_at = clock() + interval '0.1 s' WHERE id = ANY (v_seen.late);
+    END IF;
+    PERFORM cut_edges(v_seen.parents, v_seen.children, v_seen.outcomes);
+    PERFORM free_children(p_children, 'scheduled');
 END $$;
 CREATE FUNCTION inturn.await_worker(p_worker uuid) RETURNS boolean
     LANGUAGE plpgsql
@@ -301,7 +349,7 @@ DECLARE
     v_result  bigint[] := '{}';
     v_waiting job_status[] := ARRAY(
         SELECT status FROM unnest(p_statuses) AS status
-        WHERE status IN ('todo', 'blocked', 'scheduled'));
+        WHERE status IN ('todo', 'blocked', 'scheduled', 'pending'));
     v_stored  job_status[] := v_waiting
         || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo}' ELSE '{}' END::job_status[];
 BEGIN
@@ -372,6 +420,8 @@ CREATE TABLE inturn.jobs (
     on_failure inturn.failure_policy DEFAULT 'continue'::inturn.failure_policy NOT NULL,
     abort boolean DEFAULT false NOT NULL,
     has_waiters boolean DEFAULT false NOT NULL,
+    has_children boolean,
+    has_parents boolean,
     timeout inturn.job_timeout,
     expires_at inturn.expiry_time,
     was_attempted boolean DEFAULT false NOT NULL,
@@ -386,7 +436,7 @@ CREATE TABLE inturn.jobs (
     errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT jobs_blocked_in_a_lane CHECK (((status <> 'blocked'::inturn.job_status) OR (lock IS NOT NULL))),
     CONSTRAINT jobs_claimed CHECK (((status = 'doing'::inturn.job_status) = (claim_id IS NOT NULL))),
-    CONSTRAINT jobs_live CHECK ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'scheduled'::inturn.job_status, 'doing'::inturn.job_status]))),
+    CONSTRAINT jobs_live CHECK ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'scheduled'::inturn.job_status, 'pending'::inturn.job_status, 'doing'::inturn.job_status]))),
     CONSTRAINT jobs_owned CHECK (((worker_id IS NULL) = (claim_id IS NULL))),
     CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL)))
 )
@@ -430,6 +480,9 @@ BEGIN
         WHERE expires_at <= clock() AND expires_at IS NOT NULL AND status <> 'doing'
             AND NOT was_attempted LIMIT 1) THEN
         PERFORM expire_jobs(10000, 500);
+    END IF;
+    IF (SELECT true FROM ends LIMIT 1) THEN
+        PERFORM settle_ends(100, 1000);
     END IF;
     PERFORM promote(1000);
     PERFORM resume_due(100);
@@ -646,7 +699,7 @@ BEGIN
               AND (p_lock IS NULL OR lock = p_lock)
             LIMIT p_limit
         ) AS counted;
-    ELSIF p_statuses && '{todo,blocked,scheduled,claimed,doing}' THEN
+    ELSIF p_statuses && '{todo,blocked,scheduled,pending,claimed,doing}' THEN
         v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock);
         SELECT least(count(*), p_limit) INTO v_live
         FROM look_at_live(v_ids, p_queue, p_task, p_lock) WHERE status = ANY (p_statuses);
@@ -665,7 +718,7 @@ BEGIN
     SELECT v_live + v_finished,
            cardinality(v_ids) >= p_limit OR v_live + v_finished >= p_limit;
 END $$;
-CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, claimed bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean)
+CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, pending bigint, claimed bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -700,6 +753,7 @@ BEGIN
     SELECT name, count(*),
            count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'blocked'),
            count(*) FILTER (WHERE status = 'scheduled'),
+           count(*) FILTER (WHERE status = 'pending'),
            count(*) FILTER (WHERE status = 'claimed'), count(*) FILTER (WHERE status = 'doing'),
            count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'),
            count(*) FILTER (WHERE status = 'cancelled'),
@@ -718,6 +772,34 @@ CREATE FUNCTION inturn.count_lanes(p_limit integer, p_states text[] DEFAULT NULL
         LIMIT p_limit
     ) AS counted
 $$;
+CREATE FUNCTION inturn.cut_edges(p_parents bigint[], p_children bigint[], p_outcomes inturn.job_status[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_gone record;
+BEGIN
+    DELETE FROM edges USING unnest(p_parents, p_children, p_outcomes) AS e(parent, child, outcome)
+    WHERE edges.parent = e.parent AND edges.child = e.child
+        AND (e.outcome = 'succeeded' OR edges.on_parent = 'go');
+    UPDATE edges SET failed = true
+    FROM unnest(p_parents, p_children, p_outcomes) AS e(parent, child, outcome)
+    WHERE edges.parent = e.parent AND edges.child = e.child
+        AND e.outcome <> 'succeeded' AND edges.on_parent = 'hold';
+    SELECT array_agg(bad.child) AS ids,
+        array_agg(jsonb_build_object('error', bad.error)) AS errors
+    INTO v_gone
+    FROM (
+        SELECT e.child, format('not started: job %s, which it comes after, is %s',
+            min(e.parent), (array_agg(e.outcome ORDER BY e.parent))[1]) AS error
+        FROM unnest(p_parents, p_children, p_outcomes) AS e(parent, child, outcome)
+        JOIN edges ON edges.parent = e.parent AND edges.child = e.child
+        WHERE e.outcome <> 'succeeded' AND edges.on_parent = 'cancel'
+        GROUP BY e.child
+    ) AS bad;
+    PERFORM archive_jobs(v_gone.ids, NULL,
+        array_fill('cancelled'::job_status, ARRAY[cardinality(v_gone.ids)]), v_gone.errors)
+    WHERE v_gone.ids IS NOT NULL;
+END $$;
 CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp with time zone[]) RETURNS SETOF uuid
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -730,7 +812,7 @@ CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp wit
     )
     DELETE FROM workers USING silent WHERE workers.id = silent.id RETURNING workers.id
 $$;
-CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint
+CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, after bigint[] DEFAULT NULL::bigint[], on_parent text DEFAULT 'cancel'::text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $_$
@@ -776,7 +858,10 @@ BEGIN
         p_queueing_locks => CASE WHEN queueing_lock IS NOT NULL THEN ARRAY[queueing_lock] END,
         p_on_conflict => on_conflict::conflict_policy,
         p_timeouts => CASE WHEN timeout IS NOT NULL THEN ARRAY[timeout] END,
-        p_expires_at => CASE WHEN expires_at IS NOT NULL THEN ARRAY[expires_at] END
+        p_expires_at => CASE WHEN expires_at IS NOT NULL THEN ARRAY[expires_at] END,
+        p_after => CASE WHEN after <> '{}' THEN after END,
+        p_after_of => CASE WHEN after <> '{}' THEN array_fill(1, ARRAY[cardinality(after)]) END,
+        p_on_parent => ARRAY[on_parent::parent_policy]
     );
     IF NOT v_job.is_new AND on_conflict = 'raise' THEN
         RAISE EXCEPTION 'job % already waits under queueing_lock %', v_job.id,
@@ -786,6 +871,58 @@ BEGIN
     END IF;
     RETURN v_job.id;
 END $_$;
+CREATE FUNCTION inturn.defer_after(p_tasks text[], p_args jsonb[], p_options inturn.job_options[], p_after bigint[], p_after_of integer[], p_on_parent inturn.parent_policy[]) RETURNS TABLE(id bigint, is_new boolean)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now     timestamptz := clock();
+    v_last    bigint := (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM jobs_id_seq);
+    v_problem text := CASE
+        WHEN cardinality(p_after) <> cardinality(p_after_of)
+            OR EXISTS (SELECT FROM unnest(p_after_of) AS place
+                       WHERE (place BETWEEN 1 AND cardinality(p_tasks)) IS NOT TRUE)
+            THEN 'for each parent, say to which job of the call it belongs'
+        WHEN EXISTS (SELECT FROM unnest(p_after) AS parent
+                     WHERE (parent BETWEEN 1 AND v_last) IS NOT TRUE)
+            THEN 'there is no job '
+                || coalesce((SELECT parent::text FROM unnest(p_after) AS parent
+                    WHERE (parent BETWEEN 1 AND v_last) IS NOT TRUE LIMIT 1), 'NULL')
+                || '; give ids of jobs that were deferred before'
+        WHEN EXISTS (SELECT FROM unnest(p_after, p_after_of) AS edge(parent, place)
+                     GROUP BY parent, place HAVING count(*) > 1)
+            THEN 'a job is named twice'
+        WHEN (SELECT max(count) FROM (SELECT count(*) FROM unnest(p_after_of) AS place
+                                      GROUP BY place) AS each) > 1000
+            THEN 'a job comes after at most 1,000 others'
+        WHEN EXISTS (SELECT FROM unnest(p_options) WHERE queueing_lock IS NOT NULL)
+            THEN 'a job with a queueing_lock cannot come after others'
+        END;
+    v_ids     bigint[];
+BEGIN
+    IF v_problem IS NOT NULL THEN
+        RAISE EXCEPTION 'after: %', v_problem USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    v_ids := ARRAY(SELECT nextval('jobs_id_seq') FROM unnest(p_tasks));
+    INSERT INTO jobs (id, task, args, created_at, status, has_parents,
+                      queue, lock, priority, scheduled_at, on_retry, on_failure, queueing_lock,
+                      timeout, expires_at)
+    OVERRIDING SYSTEM VALUE
+    SELECT v_ids[g.position], g.task, g.args, v_now,
+        CASE WHEN o.scheduled_at > v_now OR after.any THEN 'scheduled'::job_status ELSE 'todo' END,
+        nullif(after.any, false), o.queue, o.lock, o.priority,
+        CASE WHEN after.any THEN coalesce(o.scheduled_at, v_now) ELSE o.scheduled_at END,
+        o.on_retry, o.on_failure, o.queueing_lock, o.timeout, o.expires_at
+    FROM unnest(p_tasks, p_args) WITH ORDINALITY AS g(task, args, position)
+    CROSS JOIN LATERAL (SELECT (p_options[g.position]).*) AS o
+    CROSS JOIN LATERAL (SELECT g.position IN (SELECT unnest(p_after_of)) AS any) AS after
+    ORDER BY g.position;
+    INSERT INTO edges (parent, child, on_parent)
+    SELECT edge.parent, v_ids[edge.place], coalesce(p_on_parent[edge.place], 'cancel')
+    FROM unnest(p_after, p_after_of) AS edge(parent, place);
+    PERFORM notify_workers(ARRAY(SELECT queue FROM unnest(p_options)));
+    RETURN QUERY SELECT new, true FROM unnest(v_ids) AS new;
+END $$;
 CREATE FUNCTION inturn.defer_job(p_task text, p_args jsonb, p_queue text, p_lock text, p_priority integer, p_at timestamp with time zone, p_in interval, p_on_retry inturn.retry_policy, p_on_failure inturn.failure_policy, p_timeout interval) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -810,7 +947,7 @@ BEGIN
     PERFORM notify_workers(ARRAY[p_queue]);
     RETURN v_id;
 END $$;
-CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[]) RETURNS TABLE(id bigint, is_new boolean)
+CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[], p_after bigint[] DEFAULT NULL::bigint[], p_after_of integer[] DEFAULT NULL::integer[], p_on_parent inturn.parent_policy[] DEFAULT NULL::inturn.parent_policy[]) RETURNS TABLE(id bigint, is_new boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -820,6 +957,7 @@ DECLARE
     -- colon. Very small arguments are not written out to be measured. The bound must be very
     -- small, because 16 bytes may be a number of 131,072 digits.
     v_most    constant integer := 2097152;
+    v_options job_options[];
     v_largest integer := (SELECT max(octet_length(args::text)) FROM unnest(p_args) AS args
         WHERE pg_column_size(args) > 192);
 BEGIN
@@ -829,20 +967,26 @@ BEGIN
     IF v_largest > v_most THEN
         PERFORM raise_args_too_large(v_largest, v_most);
     END IF;
-    IF p_queueing_locks IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM defer_unless_waiting(
-            p_tasks, p_args, ARRAY(
-                SELECT ROW(coalesce(g.queue, 'default'), g.lock, coalesce(g.priority, 0),
-                    coalesce(g.at, v_now + g.delay),
-                    coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
-                    g.queueing_lock, g.timeout,
-                    coalesce(g.expires_at, v_now + g.expires_in))::job_options
-                FROM unnest(p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
-                            p_queueing_locks, p_timeouts, p_expires_at, p_expires_in)
-                    WITH ORDINALITY AS g(queue, lock, priority, at, delay, on_retry, on_failure,
-                        queueing_lock, timeout, expires_at, expires_in, position)
-                ORDER BY g.position
-            ), p_on_conflict);
+    IF p_queueing_locks IS NOT NULL OR p_after IS NOT NULL THEN
+        v_options := ARRAY(
+            SELECT ROW(coalesce(g.queue, 'default'), g.lock, coalesce(g.priority, 0),
+                coalesce(g.at, v_now + g.delay),
+                coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
+                g.queueing_lock, g.timeout,
+                coalesce(g.expires_at, v_now + g.expires_in))::job_options
+            FROM unnest(p_tasks, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
+                        p_on_failure, p_queueing_locks, p_timeouts, p_expires_at, p_expires_in)
+                WITH ORDINALITY AS g(task, queue, lock, priority, at, delay, on_retry, on_failure,
+                    queueing_lock, timeout, expires_at, expires_in, position)
+            ORDER BY g.position
+        );
+    END IF;
+    IF p_after IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM defer_after(
+            p_tasks, p_args, v_options, p_after, p_after_of, p_on_parent);
+        RETURN;
+    ELSIF p_queueing_locks IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM defer_unless_waiting(p_tasks, p_args, v_options, p_on_conflict);
         RETURN;
     END IF;
     RETURN QUERY
@@ -1101,7 +1245,12 @@ BEGIN
         v_waits := true;
         v_found := true;
     END IF;
-    IF v_job.lock IS NOT NULL THEN
+    IF v_job.has_parents THEN
+        RETURN QUERY SELECT * FROM explain_parents(p_id);
+        v_waits := v_waits OR FOUND;
+        v_found := v_found OR FOUND;
+    END IF;
+    IF v_job.lock IS NOT NULL AND v_job.status <> 'pending' THEN
         FOR reason, detail, unblock IN SELECT * FROM explain_lane(v_job) LOOP
             RETURN NEXT;
             v_waits := v_waits OR reason NOT IN ('lane head waits', 'lane retrying')
@@ -1220,6 +1369,30 @@ BEGIN
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
     END IF;
 END $$;
+CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
+    LANGUAGE sql STABLE
+    AS $$
+    WITH parent AS (
+        SELECT edges.parent, edges.failed, job.status, job.task
+        FROM edges LEFT JOIN LATERAL (
+            SELECT all_jobs.status, all_jobs.task FROM all_jobs WHERE all_jobs.id = edges.parent
+            ORDER BY finished_at DESC NULLS FIRST LIMIT 1
+        ) AS job ON true
+        WHERE edges.child = p_id
+    ), waits AS (
+        SELECT * FROM parent
+        WHERE failed OR status IN ('todo', 'blocked', 'scheduled', 'pending', 'claimed', 'doing')
+    )
+    (SELECT CASE WHEN failed THEN 'parent failed' ELSE 'parent' END,
+        'it comes after job ' || parent || coalesce(' (' || task || '), which is ' || status,
+            ', which has not succeeded and is gone'),
+        CASE WHEN NOT failed THEN 'queue jobs explain ' || parent
+             WHEN status IS NULL THEN 'queue jobs retry ' || p_id
+             ELSE 'queue jobs retry ' || parent END
+     FROM waits ORDER BY failed DESC, parent LIMIT 10)
+    UNION ALL
+    SELECT 'parents', 'and ' || count(*) - 10 || ' more', NULL FROM waits HAVING count(*) > 10
+$$;
 CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text, p_waits boolean) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
@@ -1306,6 +1479,28 @@ BEGIN
         PERFORM notify_workers(release_lanes(
             ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
     END IF;
+END $$;
+CREATE FUNCTION inturn.free_children(p_children bigint[], p_status inturn.job_status) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_queues text[];
+BEGIN
+    WITH judged AS (
+        UPDATE jobs
+        SET status = CASE WHEN waits THEN 'pending'::job_status ELSE 'todo' END,
+            has_parents = nullif(waits, false)
+        FROM (
+            SELECT child, (SELECT true FROM edges WHERE edges.child = given.child LIMIT 1)
+                IS NOT NULL AS waits
+            FROM unnest(p_children) AS given(child)
+        ) AS child
+        WHERE jobs.id = ANY (ARRAY[child.child]) AND jobs.status = p_status
+            AND (NOT waits OR p_status <> 'pending')
+        RETURNING jobs.queue, jobs.status
+    )
+    SELECT array_agg(DISTINCT queue::text) INTO v_queues FROM judged WHERE status = 'todo';
+    PERFORM notify_workers(v_queues) WHERE v_queues IS NOT NULL;
 END $$;
 CREATE FUNCTION inturn.front_shares(p_queues text[], p_limit integer, p_lanes boolean, p_priorities integer[] DEFAULT NULL::integer[], p_after bigint[] DEFAULT NULL::bigint[]) RETURNS integer[]
     LANGUAGE plpgsql
@@ -1736,7 +1931,7 @@ CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigi
 DECLARE
     v_ids      bigint[];
     v_live     boolean := p_statuses IS NULL
-        OR p_statuses && '{todo,blocked,scheduled,claimed,doing}';
+        OR p_statuses && '{todo,blocked,scheduled,pending,claimed,doing}';
     v_finished boolean := p_statuses IS NULL
         OR p_statuses && '{succeeded,failed,cancelled,aborted}';
 BEGIN
@@ -1993,7 +2188,7 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
                AND jobs.queue = q.queue LIMIT 1)
            OR (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NOT NULL
                AND jobs.queue = q.queue LIMIT 1)
-    ) THEN interval '0'
+    ) OR (SELECT true FROM ends LIMIT 1) THEN interval '0'
     ELSE (
         SELECT greatest(min(due.at) - clock(), interval '0') FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
@@ -2105,15 +2300,23 @@ END $_$;
 CREATE FUNCTION inturn.promote(p_limit integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
+DECLARE
+    v_children bigint[];
 BEGIN
     WITH due AS MATERIALIZED (
-        SELECT id FROM jobs
+        SELECT id, has_parents FROM jobs
         WHERE status = 'scheduled' AND scheduled_at <= clock()
         ORDER BY scheduled_at
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
+    ), ready AS (
+        UPDATE jobs SET status = 'todo'
+        WHERE jobs.id = ANY (ARRAY(SELECT due.id FROM due WHERE due.has_parents IS NOT TRUE))
     )
-    UPDATE jobs SET status = 'todo' WHERE jobs.id = ANY (ARRAY(SELECT due.id FROM due));
+    SELECT array_agg(due.id) INTO v_children FROM due WHERE due.has_parents;
+    IF v_children IS NOT NULL THEN
+        PERFORM await_parents(v_children);
+    END IF;
 END $$;
 CREATE FUNCTION inturn.prune_history(p_keep interval) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2565,17 +2768,20 @@ BEGIN
         DELETE FROM finished_jobs WHERE id = p_id RETURNING *
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
-            timeout, expires_at, priority, attempts,
+            timeout, expires_at, has_children, priority, attempts,
                           queue, task, lock, queueing_lock, lost_queueing_lock, args, errors)
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
-            CASE WHEN expires_at > clock() THEN expires_at END, priority, attempts,
+            CASE WHEN expires_at > clock() THEN expires_at END,
+            nullif(EXISTS (SELECT FROM edges WHERE parent = p_id), false), priority, attempts,
                queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
         FROM found
         RETURNING lost_queueing_lock
     )
     SELECT count(*) AS count, bool_or(lost_queueing_lock) AS lost_queueing_lock INTO v_back
     FROM back;
+    -- Jobs that it has held up wait for its new end.
+    UPDATE edges SET failed = false WHERE parent = p_id AND failed AND v_back.count > 0;
     IF v_back.lost_queueing_lock THEN
         PERFORM retake_queueing_locks(ARRAY[p_id]);
     END IF;
@@ -2753,8 +2959,16 @@ BEGIN
         END IF;
         PERFORM reopen_lane(v_lock);
     END IF;
-    UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = p_id
-        AND status = 'scheduled';
+    PERFORM FROM jobs WHERE id = p_id AND status = 'pending' FOR UPDATE;
+    IF FOUND THEN
+        DELETE FROM edges WHERE child = p_id;
+    END IF;
+    -- A scheduled job that comes after others is due now, and promote looks at them.
+    UPDATE jobs
+    SET status = CASE WHEN status = 'scheduled' AND has_parents THEN status ELSE 'todo' END,
+        scheduled_at = CASE WHEN status = 'scheduled' THEN clock() ELSE scheduled_at END,
+        has_parents = CASE WHEN status = 'scheduled' THEN has_parents END
+    WHERE id = p_id AND status IN ('scheduled', 'pending');
     IF FOUND OR restore_job(p_id) > 0 THEN
         PERFORM notify_workers(NULL);
         RETURN true;
@@ -2783,6 +2997,9 @@ BEGIN
         END IF;
     END IF;
     IF p_lock IS NOT NULL THEN
+        -- One that comes after others is in no lane yet, and must not lose its parents.
+        UPDATE jobs SET lock = p_lock
+        WHERE id = p_id AND status IN ('scheduled', 'pending') AND has_parents;
         PERFORM cancel_job(id) FROM jobs WHERE id = p_id AND status = 'scheduled'
             AND lock IS DISTINCT FROM p_lock;
         UPDATE finished_jobs SET lock = p_lock WHERE id = p_id;
@@ -2855,6 +3072,49 @@ BEGIN
     END IF;
     UPDATE workers SET awake = p_awake WHERE id = p_worker;
     RETURN true;
+END $$;
+CREATE FUNCTION inturn.settle_ends(p_limit integer, p_most integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_ends  record;
+    v_edges record;
+    v_ours  bigint[];
+BEGIN
+    FOR round IN 1..20 LOOP
+        WITH taken AS MATERIALIZED (
+            SELECT seq, job_id, status FROM ends ORDER BY seq LIMIT p_limit FOR UPDATE SKIP LOCKED
+        ), last AS (
+            SELECT DISTINCT ON (job_id) job_id, status FROM taken ORDER BY job_id, seq DESC
+        )
+        SELECT (SELECT array_agg(seq) FROM taken) AS seqs, array_agg(job_id) AS parents,
+            array_agg(status) AS statuses
+        INTO v_ends FROM last;
+        EXIT WHEN v_ends.seqs IS NULL;
+        v_ours := ARRAY(
+            SELECT jobs.id FROM jobs
+            WHERE jobs.id = ANY (ARRAY(
+                SELECT edges.child FROM edges
+                WHERE edges.parent = ANY (v_ends.parents) AND NOT edges.failed LIMIT p_most))
+            ORDER BY jobs.id
+            FOR UPDATE SKIP LOCKED
+        );
+        SELECT array_agg(edges.parent) AS parents, array_agg(edges.child) AS children,
+            array_agg(ended.status) AS outcomes
+        INTO v_edges
+        FROM unnest(v_ends.parents, v_ends.statuses) AS ended(parent, status)
+        JOIN edges ON edges.parent = ended.parent
+        WHERE coalesce(edges.child IN (SELECT unnest(v_ours)), false) AND NOT edges.failed
+            AND (SELECT true FROM jobs WHERE jobs.id = ended.parent LIMIT 1) IS NULL;
+        PERFORM cut_edges(v_edges.parents, v_edges.children, v_edges.outcomes);
+        PERFORM free_children(v_ours, 'pending');
+        DELETE FROM ends
+        WHERE seq = ANY (v_ends.seqs) AND (
+            (SELECT true FROM jobs WHERE jobs.id = ends.job_id LIMIT 1)
+            OR (SELECT true FROM edges
+                WHERE edges.parent = ends.job_id AND NOT edges.failed LIMIT 1) IS NULL);
+        EXIT WHEN NOT FOUND;
+    END LOOP;
 END $$;
 CREATE FUNCTION inturn.shell_argument(p_text text) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -2954,6 +3214,17 @@ BEGIN
     WHERE jobs.id = ANY (p_ids) AND jobs.status IN ('todo', 'blocked')
         AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > v_now)
     RETURNING jobs.*;
+END $$;
+CREATE FUNCTION inturn.tell_relatives(p_id bigint, p_status inturn.job_status, p_has_children boolean) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM edges WHERE child = p_id;
+    IF p_has_children THEN
+        INSERT INTO ends (job_id, status) VALUES (p_id, p_status);
+        PERFORM notify_workers(NULL);
+    END IF;
+    RETURN true;
 END $$;
 CREATE FUNCTION inturn.timeline() RETURNS bigint
     LANGUAGE plpgsql
@@ -3078,7 +3349,7 @@ CREATE VIEW inturn.live_jobs AS
    FROM inturn.jobs;
 COMMENT ON VIEW inturn.live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN inturn.live_jobs.id IS 'Its number, which rises with each job.';
-COMMENT ON COLUMN inturn.live_jobs.status IS 'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is stopped or delayed; scheduled: it waits for its time; claimed: a worker has it and runs others first; doing: it runs.';
+COMMENT ON COLUMN inturn.live_jobs.status IS 'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is stopped or delayed; scheduled: it waits for its time; pending: it waits for the end of other jobs; claimed: a worker has it and runs others first; doing: it runs.';
 COMMENT ON COLUMN inturn.live_jobs.stored_as IS 'The status in the table jobs, where a blocked job may still be todo, and a claimed one is doing.';
 COMMENT ON COLUMN inturn.live_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN inturn.live_jobs.task IS 'Its task.';
@@ -3142,7 +3413,7 @@ UNION ALL
    FROM inturn.finished_jobs;
 COMMENT ON VIEW inturn.all_jobs IS 'Every job, live and finished.';
 COMMENT ON COLUMN inturn.all_jobs.id IS 'Its number, which rises with each job.';
-COMMENT ON COLUMN inturn.all_jobs.status IS 'Before its end as in live_jobs: todo, blocked, scheduled, claimed or doing. After its end succeeded, failed, cancelled (before it started) or aborted (while it ran).';
+COMMENT ON COLUMN inturn.all_jobs.status IS 'Before its end as in live_jobs: todo, blocked, scheduled, pending, claimed or doing. After its end succeeded, failed, cancelled (before it started) or aborted (while it ran).';
 COMMENT ON COLUMN inturn.all_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN inturn.all_jobs.task IS 'Its task.';
 COMMENT ON COLUMN inturn.all_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
@@ -3164,6 +3435,25 @@ COMMENT ON COLUMN inturn.all_jobs.expires_at IS 'If it has not started by then, 
 CREATE TABLE inturn.applied_code (
     checksum text NOT NULL,
     applied_at timestamp with time zone NOT NULL
+);
+CREATE TABLE inturn.edges (
+    parent bigint NOT NULL,
+    child bigint NOT NULL,
+    on_parent inturn.parent_policy NOT NULL,
+    failed boolean DEFAULT false NOT NULL
+);
+CREATE TABLE inturn.ends (
+    seq bigint NOT NULL,
+    job_id bigint NOT NULL,
+    status inturn.job_status NOT NULL
+);
+ALTER TABLE inturn.ends ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME inturn.ends_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 CREATE SEQUENCE inturn.fences
     START WITH 1
@@ -3396,6 +3686,19 @@ CREATE VIEW inturn.queue_status AS
           WHERE (jobs.status = 'scheduled'::inturn.job_status)
           ORDER BY jobs.scheduled_at
          LIMIT 10000
+        ), waiting_for_others AS MATERIALIZED (
+         SELECT job.queue,
+            count(*) AS looked
+           FROM (( SELECT DISTINCT edge.child
+                   FROM ( SELECT edges.child
+                           FROM inturn.edges
+                          ORDER BY edges.child
+                         LIMIT 10000) edge) waiting
+             CROSS JOIN LATERAL ( SELECT (jobs.queue)::text AS queue
+                   FROM inturn.jobs
+                  WHERE ((jobs.id = waiting.child) AND (jobs.status = 'pending'::inturn.job_status))
+                 LIMIT 1) job)
+          GROUP BY job.queue
         ), in_hand AS MATERIALIZED (
          SELECT job.queue,
             count(*) AS looked,
@@ -3444,6 +3747,9 @@ CREATE VIEW inturn.queue_status AS
         UNION
          SELECT later.queue
            FROM later
+        UNION
+         SELECT waiting_for_others_1.queue
+           FROM waiting_for_others waiting_for_others_1
         UNION
          SELECT in_hand_1.queue
            FROM in_hand in_hand_1
@@ -3515,6 +3821,7 @@ CREATE VIEW inturn.queue_status AS
     ( SELECT count(*) AS count
            FROM later
           WHERE (((later.queue)::text = name.queue) AND ((later.scheduled_at)::timestamp with time zone > inturn.clock()))) AS scheduled,
+    COALESCE(waiting_for_others.looked, (0)::bigint) AS pending,
     COALESCE(in_hand.claimed, (0)::bigint) AS claimed,
     COALESCE(in_hand.doing, (0)::bigint) AS doing,
     ( SELECT count(*) AS count
@@ -3522,13 +3829,17 @@ CREATE VIEW inturn.queue_status AS
           WHERE ((workers.heartbeat_at > (inturn.clock() - '00:00:30'::interval)) AND ((workers.queues IS NULL) OR (name.queue = ANY (workers.queues))))) AS workers,
     (COALESCE(startable.cut, false) OR (COALESCE(( SELECT sum(in_lane_1.looked) AS sum
            FROM in_lane in_lane_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
-           FROM later) >= 10000) OR (COALESCE(( SELECT sum(in_hand_1.looked) AS sum
+           FROM later) >= 10000) OR (( SELECT count(*) AS count
+           FROM ( SELECT
+                   FROM inturn.edges
+                 LIMIT 10000) edge) >= 10000) OR (COALESCE(( SELECT sum(in_hand_1.looked) AS sum
            FROM in_hand in_hand_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
            FROM lane_to_resume) >= 1000)) AS more,
     startable.oldest_id
-   FROM (((name
+   FROM ((((name
      LEFT JOIN startable ON ((startable.queue = name.queue)))
      LEFT JOIN in_lane ON (((in_lane.queue)::text = name.queue)))
+     LEFT JOIN waiting_for_others ON ((waiting_for_others.queue = name.queue)))
      LEFT JOIN in_hand ON ((in_hand.queue = name.queue)))
   ORDER BY name.queue;
 COMMENT ON VIEW inturn.queue_status IS 'Queues: which jobs could start now, which could not, and who serves them.';
@@ -3537,6 +3848,7 @@ COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could star
 COMMENT ON COLUMN inturn.queue_status.runnable_since IS 'Since when the oldest of them has been due: since it was deferred, or since the time that it was scheduled for.';
 COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another job of their lane, or in a stopped lane: more workers would not help.';
 COMMENT ON COLUMN inturn.queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
+COMMENT ON COLUMN inturn.queue_status.pending IS 'Jobs that wait for the end of other jobs.';
 COMMENT ON COLUMN inturn.queue_status.claimed IS 'Jobs that a worker has, but runs others first.';
 COMMENT ON COLUMN inturn.queue_status.doing IS 'Jobs that are running.';
 COMMENT ON COLUMN inturn.queue_status.workers IS 'Live workers that serve the queue.';
@@ -3677,7 +3989,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock, expires_at'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at'::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -3843,6 +4155,10 @@ COMMENT ON COLUMN inturn.worker_status.loop_turned_at IS 'When its event loop la
 ALTER TABLE ONLY inturn.finished_jobs ATTACH PARTITION inturn.finished_jobs_default DEFAULT;
 ALTER TABLE ONLY inturn.applied_code
     ADD CONSTRAINT applied_code_pkey PRIMARY KEY (checksum);
+ALTER TABLE ONLY inturn.edges
+    ADD CONSTRAINT edges_pkey PRIMARY KEY (parent, child);
+ALTER TABLE ONLY inturn.ends
+    ADD CONSTRAINT ends_pkey PRIMARY KEY (seq);
 ALTER TABLE ONLY inturn.fences_seen
     ADD CONSTRAINT fences_seen_pkey PRIMARY KEY (resource);
 ALTER TABLE ONLY inturn.granted_roles
@@ -3859,6 +4175,7 @@ ALTER TABLE ONLY inturn.schema_version
     ADD CONSTRAINT schema_version_pkc PRIMARY KEY (version_num);
 ALTER TABLE ONLY inturn.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (id);
+CREATE INDEX edges_child ON inturn.edges USING btree (child);
 CREATE INDEX finished_jobs_failed ON ONLY inturn.finished_jobs USING btree (finished_at) WHERE (status = 'failed'::inturn.job_status);
 CREATE INDEX finished_jobs_default_finished_at_idx ON inturn.finished_jobs_default USING btree (finished_at) WHERE (status = 'failed'::inturn.job_status);
 CREATE INDEX finished_jobs_id ON ONLY inturn.finished_jobs USING btree (id);

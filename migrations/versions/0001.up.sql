@@ -6,6 +6,7 @@ CREATE TYPE job_status AS ENUM (
     'todo',       -- may start; in a lane, it is the wake-up token that the next claim finds
     'blocked',    -- waits behind another job of its lane
     'scheduled',  -- not due yet, outside its lane
+    'pending',    -- waits for the end of other jobs, outside its lane
     'claimed',    -- never stored: what people see of a job whose worker has no slot for it yet
     'doing',      -- claimed by a worker
     'succeeded', 'failed', 'cancelled', 'aborted'
@@ -23,6 +24,8 @@ CREATE TYPE lane_state AS ENUM (
 CREATE TYPE retry_policy AS ENUM ('hold', 'release');
 CREATE TYPE failure_policy AS ENUM ('continue', 'halt');
 -- What happens to a new job while another one waits under its queueing lock.
+-- What happens to a job if one that it comes after does not succeed.
+CREATE TYPE parent_policy AS ENUM ('cancel', 'go', 'hold');
 CREATE TYPE conflict_policy AS ENUM ('raise', 'skip', 'replace');
 
 -- The options of a job, as the functions that create jobs pass them to each other. They have the
@@ -97,6 +100,9 @@ CREATE TABLE jobs (
     on_failure   failure_policy NOT NULL DEFAULT 'continue',
     abort        boolean     NOT NULL DEFAULT false,   -- asked to end early
     has_waiters  boolean     NOT NULL DEFAULT false,   -- somebody waits for its end: notify
+    -- NULL: no. So they take no place in the rows of other jobs.
+    has_children boolean,    -- jobs wait for its end: leave a row in ends
+    has_parents  boolean,    -- it may have edges, and has not started
     timeout      job_timeout,                          -- how long a run may take
     expires_at   expiry_time,                          -- it must have started by then
     was_attempted boolean    NOT NULL DEFAULT false,   -- an attempt at it has ended, charged or not
@@ -111,7 +117,7 @@ CREATE TABLE jobs (
     args         job_args    NOT NULL DEFAULT '{}',
     errors       jsonb       NOT NULL DEFAULT '[]',
     -- Rules between columns. Each costs some microseconds a statement: see above.
-    CONSTRAINT jobs_live CHECK (status IN ('todo', 'blocked', 'scheduled', 'doing')),
+    CONSTRAINT jobs_live CHECK (status IN ('todo', 'blocked', 'scheduled', 'pending', 'doing')),
     -- A claim exists exactly while the job is being done; finish relies on it (see finish.sql).
     CONSTRAINT jobs_claimed CHECK ((status = 'doing') = (claim_id IS NOT NULL)),
     CONSTRAINT jobs_owned CHECK ((worker_id IS NULL) = (claim_id IS NULL)),
@@ -175,6 +181,25 @@ CREATE INDEX lanes_resume ON lanes (coalesce(look_at, stopped_until))
     WHERE coalesce(look_at, stopped_until) IS NOT NULL;
 -- For people: which lanes are stopped, however many are in use.
 CREATE INDEX lanes_stopped ON lanes (stopped, stopped_at) WHERE stopped IS NOT NULL;
+
+-- Which job comes after which. The row goes when the parent has ended well, or the child has ended.
+CREATE TABLE edges (
+    parent    bigint        NOT NULL,
+    child     bigint        NOT NULL,
+    on_parent parent_policy NOT NULL,
+    failed    boolean       NOT NULL DEFAULT false,   -- the parent has not succeeded: hold
+    PRIMARY KEY (parent, child)
+);
+
+CREATE INDEX edges_child ON edges (child);
+
+-- The ends of jobs that others come after. A job that ends only adds a row, so it waits for nobody.
+-- The claims that follow look after the children (settle_ends).
+CREATE TABLE ends (
+    seq    bigint     GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    job_id bigint     NOT NULL,
+    status job_status NOT NULL
+);
 
 -- What people, and the reconciler, did to lanes.
 CREATE TABLE lane_audit (

@@ -13,10 +13,11 @@ from uuid import UUID
 
 
 class Status(StrEnum):
-    """The status of a job. It is a string as well. The first five are live, the others history.
+    """The status of a job. It is a string as well. The first six are live, the others history.
 
-    A `blocked` job waits behind another job of its lane, or the lane is stopped. A worker
-    has taken a `claimed` job, but runs other jobs first.
+    A `blocked` job waits behind another job of its lane, or the lane is stopped. A `pending` job
+    waits for the end of the jobs that it comes after. A worker has taken a `claimed` job, but runs
+    other jobs first.
 
     job_id = write.defer(letter="a")
     assert app.job_manager.get_job_status(job_id) is Status.TODO == "todo"
@@ -25,6 +26,7 @@ class Status(StrEnum):
     TODO = "todo"
     BLOCKED = "blocked"
     SCHEDULED = "scheduled"
+    PENDING = "pending"
     CLAIMED = "claimed"
     DOING = "doing"
     SUCCEEDED = "succeeded"
@@ -33,7 +35,16 @@ class Status(StrEnum):
     ABORTED = "aborted"
 
 
-LIVE = frozenset({Status.TODO, Status.BLOCKED, Status.SCHEDULED, Status.CLAIMED, Status.DOING})
+LIVE = frozenset(
+    {
+        Status.TODO,
+        Status.BLOCKED,
+        Status.SCHEDULED,
+        Status.PENDING,
+        Status.CLAIMED,
+        Status.DOING,
+    }
+)
 
 
 class OnRetry(StrEnum):
@@ -48,6 +59,14 @@ class OnFailure(StrEnum):
 
     CONTINUE = "continue"
     HALT = "halt"  # the lane stops until somebody resumes it
+
+
+class OnParent(StrEnum):
+    """What happens to a job if one that it comes after does not succeed."""
+
+    CANCEL = "cancel"
+    GO = "go"  # it starts all the same
+    HOLD = "hold"  # it waits until somebody has retried the other job
 
 
 class OnConflict(StrEnum):

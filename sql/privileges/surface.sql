@@ -89,12 +89,13 @@ SELECT * FROM (VALUES
     ('table', 'jobs',                   '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, '
-        'has_waiters, was_attempted, lost_queueing_lock, expires_at'),
+        'has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at'),
     ('table', 'finished_jobs',          '{operator}', NULL),
     ('table', 'finished_jobs',          '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, '
         'expires_at'),
+    ('table', 'edges',                  '{operator,monitor}', NULL),
     ('table', 'lane_status',            '{operator}', NULL),
     ('table', 'lane_status',            '{monitor}',
         'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, '

@@ -93,6 +93,17 @@ def test_a_job_can_expire(run: Run, dsn: str) -> None:
     assert run("defer", "far.away", *both, "--dsn", dsn).returncode == 2
 
 
+def test_a_job_can_come_after_others(run: Run, dsn: str) -> None:
+    first, second = (run("defer", "far.away", "--dsn", dsn).stdout.strip() for _ in range(2))
+    child = run("defer", "far.away", "--after", first, "--after", second, "--dsn", dsn)
+    reasons = run("jobs", "explain", child.stdout.strip(), "--dsn", dsn).stdout
+    assert f"it comes after job {first} (far.away)" in reasons
+    assert f"it comes after job {second} (far.away)" in reasons
+    refused = run("defer", "far.away", "--after", "99", "--dsn", dsn)
+    assert refused.returncode != 0
+    assert "after: there is no job 99" in refused.stderr
+
+
 def test_both_times_are_refused(run: Run, dsn: str) -> None:
     assert (
         run(

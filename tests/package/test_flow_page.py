@@ -11,7 +11,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "flow.md").read_text(encoding="utf-
 
 def test_the_examples_of_the_page_about_flow_run(app: App) -> None:
     examples = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(examples) >= 1
+    assert len(examples) == 3
     names: dict[str, Any] = {"app": app}
     for example in examples:
         exec(compile(example, "docs/flow.md", "exec"), names)  # noqa: S102 (our own page)

@@ -237,6 +237,22 @@ class Session:
         )  # fmt: skip
         return [id for (id,) in rows]
 
+    def defer_after(
+        self,
+        *parents: int,
+        lock: str | None = None,
+        on_parent: str = "cancel",
+        at: str | None = None,
+    ) -> int:
+        """Defer a job that comes after others."""
+        return int(
+            self._one(
+                "SELECT defer('task', lock => %s, after => %s::bigint[], on_parent => %s, "
+                "scheduled_at => now() + %s::interval)",
+                lock, list(parents), on_parent, at,
+            )
+        )  # fmt: skip
+
     def rescue(self, after: str | None = None) -> list[int]:
         """Take back jobs. Nothing is charged without `after`.
 

@@ -26,14 +26,16 @@ _COLUMNS = """
     %s::interval[]
 """
 # `defer_job` is for jobs without these options.
-_RARE = ("queueing_lock", "expires_at", "expires_in")
+_RARE = ("queueing_lock", "expires_at", "expires_in", "after")
 _SCALARS = attrgetter(
-    *(name for name in CheckedOptions._fields if name not in (*_RARE, "on_conflict"))
+    *(name for name in CheckedOptions._fields if name not in (*_RARE, "on_conflict", "on_parent"))
 )
 _RARELY_SET = attrgetter(*_RARE)
 _NONE_SET = (None,) * len(_RARE)
+_PARENTS = ", %s::bigint[], %s::int[], %s::text[]::{schema}.parent_policy[]"
 DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
 DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
+DEFER_AFTER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + _PARENTS + ")"  # noqa: S608 (of constants)
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
 
 
@@ -47,6 +49,8 @@ def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[Deferr
     if len(jobs) == 1 and _RARELY_SET(jobs[0].options) == _NONE_SET:
         [job] = jobs
         rows = yield Statement(DEFER_ONE, [job.task_name, job.args, *_SCALARS(job.options)])
+    elif any(job.options.after is not None for job in jobs):
+        rows = yield Statement(DEFER_AFTER, [*_columns(jobs), *_list_parents(jobs)])
     elif all(job.options.queueing_lock is None for job in jobs):
         rows = yield Statement(DEFER, _columns(jobs))
     else:
@@ -69,8 +73,20 @@ def _columns(jobs: Sequence[NewJob]) -> list[Any]:
     columns = dict(zip(CheckedOptions._fields, map(list, values), strict=True))
     for name, default in CheckedOptions()._asdict().items():
         columns[name] = unless_all(default, columns[name])
+    del columns["after"], columns["on_parent"]  # see _list_parents
     columns["on_conflict"] = _policy(jobs) if columns["queueing_lock"] else OnConflict.RAISE
     return [[job.task_name for job in jobs], [job.args for job in jobs], *columns.values()]
+
+
+def _list_parents(jobs: Sequence[NewJob]) -> list[list[Any]]:
+    """Return the parents of all jobs, which job of the call each is for, and each job's policy."""
+    if any(job.options.queueing_lock is not None for job in jobs):
+        raise BadArgument("after", "a job with a queueing_lock cannot come after others")
+    edges = [
+        (parent, place) for place, job in enumerate(jobs, 1) for parent in job.options.after or ()
+    ]
+    parents, places = map(list, zip(*edges, strict=True))
+    return [parents, places, [job.options.on_parent for job in jobs]]
 
 
 def _policy(jobs: Sequence[NewJob]) -> OnConflict:

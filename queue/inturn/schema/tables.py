@@ -31,6 +31,7 @@ job_status = Enum(
     "todo",
     "blocked",
     "scheduled",
+    "pending",
     "claimed",
     "doing",
     "succeeded",
@@ -41,6 +42,7 @@ job_status = Enum(
 )
 lane_state = Enum("held", "retrying", "paused", "halted", "delayed", name="lane_state")
 retry_policy = Enum("hold", "release", name="retry_policy")
+parent_policy = Enum("cancel", "go", "hold", name="parent_policy")
 failure_policy = Enum("continue", "halt", name="failure_policy")
 moment = DateTime(timezone=True)
 key = Text(collation="C")
@@ -60,6 +62,8 @@ jobs = Table(
     Column("on_failure", failure_policy, nullable=False, server_default="continue"),
     Column("abort", Boolean, nullable=False, server_default="false"),
     Column("has_waiters", Boolean, nullable=False, server_default="false"),
+    Column("has_children", Boolean),
+    Column("has_parents", Boolean),
     Column("timeout", Interval),
     Column("expires_at", moment),
     Column("was_attempted", Boolean, nullable=False, server_default="false"),
@@ -109,6 +113,24 @@ _due = "coalesce(look_at, stopped_until)"
 Index("lanes_resume", text(_due), postgresql_where=text(f"{_due} IS NOT NULL"), _table=lanes)
 _stopped = text("stopped IS NOT NULL")
 Index("lanes_stopped", lanes.c.stopped, lanes.c.stopped_at, postgresql_where=_stopped)
+
+edges = Table(
+    "edges",
+    metadata,
+    Column("parent", BigInteger, primary_key=True, autoincrement=False),
+    Column("child", BigInteger, primary_key=True, autoincrement=False),
+    Column("on_parent", parent_policy, nullable=False),
+    Column("failed", Boolean, nullable=False, server_default="false"),
+)
+Index("edges_child", edges.c.child)
+
+ends = Table(
+    "ends",
+    metadata,
+    Column("seq", BigInteger, Identity(always=True), primary_key=True),
+    Column("job_id", BigInteger, nullable=False),
+    Column("status", job_status, nullable=False),
+)
 
 lane_audit = Table(
     "lane_audit",

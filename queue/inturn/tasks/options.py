@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -35,13 +35,34 @@ from inturn.arguments import (
     check_times,
 )
 from inturn.errors import BadArgument, UnknownOption
-from inturn.model import OnConflict, OnFailure, OnRetry
+from inturn.model import OnConflict, OnFailure, OnParent, OnRetry
 from inturn.values import Decoders
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 OnRetryName = Literal["hold", "release"]
 OnFailureName = Literal["continue", "halt"]
+OnParentName = Literal["cancel", "go", "hold"]
 OnConflictName = Literal["raise", "skip", "replace"]
+
+
+MOST_PARENTS = 1_000
+
+
+def check_parents(after: object) -> tuple[int, ...] | None:
+    """Return the ids of jobs that another job comes after, or raise BadArgument."""
+    ids = (after,) if isinstance(after, int) else after
+    if isinstance(ids, str) or not isinstance(ids, Sequence):
+        raise BadArgument("after", f"{after!r} is not the id of a job. Give what `defer` returned")
+    for id in ids:
+        if isinstance(id, bool) or not isinstance(id, int) or not 0 < id < 2**63:
+            raise BadArgument("after", f"{id!r} is not the id of a job")
+    if len(set(ids)) < len(ids):
+        raise BadArgument("after", "names a job twice. Name each job once")
+    if len(ids) > MOST_PARENTS:
+        raise BadArgument(
+            "after", f"names {len(ids):,} jobs, at most {MOST_PARENTS:,}. Put a job in between"
+        )
+    return tuple(map(int, ids)) or None
 
 
 class Stored(NamedTuple):
@@ -100,7 +121,17 @@ class ExpiryOptions(TypedDict, total=False):
     ]
 
 
-class JobOptions(PlaceOptions, TimeOptions, RunOptions, ExpiryOptions, total=False):
+class ParentOptions(TypedDict, total=False):
+    """Which jobs must have ended before, and what happens if one did not succeed."""
+
+    after: Annotated[int | Sequence[int] | None, Stored(check_parents)]
+    on_parent: Annotated[
+        OnParentName | None,
+        Stored(partial(check_choice, "on_parent", OnParent), OnParent.CANCEL),
+    ]
+
+
+class JobOptions(PlaceOptions, TimeOptions, RunOptions, ExpiryOptions, ParentOptions, total=False):
     """The options of a job, for wrappers of your own.
 
     def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P, R]:
@@ -116,6 +147,7 @@ class DefaultOptions(PlaceOptions, RunOptions, total=False):
     """The options that a task can set for all of its jobs."""
 
     expires_in: timedelta | Mapping[str, float] | None
+    on_parent: OnParentName | None
 
 
 class ScheduleOptions(JobOptions, total=False):

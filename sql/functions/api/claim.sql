@@ -55,6 +55,9 @@ BEGIN
             AND NOT was_attempted LIMIT 1) THEN
         PERFORM expire_jobs(10000, 500);
     END IF;
+    IF (SELECT true FROM ends LIMIT 1) THEN
+        PERFORM settle_ends(100, 1000);
+    END IF;
     PERFORM promote(1000);
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());

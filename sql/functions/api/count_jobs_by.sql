@@ -13,7 +13,8 @@ CREATE OR REPLACE FUNCTION count_jobs_by(
     p_task     text         DEFAULT NULL,
     p_lock     text         DEFAULT NULL
 ) RETURNS TABLE (
-    name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, claimed bigint,
+    name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, pending bigint,
+    claimed bigint,
     doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean
 )
 LANGUAGE plpgsql STABLE
@@ -50,6 +51,7 @@ BEGIN
     SELECT name, count(*),
            count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'blocked'),
            count(*) FILTER (WHERE status = 'scheduled'),
+           count(*) FILTER (WHERE status = 'pending'),
            count(*) FILTER (WHERE status = 'claimed'), count(*) FILTER (WHERE status = 'doing'),
            count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'),
            count(*) FILTER (WHERE status = 'cancelled'),

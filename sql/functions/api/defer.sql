@@ -19,7 +19,9 @@ CREATE OR REPLACE FUNCTION defer(
     on_retry      text        DEFAULT 'hold',
     on_failure    text        DEFAULT 'continue',
     timeout       interval    DEFAULT NULL,
-    expires_at    timestamptz DEFAULT NULL
+    expires_at    timestamptz DEFAULT NULL,
+    after         bigint[]    DEFAULT NULL,
+    on_parent     text        DEFAULT 'cancel'
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -66,7 +68,10 @@ BEGIN
         p_queueing_locks => CASE WHEN queueing_lock IS NOT NULL THEN ARRAY[queueing_lock] END,
         p_on_conflict => on_conflict::conflict_policy,
         p_timeouts => CASE WHEN timeout IS NOT NULL THEN ARRAY[timeout] END,
-        p_expires_at => CASE WHEN expires_at IS NOT NULL THEN ARRAY[expires_at] END
+        p_expires_at => CASE WHEN expires_at IS NOT NULL THEN ARRAY[expires_at] END,
+        p_after => CASE WHEN after <> '{}' THEN after END,
+        p_after_of => CASE WHEN after <> '{}' THEN array_fill(1, ARRAY[cardinality(after)]) END,
+        p_on_parent => ARRAY[on_parent::parent_policy]
     );
     IF NOT v_job.is_new AND on_conflict = 'raise' THEN
         RAISE EXCEPTION 'job % already waits under queueing_lock %', v_job.id,

@@ -1,6 +1,7 @@
 -- defer_jobs: creates jobs, in the order of the arrays. This is a plain INSERT in the caller's
 -- transaction. It takes no lane row and no advisory lock, and it never waits. Only queueing locks
 -- can make it wait: see defer_unless_waiting.
+-- For jobs that come after others, see defer_after.
 --
 -- A job starts as `scheduled` if its time is in the future, else as `todo`. Among the due jobs of
 -- one lane in *one* call, only the best is `todo`, and its siblings are `blocked`. They commit
@@ -19,7 +20,10 @@ CREATE OR REPLACE FUNCTION defer_jobs(
     p_on_conflict    conflict_policy DEFAULT 'raise',  -- what to do if one already waits
     p_timeouts   interval[] DEFAULT NULL,         -- how long a run may take
     p_expires_at timestamptz[] DEFAULT NULL,      -- a job that has not started by then is cancelled
-    p_expires_in interval[] DEFAULT NULL          -- or after this time, by the server's clock
+    p_expires_in interval[] DEFAULT NULL,         -- or after this time, by the server's clock
+    p_after      bigint[] DEFAULT NULL,           -- jobs that must have ended before
+    p_after_of   integer[] DEFAULT NULL,          -- which job each is for: its place, from 1
+    p_on_parent  parent_policy[] DEFAULT NULL     -- what to do if one did not succeed
 ) RETURNS TABLE (id bigint, is_new boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -30,6 +34,7 @@ DECLARE
     -- colon. Very small arguments are not written out to be measured. The bound must be very
     -- small, because 16 bytes may be a number of 131,072 digits.
     v_most    constant integer := 2097152;
+    v_options job_options[];
     v_largest integer := (SELECT max(octet_length(args::text)) FROM unnest(p_args) AS args
         WHERE pg_column_size(args) > 192);
 BEGIN
@@ -39,20 +44,26 @@ BEGIN
     IF v_largest > v_most THEN
         PERFORM raise_args_too_large(v_largest, v_most);
     END IF;
-    IF p_queueing_locks IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM defer_unless_waiting(
-            p_tasks, p_args, ARRAY(
-                SELECT ROW(coalesce(g.queue, 'default'), g.lock, coalesce(g.priority, 0),
-                    coalesce(g.at, v_now + g.delay),
-                    coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
-                    g.queueing_lock, g.timeout,
-                    coalesce(g.expires_at, v_now + g.expires_in))::job_options
-                FROM unnest(p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry, p_on_failure,
-                            p_queueing_locks, p_timeouts, p_expires_at, p_expires_in)
-                    WITH ORDINALITY AS g(queue, lock, priority, at, delay, on_retry, on_failure,
-                        queueing_lock, timeout, expires_at, expires_in, position)
-                ORDER BY g.position
-            ), p_on_conflict);
+    IF p_queueing_locks IS NOT NULL OR p_after IS NOT NULL THEN
+        v_options := ARRAY(
+            SELECT ROW(coalesce(g.queue, 'default'), g.lock, coalesce(g.priority, 0),
+                coalesce(g.at, v_now + g.delay),
+                coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
+                g.queueing_lock, g.timeout,
+                coalesce(g.expires_at, v_now + g.expires_in))::job_options
+            FROM unnest(p_tasks, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
+                        p_on_failure, p_queueing_locks, p_timeouts, p_expires_at, p_expires_in)
+                WITH ORDINALITY AS g(task, queue, lock, priority, at, delay, on_retry, on_failure,
+                    queueing_lock, timeout, expires_at, expires_in, position)
+            ORDER BY g.position
+        );
+    END IF;
+    IF p_after IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM defer_after(
+            p_tasks, p_args, v_options, p_after, p_after_of, p_on_parent);
+        RETURN;
+    ELSIF p_queueing_locks IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM defer_unless_waiting(p_tasks, p_args, v_options, p_on_conflict);
         RETURN;
     END IF;
 

@@ -57,7 +57,12 @@ BEGIN
         v_waits := true;
         v_found := true;
     END IF;
-    IF v_job.lock IS NOT NULL THEN
+    IF v_job.has_parents THEN
+        RETURN QUERY SELECT * FROM explain_parents(p_id);
+        v_waits := v_waits OR FOUND;
+        v_found := v_found OR FOUND;
+    END IF;
+    IF v_job.lock IS NOT NULL AND v_job.status <> 'pending' THEN
         FOR reason, detail, unblock IN SELECT * FROM explain_lane(v_job) LOOP
             RETURN NEXT;
             v_waits := v_waits OR reason NOT IN ('lane head waits', 'lane retrying')

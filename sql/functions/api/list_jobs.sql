@@ -26,7 +26,7 @@ AS $$
 DECLARE
     v_ids      bigint[];
     v_live     boolean := p_statuses IS NULL
-        OR p_statuses && '{todo,blocked,scheduled,claimed,doing}';
+        OR p_statuses && '{todo,blocked,scheduled,pending,claimed,doing}';
     v_finished boolean := p_statuses IS NULL
         OR p_statuses && '{succeeded,failed,cancelled,aborted}';
 BEGIN

@@ -1,7 +1,8 @@
 -- Returns how long a worker that found nothing may sleep if nobody wakes it.
 --   delay     the time until the next scheduled job, the next job that expires, the end of a
 --             pause, or the next look at a lane.
---             Zero if a ready job was skipped a moment ago because its lane was locked.
+--             Zero if a ready job was skipped a moment ago because its lane was locked, or if
+--             somebody must look after the children of a job that has ended.
 --             NULL if there is nothing to wait for.
 --   notified  true if every producer from now on sees that the worker sleeps. False if a
 --             transaction is still open that began before the worker said so. It may commit a
@@ -24,7 +25,7 @@ AS $$
                AND jobs.queue = q.queue LIMIT 1)
            OR (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NOT NULL
                AND jobs.queue = q.queue LIMIT 1)
-    ) THEN interval '0'
+    ) OR (SELECT true FROM ends LIMIT 1) THEN interval '0'
     ELSE (
         SELECT greatest(min(due.at) - clock(), interval '0') FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)

@@ -1,5 +1,6 @@
 -- Runs a finished job again under its id, at its old place in its lane. A scheduled job becomes
--- due now. Returns false if there is nothing to do: the job waits, runs, or does not exist.
+-- due now, and a pending job stops waiting for others. Returns false if there is nothing to do: the
+-- job waits, runs, or does not exist.
 CREATE OR REPLACE FUNCTION retry_job(p_id bigint) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -13,8 +14,16 @@ BEGIN
         END IF;
         PERFORM reopen_lane(v_lock);
     END IF;
-    UPDATE jobs SET status = 'todo', scheduled_at = clock() WHERE id = p_id
-        AND status = 'scheduled';
+    PERFORM FROM jobs WHERE id = p_id AND status = 'pending' FOR UPDATE;
+    IF FOUND THEN
+        DELETE FROM edges WHERE child = p_id;
+    END IF;
+    -- A scheduled job that comes after others is due now, and promote looks at them.
+    UPDATE jobs
+    SET status = CASE WHEN status = 'scheduled' AND has_parents THEN status ELSE 'todo' END,
+        scheduled_at = CASE WHEN status = 'scheduled' THEN clock() ELSE scheduled_at END,
+        has_parents = CASE WHEN status = 'scheduled' THEN has_parents END
+    WHERE id = p_id AND status IN ('scheduled', 'pending');
     IF FOUND OR restore_job(p_id) > 0 THEN
         PERFORM notify_workers(NULL);
         RETURN true;

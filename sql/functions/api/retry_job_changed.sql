@@ -29,6 +29,9 @@ BEGIN
         END IF;
     END IF;
     IF p_lock IS NOT NULL THEN
+        -- One that comes after others is in no lane yet, and must not lose its parents.
+        UPDATE jobs SET lock = p_lock
+        WHERE id = p_id AND status IN ('scheduled', 'pending') AND has_parents;
         PERFORM cancel_job(id) FROM jobs WHERE id = p_id AND status = 'scheduled'
             AND lock IS DISTINCT FROM p_lock;
         UPDATE finished_jobs SET lock = p_lock WHERE id = p_id;

@@ -44,5 +44,7 @@ BEGIN
             OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
     )
     SELECT gone.id, gone.lock::text, gone.outcome, gone.on_failure FROM gone
-    WHERE NOT gone.has_waiters OR notify_ended(gone.id);
+    WHERE (NOT gone.has_waiters OR notify_ended(gone.id))
+        AND CASE WHEN gone.has_children OR gone.has_parents
+                 THEN tell_relatives(gone.id, gone.outcome, gone.has_children) ELSE true END;
 END $$;

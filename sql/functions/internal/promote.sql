@@ -1,15 +1,24 @@
 -- promote: scheduled jobs that are due become `todo`. Each one is its own wake-up token, as if it
--- were deferred now, and takes its place in its lane by priority and id. Bounded. It never waits
--- for another promoter.
+-- were deferred now, and takes its place in its lane by priority and id. A job that comes after
+-- others becomes `pending` if one of them has not ended. Bounded. It never waits for another
+-- promoter.
 CREATE OR REPLACE FUNCTION promote(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
+DECLARE
+    v_children bigint[];
 BEGIN
     WITH due AS MATERIALIZED (
-        SELECT id FROM jobs
+        SELECT id, has_parents FROM jobs
         WHERE status = 'scheduled' AND scheduled_at <= clock()
         ORDER BY scheduled_at
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
+    ), ready AS (
+        UPDATE jobs SET status = 'todo'
+        WHERE jobs.id = ANY (ARRAY(SELECT due.id FROM due WHERE due.has_parents IS NOT TRUE))
     )
-    UPDATE jobs SET status = 'todo' WHERE jobs.id = ANY (ARRAY(SELECT due.id FROM due));
+    SELECT array_agg(due.id) INTO v_children FROM due WHERE due.has_parents;
+    IF v_children IS NOT NULL THEN
+        PERFORM await_parents(v_children);
+    END IF;
 END $$;

@@ -10,11 +10,12 @@ BEGIN
         DELETE FROM finished_jobs WHERE id = p_id RETURNING *
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
-            timeout, expires_at, priority, attempts,
+            timeout, expires_at, has_children, priority, attempts,
                           queue, task, lock, queueing_lock, lost_queueing_lock, args, errors)
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
-            CASE WHEN expires_at > clock() THEN expires_at END, priority, attempts,
+            CASE WHEN expires_at > clock() THEN expires_at END,
+            nullif(EXISTS (SELECT FROM edges WHERE parent = p_id), false), priority, attempts,
                queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
         FROM found
         RETURNING lost_queueing_lock
@@ -22,6 +23,8 @@ BEGIN
     SELECT count(*) AS count, bool_or(lost_queueing_lock) AS lost_queueing_lock INTO v_back
     FROM back;
 
+    -- Jobs that it has held up wait for its new end.
+    UPDATE edges SET failed = false WHERE parent = p_id AND failed AND v_back.count > 0;
     IF v_back.lost_queueing_lock THEN
         PERFORM retake_queueing_locks(ARRAY[p_id]);
     END IF;

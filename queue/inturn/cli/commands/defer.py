@@ -84,6 +84,19 @@ Examples:
     help="Cancel it if it has not started this long from now, e.g. 1h.",
 )
 @click.option(
+    "--after",
+    type=Number(1),
+    multiple=True,
+    metavar="ID",
+    help="Start it after the end of this job. Can be repeated.",
+)
+@click.option(
+    "--on-parent",
+    type=click.Choice(["cancel", "go", "hold"]),
+    help="If one of these jobs does not succeed: cancel this one, start it all the same, or hold "
+    "it until somebody has retried that job.  [default: the task's, or cancel]",
+)
+@click.option(
     "--unknown/--no-unknown",
     default=False,
     help="Defer a task even if the app does not know it.  [default: no-unknown]",

@@ -42,6 +42,7 @@ def list_queues(database: Database, form: str) -> None:
         "OLDEST": lambda queue: relative(queue.runnable_since, now),
         "BLOCKED": lambda queue: count(queue.blocked, queue),
         "SCHEDULED": lambda queue: count(queue.scheduled, queue),
+        "PENDING": lambda queue: count(queue.pending, queue),
         "CLAIMED": lambda queue: count(queue.claimed, queue),
         "DOING": lambda queue: count(queue.doing, queue),
         "WORKERS": lambda queue: str(queue.workers),

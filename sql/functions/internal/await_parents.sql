@@ -1,0 +1,50 @@
+-- Decides what becomes of jobs that are due and come after others. The caller has locked them. A
+-- job whose parents have ended becomes `todo`. Otherwise it is `pending` until settle_ends has seen
+-- the last end, or it is cancelled because a parent did not succeed.
+--
+-- The living parents are marked first and looked at afterwards, in a new statement. A parent that
+-- ends before the mark is then seen in the history, and one that ends later sees the mark. It waits
+-- for nobody: if somebody has a parent locked, its children are left for a later claim.
+--
+-- A parent in neither table counts as succeeded, because it may have been forgotten or pruned.
+CREATE OR REPLACE FUNCTION await_parents(p_children bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_seen record;
+BEGIN
+    WITH parent AS MATERIALIZED (
+        SELECT jobs.id FROM jobs
+        WHERE jobs.id = ANY (ARRAY(
+                SELECT edges.parent FROM edges WHERE edges.child = ANY (p_children)))
+            AND jobs.has_children IS NOT TRUE
+        FOR NO KEY UPDATE SKIP LOCKED
+    )
+    UPDATE jobs SET has_children = true WHERE jobs.id = ANY (ARRAY(SELECT parent.id FROM parent));
+
+    -- One statement for both tables: a job that is being restored is in exactly one of them.
+    WITH seen AS (
+        SELECT edges.parent, edges.child, living.has_children AS marked,
+            CASE WHEN living.has_children IS NULL THEN coalesce(
+                (SELECT f.status FROM finished_jobs AS f WHERE f.id = edges.parent
+                 ORDER BY f.finished_at DESC LIMIT 1), 'succeeded') END AS outcome
+        FROM edges LEFT JOIN LATERAL (
+            SELECT coalesce(jobs.has_children, false) AS has_children
+            FROM jobs WHERE jobs.id = edges.parent LIMIT 1
+        ) AS living ON true
+        WHERE edges.child = ANY (p_children)
+    ), late AS MATERIALIZED (
+        SELECT DISTINCT child FROM seen WHERE NOT marked
+    )
+    SELECT ARRAY(SELECT child FROM late) AS late, array_agg(seen.parent) AS parents,
+        array_agg(seen.child) AS children, array_agg(seen.outcome) AS outcomes
+    INTO v_seen
+    FROM seen
+    WHERE seen.outcome IS NOT NULL AND NOT coalesce(seen.child IN (SELECT child FROM late), false);
+
+    IF v_seen.late <> '{}' THEN   -- somebody has a parent locked
+        p_children := mask_ids(p_children, v_seen.late);
+        UPDATE jobs SET scheduled_at = clock() + interval '0.1 s' WHERE id = ANY (v_seen.late);
+    END IF;
+    PERFORM cut_edges(v_seen.parents, v_seen.children, v_seen.outcomes);
+    PERFORM free_children(p_children, 'scheduled');
+END $$;

@@ -1,0 +1,26 @@
+-- Returns the jobs that keep a job from running because it comes after them: at most ten, those
+-- first that have not succeeded.
+CREATE OR REPLACE FUNCTION explain_parents(p_id bigint)
+    RETURNS TABLE (reason text, detail text, unblock text)
+LANGUAGE sql STABLE AS $$
+    WITH parent AS (
+        SELECT edges.parent, edges.failed, job.status, job.task
+        FROM edges LEFT JOIN LATERAL (
+            SELECT all_jobs.status, all_jobs.task FROM all_jobs WHERE all_jobs.id = edges.parent
+            ORDER BY finished_at DESC NULLS FIRST LIMIT 1
+        ) AS job ON true
+        WHERE edges.child = p_id
+    ), waits AS (
+        SELECT * FROM parent
+        WHERE failed OR status IN ('todo', 'blocked', 'scheduled', 'pending', 'claimed', 'doing')
+    )
+    (SELECT CASE WHEN failed THEN 'parent failed' ELSE 'parent' END,
+        'it comes after job ' || parent || coalesce(' (' || task || '), which is ' || status,
+            ', which has not succeeded and is gone'),
+        CASE WHEN NOT failed THEN 'queue jobs explain ' || parent
+             WHEN status IS NULL THEN 'queue jobs retry ' || p_id
+             ELSE 'queue jobs retry ' || parent END
+     FROM waits ORDER BY failed DESC, parent LIMIT 10)
+    UNION ALL
+    SELECT 'parents', 'and ' || count(*) - 10 || ' more', NULL FROM waits HAVING count(*) > 10
+$$;

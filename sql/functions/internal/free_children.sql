@@ -1,0 +1,23 @@
+-- Jobs with this status that wait for no other job become `todo`, and the others `pending`. The
+-- caller has locked them. Each is its own wake-up token, as after promote.
+CREATE OR REPLACE FUNCTION free_children(p_children bigint[], p_status job_status) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_queues text[];
+BEGIN
+    WITH judged AS (
+        UPDATE jobs
+        SET status = CASE WHEN waits THEN 'pending'::job_status ELSE 'todo' END,
+            has_parents = nullif(waits, false)
+        FROM (
+            SELECT child, (SELECT true FROM edges WHERE edges.child = given.child LIMIT 1)
+                IS NOT NULL AS waits
+            FROM unnest(p_children) AS given(child)
+        ) AS child
+        WHERE jobs.id = ANY (ARRAY[child.child]) AND jobs.status = p_status
+            AND (NOT waits OR p_status <> 'pending')
+        RETURNING jobs.queue, jobs.status
+    )
+    SELECT array_agg(DISTINCT queue::text) INTO v_queues FROM judged WHERE status = 'todo';
+    PERFORM notify_workers(v_queues) WHERE v_queues IS NOT NULL;
+END $$;

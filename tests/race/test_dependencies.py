@@ -1,0 +1,317 @@
+"""Jobs that come after others, in races with the ends of those, with claims and with people."""
+
+from tests.race.harness import Mutation, Session, Stage, ids, promise, story
+
+
+def status(session: Session, job: int) -> str | None:
+    rows = session.run(
+        "SELECT status::text FROM all_jobs WHERE id = %s ORDER BY finished_at DESC NULLS FIRST", job
+    )
+    return str(rows[0][0]) if rows else None
+
+
+def leftovers(session: Session) -> int:
+    [(count,)] = session.run("SELECT (SELECT count(*) FROM edges) + (SELECT count(*) FROM ends)")
+    return int(count)
+
+
+UNTOLD = Mutation(
+    "the end of a job with children is told to nobody",
+    "tell_relatives.sql",
+    "IF p_has_children THEN",
+    "IF false THEN",
+)
+UNSETTLED = Mutation(
+    "no claim looks at the ends", "claim.sql", "PERFORM settle_ends(100, 1000);", "NULL;"
+)
+
+
+@story(
+    UNTOLD,
+    UNSETTLED,
+    Mutation(
+        "parents do not matter",
+        "promote.sql",
+        "PERFORM await_parents(v_children);",
+        "UPDATE jobs SET status = 'todo' WHERE id = ANY (v_children);",
+    ),
+)
+def test_a_job_starts_after_the_end_of_the_last_of_its_parents(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [one], [two] = producer.defer(None), producer.defer("a")
+    child = producer.defer_after(one, two, lock="a")
+    first, second = worker.claim()
+    promise([first.id, second.id] == [one, two], "the child is not among them")
+    promise(status(worker, child) == "pending", "it waits")
+    promise(producer.reasons(child)[:2] == ["parent"] * 2, f"for both: {producer.reasons(child)}")
+    worker.finish(first)
+    promise(worker.claim() == [], "one has not ended")
+    worker.finish(second)
+    promise(ids(worker.claim()) == [child], "both have ended")
+    promise(leftovers(worker) == 0, "nothing is left of it")
+
+
+MARK = """
+    WITH parent AS MATERIALIZED (
+        SELECT jobs.id FROM jobs
+        WHERE jobs.id = ANY (ARRAY(
+                SELECT edges.parent FROM edges WHERE edges.child = ANY (p_children)))
+            AND jobs.has_children IS NOT TRUE
+        FOR NO KEY UPDATE SKIP LOCKED
+    )
+    UPDATE jobs SET has_children = true WHERE jobs.id = ANY (ARRAY(SELECT parent.id FROM parent));
+"""
+FREE = "PERFORM free_children(p_children, 'scheduled');"
+
+
+@story(Mutation("count before mark", "await_parents.sql", FREE, FREE + MARK))
+def test_a_parent_that_ends_after_the_look_has_been_marked(stage: Stage) -> None:
+    producer, worker, other = stage.session(), stage.worker(), stage.worker()
+    # Without the second protection: a child is left for later if a living parent has no mark.
+    stage.adjust("await_parents.sql", "FROM seen WHERE NOT marked", "FROM seen WHERE false")
+    if stage.mutated:
+        stage.adjust("await_parents.sql", MARK.strip() + " -- One", "-- One")
+    [parent] = producer.defer(None)
+    running = worker.claim_one()
+    child = producer.defer_after(parent)
+    other.start_until("free_children", other.claim)
+    worker.start(worker.finish, running)  # it waits for the claim, which has marked the parent
+    other.resume()
+    promise(worker.result().accepted == [parent], "then it ends")
+    promise(ids(other.claim()) == [child], "and its child goes on")
+
+
+@story(
+    Mutation(
+        "a parent that is locked needs no mark",
+        "await_parents.sql",
+        "SELECT DISTINCT child FROM seen WHERE NOT marked",
+        "SELECT DISTINCT child FROM seen WHERE false",
+    ),
+)
+def test_a_parent_that_ends_while_the_claim_looks_is_seen(stage: Stage) -> None:
+    producer, worker, other = stage.session(), stage.worker(), stage.worker()
+    [parent] = producer.defer(None)
+    running = worker.claim_one()
+    child = producer.defer_after(parent)
+    worker.begin()
+    worker.finish(running)
+    promise(other.claim() == [], "nobody knows yet whether the parent ends, and nobody waits")
+    worker.commit()
+    other.hasten("1 second")
+    promise(ids(other.claim()) == [child], "it has ended")
+
+
+@story(
+    Mutation(
+        "the children are not locked",
+        "settle_ends.sql",
+        "ORDER BY jobs.id\n            FOR UPDATE SKIP LOCKED",
+        "ORDER BY jobs.id",
+    ),
+)
+def test_two_parents_that_end_at_once_leave_no_child_behind(stage: Stage) -> None:
+    producer, one, two = stage.session(), stage.worker(), stage.worker()
+    [first], [second] = producer.defer(None), producer.defer(None)
+    running = one.claim(2)
+    child = producer.defer_after(first, second)
+    promise(one.claim() == [], "both run")
+    one.finish(running[0])
+    one.begin()
+    promise(one.claim() == [], "the second runs")
+    two.run(
+        "SELECT finish(%s, NULL, 0, %s, %s, '{succeeded}', '{NULL}')",
+        one.id,
+        [second],
+        [running[1].claim_id],
+    )
+    promise(two.claim() == [], "another claim has the child")
+    one.commit()
+    promise(ids(two.claim()) == [child], "the last end frees it")
+
+
+@story(
+    Mutation(
+        "the end is forgotten",
+        "settle_ends.sql",
+        "(SELECT true FROM edges\n                WHERE edges.parent = ends.job_id AND NOT edges.failed LIMIT 1) IS NULL",
+        "true",
+    ),
+    Mutation(
+        "claims wait for the child",
+        "settle_ends.sql",
+        "ORDER BY jobs.id\n            FOR UPDATE SKIP LOCKED",
+        "ORDER BY jobs.id\n            FOR UPDATE",
+    ),
+)
+def test_nobody_waits_for_a_child_that_an_open_transaction_has_locked(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    running = worker.claim_one()
+    child, other = producer.defer_after(parent), producer.defer_after(parent)
+    worker.claim()
+    producer.begin()
+    producer.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", child)
+    worker.finish(running)
+    promise(ids(worker.claim()) == [other], "the other goes on")
+    producer.rollback()
+    promise(ids(worker.claim()) == [child], "and this one later")
+
+
+@story(UNTOLD)
+def test_a_child_of_a_failed_job_is_cancelled_and_so_are_its_own(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    child = producer.defer_after(parent, lock="a")
+    grandchild = producer.defer_after(child, lock="a")
+    anyway = producer.defer_after(child, on_parent="go")
+    running = worker.claim_one()
+    worker.finish(running, status="failed")
+    promise(ids(worker.claim()) == [anyway], "which does not care")
+    promise([status(worker, job) for job in (child, grandchild)] == ["cancelled"] * 2, "at once")
+    [(error,)] = worker.run(
+        "SELECT errors -> 0 ->> 'error' FROM finished_jobs WHERE id = %s", child
+    )
+    promise(f"job {parent}" in error, f"it names the parent: {error}")
+    promise(leftovers(worker) == 0, "nothing is left of it")
+
+
+@story(
+    Mutation(
+        "a restored parent has no children",
+        "restore_job.sql",
+        "EXISTS (SELECT FROM edges WHERE parent = p_id)",
+        "false",
+    ),
+    Mutation(
+        "its children do not wait for its new end",
+        "restore_job.sql",
+        "UPDATE edges SET failed = false",
+        "UPDATE edges SET failed = failed",
+    ),
+)
+def test_a_held_child_goes_on_when_its_parent_was_retried(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    child = producer.defer_after(parent, on_parent="hold")
+    worker.finish(worker.claim_one(), status="failed")
+    promise(worker.claim() == [], "it is held")
+    promise(producer.reasons(child)[0] == "parent failed", f"{producer.reasons(child)}")
+    producer.retry_job(parent)
+    promise(ids(running := worker.claim()) == [parent], "the parent runs again")
+    worker.finish(*running)
+    promise(ids(worker.claim()) == [child], "and succeeds")
+
+
+@story(
+    Mutation(
+        "an old end counts for a new life",
+        "settle_ends.sql",
+        "AND (SELECT true FROM jobs WHERE jobs.id = ended.parent LIMIT 1) IS NULL",
+        "",
+    ),
+)
+def test_an_end_that_was_taken_back_frees_nobody(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    child = producer.defer_after(parent)
+    running = worker.claim_one()
+    worker.finish(running, status="failed")
+    producer.retry_job(parent)  # before any claim has looked after its end
+    promise(ids(running_again := worker.claim()) == [parent], "the child waits on")
+    worker.finish(*running_again)
+    promise(ids(worker.claim()) == [child], "for the new end")
+
+
+@story(
+    Mutation(
+        "a rescue or a retry is an end",
+        "retry.sql",
+        "IF v_again.ids IS NOT NULL THEN",
+        "IF v_again.ids IS NOT NULL THEN "
+        "PERFORM tell_relatives(job, 'succeeded', true) FROM unnest(v_again.ids) AS job; "
+        "DELETE FROM edges WHERE parent = ANY (v_again.ids); "
+        "UPDATE jobs SET status = 'todo' WHERE status = 'pending';",
+    ),
+)
+def test_retries_and_rescues_of_a_parent_do_not_free_its_child(stage: Stage) -> None:
+    producer, worker, dead = stage.session(), stage.worker(), stage.worker()
+    [parent] = producer.defer(None)
+    child = producer.defer_after(parent)
+    worker.retry(worker.claim_one())
+    promise(ids(dead.claim()) == [parent], "only the parent")
+    dead.run("DELETE FROM workers WHERE id = %s", dead.id)
+    worker.rescue()
+    promise(ids(running := worker.claim()) == [parent], "still")
+    worker.finish(*running)
+    promise(ids(worker.claim()) == [child], "it has ended now")
+
+
+@story(
+    Mutation(
+        "a cancelled child keeps its edges",
+        "tell_relatives.sql",
+        "DELETE FROM edges WHERE child = p_id;",
+        "",
+    ),
+)
+def test_people_can_cancel_delete_and_let_go_what_waits_for_others(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    cancelled, deleted, let_go = (producer.defer_after(parent, lock="a") for _ in range(3))
+    running = worker.claim_one()
+    promise(worker.claim() == [], "they wait")
+    promise(producer.cancel(cancelled) == "cancelled" and producer.delete(deleted), "and may end")
+    promise(producer.retry_job(let_go), "or go on")
+    promise(ids(worker.claim()) == [let_go], "without their parent")
+    worker.finish(running)
+    worker.claim()
+    promise(leftovers(worker) == 0, "nothing is left")
+
+
+@story(UNTOLD)
+def test_a_cancelled_or_deleted_parent_has_ended_too(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    for end in (producer.cancel, producer.delete):
+        [parent] = producer.defer("a")
+        child, other = producer.defer_after(parent), producer.defer_after(parent, on_parent="go")
+        producer.pause("a")
+        promise(worker.claim() == [], "the parent waits")
+        end(parent)
+        promise(ids(running := worker.claim()) == [other], "it has not succeeded")
+        promise(status(worker, child) == "cancelled", "so the child does not start")
+        worker.finish(*running)
+        producer.resume_lane("a")
+
+
+@story(UNSETTLED)
+def test_parents_that_have_ended_before_count_as_they_ended(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    producer.defer(None, 0, 0)
+    good, bad = worker.claim()
+    worker.finish(good)
+    worker.finish(bad, status="failed")
+    after = producer.defer_after(good.id)
+    against = producer.defer_after(good.id, bad.id)
+    held = producer.defer_after(bad.id, on_parent="hold")
+    promise(ids(running := worker.claim()) == [after], "its parent has succeeded")
+    promise(status(worker, against) == "cancelled", "one has failed")
+    promise(status(worker, held) == "pending", "it waits for the retry")
+    later = producer.defer_after(after)
+    worker.claim()
+    worker.finish(*running)
+    promise(ids(worker.claim()) == [later], "and the next goes on")
+
+
+@story(
+    Mutation("an idle worker sleeps on", "next_wake.sql", "OR (SELECT true FROM ends LIMIT 1)", ""),
+)
+def test_a_worker_looks_again_while_ends_are_left(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    producer.defer_after(parent)
+    running = worker.claim_one()
+    worker.claim()
+    promise(worker.next_wake() is None, "nothing to wait for")
+    worker.finish(running)
+    promise(str(worker.next_wake()) == "0:00:00", "there is a child to look after")
