@@ -3441,12 +3441,14 @@ CREATE TABLE inturn.edges (
     child bigint NOT NULL,
     on_parent inturn.parent_policy NOT NULL,
     failed boolean DEFAULT false NOT NULL
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE TABLE inturn.ends (
     seq bigint NOT NULL,
     job_id bigint NOT NULL,
     status inturn.job_status NOT NULL
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 ALTER TABLE inturn.ends ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME inturn.ends_seq_seq
     START WITH 1

@@ -189,6 +189,11 @@ CREATE TABLE edges (
     on_parent parent_policy NOT NULL,
     failed    boolean       NOT NULL DEFAULT false,   -- the parent has not succeeded: hold
     PRIMARY KEY (parent, child)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0,
+    vacuum_truncate = off
 );
 
 CREATE INDEX edges_child ON edges (child);
@@ -199,6 +204,11 @@ CREATE TABLE ends (
     seq    bigint     GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     job_id bigint     NOT NULL,
     status job_status NOT NULL
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0,
+    vacuum_truncate = off
 );
 
 -- What people, and the reconciler, did to lanes.
