@@ -15,14 +15,14 @@ def status(session: Session, job: int) -> str | None:
 def wait_for_running(stage: Stage, **parent: str) -> tuple[Session, Worker, int, int]:
     """A parent that runs, and a child that waits for it in a lane of its own."""
     producer, worker = stage.session(), stage.worker()
-    [first] = producer.defer("parent", **parent)  # type: ignore[arg-type]
+    [first] = producer.defer("parent", **parent)
     child = producer.defer_after(first, lock="child")
     return producer, worker, first, child
 
 
 @story()
 def test_a_pending_job_expires_and_leaves_nothing(stage: Stage) -> None:
-    producer, worker, parent, child = wait_for_running(stage)
+    producer, worker, _, child = wait_for_running(stage)
     producer.run("UPDATE jobs SET expires_at = now() + interval '1 hour' WHERE id = %s", child)
     running = worker.claim_one()
     worker.claim()
@@ -84,7 +84,7 @@ def test_a_parent_that_leaves_its_lane_between_attempts_has_not_ended(stage: Sta
 
 @story()
 def test_a_pending_job_is_not_in_its_lane(stage: Stage) -> None:
-    producer, worker, parent, child = wait_for_running(stage)
+    producer, worker, _, child = wait_for_running(stage)
     running = worker.claim_one()
     [other] = producer.defer("child")
     promise(producer.cancel_waiting("child") == 1, "the one in the lane")
