@@ -1373,7 +1373,10 @@ CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, d
     LANGUAGE sql STABLE
     AS $$
     WITH parent AS (
-        SELECT edges.parent, edges.failed, job.status, job.task
+        SELECT edges.parent, job.status, job.task,
+            -- A failed parent that was retried is a parent like any other.
+            edges.failed AND coalesce(job.status IN ('failed', 'cancelled', 'aborted'), true)
+                AS failed
         FROM edges LEFT JOIN LATERAL (
             SELECT all_jobs.status, all_jobs.task FROM all_jobs WHERE all_jobs.id = edges.parent
             ORDER BY finished_at DESC NULLS FIRST LIMIT 1
@@ -2773,15 +2776,13 @@ BEGIN
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
             CASE WHEN expires_at > clock() THEN expires_at END,
-            nullif(EXISTS (SELECT FROM edges WHERE parent = p_id), false), priority, attempts,
+            true, priority, attempts,
                queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
         FROM found
         RETURNING lost_queueing_lock
     )
     SELECT count(*) AS count, bool_or(lost_queueing_lock) AS lost_queueing_lock INTO v_back
     FROM back;
-    -- Jobs that it has held up wait for its new end.
-    UPDATE edges SET failed = false WHERE parent = p_id AND failed AND v_back.count > 0;
     IF v_back.lost_queueing_lock THEN
         PERFORM retake_queueing_locks(ARRAY[p_id]);
     END IF;
@@ -3077,43 +3078,52 @@ CREATE FUNCTION inturn.settle_ends(p_limit integer, p_most integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
 DECLARE
+    v_after bigint := 0;
     v_ends  record;
+    v_ours  record;   -- edges whose children we have locked
     v_edges record;
-    v_ours  bigint[];
 BEGIN
     FOR round IN 1..20 LOOP
         WITH taken AS MATERIALIZED (
-            SELECT seq, job_id, status FROM ends ORDER BY seq LIMIT p_limit FOR UPDATE SKIP LOCKED
+            SELECT seq, job_id, status FROM ends
+            WHERE seq > v_after ORDER BY seq LIMIT p_limit FOR UPDATE SKIP LOCKED
         ), last AS (
             SELECT DISTINCT ON (job_id) job_id, status FROM taken ORDER BY job_id, seq DESC
         )
-        SELECT (SELECT array_agg(seq) FROM taken) AS seqs, array_agg(job_id) AS parents,
-            array_agg(status) AS statuses
+        SELECT (SELECT array_agg(seq ORDER BY seq) FROM taken) AS seqs,
+            array_agg(job_id) AS parents, array_agg(status) AS statuses
         INTO v_ends FROM last;
         EXIT WHEN v_ends.seqs IS NULL;
-        v_ours := ARRAY(
-            SELECT jobs.id FROM jobs
-            WHERE jobs.id = ANY (ARRAY(
-                SELECT edges.child FROM edges
-                WHERE edges.parent = ANY (v_ends.parents) AND NOT edges.failed LIMIT p_most))
-            ORDER BY jobs.id
-            FOR UPDATE SKIP LOCKED
-        );
-        SELECT array_agg(edges.parent) AS parents, array_agg(edges.child) AS children,
-            array_agg(ended.status) AS outcomes
+        v_after := v_ends.seqs[cardinality(v_ends.seqs)];
+        SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children,
+            array_agg(ours.status) AS outcomes
+        INTO v_ours
+        FROM (
+            SELECT edge.parent, edge.child, ended.status
+            FROM unnest(v_ends.parents, v_ends.statuses) AS ended(parent, status)
+            CROSS JOIN LATERAL (
+                SELECT edges.parent, edges.child FROM edges
+                WHERE edges.parent = ended.parent
+                    AND (NOT edges.failed OR ended.status = 'succeeded')
+                    AND try_lock_job(edges.child)
+                LIMIT p_most
+            ) AS edge
+            LIMIT p_most
+        ) AS ours;
+        SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children,
+            array_agg(ours.outcome) AS outcomes
         INTO v_edges
-        FROM unnest(v_ends.parents, v_ends.statuses) AS ended(parent, status)
-        JOIN edges ON edges.parent = ended.parent
-        WHERE coalesce(edges.child IN (SELECT unnest(v_ours)), false) AND NOT edges.failed
-            AND (SELECT true FROM jobs WHERE jobs.id = ended.parent LIMIT 1) IS NULL;
+        FROM unnest(v_ours.parents, v_ours.children, v_ours.outcomes)
+            AS ours(parent, child, outcome)
+        WHERE (SELECT true FROM jobs WHERE jobs.id = ours.parent LIMIT 1) IS NULL;
         PERFORM cut_edges(v_edges.parents, v_edges.children, v_edges.outcomes);
-        PERFORM free_children(v_ours, 'pending');
+        PERFORM free_children(ARRAY(SELECT DISTINCT unnest(v_ours.children)), 'pending');
         DELETE FROM ends
         WHERE seq = ANY (v_ends.seqs) AND (
             (SELECT true FROM jobs WHERE jobs.id = ends.job_id LIMIT 1)
             OR (SELECT true FROM edges
-                WHERE edges.parent = ends.job_id AND NOT edges.failed LIMIT 1) IS NULL);
-        EXIT WHEN NOT FOUND;
+                WHERE edges.parent = ends.job_id
+                    AND (NOT edges.failed OR ends.status = 'succeeded') LIMIT 1) IS NULL);
     END LOOP;
 END $$;
 CREATE FUNCTION inturn.shell_argument(p_text text) RETURNS text

@@ -74,6 +74,7 @@ def test_a_parent_that_ends_after_the_look_has_been_marked(stage: Stage) -> None
     [parent] = producer.defer(None)
     running = worker.claim_one()
     child = producer.defer_after(parent)
+    stage.let_wait()
     other.start_until("free_children", other.claim)
     worker.start(worker.finish, running)  # it waits for the claim, which has marked the parent
     other.resume()
@@ -106,8 +107,8 @@ def test_a_parent_that_ends_while_the_claim_looks_is_seen(stage: Stage) -> None:
     Mutation(
         "the children are not locked",
         "settle_ends.sql",
-        "ORDER BY jobs.id\n            FOR UPDATE SKIP LOCKED",
-        "ORDER BY jobs.id",
+        "AND try_lock_job(edges.child)",
+        "",
     ),
 )
 def test_two_parents_that_end_at_once_leave_no_child_behind(stage: Stage) -> None:
@@ -134,14 +135,14 @@ def test_two_parents_that_end_at_once_leave_no_child_behind(stage: Stage) -> Non
     Mutation(
         "the end is forgotten",
         "settle_ends.sql",
-        "(SELECT true FROM edges\n                WHERE edges.parent = ends.job_id AND NOT edges.failed LIMIT 1) IS NULL",
-        "true",
+        "WHERE edges.parent = ends.job_id",
+        "WHERE false",
     ),
     Mutation(
         "claims wait for the child",
         "settle_ends.sql",
-        "ORDER BY jobs.id\n            FOR UPDATE SKIP LOCKED",
-        "ORDER BY jobs.id\n            FOR UPDATE",
+        "AND try_lock_job(edges.child)",
+        "AND EXISTS (SELECT FROM jobs WHERE jobs.id = edges.child FOR UPDATE)",
     ),
 )
 def test_nobody_waits_for_a_child_that_an_open_transaction_has_locked(stage: Stage) -> None:
@@ -156,6 +157,33 @@ def test_nobody_waits_for_a_child_that_an_open_transaction_has_locked(stage: Sta
     promise(ids(worker.claim()) == [other], "the other goes on")
     producer.rollback()
     promise(ids(worker.claim()) == [child], "and this one later")
+
+
+@story(
+    Mutation(
+        "only the first ends are looked at", "settle_ends.sql", "WHERE seq > v_after", "WHERE true"
+    ),
+    Mutation(
+        "only the first children are looked at",
+        "settle_ends.sql",
+        "WHERE edges.parent = ended.parent",
+        "WHERE edges.child = (SELECT min(child) FROM edges AS e WHERE e.parent = ended.parent)",
+    ),
+)
+def test_children_that_are_locked_do_not_keep_others_from_their_turn(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [first], [second] = producer.defer(None), producer.defer(None)
+    running = worker.claim(2)
+    locked, beside = producer.defer_after(first), producer.defer_after(first)
+    behind = producer.defer_after(second)
+    worker.claim()
+    stage.adjust("claim.sql", "settle_ends(100, 1000)", "settle_ends(1, 1)")
+    producer.begin()
+    producer.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", locked)
+    worker.finish(*running)
+    promise(ids(worker.claim()) == [beside, behind], "all but the one that is locked")
+    producer.rollback()
+    promise(ids(worker.claim()) == [locked], "and this one later")
 
 
 @story(UNTOLD)
@@ -180,14 +208,14 @@ def test_a_child_of_a_failed_job_is_cancelled_and_so_are_its_own(stage: Stage) -
     Mutation(
         "a restored parent has no children",
         "restore_job.sql",
-        "EXISTS (SELECT FROM edges WHERE parent = p_id)",
-        "false",
+        "true, priority",
+        "NULL, priority",
     ),
     Mutation(
-        "its children do not wait for its new end",
-        "restore_job.sql",
-        "UPDATE edges SET failed = false",
-        "UPDATE edges SET failed = failed",
+        "its new end does not count",
+        "settle_ends.sql",
+        "(NOT edges.failed OR ended.status = 'succeeded')",
+        "NOT edges.failed",
     ),
 )
 def test_a_held_child_goes_on_when_its_parent_was_retried(stage: Stage) -> None:
@@ -199,16 +227,87 @@ def test_a_held_child_goes_on_when_its_parent_was_retried(stage: Stage) -> None:
     promise(producer.reasons(child)[0] == "parent failed", f"{producer.reasons(child)}")
     producer.retry_job(parent)
     promise(ids(running := worker.claim()) == [parent], "the parent runs again")
-    worker.finish(*running)
+    promise(producer.reasons(child)[0] == "parent", f"{producer.reasons(child)}")
+    worker.finish(*running, status="failed")
+    promise(worker.claim() == [] and leftovers(worker) == 1, "and fails again")
+    promise(producer.reasons(child)[0] == "parent failed", f"{producer.reasons(child)}")
+    producer.retry_job(parent)
+    worker.finish(worker.claim_one())
     promise(ids(worker.claim()) == [child], "and succeeds")
+
+
+@story(
+    Mutation(
+        "a success leaves the edges of an earlier failure",
+        "settle_ends.sql",
+        "(NOT edges.failed OR ended.status = 'succeeded')",
+        "NOT edges.failed",
+    ),
+)
+def test_a_parent_that_is_retried_while_a_claim_judges_its_child_frees_it(stage: Stage) -> None:
+    producer, worker, other = stage.session(), stage.worker(), stage.worker()
+    [parent] = producer.defer(None)
+    worker.finish(worker.claim_one(), status="failed")
+    child = producer.defer_after(parent, on_parent="hold")
+    other.start_until("cut_edges", other.claim)  # it has seen the failure
+    producer.retry_job(parent)
+    promise(ids(running := other.resume()) == [parent], "the same claim starts it again")
+    other.finish(*running)
+    promise(ids(worker.claim()) == [child], "its parent has succeeded")
+    promise(leftovers(worker) == 0, "nothing is left of it")
+
+
+@story(
+    Mutation(
+        "a restored parent is marked only for the children that it sees",
+        "restore_job.sql",
+        "true, priority",
+        "nullif(EXISTS (SELECT FROM edges WHERE parent = p_id), false), priority",
+    ),
+)
+def test_a_child_that_comes_while_its_parent_is_retried_hears_of_the_new_end(
+    stage: Stage,
+) -> None:
+    producer, other, worker = stage.session(), stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    worker.finish(worker.claim_one(), status="failed")
+    producer.begin()
+    producer.retry_job(parent)
+    child = other.defer_after(parent, on_parent="hold")
+    promise(worker.claim() == [], "the failure holds it up")
+    producer.commit()
+    worker.finish(worker.claim_one())
+    promise(ids(worker.claim()) == [child], "and the success lets it go")
+
+
+@story(
+    Mutation(
+        "a retry changes the edges",
+        "restore_job.sql",
+        "IF v_back.lost_queueing_lock THEN",
+        "UPDATE edges SET failed = false WHERE parent = p_id; IF v_back.lost_queueing_lock THEN",
+    ),
+)
+def test_nobody_waits_for_an_open_transaction_that_retries_a_parent(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    child = producer.defer_after(parent, on_parent="hold")
+    worker.finish(worker.claim_one(), status="failed")
+    producer.run("UPDATE jobs SET expires_at = now() + interval '1 hour' WHERE id = %s", child)
+    worker.claim()
+    promise(status(worker, child) == "pending", "it is held")
+    producer.begin()
+    producer.retry_job(parent)
+    worker.hasten("2 hours")
+    promise(worker.claim() == [] and status(worker, child) == "cancelled", "it has expired")
 
 
 @story(
     Mutation(
         "an old end counts for a new life",
         "settle_ends.sql",
-        "AND (SELECT true FROM jobs WHERE jobs.id = ended.parent LIMIT 1) IS NULL",
-        "",
+        "WHERE (SELECT true FROM jobs WHERE jobs.id = ours.parent LIMIT 1) IS NULL",
+        "WHERE true",
     ),
 )
 def test_an_end_that_was_taken_back_frees_nobody(stage: Stage) -> None:

@@ -4,7 +4,10 @@ CREATE OR REPLACE FUNCTION explain_parents(p_id bigint)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$
     WITH parent AS (
-        SELECT edges.parent, edges.failed, job.status, job.task
+        SELECT edges.parent, job.status, job.task,
+            -- A failed parent that was retried is a parent like any other.
+            edges.failed AND coalesce(job.status IN ('failed', 'cancelled', 'aborted'), true)
+                AS failed
         FROM edges LEFT JOIN LATERAL (
             SELECT all_jobs.status, all_jobs.task FROM all_jobs WHERE all_jobs.id = edges.parent
             ORDER BY finished_at DESC NULLS FIRST LIMIT 1

@@ -1,6 +1,9 @@
 -- Brings a finished job back to life under its old id, so it takes its old place in its lane. It
 -- is `todo` and its own token. If it has expired, it does not expire again. Returns the number of
 -- restored jobs.
+--
+-- It always tells its new end: a child that this call does not see yet may wait for it. It does not
+-- touch the edges, which belong to whoever has the child locked (see settle_ends).
 CREATE OR REPLACE FUNCTION restore_job(p_id bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -15,7 +18,7 @@ BEGIN
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
             CASE WHEN expires_at > clock() THEN expires_at END,
-            nullif(EXISTS (SELECT FROM edges WHERE parent = p_id), false), priority, attempts,
+            true, priority, attempts,
                queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
         FROM found
         RETURNING lost_queueing_lock
@@ -23,8 +26,6 @@ BEGIN
     SELECT count(*) AS count, bool_or(lost_queueing_lock) AS lost_queueing_lock INTO v_back
     FROM back;
 
-    -- Jobs that it has held up wait for its new end.
-    UPDATE edges SET failed = false WHERE parent = p_id AND failed AND v_back.count > 0;
     IF v_back.lost_queueing_lock THEN
         PERFORM retake_queueing_locks(ARRAY[p_id]);
     END IF;

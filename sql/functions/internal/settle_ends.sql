@@ -1,52 +1,66 @@
 -- settle_ends: looks after the children of jobs that have ended. Children whose last parent has
 -- ended become `todo`. It waits for nobody: the row of an end stays for the next claim if somebody
--- has one of its children locked. Bounded: p_limit ends, and p_children children in each round. A
--- child that is cancelled tells its own children, for the next round.
+-- has one of its children locked, and the rows behind it have their turn. Bounded: 20 rounds, each
+-- of p_limit ends and p_most children. A child that is cancelled tells its own children, for the
+-- next round.
 --
 -- The children are locked first and their edges counted afterwards, in a new statement, so of two
 -- calls that see the last two ends the later one frees the child. A parent that lives again has
--- marked itself, so its child goes on waiting.
+-- marked itself, so its child goes on waiting. If it then succeeds, its end also cuts the edges that
+-- its failure has left (`hold`).
+--
+-- The pairs are read once and looked up by key afterwards, so the calls that go through the many
+-- children of one parent do not all read all of them.
 CREATE OR REPLACE FUNCTION settle_ends(p_limit integer, p_most integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
+    v_after bigint := 0;
     v_ends  record;
+    v_ours  record;   -- edges whose children we have locked
     v_edges record;
-    v_ours  bigint[];
 BEGIN
     FOR round IN 1..20 LOOP
         WITH taken AS MATERIALIZED (
-            SELECT seq, job_id, status FROM ends ORDER BY seq LIMIT p_limit FOR UPDATE SKIP LOCKED
+            SELECT seq, job_id, status FROM ends
+            WHERE seq > v_after ORDER BY seq LIMIT p_limit FOR UPDATE SKIP LOCKED
         ), last AS (
             SELECT DISTINCT ON (job_id) job_id, status FROM taken ORDER BY job_id, seq DESC
         )
-        SELECT (SELECT array_agg(seq) FROM taken) AS seqs, array_agg(job_id) AS parents,
-            array_agg(status) AS statuses
+        SELECT (SELECT array_agg(seq ORDER BY seq) FROM taken) AS seqs,
+            array_agg(job_id) AS parents, array_agg(status) AS statuses
         INTO v_ends FROM last;
         EXIT WHEN v_ends.seqs IS NULL;
+        v_after := v_ends.seqs[cardinality(v_ends.seqs)];
 
-        v_ours := ARRAY(
-            SELECT jobs.id FROM jobs
-            WHERE jobs.id = ANY (ARRAY(
-                SELECT edges.child FROM edges
-                WHERE edges.parent = ANY (v_ends.parents) AND NOT edges.failed LIMIT p_most))
-            ORDER BY jobs.id
-            FOR UPDATE SKIP LOCKED
-        );
-        SELECT array_agg(edges.parent) AS parents, array_agg(edges.child) AS children,
-            array_agg(ended.status) AS outcomes
+        SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children,
+            array_agg(ours.status) AS outcomes
+        INTO v_ours
+        FROM (
+            SELECT edge.parent, edge.child, ended.status
+            FROM unnest(v_ends.parents, v_ends.statuses) AS ended(parent, status)
+            CROSS JOIN LATERAL (
+                SELECT edges.parent, edges.child FROM edges
+                WHERE edges.parent = ended.parent
+                    AND (NOT edges.failed OR ended.status = 'succeeded')
+                    AND try_lock_job(edges.child)
+                LIMIT p_most
+            ) AS edge
+            LIMIT p_most
+        ) AS ours;
+        SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children,
+            array_agg(ours.outcome) AS outcomes
         INTO v_edges
-        FROM unnest(v_ends.parents, v_ends.statuses) AS ended(parent, status)
-        JOIN edges ON edges.parent = ended.parent
-        WHERE coalesce(edges.child IN (SELECT unnest(v_ours)), false) AND NOT edges.failed
-            AND (SELECT true FROM jobs WHERE jobs.id = ended.parent LIMIT 1) IS NULL;
+        FROM unnest(v_ours.parents, v_ours.children, v_ours.outcomes)
+            AS ours(parent, child, outcome)
+        WHERE (SELECT true FROM jobs WHERE jobs.id = ours.parent LIMIT 1) IS NULL;
         PERFORM cut_edges(v_edges.parents, v_edges.children, v_edges.outcomes);
-        PERFORM free_children(v_ours, 'pending');
+        PERFORM free_children(ARRAY(SELECT DISTINCT unnest(v_ours.children)), 'pending');
 
         DELETE FROM ends
         WHERE seq = ANY (v_ends.seqs) AND (
             (SELECT true FROM jobs WHERE jobs.id = ends.job_id LIMIT 1)
             OR (SELECT true FROM edges
-                WHERE edges.parent = ends.job_id AND NOT edges.failed LIMIT 1) IS NULL);
-        EXIT WHEN NOT FOUND;
+                WHERE edges.parent = ends.job_id
+                    AND (NOT edges.failed OR ends.status = 'succeeded') LIMIT 1) IS NULL);
     END LOOP;
 END $$;
