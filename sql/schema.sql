@@ -188,6 +188,7 @@ CREATE FUNCTION inturn.await_parents(p_children bigint[]) RETURNS void
     LANGUAGE plpgsql
     AS $$
 DECLARE
+    v_own  bigint := pg_current_xact_id()::text::bigint;
     v_seen record;
 BEGIN
     WITH parent AS MATERIALIZED (
@@ -203,23 +204,34 @@ BEGIN
         SELECT edges.parent, edges.child, living.has_children AS marked,
             CASE WHEN living.has_children IS NULL THEN coalesce(
                 (SELECT f.status FROM finished_jobs AS f WHERE f.id = edges.parent
-                 ORDER BY f.finished_at DESC LIMIT 1), 'succeeded') END AS outcome
+                 ORDER BY f.finished_at DESC LIMIT 1),
+                (SELECT ends.status FROM ends WHERE ends.job_id = edges.parent
+                 ORDER BY ends.seq DESC LIMIT 1),
+                CASE WHEN coalesce(edges.horizon, v_own)
+                        <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+                     THEN 'succeeded'::job_status END) END AS outcome
         FROM edges LEFT JOIN LATERAL (
             SELECT coalesce(jobs.has_children, false) AS has_children
             FROM jobs WHERE jobs.id = edges.parent LIMIT 1
         ) AS living ON true
         WHERE edges.child = ANY (p_children)
     ), late AS MATERIALIZED (
-        SELECT DISTINCT child FROM seen WHERE NOT marked
+        SELECT DISTINCT child FROM seen WHERE NOT marked OR marked IS NULL AND outcome IS NULL
     )
     SELECT ARRAY(SELECT child FROM late) AS late, array_agg(seen.parent) AS parents,
         array_agg(seen.child) AS children, array_agg(seen.outcome) AS outcomes
     INTO v_seen
     FROM seen
     WHERE seen.outcome IS NOT NULL AND NOT coalesce(seen.child IN (SELECT child FROM late), false);
-    IF v_seen.late <> '{}' THEN   -- somebody has a parent locked
+    IF v_seen.late <> '{}' THEN   -- somebody has a parent locked, or may bring one
         p_children := mask_ids(p_children, v_seen.late);
-        UPDATE jobs SET scheduled_at = clock() + interval '0.1 s' WHERE id = ANY (v_seen.late);
+        -- The transaction may stay open for hours, with thousands of children: look ever less often.
+        UPDATE jobs SET scheduled_at = clock()
+            + least(greatest((clock() - created_at) / 10, interval '0.1 s'), interval '2 s')
+        WHERE id = ANY (v_seen.late);
+        UPDATE edges SET horizon = v_own
+        WHERE child = ANY (v_seen.late) AND horizon IS NULL
+            AND (SELECT true FROM jobs WHERE jobs.id = edges.parent LIMIT 1) IS NULL;
     END IF;
     PERFORM cut_edges(v_seen.parents, v_seen.children, v_seen.outcomes);
     PERFORM free_children(p_children, 'scheduled');
@@ -475,6 +487,7 @@ DECLARE
 BEGIN
     PERFORM require_read_committed();
     PERFORM require_registered(p_worker);
+    PERFORM promote(1000);   -- before we have a transaction id, see await_parents
     -- What it cannot end now does not start all the same, see start_jobs.
     IF (SELECT true FROM jobs
         WHERE expires_at <= clock() AND expires_at IS NOT NULL AND status <> 'doing'
@@ -484,7 +497,6 @@ BEGIN
     IF (SELECT true FROM ends LIMIT 1) THEN
         PERFORM settle_ends(100, 1000);
     END IF;
-    PERFORM promote(1000);
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
     FOR round IN 1..4 LOOP
@@ -3095,11 +3107,9 @@ BEGIN
         INTO v_ends FROM last;
         EXIT WHEN v_ends.seqs IS NULL;
         v_after := v_ends.seqs[cardinality(v_ends.seqs)];
-        SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children,
-            array_agg(ours.status) AS outcomes
-        INTO v_ours
+        SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children INTO v_ours
         FROM (
-            SELECT edge.parent, edge.child, ended.status
+            SELECT edge.parent, edge.child
             FROM unnest(v_ends.parents, v_ends.statuses) AS ended(parent, status)
             CROSS JOIN LATERAL (
                 SELECT edges.parent, edges.child FROM edges
@@ -3111,16 +3121,18 @@ BEGIN
             LIMIT p_most
         ) AS ours;
         SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children,
-            array_agg(ours.outcome) AS outcomes
+            array_agg((SELECT ends.status FROM ends WHERE ends.job_id = ours.parent
+                       ORDER BY ends.seq DESC LIMIT 1)) AS outcomes
         INTO v_edges
-        FROM unnest(v_ours.parents, v_ours.children, v_ours.outcomes)
-            AS ours(parent, child, outcome)
+        FROM unnest(v_ours.parents, v_ours.children) AS ours(parent, child)
         WHERE (SELECT true FROM jobs WHERE jobs.id = ours.parent LIMIT 1) IS NULL;
         PERFORM cut_edges(v_edges.parents, v_edges.children, v_edges.outcomes);
         PERFORM free_children(ARRAY(SELECT DISTINCT unnest(v_ours.children)), 'pending');
         DELETE FROM ends
         WHERE seq = ANY (v_ends.seqs) AND (
             (SELECT true FROM jobs WHERE jobs.id = ends.job_id LIMIT 1)
+            OR (SELECT true FROM ends AS newer
+                WHERE newer.job_id = ends.job_id AND newer.seq > ends.seq LIMIT 1)
             OR (SELECT true FROM edges
                 WHERE edges.parent = ends.job_id
                     AND (NOT edges.failed OR ends.status = 'succeeded') LIMIT 1) IS NULL);
@@ -3450,7 +3462,8 @@ CREATE TABLE inturn.edges (
     parent bigint NOT NULL,
     child bigint NOT NULL,
     on_parent inturn.parent_policy NOT NULL,
-    failed boolean DEFAULT false NOT NULL
+    failed boolean DEFAULT false NOT NULL,
+    horizon bigint
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE TABLE inturn.ends (
@@ -4188,6 +4201,7 @@ ALTER TABLE ONLY inturn.schema_version
 ALTER TABLE ONLY inturn.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (id);
 CREATE INDEX edges_child ON inturn.edges USING btree (child);
+CREATE INDEX ends_job ON inturn.ends USING btree (job_id);
 CREATE INDEX finished_jobs_failed ON ONLY inturn.finished_jobs USING btree (finished_at) WHERE (status = 'failed'::inturn.job_status);
 CREATE INDEX finished_jobs_default_finished_at_idx ON inturn.finished_jobs_default USING btree (finished_at) WHERE (status = 'failed'::inturn.job_status);
 CREATE INDEX finished_jobs_id ON ONLY inturn.finished_jobs USING btree (id);

@@ -23,9 +23,9 @@ CREATE TYPE lane_state AS ENUM (
 -- What happens to the lane while a job waits for its next attempt, and after a job failed for good.
 CREATE TYPE retry_policy AS ENUM ('hold', 'release');
 CREATE TYPE failure_policy AS ENUM ('continue', 'halt');
--- What happens to a new job while another one waits under its queueing lock.
 -- What happens to a job if one that it comes after does not succeed.
 CREATE TYPE parent_policy AS ENUM ('cancel', 'go', 'hold');
+-- What happens to a new job while another one waits under its queueing lock.
 CREATE TYPE conflict_policy AS ENUM ('raise', 'skip', 'replace');
 
 -- The options of a job, as the functions that create jobs pass them to each other. They have the
@@ -188,6 +188,8 @@ CREATE TABLE edges (
     child     bigint        NOT NULL,
     on_parent parent_policy NOT NULL,
     failed    boolean       NOT NULL DEFAULT false,   -- the parent has not succeeded: hold
+    -- The parent was not there. Only a transaction with a lower id may bring it.
+    horizon   bigint,
     PRIMARY KEY (parent, child)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.01,
@@ -210,6 +212,8 @@ CREATE TABLE ends (
     autovacuum_vacuum_cost_delay = 0,
     vacuum_truncate = off
 );
+
+CREATE INDEX ends_job ON ends (job_id);
 
 -- What people, and the reconciler, did to lanes.
 CREATE TABLE lane_audit (

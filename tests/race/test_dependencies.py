@@ -414,3 +414,77 @@ def test_a_worker_looks_again_while_ends_are_left(stage: Stage) -> None:
     promise(worker.next_wake() is None, "nothing to wait for")
     worker.finish(running)
     promise(str(worker.next_wake()) == "0:00:00", "there is a child to look after")
+
+
+HORIZON = "coalesce(edges.horizon, v_own)"
+
+
+@story(
+    Mutation(
+        "a parent that nobody sees has ended",
+        "await_parents.sql",
+        f"{HORIZON} <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+        "true",
+    ),
+)
+def test_a_child_that_commits_before_its_parent_waits_for_it(stage: Stage) -> None:
+    producer, other, worker = stage.session(), stage.session(), stage.worker()
+    producer.begin()
+    [parent] = producer.defer(None)
+    child = other.defer_after(parent)
+    promise(worker.claim() == [], "its parent is not there yet")
+    producer.commit()
+    worker.hasten("3 seconds")
+    promise(ids(running := worker.claim()) == [parent], "now it is")
+    promise(status(worker, child) == "pending", "and has not ended")
+    worker.finish(*running)
+    promise(ids(worker.claim()) == [child], "now it has")
+
+
+@story(
+    Mutation(
+        "each claim waits for the transactions of its own time",
+        "await_parents.sql",
+        HORIZON,
+        "v_own",
+    ),
+)
+def test_a_child_of_a_forgotten_job_waits_only_for_older_transactions(stage: Stage) -> None:
+    producer, old, young, worker = (*(stage.session() for _ in range(3)), stage.worker())
+    [parent] = producer.defer(None)
+    worker.finish(worker.claim_one())
+    producer.delete(parent)
+    old.begin()
+    old.run("SELECT pg_current_xact_id()")
+    child = producer.defer_after(parent)
+    promise(worker.claim() == [], "the old transaction may bring it")
+    young.begin()
+    young.run("SELECT pg_current_xact_id()")
+    old.commit()
+    worker.hasten("3 seconds")
+    promise(ids(worker.claim()) == [child], "the young one cannot")
+
+
+@story(
+    Mutation(
+        "a claim does not look for the end of a parent that left no history",
+        "await_parents.sql",
+        "WHERE ends.job_id = edges.parent",
+        "WHERE false",
+    ),
+)
+def test_a_failure_that_left_no_history_counts_for_a_child_that_is_due_now(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    running = worker.claim_one()
+    first = producer.defer_after(parent)
+    worker.claim()
+    second = producer.defer_after(parent)
+    worker.run(
+        "SELECT finish(%s, NULL, 0, %s, %s, '{failed}', '{NULL}', NULL, '{failed}')",
+        worker.id,
+        [parent],
+        [running.claim_id],
+    )
+    promise(worker.claim() == [], "neither of them starts")
+    promise([status(worker, job) for job in (first, second)] == ["cancelled"] * 2, "the end tells")

@@ -121,6 +121,7 @@ edges = Table(
     Column("child", BigInteger, primary_key=True, autoincrement=False),
     Column("on_parent", parent_policy, nullable=False),
     Column("failed", Boolean, nullable=False, server_default="false"),
+    Column("horizon", BigInteger),
 )
 Index("edges_child", edges.c.child)
 
@@ -131,6 +132,7 @@ ends = Table(
     Column("job_id", BigInteger, nullable=False),
     Column("status", job_status, nullable=False),
 )
+Index("ends_job", ends.c.job_id)
 
 lane_audit = Table(
     "lane_audit",

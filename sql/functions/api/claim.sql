@@ -49,6 +49,7 @@ DECLARE
 BEGIN
     PERFORM require_read_committed();
     PERFORM require_registered(p_worker);
+    PERFORM promote(1000);   -- before we have a transaction id, see await_parents
     -- What it cannot end now does not start all the same, see start_jobs.
     IF (SELECT true FROM jobs
         WHERE expires_at <= clock() AND expires_at IS NOT NULL AND status <> 'doing'
@@ -58,7 +59,6 @@ BEGIN
     IF (SELECT true FROM ends LIMIT 1) THEN
         PERFORM settle_ends(100, 1000);
     END IF;
-    PERFORM promote(1000);
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
 

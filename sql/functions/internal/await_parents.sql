@@ -7,9 +7,13 @@
 -- for nobody: if somebody has a parent locked, its children are left for a later claim.
 --
 -- A parent in neither table counts as succeeded, because it may have been forgotten or pruned.
+-- But an open transaction may bring it still. Its id is lower than that of the first claim that
+-- looks for the parent, if that claim has not written before. So all transactions with lower ids
+-- must be over in the snapshot that misses the parent.
 CREATE OR REPLACE FUNCTION await_parents(p_children bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
+    v_own  bigint := pg_current_xact_id()::text::bigint;
     v_seen record;
 BEGIN
     WITH parent AS MATERIALIZED (
@@ -26,14 +30,19 @@ BEGIN
         SELECT edges.parent, edges.child, living.has_children AS marked,
             CASE WHEN living.has_children IS NULL THEN coalesce(
                 (SELECT f.status FROM finished_jobs AS f WHERE f.id = edges.parent
-                 ORDER BY f.finished_at DESC LIMIT 1), 'succeeded') END AS outcome
+                 ORDER BY f.finished_at DESC LIMIT 1),
+                (SELECT ends.status FROM ends WHERE ends.job_id = edges.parent
+                 ORDER BY ends.seq DESC LIMIT 1),
+                CASE WHEN coalesce(edges.horizon, v_own)
+                        <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+                     THEN 'succeeded'::job_status END) END AS outcome
         FROM edges LEFT JOIN LATERAL (
             SELECT coalesce(jobs.has_children, false) AS has_children
             FROM jobs WHERE jobs.id = edges.parent LIMIT 1
         ) AS living ON true
         WHERE edges.child = ANY (p_children)
     ), late AS MATERIALIZED (
-        SELECT DISTINCT child FROM seen WHERE NOT marked
+        SELECT DISTINCT child FROM seen WHERE NOT marked OR marked IS NULL AND outcome IS NULL
     )
     SELECT ARRAY(SELECT child FROM late) AS late, array_agg(seen.parent) AS parents,
         array_agg(seen.child) AS children, array_agg(seen.outcome) AS outcomes
@@ -41,9 +50,15 @@ BEGIN
     FROM seen
     WHERE seen.outcome IS NOT NULL AND NOT coalesce(seen.child IN (SELECT child FROM late), false);
 
-    IF v_seen.late <> '{}' THEN   -- somebody has a parent locked
+    IF v_seen.late <> '{}' THEN   -- somebody has a parent locked, or may bring one
         p_children := mask_ids(p_children, v_seen.late);
-        UPDATE jobs SET scheduled_at = clock() + interval '0.1 s' WHERE id = ANY (v_seen.late);
+        -- The transaction may stay open for hours, with thousands of children: look ever less often.
+        UPDATE jobs SET scheduled_at = clock()
+            + least(greatest((clock() - created_at) / 10, interval '0.1 s'), interval '2 s')
+        WHERE id = ANY (v_seen.late);
+        UPDATE edges SET horizon = v_own
+        WHERE child = ANY (v_seen.late) AND horizon IS NULL
+            AND (SELECT true FROM jobs WHERE jobs.id = edges.parent LIMIT 1) IS NULL;
     END IF;
     PERFORM cut_edges(v_seen.parents, v_seen.children, v_seen.outcomes);
     PERFORM free_children(p_children, 'scheduled');

@@ -7,7 +7,7 @@
 -- The children are locked first and their edges counted afterwards, in a new statement, so of two
 -- calls that see the last two ends the later one frees the child. A parent that lives again has
 -- marked itself, so its child goes on waiting. If it then succeeds, its end also cuts the edges that
--- its failure has left (`hold`).
+-- its failure has left (`hold`). Of two ends of one job, the newer one counts.
 --
 -- The pairs are read once and looked up by key afterwards, so the calls that go through the many
 -- children of one parent do not all read all of them.
@@ -32,11 +32,9 @@ BEGIN
         EXIT WHEN v_ends.seqs IS NULL;
         v_after := v_ends.seqs[cardinality(v_ends.seqs)];
 
-        SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children,
-            array_agg(ours.status) AS outcomes
-        INTO v_ours
+        SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children INTO v_ours
         FROM (
-            SELECT edge.parent, edge.child, ended.status
+            SELECT edge.parent, edge.child
             FROM unnest(v_ends.parents, v_ends.statuses) AS ended(parent, status)
             CROSS JOIN LATERAL (
                 SELECT edges.parent, edges.child FROM edges
@@ -48,10 +46,10 @@ BEGIN
             LIMIT p_most
         ) AS ours;
         SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children,
-            array_agg(ours.outcome) AS outcomes
+            array_agg((SELECT ends.status FROM ends WHERE ends.job_id = ours.parent
+                       ORDER BY ends.seq DESC LIMIT 1)) AS outcomes
         INTO v_edges
-        FROM unnest(v_ours.parents, v_ours.children, v_ours.outcomes)
-            AS ours(parent, child, outcome)
+        FROM unnest(v_ours.parents, v_ours.children) AS ours(parent, child)
         WHERE (SELECT true FROM jobs WHERE jobs.id = ours.parent LIMIT 1) IS NULL;
         PERFORM cut_edges(v_edges.parents, v_edges.children, v_edges.outcomes);
         PERFORM free_children(ARRAY(SELECT DISTINCT unnest(v_ours.children)), 'pending');
@@ -59,6 +57,8 @@ BEGIN
         DELETE FROM ends
         WHERE seq = ANY (v_ends.seqs) AND (
             (SELECT true FROM jobs WHERE jobs.id = ends.job_id LIMIT 1)
+            OR (SELECT true FROM ends AS newer
+                WHERE newer.job_id = ends.job_id AND newer.seq > ends.seq LIMIT 1)
             OR (SELECT true FROM edges
                 WHERE edges.parent = ends.job_id
                     AND (NOT edges.failed OR ends.status = 'succeeded') LIMIT 1) IS NULL);
