@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from inturn import App
-from inturn.errors import BadArgument, ConnectorException
+from inturn.errors import BadArgument
 from tests.conftest import Query
 
 
@@ -135,10 +135,11 @@ def test_parents_that_make_no_sense_are_refused_by_name(
 
 
 def test_a_parent_that_never_was_is_refused(app: App, note: Any, query: Query) -> None:
-    with pytest.raises(ConnectorException, match="after: there is no job 7"):
+    with pytest.raises(BadArgument, match="after: there is no job 7") as refused:
         note.configure(after=7).defer("child")
+    assert refused.value.argument == "after"
     first = note.defer("first")
     jobs = [note.make_new_job("a"), note.configure(after=first + 1).make_new_job("b")]
-    with pytest.raises(ConnectorException, match=f"after: there is no job {first + 1}"):
+    with pytest.raises(BadArgument, match=f"after: there is no job {first + 1}"):
         app.job_manager.batch_defer_jobs(jobs)  # a job of the same call
     assert len(query("SELECT FROM jobs")) == 1

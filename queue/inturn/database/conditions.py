@@ -9,6 +9,7 @@ import psycopg
 from psycopg import errors as pg
 
 from inturn.errors import (
+    BadArgument,
     ConnectorException,
     DatabaseBusy,
     DatabaseUnavailable,
@@ -39,6 +40,9 @@ WORN_OUT = (READ_ONLY, "25P03", "25P04", "58", "XX", "26000", "42P05", "42804", 
 # or connections (53), or a right that was revoked (42501).
 FORBIDDEN = "42501"
 WANTING = ("53", FORBIDDEN)
+
+# What defer_after says of parents that cannot be.
+AFTER = "after: "
 
 # The functions of the server that find a plan or a row to be older than a migration. The message
 # does not help, because it comes in many languages.
@@ -104,6 +108,8 @@ def _answer(error: psycopg.Error) -> InturnError:
             return StaleFence(reason)
         case pg.NoDataFound():
             return WorkerLost(reason)
+        case pg.InvalidParameterValue() if reason.startswith(AFTER):
+            return BadArgument("after", reason.removeprefix(AFTER))
     return ConnectorException(f"The database refused: {reason}")
 
 
