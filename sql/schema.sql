@@ -188,9 +188,17 @@ CREATE FUNCTION inturn.await_parents(p_children bigint[]) RETURNS void
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_own  bigint := pg_current_xact_id()::text::bigint;
-    v_seen record;
+    v_own   bigint := pg_current_xact_id()::text::bigint;
+    v_seen  record;
+    v_count bigint := 0;
 BEGIN
+    FOR place IN 1..cardinality(p_children) LOOP
+        v_count := v_count + (SELECT count(*) FROM edges WHERE edges.child = p_children[place]);
+        IF v_count >= 10000 THEN
+            p_children := p_children[:place];
+            EXIT;
+        END IF;
+    END LOOP;
     WITH parent AS MATERIALIZED (
         SELECT jobs.id FROM jobs
         WHERE jobs.id = ANY (ARRAY(

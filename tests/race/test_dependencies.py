@@ -488,3 +488,22 @@ def test_a_failure_that_left_no_history_counts_for_a_child_that_is_due_now(stage
     )
     promise(worker.claim() == [], "neither of them starts")
     promise([status(worker, job) for job in (first, second)] == ["cancelled"] * 2, "the end tells")
+
+
+@story(
+    Mutation(
+        "a claim looks at all children that are due",
+        "await_parents.sql",
+        "p_children := p_children[:place];",
+        "NULL;",
+    ),
+)
+def test_a_claim_looks_at_a_bounded_number_of_parents(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    parents = producer.defer(None, *[0] * 1_000, delay="1 hour")
+    children = [producer.defer_after(*parents) for _ in range(12)]
+    promise(worker.claim() == [], "they wait")
+    seen = [status(worker, child) for child in children]
+    promise(seen == ["pending"] * 10 + ["scheduled"] * 2, f"the last are for the next: {seen}")
+    worker.claim()
+    promise({status(worker, child) for child in children} == {"pending"}, "which judges them")

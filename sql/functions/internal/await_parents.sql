@@ -6,6 +6,8 @@
 -- ends before the mark is then seen in the history, and one that ends later sees the mark. It waits
 -- for nobody: if somebody has a parent locked, its children are left for a later claim.
 --
+-- Bounded: once they have 10,000 parents, the other children are left for the next claim.
+--
 -- A parent in neither table counts as succeeded, because it may have been forgotten or pruned.
 -- But an open transaction may bring it still. Its id is lower than that of the first claim that
 -- looks for the parent, if that claim has not written before. So all transactions with lower ids
@@ -13,9 +15,18 @@
 CREATE OR REPLACE FUNCTION await_parents(p_children bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_own  bigint := pg_current_xact_id()::text::bigint;
-    v_seen record;
+    v_own   bigint := pg_current_xact_id()::text::bigint;
+    v_seen  record;
+    v_count bigint := 0;
 BEGIN
+    FOR place IN 1..cardinality(p_children) LOOP
+        v_count := v_count + (SELECT count(*) FROM edges WHERE edges.child = p_children[place]);
+        IF v_count >= 10000 THEN
+            p_children := p_children[:place];
+            EXIT;
+        END IF;
+    END LOOP;
+
     WITH parent AS MATERIALIZED (
         SELECT jobs.id FROM jobs
         WHERE jobs.id = ANY (ARRAY(
