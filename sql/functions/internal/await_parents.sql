@@ -63,12 +63,12 @@ BEGIN
 
     IF v_seen.late <> '{}' THEN   -- somebody has a parent locked, or may bring one
         p_children := mask_ids(p_children, v_seen.late);
-        -- The transaction may stay open for hours, with thousands of children: look ever less often.
+        -- That transaction may stay open for hours: look ever less often.
         UPDATE jobs SET scheduled_at = clock()
             + least(greatest((clock() - created_at) / 10, interval '0.1 s'), interval '2 s')
         WHERE id = ANY (v_seen.late);
         UPDATE edges SET horizon = v_own
-        WHERE child = ANY (v_seen.late) AND horizon IS NULL
+        WHERE edges.child = ANY (v_seen.late) AND horizon IS NULL
             AND (SELECT true FROM jobs WHERE jobs.id = edges.parent LIMIT 1) IS NULL;
     END IF;
     PERFORM cut_edges(v_seen.parents, v_seen.children, v_seen.outcomes);

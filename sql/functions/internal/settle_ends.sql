@@ -6,8 +6,8 @@
 --
 -- The children are locked first and their edges counted afterwards, in a new statement, so of two
 -- calls that see the last two ends the later one frees the child. A parent that lives again has
--- marked itself, so its child goes on waiting. If it then succeeds, its end also cuts the edges that
--- its failure has left (`hold`). Of two ends of one job, the newer one counts.
+-- marked itself, so its child goes on waiting. If it then succeeds, its end also cuts the edges
+-- that its failure has left (`hold`). Of two ends of one job, the newer one counts.
 --
 -- The pairs are read once and looked up by key afterwards, so the calls that go through the many
 -- children of one parent do not all read all of them.
