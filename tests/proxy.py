@@ -187,6 +187,8 @@ class Faulty:
             self.accepted += 1
             flow = Flow(near, self._reach() if self._answers else None)
             self._flows.append(flow)
+            if self._listener is not listener:  # refused since: `reset` may have missed it
+                self._end(flow)
             if flow.far is None:
                 self._start(self._swallow, flow)
             else:

@@ -9,7 +9,7 @@ A crash forgets a session with everything that it had not committed.
 
 The search goes breadth first from the empty lane and visits every state once, so the first
 violation found is among the shortest. The properties are in `what_a_start_breaks`, `delete_jobs`,
-`retry` and `stuck`. The last one is about the whole graph: from each state the lane must be able
+`retry` and `search.stuck`. The last one is about the whole graph: from each state the lane must be able
 to drain without a fault and without a new job. A new job would bring a token and hide that one is
 missing.
 
@@ -17,9 +17,10 @@ A mutant is the design with one protection taken away. The model says something 
 only because each mutant is refuted.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
+
+from tests.race.search import Step as AnyStep
 
 UNBORN, TODO, BLOCKED, SCHEDULED, ENDED = "unborn", "todo", "blocked", "scheduled", "ended"
 WAITING = (TODO, BLOCKED)
@@ -31,7 +32,6 @@ DISORDER = "a job started before one that was committed before its INSERT"
 WORSE_FIRST = "a job started before a better one that already waited"
 STALE_FINISH = "a stale worker's finish was accepted"
 STALE_RETRY = "a stale worker's retry was accepted"
-STUCK = "the lane can never drain"
 
 NOBODY = -1
 LANE = -1  # the key of the lane row among the written rows, beside the jobs' numbers
@@ -136,19 +136,7 @@ class Scope(NamedTuple):
         return who != 1 or job != self.unserved
 
 
-class Step(NamedTuple):
-    name: str
-    state: State
-    helps: bool = True  # neither a fault nor a newcomer: may be counted on to drain the lane
-
-
-class Verdict(NamedTuple):
-    broken: str  # which property, empty if all hold
-    states: int
-    story: tuple[str, ...]  # the steps that lead to the violation
-    tried: frozenset[str]  # the names of all steps that were taken
-
-
+Step = AnyStep[State]
 RESCUER = 2
 T = TypeVar("T")
 IDLE = Session()
@@ -158,66 +146,38 @@ Statement = Callable[[Scope, State, int], Iterator[Step]]
 # ---------------------------------------------------------------- exploring
 
 
-def explore(scope: Scope) -> Verdict:
-    start = State(
-        jobs=(UNBORN,) * len(scope.priorities),
-        lane=None,
-        inserted=0,
-        producers=(),
-        sessions=(IDLE,) * 3,
-        faults=scope.faults,
-        earlier=((),) * len(scope.priorities),
-    )
-    came_from: dict[State, tuple[State, str] | None] = {start: None}
-    leads_to: dict[State, list[State]] = {}  # backwards along the steps that help
-    tried: set[str] = set()
-    queue = deque([start])
-    while queue:
-        state = queue.popleft()
-        if state.broken:
-            return Verdict(state.broken, len(came_from), story(came_from, state), frozenset(tried))
-        for step in steps(scope, state):
-            tried.add(step.name)
-            if step.helps:
-                leads_to.setdefault(step.state, []).append(state)
-            if step.state not in came_from:
-                came_from[step.state] = (state, step.name)
-                queue.append(step.state)
-    lost = stuck(came_from, leads_to)
-    if lost is not None:
-        return Verdict(STUCK, len(came_from), story(came_from, lost), frozenset(tried))
-    return Verdict("", len(came_from), (), frozenset(tried))
+class OneLane:
+    """The model that `search.explore` explores."""
 
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
 
-def stuck(states: Iterable[State], leads_to: dict[State, list[State]]) -> State | None:
-    """The first state from which no way leads to the empty lane."""
-    states = list(states)
-    drains = {state for state in states if drained(state)}
-    queue = list(drains)
-    while queue:
-        for state in leads_to.get(queue.pop(), ()):
-            if state not in drains:
-                drains.add(state)
-                queue.append(state)
-    return next((state for state in states if state not in drains), None)
+    def start(self) -> State:
+        jobs = len(self._scope.priorities)
+        return State(
+            jobs=(UNBORN,) * jobs,
+            lane=None,
+            inserted=0,
+            producers=(),
+            sessions=(IDLE,) * 3,
+            faults=self._scope.faults,
+            earlier=((),) * jobs,
+        )
 
+    def steps(self, state: State) -> Iterator[Step]:
+        return steps(self._scope, state)
 
-def drained(state: State) -> bool:
-    return (
-        all(job in (UNBORN, ENDED) for job in state.jobs)
-        and state.lane is None
-        and not state.producers
-        and state.locked == NOBODY
-        and all(session == IDLE for session in state.sessions)
-    )
+    def broken(self, state: State) -> str:
+        return state.broken
 
-
-def story(came_from: dict[State, tuple[State, str] | None], state: State) -> tuple[str, ...]:
-    names = []
-    while (origin := came_from[state]) is not None:
-        state, name = origin
-        names.append(name)
-    return tuple(reversed(names))
+    def is_drained(self, state: State) -> bool:
+        return (
+            all(job in (UNBORN, ENDED) for job in state.jobs)
+            and state.lane is None
+            and not state.producers
+            and state.locked == NOBODY
+            and all(session == IDLE for session in state.sessions)
+        )
 
 
 def steps(scope: Scope, state: State) -> Iterator[Step]:

@@ -13,9 +13,8 @@ import pytest
 from tests.race.flow_model import dependencies, dependents, state
 from tests.race.flow_model.dependencies import Child
 from tests.race.flow_model.model import Flow
-from tests.race.flow_model.search import explore
 from tests.race.flow_model.state import NOBODY, Faults, Kind, Scope
-from tests.race.lane_model import STUCK
+from tests.race.search import STUCK, explore
 
 BOTH = Kind((0, 1))
 BOTH_AS_WRITTEN = Kind((1, 0))

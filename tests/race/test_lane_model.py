@@ -11,12 +11,12 @@ from tests.race.lane_model import (
     OVERTAKEN,
     STALE_FINISH,
     STALE_RETRY,
-    STUCK,
     WORSE_FIRST,
     Faults,
+    OneLane,
     Scope,
-    explore,
 )
+from tests.race.search import STUCK, explore
 
 THREE_JOBS = (0, 0, 1)  # the last one has a higher priority
 TWO_JOBS = (0, 1)
@@ -91,19 +91,19 @@ RARE = (
 
 @pytest.mark.parametrize("scope", DESIGN.values(), ids=DESIGN.keys())
 def test_the_lane_keeps_its_promises(scope: Scope) -> None:
-    verdict = explore(scope)
+    verdict = explore(OneLane(scope))
     assert not verdict.broken, print_story(verdict.story)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_every_protection_is_needed(mutant: str) -> None:
     broken, jobs, faults = REFUTATIONS[mutant]
-    verdict = explore(Scope(jobs, faults=faults, mutant=mutant))
+    verdict = explore(OneLane(Scope(jobs, faults=faults, mutant=mutant)))
     assert verdict.broken == broken, print_story(verdict.story)
 
 
 def test_the_rare_steps_are_among_those_tried() -> None:
-    tried = explore(DESIGN["with one fault of each kind"]).tried
+    tried = explore(OneLane(DESIGN["with one fault of each kind"])).tried
     assert [rare for rare in RARE if not any(rare in name for name in tried)] == []
 
 

@@ -31,18 +31,15 @@ DECLARE
     v_ids bigint[];
 BEGIN
     PERFORM require_registered(p_worker);
-    SELECT array_agg(id) INTO v_ids FROM (
-        SELECT free.id
-        FROM unnest(p_queues, p_priorities, p_after, v_shares)
-            AS mark(queue, priority, id, share)
-        CROSS JOIN LATERAL (
-            SELECT jobs.id FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.lock IS NULL
-              AND jobs.queue = mark.queue AND jobs.priority = mark.priority AND jobs.id > mark.id
-            ORDER BY jobs.id
-            LIMIT mark.share
-            FOR UPDATE SKIP LOCKED
-        ) AS free
-    ) AS best;
+    SELECT array_agg(free.id) INTO v_ids
+    FROM unnest(p_queues, p_priorities, p_after, v_shares) AS mark(queue, priority, id, share)
+    CROSS JOIN LATERAL (
+        SELECT jobs.id FROM jobs
+        WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+          AND jobs.queue = mark.queue AND jobs.priority = mark.priority AND jobs.id > mark.id
+        ORDER BY jobs.id
+        LIMIT mark.share
+        FOR UPDATE SKIP LOCKED
+    ) AS free;
     RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
 END $$;

@@ -12,9 +12,9 @@ Lanes and limits come after: a child that is `todo` is a job like any other.
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from tests.race.flow_model.search import Step as AnyStep
 from tests.race.flow_model.state import NOBODY, job_name
 from tests.race.lane_model import put
+from tests.race.search import Step as AnyStep
 
 UNBORN, DUE, PENDING, HELD, TODO, DOING = "unborn", "due", "pending", "held", "todo", "doing"
 GOOD, BAD = "succeeded", "failed"

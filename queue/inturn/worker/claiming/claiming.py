@@ -60,10 +60,11 @@ class Claiming:
         return self._wakeups.idle
 
     def is_due(self, *, report_is_due: bool, database_busy: bool) -> bool:
-        """Return True if the next call to the server should be a claim.
+        """Return True if a claim should start now.
 
-        Reports come first, unless slots would run dry meanwhile or scheduled jobs have waited for
-        long. `database_busy`: a lock in the database made the last call fail.
+        If jobs have ended, their report may bring the next jobs of their lanes. Then a claim starts
+        only if slots would run dry, or if scheduled jobs have waited for long. `database_busy`: a
+        lock in the database made the last call fail.
         """
         if self.is_stopped or self._claim is not None:
             return False
@@ -118,7 +119,7 @@ class Claiming:
         if self._claim is not None:
             self._claim.cancel()
             with anyio.CancelScope(shield=True):
-                await asyncio.wait([self._claim])
+                await asyncio.gather(self._claim, return_exceptions=True)
 
     def _choose_claim(self) -> Coroutine[Any, Any, None]:
         if self._running.unreported.is_due and self._neglects_scheduled:

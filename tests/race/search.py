@@ -1,4 +1,4 @@
-"""The search: every state once, breadth first, and then backwards from the states that are done.
+"""The search through a model: every state once, breadth first, and then backwards from the states that are done.
 
 A model is what `Model` asks for. A step is one statement or a commit. A session that waits for
 another one has no step of its own and says for whom it waits: waiting in a circle is a deadlock.
@@ -8,8 +8,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from tests.race.lane_model import STUCK
-
+STUCK = "the lane can never drain"
 S = TypeVar("S", bound=Hashable)
 
 
