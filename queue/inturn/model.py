@@ -13,10 +13,11 @@ from uuid import UUID
 
 
 class Status(StrEnum):
-    """The status of a job. It is a string as well. The first five are live, the others history.
+    """The status of a job. It is a string as well. The first six are live, the others history.
 
-    A `blocked` job waits behind another job of its lane, or the lane is stopped. A worker
-    has taken a `claimed` job, but runs other jobs first.
+    A `blocked` job waits behind another job of its lane, or the lane is stopped. A `limited` job
+    waits until its limit lets it start. A worker has taken a `claimed` job, but runs other jobs
+    first.
 
     job_id = write.defer(letter="a")
     assert app.job_manager.get_job_status(job_id) is Status.TODO == "todo"
@@ -24,6 +25,7 @@ class Status(StrEnum):
 
     TODO = "todo"
     BLOCKED = "blocked"
+    LIMITED = "limited"
     SCHEDULED = "scheduled"
     CLAIMED = "claimed"
     DOING = "doing"
@@ -33,7 +35,16 @@ class Status(StrEnum):
     ABORTED = "aborted"
 
 
-LIVE = frozenset({Status.TODO, Status.BLOCKED, Status.SCHEDULED, Status.CLAIMED, Status.DOING})
+LIVE = frozenset(
+    {
+        Status.TODO,
+        Status.BLOCKED,
+        Status.LIMITED,
+        Status.SCHEDULED,
+        Status.CLAIMED,
+        Status.DOING,
+    }
+)
 
 
 class OnRetry(StrEnum):
@@ -132,6 +143,7 @@ class StoredJob:
     finished_at: datetime | None
     fence: int | None
     timeout: timedelta | None
+    limit: str | None
     errors: list[dict[str, Any]]
     result: Any
 

@@ -25,7 +25,7 @@ WITH RECURSIVE free_name(queue) AS (
     SELECT queue, count(*) AS looked, count(*) FILTER (WHERE status = 'blocked') AS blocked
     FROM (
         SELECT queue, status FROM jobs
-        WHERE status IN ('todo', 'blocked') AND lock IS NOT NULL ORDER BY lock, priority DESC, id
+        WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL ORDER BY lock, priority DESC, id
         LIMIT 10000
     ) AS waiting
     GROUP BY queue
@@ -50,7 +50,7 @@ WITH RECURSIVE free_name(queue) AS (
         SELECT queue, id, scheduled_at, created_at FROM jobs
         WHERE status = 'blocked' AND id = coalesce(lane.job_id, (
             SELECT first.id FROM jobs AS first
-            WHERE first.lock = lane.lock AND first.status IN ('todo', 'blocked')
+            WHERE first.lock = lane.lock AND first.status IN ('todo', 'blocked', 'limited')
                 AND first.lock IS NOT NULL
             ORDER BY first.priority DESC, first.id LIMIT 1))
         LIMIT 1  -- so that no plan reads all jobs to join them

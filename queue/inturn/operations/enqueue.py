@@ -22,12 +22,16 @@ _COLUMNS = """
     %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[],
     %s::interval[],
     %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[],
-    %b::text[], %s::text::{schema}.conflict_policy, %s::interval[]
+    %b::text[], %s::text::{schema}.conflict_policy, %s::interval[],
+    %b::text[]
 """
-# `defer_job` is for jobs without a queueing lock.
+# `defer_job` is for jobs without these options.
+_RARE = ("queueing_lock", "limit")
 _SCALARS = attrgetter(
-    *(name for name in CheckedOptions._fields if name not in ("queueing_lock", "on_conflict"))
+    *(name for name in CheckedOptions._fields if name not in (*_RARE, "on_conflict"))
 )
+_RARELY_SET = attrgetter(*_RARE)
+_NONE_SET = (None,) * len(_RARE)
 DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
 DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
@@ -40,7 +44,7 @@ def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[Deferr
     """
     if not jobs:
         return []
-    if len(jobs) == 1 and jobs[0].options.queueing_lock is None:
+    if len(jobs) == 1 and _RARELY_SET(jobs[0].options) == _NONE_SET:
         [job] = jobs
         rows = yield Statement(DEFER_ONE, [job.task_name, job.args, *_SCALARS(job.options)])
     elif all(job.options.queueing_lock is None for job in jobs):

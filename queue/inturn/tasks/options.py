@@ -26,6 +26,7 @@ from uuid import UUID
 
 from inturn.arguments import (
     check_choice,
+    check_limit,
     check_lock,
     check_moment,
     check_priority,
@@ -89,6 +90,7 @@ class RunOptions(TypedDict, total=False):
         Stored(partial(check_choice, "on_conflict", OnConflict), OnConflict.RAISE),
     ]
     timeout: Annotated[float | timedelta | None, Stored(check_timeout)]
+    limit: Annotated[str | int | UUID | None, Stored(check_limit)]
 
 
 class JobOptions(PlaceOptions, TimeOptions, RunOptions, total=False):

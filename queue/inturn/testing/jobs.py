@@ -19,7 +19,7 @@ SELECT min(due.at) FROM (
     SELECT stopped_until FROM {schema}.lanes
 ) AS due(at) WHERE due.at > {schema}.clock()
 """
-WAITING = (Status.TODO, Status.BLOCKED, Status.SCHEDULED, Status.CLAIMED)
+WAITING = (Status.TODO, Status.BLOCKED, Status.LIMITED, Status.SCHEDULED, Status.CLAIMED)
 
 
 @dataclass(frozen=True, slots=True)

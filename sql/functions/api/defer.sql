@@ -18,7 +18,8 @@ CREATE OR REPLACE FUNCTION defer(
     on_conflict   text        DEFAULT 'raise',
     on_retry      text        DEFAULT 'hold',
     on_failure    text        DEFAULT 'continue',
-    timeout       interval    DEFAULT NULL
+    timeout       interval    DEFAULT NULL,
+    limit_key     text        DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -42,6 +43,8 @@ DECLARE
             THEN 'scheduled_at: give a time between the years 2 and 9998, or NULL for at once'
         WHEN on_conflict IS NULL
             THEN 'on_conflict: give raise, skip, or replace'
+        WHEN octet_length(limit_key) NOT BETWEEN 1 AND 1024 OR strpos(limit_key, '*') > 0
+            THEN 'limit_key: give 1 to 1,024 bytes without *, or NULL for a job without a limit'
         WHEN timeout < interval '1 ms' OR timeout > interval '365 days'
             THEN 'timeout: give how long a run may take, from a millisecond to 365 days, or NULL'
         END;
@@ -59,7 +62,8 @@ BEGIN
         ARRAY[on_retry::retry_policy], ARRAY[on_failure::failure_policy],
         p_queueing_locks => CASE WHEN queueing_lock IS NOT NULL THEN ARRAY[queueing_lock] END,
         p_on_conflict => on_conflict::conflict_policy,
-        p_timeouts => CASE WHEN timeout IS NOT NULL THEN ARRAY[timeout] END
+        p_timeouts => CASE WHEN timeout IS NOT NULL THEN ARRAY[timeout] END,
+        p_limit_keys => CASE WHEN limit_key IS NOT NULL THEN ARRAY[limit_key] END
     );
     IF NOT v_job.is_new AND on_conflict = 'raise' THEN
         RAISE EXCEPTION 'job % already waits under queueing_lock %', v_job.id,

@@ -1,5 +1,6 @@
 -- Returns how long a worker that found nothing may sleep if nobody wakes it.
---   delay     the time until the next scheduled job, end of a pause, or next look at a lane.
+--   delay     the time until the next scheduled job, end of a pause, or next look at a lane or
+--             at a limit.
 --             Zero if a ready job was skipped a moment ago because its lane was locked.
 --             NULL if there is nothing to wait for.
 --   notified  true if every producer from now on sees that the worker sleeps. False if a
@@ -31,6 +32,8 @@ AS $$
             (SELECT coalesce(look_at, stopped_until) FROM lanes
              WHERE coalesce(look_at, stopped_until) IS NOT NULL
              ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
+            UNION ALL
+            (SELECT look_at FROM limit_keys WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1)
         ) AS due(at) HAVING count(*) > 0
     ) END,
     -- One snapshot for everything: the look above has seen what ended transactions have left.

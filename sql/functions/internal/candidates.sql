@@ -2,7 +2,7 @@
 -- among them. NULL in a filter means any.
 -- * doing, claimed: the newest p_looked, or p_in_hand. What the workers have in hand is read once,
 --   and not once for each job.
--- * todo, without blocked and scheduled: at most p_looked jobs without a lock, the newest, and what
+-- * todo, without blocked, limited and scheduled: at most p_looked jobs without a lock, the newest, and what
 --   could start in the first p_looked lanes, whatever their queues and tasks. In deep lanes the
 --   newest jobs are all blocked.
 -- * Otherwise the newest p_looked that may have such a status.
@@ -27,7 +27,7 @@ DECLARE
     v_result  bigint[] := '{}';
     v_waiting job_status[] := ARRAY(
         SELECT status FROM unnest(p_statuses) AS status
-        WHERE status IN ('todo', 'blocked', 'scheduled'));
+        WHERE status IN ('todo', 'blocked', 'limited', 'scheduled'));
     v_stored  job_status[] := v_waiting
         || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo}' ELSE '{}' END::job_status[];
 BEGIN

@@ -3,14 +3,16 @@
 -- head that is `touched` may be locked by an open transaction, for example by a replace.
 -- try_lock_job tells.
 CREATE OR REPLACE FUNCTION lane_heads(p_locks text[])
-RETURNS TABLE (lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean)
+RETURNS TABLE (lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean,
+    limited boolean)
 LANGUAGE sql STABLE AS $$
     SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
-        is_touched(head.xmin, head.xmax)
+        is_touched(head.xmin, head.xmax), head.limit_key IS NOT NULL
     FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
-        SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax FROM jobs
-        WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+        SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.limit_key, jobs.xmin, jobs.xmax
+        FROM jobs
+        WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT 1
     ) AS head

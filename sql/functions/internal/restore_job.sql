@@ -10,11 +10,12 @@ BEGIN
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
             timeout, priority, attempts,
-                          queue, task, lock, queueing_lock, lost_queueing_lock, args, errors)
+                          queue, task, lock, queueing_lock, lost_queueing_lock, args, errors, limit_key)
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
             priority, attempts,
-               queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
+               queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors,
+               limit_key
         FROM found
         RETURNING lost_queueing_lock
     )

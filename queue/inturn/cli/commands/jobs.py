@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from inturn.operations.jobs import JobSummary
 
 COUNTED = ALL = 10_000
-LIVE = ("todo", "blocked", "scheduled", "claimed", "doing")
+LIVE = ("todo", "blocked", "limited", "scheduled", "claimed", "doing")
 STATUSES = (*LIVE, "succeeded", "failed", "cancelled", "aborted")
 
 
