@@ -267,7 +267,7 @@ BEGIN
         SELECT id FROM jobs
         WHERE id = ANY (p_ids) AND status = 'todo'
             AND coalesce(lock IN (SELECT unnest(p_lanes)), false)
-            AND (limit_key = ANY (v_keys) OR limit_key <> ALL (v_all))
+            AND (limit_key IN (SELECT unnest(v_keys)) OR limit_key NOT IN (SELECT unnest(v_all)))
         FOR UPDATE SKIP LOCKED
     )
     UPDATE jobs SET status = 'blocked' WHERE id = ANY (ARRAY(SELECT behind.id FROM behind));
@@ -551,9 +551,11 @@ BEGIN
                 PERFORM limit_front(v_queues, v_slots.full_keys, (4 ^ round)::integer * p_limit);
             END IF;
             -- Lanes of jobs without a slot go back. Those that waited for a retry wait again.
-            SELECT coalesce(array_agg(lock) FILTER (WHERE id = ANY (v_slots.ids)), '{}'),
-                coalesce(array_agg(id) FILTER (WHERE id <> ALL (v_slots.ids)), '{}')
-            INTO v_used, v_kept FROM unnest(v_used, v_heads) AS head(lock, id);
+            SELECT coalesce(array_agg(lock) FILTER (WHERE fits), '{}'),
+                coalesce(array_agg(id) FILTER (WHERE NOT fits), '{}')
+            INTO v_used, v_kept
+            FROM (SELECT lock, id, id IN (SELECT unnest(v_slots.ids)) AS fits
+                FROM unnest(v_used, v_heads) AS head(lock, id)) AS judged;
             IF v_kept && v_retries THEN
                 v_won := ARRAY(SELECT unnest(v_won)
                     EXCEPT SELECT reserve_lanes(v_won, v_retries, v_kept));
@@ -1116,6 +1118,11 @@ BEGIN
         v_waits := true;
         v_found := true;
     END IF;
+    IF v_job.limit_key IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM explain_limit(v_job);
+        v_waits := v_waits OR FOUND;
+        v_found := v_found OR FOUND;
+    END IF;
     IF v_job.lock IS NOT NULL THEN
         FOR reason, detail, unblock IN SELECT * FROM explain_lane(v_job) LOOP
             RETURN NEXT;
@@ -1229,6 +1236,22 @@ BEGIN
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
     END IF;
 END $$;
+CREATE FUNCTION inturn.explain_limit(p_job inturn.jobs) RETURNS TABLE(reason text, detail text, unblock text)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT 'limited',
+        CASE WHEN own.used >= rule.slots
+             THEN own.used || ' jobs of limit ' || p_job.limit_key || ' run, and '
+                 || rule.slots || ' may'
+             WHEN own.look_at > clock()
+             THEN 'limit ' || p_job.limit_key || ' lets ' || rule.rate || ' start in '
+                 || rule.period || '; the next at ' || own.look_at
+             ELSE 'limit ' || p_job.limit_key || ' lets it go on at the next claim' END,
+        NULL
+    FROM limit_keys AS own, find_limit(p_job.limit_key) AS rule
+    WHERE own.key = p_job.limit_key
+        AND (p_job.status = 'limited' OR own.used >= rule.slots)
+$$;
 CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text, p_waits boolean) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
@@ -1641,7 +1664,8 @@ CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bi
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.limit_key, jobs.xmin, jobs.xmax
         FROM jobs
-        WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
+        WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+            AND jobs.lock IS NOT NULL
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT 1
     ) AS head
@@ -1799,7 +1823,7 @@ BEGIN
             LIMIT p_window
             FOR UPDATE SKIP LOCKED
         ) AS job
-        WHERE job.limit_key = ANY (p_keys)
+        WHERE coalesce(job.limit_key IN (SELECT unnest(p_keys)), false)
     )
     UPDATE jobs SET status = 'limited' WHERE jobs.id = ANY (ARRAY(SELECT front.id FROM front));
 END $$;
@@ -1976,7 +2000,7 @@ BEGIN
         FOR UPDATE SKIP LOCKED);
     RETURN ARRAY(
         SELECT job.id FROM unnest(v_jobs.ids, v_jobs.keys) AS job(id, key)
-        WHERE job.key <> ALL (v_held)
+        WHERE job.key NOT IN (SELECT unnest(v_held))
             AND EXISTS (SELECT FROM limit_keys WHERE limit_keys.key = job.key));
 END $$;
 CREATE FUNCTION inturn.lock_keys_of(p_pattern text) RETURNS text[]
@@ -2451,7 +2475,8 @@ BEGIN
     END IF;
     WITH RECURSIVE waiting(lock, n) AS (
         (SELECT lock, 1 FROM jobs
-         WHERE lock > p_after AND status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL ORDER BY lock
+         WHERE lock > p_after AND status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL
+         ORDER BY lock
          LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
@@ -2803,7 +2828,7 @@ BEGIN
     RETURN QUERY
     UPDATE lanes SET worker_id = NULL, job_id = own.job_id
     FROM unnest(p_locks, p_jobs) AS own(lock, job_id)
-    WHERE own.job_id = ANY (p_waiting) AND lanes.lock = ANY (ARRAY[own.lock])
+    WHERE coalesce(own.job_id IN (SELECT unnest(p_waiting)), false) AND lanes.lock = ANY (ARRAY[own.lock])
     RETURNING lanes.lock::text;
 END $$;
 CREATE FUNCTION inturn.restore_job(p_id bigint) RETURNS bigint
@@ -2817,7 +2842,8 @@ BEGIN
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
             timeout, priority, attempts,
-                          queue, task, lock, queueing_lock, lost_queueing_lock, args, errors, limit_key)
+                          queue, task, lock, queueing_lock, lost_queueing_lock, args, errors,
+                          limit_key)
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
             priority, attempts,
@@ -3276,22 +3302,24 @@ BEGIN
         WHERE id = ANY (p_ids) AND limit_key IS NOT NULL AND status IN ('todo', 'blocked')));
     v_mine := ARRAY(
         SELECT id FROM jobs
-        WHERE id = ANY (p_ids) AND limit_key = ANY (v_keys) AND status IN ('todo', 'blocked')
+        WHERE id = ANY (p_ids) AND coalesce(limit_key IN (SELECT unnest(v_keys)), false)
+            AND status IN ('todo', 'blocked')
         ORDER BY id FOR UPDATE SKIP LOCKED);
     v_free := ARRAY(
         SELECT coalesce(fold_key(key), cardinality(p_ids))
         FROM unnest(v_keys) WITH ORDINALITY AS locked(key, place) ORDER BY place);
     WITH job AS (
         SELECT jobs.id, jobs.limit_key::text AS key, jobs.priority,
-            jobs.id = ANY (v_mine) AS is_mine, locked.free,
+            jobs.id IN (SELECT unnest(v_mine)) AS is_mine, locked.free,
             row_number() OVER (
-                PARTITION BY jobs.limit_key, jobs.id = ANY (v_mine)
+                PARTITION BY jobs.limit_key, jobs.id IN (SELECT unnest(v_mine))
                 ORDER BY jobs.priority DESC, jobs.id) AS place
         FROM jobs LEFT JOIN unnest(v_keys, v_free) AS locked(key, free)
             ON locked.key = jobs.limit_key
         WHERE jobs.id = ANY (p_ids)
     ), judged AS (
-        SELECT job.id, job.key, job.is_mine, job.key IS NULL OR job.is_mine AND place <= free AS fits,
+        SELECT job.id, job.key, job.is_mine,
+            job.key IS NULL OR job.is_mine AND place <= free AS fits,
             row_number() OVER (
                 PARTITION BY job.key IS NULL OR job.is_mine AND place <= free
                 ORDER BY priority DESC, job.id) AS place

@@ -19,7 +19,8 @@ FROM lanes
 LEFT JOIN workers ON workers.id = lanes.worker_id
 CROSS JOIN LATERAL (
     SELECT count(*) AS counted FROM (
-        SELECT FROM jobs WHERE jobs.lock = lanes.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+        SELECT FROM jobs
+        WHERE jobs.lock = lanes.lock AND jobs.status IN ('todo', 'blocked', 'limited')
             AND jobs.lock IS NOT NULL
         LIMIT 1001) AS jobs
 ) AS behind

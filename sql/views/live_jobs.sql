@@ -43,8 +43,8 @@ COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN live_jobs.id IS 'Its number, which rises with each job.';
 COMMENT ON COLUMN live_jobs.status IS
     'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is '
-    'stopped or delayed; limited: its limit does not let it start yet; scheduled: it waits for its time; claimed: a worker has it and runs '
-    'others first; doing: it runs.';
+    'stopped or delayed; limited: its limit does not let it start yet; scheduled: it waits '
+    'for its time; claimed: a worker has it and runs others first; doing: it runs.';
 COMMENT ON COLUMN live_jobs.stored_as IS
     'The status in the table jobs, where a blocked job may still be todo, and a claimed one is '
     'doing.';

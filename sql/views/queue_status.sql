@@ -25,7 +25,8 @@ WITH RECURSIVE free_name(queue) AS (
     SELECT queue, count(*) AS looked, count(*) FILTER (WHERE status = 'blocked') AS blocked
     FROM (
         SELECT queue, status FROM jobs
-        WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL ORDER BY lock, priority DESC, id
+        WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL
+        ORDER BY lock, priority DESC, id
         LIMIT 10000
     ) AS waiting
     GROUP BY queue

@@ -131,9 +131,11 @@ BEGIN
                 PERFORM limit_front(v_queues, v_slots.full_keys, (4 ^ round)::integer * p_limit);
             END IF;
             -- Lanes of jobs without a slot go back. Those that waited for a retry wait again.
-            SELECT coalesce(array_agg(lock) FILTER (WHERE id = ANY (v_slots.ids)), '{}'),
-                coalesce(array_agg(id) FILTER (WHERE id <> ALL (v_slots.ids)), '{}')
-            INTO v_used, v_kept FROM unnest(v_used, v_heads) AS head(lock, id);
+            SELECT coalesce(array_agg(lock) FILTER (WHERE fits), '{}'),
+                coalesce(array_agg(id) FILTER (WHERE NOT fits), '{}')
+            INTO v_used, v_kept
+            FROM (SELECT lock, id, id IN (SELECT unnest(v_slots.ids)) AS fits
+                FROM unnest(v_used, v_heads) AS head(lock, id)) AS judged;
             IF v_kept && v_retries THEN
                 v_won := ARRAY(SELECT unnest(v_won)
                     EXCEPT SELECT reserve_lanes(v_won, v_retries, v_kept));

@@ -1,7 +1,7 @@
 -- claim_further: starts more free jobs after a batch that this worker has just claimed. It goes
 -- on where that claim stopped, for each queue and priority. It leaves the rest to the next full
--- claim: lanes, due jobs, higher priorities, jobs that came back, jobs with a limit. Workers make full claims often
--- enough.
+-- claim: lanes, due jobs, higher priorities, jobs that came back, jobs with a limit.
+-- Workers make full claims often enough.
 --
 -- It is cheaper than a full claim. Its cost does not grow while an old transaction keeps finished
 -- jobs from being vacuumed, since their index entries lie before its starting point. Free jobs

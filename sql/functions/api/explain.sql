@@ -51,6 +51,11 @@ BEGIN
         v_waits := true;
         v_found := true;
     END IF;
+    IF v_job.limit_key IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM explain_limit(v_job);
+        v_waits := v_waits OR FOUND;
+        v_found := v_found OR FOUND;
+    END IF;
     IF v_job.lock IS NOT NULL THEN
         FOR reason, detail, unblock IN SELECT * FROM explain_lane(v_job) LOOP
             RETURN NEXT;

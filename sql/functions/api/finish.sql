@@ -2,8 +2,8 @@
 -- lane is handed to the same worker in the reply: no fetch, no wake-up, no gap. It is set-based:
 -- one call finishes all jobs that ended while the previous call was under way.
 --
--- It locks lanes first, then keys of limits, then jobs (see lock_lanes). It does not wait longer than a moment for a
--- user's open transaction.
+-- It locks lanes first, then keys of limits, then jobs (see lock_lanes). It does not wait longer
+-- than a moment for a user's open transaction.
 --
 -- Returns one row for each ended job that was still ours (finished_id), and one for each job
 -- handed over (next). If an open transaction has the job or its lane locked, the job is still

@@ -18,7 +18,8 @@ BEGIN
     END IF;
     WITH RECURSIVE waiting(lock, n) AS (
         (SELECT lock, 1 FROM jobs
-         WHERE lock > p_after AND status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL ORDER BY lock
+         WHERE lock > p_after AND status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL
+         ORDER BY lock
          LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs

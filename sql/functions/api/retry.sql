@@ -5,8 +5,8 @@
 -- lane. The job joins that lane as if it were deferred now, whoever holds it, with its old id and
 -- its own wake-up token.
 --
--- It locks lanes first, then keys of limits, then jobs. Returns the ids that were still ours. Nothing of the others
--- was touched. A job is `busy` if an open transaction keeps it or its lane from us: it is still
+-- It locks lanes first, then keys of limits, then jobs. Returns the ids that were still ours.
+-- Nothing of the others was touched. A job is `busy` if an open transaction keeps it or its lane from us: it is still
 -- ours, and must be reported again.
 CREATE OR REPLACE FUNCTION retry(
     p_ids    bigint[],

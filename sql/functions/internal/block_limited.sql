@@ -18,7 +18,7 @@ BEGIN
         SELECT id FROM jobs
         WHERE id = ANY (p_ids) AND status = 'todo'
             AND coalesce(lock IN (SELECT unnest(p_lanes)), false)
-            AND (limit_key = ANY (v_keys) OR limit_key <> ALL (v_all))
+            AND (limit_key IN (SELECT unnest(v_keys)) OR limit_key NOT IN (SELECT unnest(v_all)))
         FOR UPDATE SKIP LOCKED
     )
     UPDATE jobs SET status = 'blocked' WHERE id = ANY (ARRAY(SELECT behind.id FROM behind));

@@ -12,7 +12,8 @@ LANGUAGE sql STABLE AS $$
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.limit_key, jobs.xmin, jobs.xmax
         FROM jobs
-        WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
+        WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+            AND jobs.lock IS NOT NULL
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT 1
     ) AS head

@@ -14,7 +14,7 @@ BEGIN
             LIMIT p_window
             FOR UPDATE SKIP LOCKED
         ) AS job
-        WHERE job.limit_key = ANY (p_keys)
+        WHERE coalesce(job.limit_key IN (SELECT unnest(p_keys)), false)
     )
     UPDATE jobs SET status = 'limited' WHERE jobs.id = ANY (ARRAY(SELECT front.id FROM front));
 END $$;

@@ -22,6 +22,6 @@ BEGIN
         FOR UPDATE SKIP LOCKED);
     RETURN ARRAY(
         SELECT job.id FROM unnest(v_jobs.ids, v_jobs.keys) AS job(id, key)
-        WHERE job.key <> ALL (v_held)
+        WHERE job.key NOT IN (SELECT unnest(v_held))
             AND EXISTS (SELECT FROM limit_keys WHERE limit_keys.key = job.key));
 END $$;

@@ -10,7 +10,8 @@ BEGIN
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
             timeout, priority, attempts,
-                          queue, task, lock, queueing_lock, lost_queueing_lock, args, errors, limit_key)
+                          queue, task, lock, queueing_lock, lost_queueing_lock, args, errors,
+                          limit_key)
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
             priority, attempts,

@@ -22,7 +22,8 @@ BEGIN
         WHERE id = ANY (p_ids) AND limit_key IS NOT NULL AND status IN ('todo', 'blocked')));
     v_mine := ARRAY(
         SELECT id FROM jobs
-        WHERE id = ANY (p_ids) AND limit_key = ANY (v_keys) AND status IN ('todo', 'blocked')
+        WHERE id = ANY (p_ids) AND coalesce(limit_key IN (SELECT unnest(v_keys)), false)
+            AND status IN ('todo', 'blocked')
         ORDER BY id FOR UPDATE SKIP LOCKED);
     v_free := ARRAY(
         SELECT coalesce(fold_key(key), cardinality(p_ids))
@@ -30,15 +31,16 @@ BEGIN
 
     WITH job AS (
         SELECT jobs.id, jobs.limit_key::text AS key, jobs.priority,
-            jobs.id = ANY (v_mine) AS is_mine, locked.free,
+            jobs.id IN (SELECT unnest(v_mine)) AS is_mine, locked.free,
             row_number() OVER (
-                PARTITION BY jobs.limit_key, jobs.id = ANY (v_mine)
+                PARTITION BY jobs.limit_key, jobs.id IN (SELECT unnest(v_mine))
                 ORDER BY jobs.priority DESC, jobs.id) AS place
         FROM jobs LEFT JOIN unnest(v_keys, v_free) AS locked(key, free)
             ON locked.key = jobs.limit_key
         WHERE jobs.id = ANY (p_ids)
     ), judged AS (
-        SELECT job.id, job.key, job.is_mine, job.key IS NULL OR job.is_mine AND place <= free AS fits,
+        SELECT job.id, job.key, job.is_mine,
+            job.key IS NULL OR job.is_mine AND place <= free AS fits,
             row_number() OVER (
                 PARTITION BY job.key IS NULL OR job.is_mine AND place <= free
                 ORDER BY priority DESC, job.id) AS place
