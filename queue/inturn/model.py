@@ -116,6 +116,21 @@ class Job(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """How many jobs of a key may run at once, and how often one may start.
+
+    `running` and `limited` count the jobs of its keys that run, and that wait for it.
+    """
+
+    pattern: str
+    concurrency: int | None
+    rate: str | None
+    burst: int | None
+    running: int
+    limited: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoredJob:
     """A job as it is stored in the database. `attempts` does not count a running attempt.
 

@@ -69,6 +69,7 @@ SELECT * FROM (VALUES
     ('function', 'skip_head',           '{operator}', NULL),
     ('function', 'retry_head',          '{operator}', NULL),
     ('function', 'cancel_waiting',      '{operator}', NULL),
+    ('function', 'list_limits',         '{operator,monitor}', NULL),
     ('function', 'set_limit',           '{operator}', NULL),
     ('function', 'remove_limit',        '{operator}', NULL),
     ('function', 'sequences_behind',    '{operator,monitor}', NULL),   -- for `queue doctor`

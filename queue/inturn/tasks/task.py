@@ -229,7 +229,7 @@ class Task(Deferrer[P, R_co]):
         schedule_at, schedule_in: do not start the job before this time, which needs a time zone, or
         before this much later.
         task_kwargs: arguments for the task, to which `defer` adds its own.
-        timeout, on_retry, on_failure, queue, priority, lock: the same as for the task.
+        timeout, on_retry, on_failure, queue, priority, lock, limit: the same as for the task.
 
         With a `queueing_lock`, at most one job waits under it. A running job does not count.
         `on_conflict` says what happens to a new job while another one is waiting:
