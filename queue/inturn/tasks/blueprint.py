@@ -185,6 +185,7 @@ class Blueprint(Periodics):
         timeout: an attempt that takes longer, in seconds or as a timedelta, fails with JobTimeout.
         An async task is cancelled. A sync task has to check `context.should_abort()`, and keeps its
         slot until it ends.
+        limit: the key of a limit, for all of its jobs; see `app.limits`.
         task_middleware: functions that run around the task; see `inturn.tasks.middleware`.
         resources: locks that the worker holds while the task runs. Give addresses, with arguments
         of the task in the lock's name ("redis://cache/0#printer:{printer}"), or functions that take

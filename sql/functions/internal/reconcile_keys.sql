@@ -27,12 +27,13 @@ BEGIN
     END LOOP;
     FOR v_key IN
         SELECT key FROM limit_keys
-        WHERE used = 0 AND coalesce(look_at <= clock() - interval '1 minute', true)
+        WHERE coalesce(look_at <= clock() - interval '1 minute', true) AND (used = 0 OR (
+            SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1))
         ORDER BY key LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
         PERFORM notify_workers(wake_limited(ARRAY[v_key]));
         DELETE FROM limit_keys
-        WHERE key = v_key AND look_at IS NULL
+        WHERE key = v_key AND used = 0 AND look_at IS NULL
             AND coalesce(tokens >= (find_limit(v_key)).burst, true)
             AND NOT EXISTS (SELECT FROM jobs WHERE status = 'limited' AND limit_key = v_key);
     END LOOP;
