@@ -940,7 +940,7 @@ BEGIN
         coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
         r.limit_key,
         CASE WHEN r.later THEN 'scheduled'::job_status
-             WHEN r.lock IS NULL OR r.place = 1 OR r.limit_key IS NOT NULL THEN 'todo'
+             WHEN r.lock IS NULL OR r.limit_key IS NOT NULL OR r.place = 1 THEN 'todo'
              ELSE 'blocked' END
     FROM ranked AS r
     ORDER BY r.position
@@ -1682,7 +1682,7 @@ CREATE FUNCTION inturn.lane_is_stranded(p_lock text) RETURNS boolean
         )
         WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (
             SELECT FROM jobs WHERE id = lane.job_id AND lock = p_lock
-                AND status IN ('todo', 'limited', 'scheduled')
+                AND (status IN ('todo', 'scheduled') OR status = 'limited')
         )
         ELSE EXISTS (
             SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
@@ -1923,6 +1923,25 @@ BEGIN
     ))
     ORDER BY stopped IS NULL, stopped = 'paused', since;
 END $$;
+CREATE FUNCTION inturn.list_limits(p_limit integer) RETURNS TABLE(pattern text, slots integer, rate integer, period interval, burst integer, running bigint, limited bigint)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    WITH known AS MATERIALIZED (
+        SELECT (find_limit(key)).pattern, used FROM (
+            SELECT key, used FROM limit_keys ORDER BY key LIMIT 10000) AS keys
+    ), waiting AS MATERIALIZED (
+        SELECT (find_limit(key)).pattern, jobs_count FROM (
+            SELECT limit_key::text AS key, count(*) AS jobs_count FROM (
+                SELECT limit_key FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 10000
+            ) AS job GROUP BY limit_key) AS keys
+    )
+    SELECT limits.pattern, limits.slots, limits.rate, limits.period, limits.burst,
+           coalesce((SELECT sum(used) FROM known WHERE known.pattern = limits.pattern), 0)::bigint,
+           coalesce((SELECT sum(jobs_count) FROM waiting
+               WHERE waiting.pattern = limits.pattern), 0)::bigint
+    FROM limits ORDER BY limits.pattern LIMIT p_limit
+$$;
 CREATE TABLE inturn.schedules (
     task text NOT NULL COLLATE pg_catalog."C",
     periodic_id text NOT NULL COLLATE pg_catalog."C",
@@ -2538,12 +2557,13 @@ BEGIN
     END LOOP;
     FOR v_key IN
         SELECT key FROM limit_keys
-        WHERE used = 0 AND coalesce(look_at <= clock() - interval '1 minute', true)
+        WHERE coalesce(look_at <= clock() - interval '1 minute', true) AND (used = 0 OR (
+            SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1))
         ORDER BY key LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
         PERFORM notify_workers(wake_limited(ARRAY[v_key]));
         DELETE FROM limit_keys
-        WHERE key = v_key AND look_at IS NULL
+        WHERE key = v_key AND used = 0 AND look_at IS NULL
             AND coalesce(tokens >= (find_limit(v_key)).burst, true)
             AND NOT EXISTS (SELECT FROM jobs WHERE status = 'limited' AND limit_key = v_key);
     END LOOP;
@@ -2828,7 +2848,8 @@ BEGIN
     RETURN QUERY
     UPDATE lanes SET worker_id = NULL, job_id = own.job_id
     FROM unnest(p_locks, p_jobs) AS own(lock, job_id)
-    WHERE coalesce(own.job_id IN (SELECT unnest(p_waiting)), false) AND lanes.lock = ANY (ARRAY[own.lock])
+    WHERE coalesce(own.job_id IN (SELECT unnest(p_waiting)), false)
+        AND lanes.lock = ANY (ARRAY[own.lock])
     RETURNING lanes.lock::text;
 END $$;
 CREATE FUNCTION inturn.restore_job(p_id bigint) RETURNS bigint
@@ -2864,7 +2885,6 @@ CREATE FUNCTION inturn.resume_due(p_limit integer) RETURNS void
     AS $$
 DECLARE
     v_lane record;
-    v_key  text;
 BEGIN
     FOR v_lane IN
         SELECT lock, look_at FROM lanes WHERE coalesce(look_at, stopped_until) <= clock()
@@ -2876,6 +2896,14 @@ BEGIN
             PERFORM reopen_lane(v_lane.lock);
         END IF;
     END LOOP;
+    PERFORM resume_keys(p_limit);
+END $$;
+CREATE FUNCTION inturn.resume_keys(p_limit integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_key text;
+BEGIN
     FOR v_key IN
         SELECT key FROM limit_keys WHERE look_at <= clock() ORDER BY look_at LIMIT p_limit
         FOR UPDATE SKIP LOCKED
@@ -4130,7 +4158,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, limit_key'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, limit_key'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock, limit_key'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, limit_key'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, limit_key'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, limit_key'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, was_attempted, lost_queueing_lock, limit_key'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, limit_key'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';

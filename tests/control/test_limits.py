@@ -117,7 +117,8 @@ def test_a_job_says_that_it_waits_for_its_limit(app: App, query: Query) -> None:
     assert (job.id, job.limit) == (int(second), "stripe")
     assert app.job_manager.get_job_status(first) == "succeeded"
     reasons = app.job_manager.explain(second)
-    assert reasons[0].reason == "limited" and "1 start in 1 day" in reasons[0].detail
+    assert reasons[0].reason == "limited"
+    assert "1 start in 1 day" in reasons[0].detail
     [[kept]] = query("SELECT limit_key FROM inturn.finished_jobs")
     assert kept == "stripe"
     assert app.job_manager.cancel_job_by_id(second)

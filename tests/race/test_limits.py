@@ -387,7 +387,9 @@ def test_a_limit_that_is_raised_finds_a_key_that_a_claim_is_just_adding(stage: S
 
 
 @story(
-    Mutation("no token wakes anybody", "resume_due.sql", "WHERE look_at <= clock()", "WHERE false"),
+    Mutation(
+        "no token wakes anybody", "resume_keys.sql", "WHERE look_at <= clock()", "WHERE false"
+    ),
     Mutation(
         "a start takes no token",
         "take_slots.sql",

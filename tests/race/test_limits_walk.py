@@ -4,6 +4,7 @@ After each step, the count of each key is compared with the jobs that run. At th
 reconciler must find nothing, and a new worker must get every job that is left.
 """
 
+from collections.abc import Callable
 from random import Random
 
 import psycopg
@@ -21,7 +22,7 @@ class Walk:
 
     def __init__(self, stage: Stage, seed: int) -> None:
         self.stage = stage
-        self.random = Random(seed)  # noqa: S311 (a walk that can be repeated)
+        self.random = Random(seed)
         self.person = stage.session()
         self.workers = [stage.worker(), stage.worker(), stage.worker("x")]
         self.hands: dict[Worker, list[Job]] = {worker: [] for worker in self.workers}
@@ -34,7 +35,7 @@ class Walk:
         if self.open is not None and self.random.random() < 0.4:
             self.open.commit()
             self.open = None
-        acts = [self.defer, self.claim, self.claim, self.end, self.end]
+        acts: list[Callable[[], None]] = [self.defer, self.claim, self.claim, self.end, self.end]
         if self.open is None:
             acts += [self.begin_claim, self.die, self.change_job, self.change_lane, self.set_limit]
         self.random.choice(acts)()
@@ -50,8 +51,8 @@ class Walk:
         if self.open is not None:
             return  # it may hold the key
         asleep = self.stage.control.execute(
-            "SELECT DISTINCT limit_key, queue FROM jobs AS asleep JOIN limit_keys ON key = limit_key "
-            "WHERE status = 'limited' AND used < (find_limit(key)).slots AND look_at IS NULL "
+            "SELECT DISTINCT limit_key, queue FROM jobs AS asleep JOIN limit_keys "
+            "ON key = limit_key WHERE status = 'limited' AND used < (find_limit(key)).slots AND look_at IS NULL "
             "AND NOT EXISTS (SELECT FROM jobs AS token WHERE status = 'todo' "
             "AND token.limit_key = key AND token.queue = asleep.queue)"
         ).fetchall()
@@ -111,7 +112,7 @@ class Walk:
         worker.register()
 
     def change_job(self) -> None:
-        ids = list(self.stage.statuses()) + [0]
+        ids = [*self.stage.statuses(), 0]
         job = self.random.choice(ids)
         self.random.choice([self.person.cancel, self.person.delete, self.person.retry_job])(job)
 
@@ -164,6 +165,11 @@ def run_walk(stage: Stage, seed: int) -> None:
     walk.settle()
 
 
+def run_walks(stage: Stage) -> None:
+    for seed in range(12):
+        run_walk(stage, seed)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_a_limit_holds_and_no_job_sleeps_whatever_happens(stage: Stage, seed: int) -> None:
     run_walk(stage, seed)
@@ -188,5 +194,4 @@ def test_a_walk_finds_a_protection_that_is_missing(
 ) -> None:
     stage.mutate(Mutation("a protection is missing", file, old, new))
     with pytest.raises((PromiseBroken, psycopg.Error)):
-        for seed in range(12):
-            run_walk(stage, seed)
+        run_walks(stage)

@@ -76,7 +76,7 @@ BEGIN
         coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
         r.limit_key,
         CASE WHEN r.later THEN 'scheduled'::job_status
-             WHEN r.lock IS NULL OR r.place = 1 OR r.limit_key IS NOT NULL THEN 'todo'
+             WHEN r.lock IS NULL OR r.limit_key IS NOT NULL OR r.place = 1 THEN 'todo'
              ELSE 'blocked' END
     FROM ranked AS r
     ORDER BY r.position

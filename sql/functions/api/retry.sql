@@ -6,8 +6,8 @@
 -- its own wake-up token.
 --
 -- It locks lanes first, then keys of limits, then jobs. Returns the ids that were still ours.
--- Nothing of the others was touched. A job is `busy` if an open transaction keeps it or its lane from us: it is still
--- ours, and must be reported again.
+-- Nothing of the others was touched. A job is `busy` if an open transaction keeps it, its lane or
+-- its key from us: it is still ours, and must be reported again.
 CREATE OR REPLACE FUNCTION retry(
     p_ids    bigint[],
     p_claims uuid[],

@@ -3,8 +3,8 @@
 -- * doing, claimed: the newest p_looked, or p_in_hand. What the workers have in hand is read once,
 --   and not once for each job.
 -- * todo, without blocked, limited and scheduled: at most p_looked jobs without a lock, the newest,
---   and what could start in the first p_looked lanes, whatever their queues and tasks. In deep lanes the
---   newest jobs are all blocked.
+--   and what could start in the first p_looked lanes, whatever their queues and tasks. In
+--   deep lanes the newest jobs are all blocked.
 -- * Otherwise the newest p_looked that may have such a status.
 --
 -- Fewer than p_looked candidates are all there are. The caller still has to filter them.

@@ -12,7 +12,7 @@ LANGUAGE sql STABLE AS $$
         )
         WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (
             SELECT FROM jobs WHERE id = lane.job_id AND lock = p_lock
-                AND status IN ('todo', 'limited', 'scheduled')
+                AND (status IN ('todo', 'scheduled') OR status = 'limited')
         )
         ELSE EXISTS (
             SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')

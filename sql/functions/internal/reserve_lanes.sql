@@ -7,6 +7,7 @@ BEGIN
     RETURN QUERY
     UPDATE lanes SET worker_id = NULL, job_id = own.job_id
     FROM unnest(p_locks, p_jobs) AS own(lock, job_id)
-    WHERE coalesce(own.job_id IN (SELECT unnest(p_waiting)), false) AND lanes.lock = ANY (ARRAY[own.lock])
+    WHERE coalesce(own.job_id IN (SELECT unnest(p_waiting)), false)
+        AND lanes.lock = ANY (ARRAY[own.lock])
     RETURNING lanes.lock::text;
 END $$;

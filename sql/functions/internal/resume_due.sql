@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION resume_due(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     v_lane record;
-    v_key  text;
 BEGIN
     FOR v_lane IN
         SELECT lock, look_at FROM lanes WHERE coalesce(look_at, stopped_until) <= clock()
@@ -16,10 +15,5 @@ BEGIN
             PERFORM reopen_lane(v_lane.lock);
         END IF;
     END LOOP;
-    FOR v_key IN
-        SELECT key FROM limit_keys WHERE look_at <= clock() ORDER BY look_at LIMIT p_limit
-        FOR UPDATE SKIP LOCKED
-    LOOP
-        PERFORM notify_workers(wake_limited(ARRAY[v_key]));
-    END LOOP;
+    PERFORM resume_keys(p_limit);
 END $$;
