@@ -742,7 +742,7 @@ BEGIN
     SELECT v_live + v_finished,
            cardinality(v_ids) >= p_limit OR v_live + v_finished >= p_limit;
 END $$;
-CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, claimed bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean)
+CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(name text, jobs_count bigint, todo bigint, blocked bigint, limited bigint, scheduled bigint, claimed bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -776,6 +776,7 @@ BEGIN
     )
     SELECT name, count(*),
            count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'blocked'),
+           count(*) FILTER (WHERE status = 'limited'),
            count(*) FILTER (WHERE status = 'scheduled'),
            count(*) FILTER (WHERE status = 'claimed'), count(*) FILTER (WHERE status = 'doing'),
            count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'),
@@ -1227,8 +1228,13 @@ BEGIN
             CASE WHEN v_lane.job_id IS NULL THEN 'lane head waits' ELSE 'lane retrying' END,
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
                 || CASE WHEN v_later THEN ', at ' || v_first.scheduled_at
+                        WHEN v_first.status = 'limited' THEN ' and waits for its limit'
                         ELSE ' and waits for a worker of queue ' || v_first.queue END,
             CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
+        IF v_first.limit_key IS NOT NULL THEN
+            RETURN QUERY SELECT * FROM explain_limit(v_first);
+            v_stops := v_stops OR FOUND;
+        END IF;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(
             v_first.queue, v_first.task, v_stops OR v_later)
@@ -3868,6 +3874,15 @@ CREATE VIEW inturn.queue_status AS
                   ORDER BY jobs.lock, jobs.priority DESC, jobs.id
                  LIMIT 10000) waiting
           GROUP BY waiting.queue
+        ), limited AS MATERIALIZED (
+         SELECT job.queue,
+            count(*) AS looked
+           FROM ( SELECT jobs.queue
+                   FROM inturn.jobs
+                  WHERE (jobs.status = 'limited'::inturn.job_status)
+                  ORDER BY jobs.limit_key
+                 LIMIT 10000) job
+          GROUP BY job.queue
         ), later AS MATERIALIZED (
          SELECT jobs.queue,
             jobs.id,
@@ -3922,6 +3937,9 @@ CREATE VIEW inturn.queue_status AS
         UNION
          SELECT in_lane_1.queue
            FROM in_lane in_lane_1
+        UNION
+         SELECT limited_1.queue
+           FROM limited limited_1
         UNION
          SELECT later.queue
            FROM later
@@ -3993,6 +4011,7 @@ CREATE VIEW inturn.queue_status AS
     COALESCE(startable.runnable, (0)::bigint) AS runnable,
     startable.runnable_since,
     GREATEST((COALESCE(startable.behind, (0)::bigint) + COALESCE(in_lane.blocked, (0)::bigint)), (0)::bigint) AS blocked,
+    COALESCE(limited.looked, (0)::bigint) AS limited,
     ( SELECT count(*) AS count
            FROM later
           WHERE (((later.queue)::text = name.queue) AND ((later.scheduled_at)::timestamp with time zone > inturn.clock()))) AS scheduled,
@@ -4003,13 +4022,15 @@ CREATE VIEW inturn.queue_status AS
           WHERE ((workers.heartbeat_at > (inturn.clock() - '00:00:30'::interval)) AND ((workers.queues IS NULL) OR (name.queue = ANY (workers.queues))))) AS workers,
     (COALESCE(startable.cut, false) OR (COALESCE(( SELECT sum(in_lane_1.looked) AS sum
            FROM in_lane in_lane_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
-           FROM later) >= 10000) OR (COALESCE(( SELECT sum(in_hand_1.looked) AS sum
+           FROM later) >= 10000) OR (COALESCE(( SELECT sum(limited_1.looked) AS sum
+           FROM limited limited_1), (0)::numeric) >= (10000)::numeric) OR (COALESCE(( SELECT sum(in_hand_1.looked) AS sum
            FROM in_hand in_hand_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
            FROM lane_to_resume) >= 1000)) AS more,
     startable.oldest_id
-   FROM (((name
+   FROM ((((name
      LEFT JOIN startable ON ((startable.queue = name.queue)))
      LEFT JOIN in_lane ON (((in_lane.queue)::text = name.queue)))
+     LEFT JOIN limited ON (((limited.queue)::text = name.queue)))
      LEFT JOIN in_hand ON ((in_hand.queue = name.queue)))
   ORDER BY name.queue;
 COMMENT ON VIEW inturn.queue_status IS 'Queues: which jobs could start now, which could not, and who serves them.';
@@ -4017,6 +4038,7 @@ COMMENT ON COLUMN inturn.queue_status.queue IS 'The name of the queue.';
 COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could start now: one of each free lane, and all jobs without a lock. Scale by this number.';
 COMMENT ON COLUMN inturn.queue_status.runnable_since IS 'Since when the oldest of them has been due: since it was deferred, or since the time that it was scheduled for.';
 COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another job of their lane, or in a stopped lane: more workers would not help.';
+COMMENT ON COLUMN inturn.queue_status.limited IS 'Jobs that their limit does not let start yet: more workers would not help.';
 COMMENT ON COLUMN inturn.queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
 COMMENT ON COLUMN inturn.queue_status.claimed IS 'Jobs that a worker has, but runs others first.';
 COMMENT ON COLUMN inturn.queue_status.doing IS 'Jobs that are running.';

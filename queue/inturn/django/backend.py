@@ -29,7 +29,7 @@ from inturn.errors import UnknownOption
 from inturn.operations.jobs import get_job
 from inturn.tasks.options import CheckedOptions
 
-JOB_OPTIONS = ("lock", "queueing_lock", "on_conflict", "on_retry", "on_failure", "timeout")
+JOB_OPTIONS = ("lock", "queueing_lock", "on_conflict", "on_retry", "on_failure", "timeout", "limit")
 NO_APP = checks.Error(
     "inturn.django is not in INSTALLED_APPS, so the queue has no tables.",
     hint='Add "inturn.django" to INSTALLED_APPS and run manage.py migrate.',
@@ -50,6 +50,7 @@ class InturnTask(Task):
     on_retry: str | None = None
     on_failure: str | None = None
     timeout: float | None = None
+    limit: str | None = None
 
     def using(self, **changes: Any) -> Self:
         """Return the task with other options: those of Django, and those of this class."""
@@ -60,7 +61,7 @@ class InturnBackend(BaseTaskBackend):
     """Enqueues tasks as jobs, through Django's connection: in its transaction, if there is one.
 
     OPTIONS are defaults for all tasks of this backend: `lock`, `queueing_lock`, `on_conflict`,
-    `on_retry`, `on_failure`, `timeout` and `retry`, which is that of `@app.task`.
+    `on_retry`, `on_failure`, `timeout`, `limit` and `retry`, which is that of `@app.task`.
     """
 
     task_class = InturnTask

@@ -51,7 +51,7 @@ COUNT = """
 SELECT jobs_count, more FROM {schema}.count_jobs(%s, %s::{schema}.job_status[], %s, %s, %s)
 """
 COUNT_BY = """
-SELECT name, jobs_count, todo, blocked, scheduled, claimed, doing, succeeded, failed, cancelled,
+SELECT name, jobs_count, todo, blocked, limited, scheduled, claimed, doing, succeeded, failed, cancelled,
        aborted, more
 FROM {schema}.count_jobs_by(%s, %s, %s, %s::{schema}.job_status[], %s, %s, %s)
 """
@@ -90,6 +90,7 @@ class Counts(TypedDict):
     jobs_count: int
     todo: int
     blocked: int
+    limited: int
     scheduled: int
     claimed: int
     doing: int

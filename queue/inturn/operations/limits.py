@@ -3,8 +3,8 @@
 import re
 from datetime import timedelta
 
-from inturn.arguments import check_lock, kind_of
-from inturn.errors import BadArgument
+from inturn.arguments import check_lock
+from inturn.errors import BadArgument, kind_of
 from inturn.model import Limit
 from inturn.operations import Operation, Statement
 

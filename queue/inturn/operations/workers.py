@@ -20,7 +20,7 @@ SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, task
 FROM {schema}.worker_status LIMIT %s
 """
 QUEUES = """
-SELECT queue, runnable, runnable_since, blocked, scheduled, claimed, doing, workers, more, oldest_id
+SELECT queue, runnable, runnable_since, blocked, limited, scheduled, claimed, doing, workers, more, oldest_id
 FROM {schema}.queue_status
 """
 UNKNOWN_TASKS = "SELECT queue, task FROM {schema}.unknown_tasks"
@@ -69,6 +69,7 @@ class QueueStatus:
     runnable: int
     runnable_since: datetime | None
     blocked: int
+    limited: int
     scheduled: int
     claimed: int
     doing: int

@@ -41,6 +41,7 @@ def list_queues(database: Database, form: str) -> None:
         "RUNNABLE": lambda queue: count(queue.runnable, queue),
         "OLDEST": lambda queue: relative(queue.runnable_since, now),
         "BLOCKED": lambda queue: count(queue.blocked, queue),
+        "LIMITED": lambda queue: count(queue.limited, queue),
         "SCHEDULED": lambda queue: count(queue.scheduled, queue),
         "CLAIMED": lambda queue: count(queue.claimed, queue),
         "DOING": lambda queue: count(queue.doing, queue),
