@@ -51,8 +51,8 @@ COUNT = """
 SELECT jobs_count, more FROM {schema}.count_jobs(%s, %s::{schema}.job_status[], %s, %s, %s)
 """
 COUNT_BY = """
-SELECT name, jobs_count, todo, blocked, limited, scheduled, claimed, doing, succeeded, failed, cancelled,
-       aborted, more
+SELECT name, jobs_count, todo, blocked, limited, scheduled, claimed, doing, succeeded, failed,
+       cancelled, aborted, more
 FROM {schema}.count_jobs_by(%s, %s, %s, %s::{schema}.job_status[], %s, %s, %s)
 """
 

@@ -20,7 +20,8 @@ SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, task
 FROM {schema}.worker_status LIMIT %s
 """
 QUEUES = """
-SELECT queue, runnable, runnable_since, blocked, limited, scheduled, claimed, doing, workers, more, oldest_id
+SELECT queue, runnable, runnable_since, blocked, limited, scheduled, claimed, doing, workers, more,
+       oldest_id
 FROM {schema}.queue_status
 """
 UNKNOWN_TASKS = "SELECT queue, task FROM {schema}.unknown_tasks"

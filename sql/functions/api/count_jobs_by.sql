@@ -13,8 +13,9 @@ CREATE OR REPLACE FUNCTION count_jobs_by(
     p_task     text         DEFAULT NULL,
     p_lock     text         DEFAULT NULL
 ) RETURNS TABLE (
-    name text, jobs_count bigint, todo bigint, blocked bigint, limited bigint, scheduled bigint, claimed bigint,
-    doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean
+    name text, jobs_count bigint, todo bigint, blocked bigint, limited bigint, scheduled bigint,
+    claimed bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint,
+    more boolean
 )
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
