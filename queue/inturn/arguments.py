@@ -288,14 +288,6 @@ def check_lock(lock: object, name: str = "lock") -> str | None:
     return lock
 
 
-def check_limit(limit: object) -> str | None:
-    """Return the key of a limit as text, or raise BadArgument."""
-    key = check_lock(limit, "limit")
-    if key is not None and "*" in key:
-        raise BadArgument("limit", f"{key!r} contains *, with which only patterns of limits end")
-    return key
-
-
 def check_queue(queue: object) -> str:
     if not isinstance(queue, str) or not QUEUE.fullmatch(queue):
         raise BadArgument(

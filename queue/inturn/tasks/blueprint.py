@@ -181,11 +181,10 @@ class Blueprint(Periodics):
         ("release").
         on_failure: when a job has failed for good, its lane goes on ("continue") or stops until you
         resume it ("halt").
-        queueing_lock, on_conflict: at most one job waits under a queueing lock; see `configure`.
+        queueing_lock, on_conflict, limit: how many jobs may wait or run; see `configure`.
         timeout: an attempt that takes longer, in seconds or as a timedelta, fails with JobTimeout.
         An async task is cancelled. A sync task has to check `context.should_abort()`, and keeps its
         slot until it ends.
-        limit: the key of a limit, for all of its jobs; see `app.limits`.
         task_middleware: functions that run around the task; see `inturn.tasks.middleware`.
         resources: locks that the worker holds while the task runs. Give addresses, with arguments
         of the task in the lock's name ("redis://cache/0#printer:{printer}"), or functions that take

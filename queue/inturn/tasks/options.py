@@ -26,7 +26,6 @@ from uuid import UUID
 
 from inturn.arguments import (
     check_choice,
-    check_limit,
     check_lock,
     check_moment,
     check_priority,
@@ -35,7 +34,7 @@ from inturn.arguments import (
     check_timeout,
     check_times,
 )
-from inturn.errors import UnknownOption
+from inturn.errors import BadArgument, UnknownOption
 from inturn.model import OnConflict, OnFailure, OnRetry
 from inturn.values import Decoders
 
@@ -43,6 +42,14 @@ AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 OnRetryName = Literal["hold", "release"]
 OnFailureName = Literal["continue", "halt"]
 OnConflictName = Literal["raise", "skip", "replace"]
+
+
+def check_limit(limit: object) -> str | None:
+    """Return the key of a limit as text, or raise BadArgument."""
+    key = check_lock(limit, "limit")
+    if key is not None and "*" in key:
+        raise BadArgument("limit", f"{key!r} contains *, with which only patterns of limits end")
+    return key
 
 
 class Stored(NamedTuple):

@@ -229,7 +229,9 @@ class Task(Deferrer[P, R_co]):
         schedule_at, schedule_in: do not start the job before this time, which needs a time zone, or
         before this much later.
         task_kwargs: arguments for the task, to which `defer` adds its own.
-        timeout, on_retry, on_failure, queue, priority, lock, limit: the same as for the task.
+        timeout, on_retry, on_failure, queue, priority, lock: the same as for the task.
+        limit: a key, such as "stripe". No more jobs of a key run than its limit allows; see
+        `app.limits`.
 
         With a `queueing_lock`, at most one job waits under it. A running job does not count.
         `on_conflict` says what happens to a new job while another one is waiting:
@@ -239,7 +241,7 @@ class Task(Deferrer[P, R_co]):
         replace: like "skip", but the waiting job takes over the task, arguments and timeout of the
         new one. If it is scheduled, it also takes over the time, queue, priority, on_retry and
         on_failure, unless it waits for a retry with its lane. It keeps its id, its lock and its
-        place in the lane.
+        place in the lane. It must have the same limit.
 
             report.configure(queueing_lock="report:1", on_conflict="skip").defer(day=1)
 
