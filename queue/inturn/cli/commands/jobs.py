@@ -167,6 +167,7 @@ def show(database: Database, job_id: int, form: str) -> None:
         "queue": visible(job.queue),
         "lock": visible(job.lock) if job.lock else None,
         "queueing lock": visible(job.queueing_lock) if job.queueing_lock else None,
+        "limit": visible(job.limit) if job.limit else None,
         "priority": str(job.priority),
         "timeout": stored["timeout"],
         "attempts": str(stored["attempts"]),
