@@ -21,7 +21,7 @@ def test_limits_are_set_listed_and_removed(queue: Run) -> None:
 
 def test_a_job_is_deferred_with_a_limit_and_shown_with_it(queue: Run) -> None:
     id = queue("defer", "far.away", "--limit", "stripe").stdout.strip()
-    assert json.loads(queue("jobs", "show", id, "--json").stdout)["limit"] == "stripe"
+    assert json.loads(queue("jobs", "show", id, "--json").stdout)["limit_key"] == "stripe"
     assert "stripe" in queue("jobs", "show", id).stdout
 
 

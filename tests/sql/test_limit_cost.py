@@ -22,7 +22,7 @@ def test_a_job_without_a_limit_costs_one_probe_a_claim(query: Query) -> None:
     def count() -> tuple[dict[str, int], int]:
         query("SELECT pg_stat_force_next_flush()")
         query("SELECT pg_stat_clear_snapshot()")
-        return dict(query(PROBES)), query(WAITING)[0][0]  # type: ignore[arg-type]
+        return dict(query(PROBES)), query(WAITING)[0][0]
 
     before, waiting = count()
     for lock in ("NULL", "a"):

@@ -207,7 +207,12 @@ def _name_worker(database: Database, worker_id: UUID | None) -> str | None:
 
 def in_words_of_sql(job: StoredJob) -> dict[str, Any]:
     """Return the job with the names and the number of attempts that SQL and lists show."""
-    names = {"task_name": "task", "task_kwargs": "args", "abort_requested": "abort"}
+    names = {
+        "task_name": "task",
+        "task_kwargs": "args",
+        "abort_requested": "abort",
+        "limit": "limit_key",
+    }
     values = {names.get(each.name, each.name): getattr(job, each.name) for each in fields(job)}
     values["attempts"] += job.status in ("claimed", "doing")
     values["timeout"] = None if job.timeout is None else f"{job.timeout!s:0>8}"
