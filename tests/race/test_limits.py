@@ -326,8 +326,8 @@ def test_a_lane_does_not_hand_over_a_job_without_a_slot(stage: Stage) -> None:
     Mutation(
         "jobs with a limit are claimed ahead",
         "take_slots.sql",
-        "FILTER (WHERE fits AND (key IS NULL OR place <= p_slots))",
-        "FILTER (WHERE fits)",
+        "fits AND (key IS NULL OR place <= p_slots) AS starts",
+        "fits AS starts",
     )
 )
 def test_a_worker_takes_no_slot_for_a_job_that_it_could_not_begin(stage: Stage) -> None:

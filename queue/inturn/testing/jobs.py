@@ -17,6 +17,8 @@ SELECT min(due.at) FROM (
     SELECT scheduled_at FROM {schema}.jobs WHERE status = 'scheduled'
     UNION ALL
     SELECT stopped_until FROM {schema}.lanes
+    UNION ALL
+    SELECT look_at FROM {schema}.limit_keys
 ) AS due(at) WHERE due.at > {schema}.clock()
 """
 WAITING = (Status.TODO, Status.BLOCKED, Status.LIMITED, Status.SCHEDULED, Status.CLAIMED)

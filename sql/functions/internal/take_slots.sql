@@ -39,18 +39,25 @@ BEGIN
             ON locked.key = jobs.limit_key
         WHERE jobs.id = ANY (p_ids)
     ), judged AS (
-        SELECT job.id, job.key, job.is_mine,
+        SELECT job.id, job.key, job.is_mine, job.free,
             job.key IS NULL OR job.is_mine AND place <= free AS fits,
             row_number() OVER (
                 PARTITION BY job.key IS NULL OR job.is_mine AND place <= free
                 ORDER BY priority DESC, job.id) AS place
         FROM job
+    ), started AS (
+        SELECT *, fits AND (key IS NULL OR place <= p_slots) AS starts FROM judged
+    ), counted AS (
+        -- A slot that is left would wake nobody.
+        SELECT *, is_mine AND NOT fits
+            AND count(*) FILTER (WHERE starts) OVER (PARTITION BY key) >= free AS must_wait
+        FROM started
     )
-    SELECT coalesce(array_agg(id) FILTER (WHERE fits AND (key IS NULL OR place <= p_slots)), '{}'),
-        array_agg(key) FILTER (WHERE fits AND key IS NOT NULL AND place <= p_slots),
-        array_agg(id) FILTER (WHERE is_mine AND NOT fits),
-        coalesce(array_agg(DISTINCT key) FILTER (WHERE is_mine AND NOT fits), '{}')
-    INTO ids, v_taken, v_late, full_keys FROM judged;
+    SELECT coalesce(array_agg(id) FILTER (WHERE starts), '{}'),
+        array_agg(key) FILTER (WHERE starts AND key IS NOT NULL),
+        array_agg(id) FILTER (WHERE must_wait),
+        coalesce(array_agg(DISTINCT key) FILTER (WHERE must_wait), '{}')
+    INTO ids, v_taken, v_late, full_keys FROM counted;
 
     IF v_taken IS NOT NULL THEN
         UPDATE limit_keys SET used = used + taken.count, tokens = tokens - taken.count
