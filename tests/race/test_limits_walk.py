@@ -178,10 +178,7 @@ def test_a_limit_holds_and_no_job_sleeps_whatever_happens(stage: Stage, seed: in
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("block_limited.sql", "PERFORM notify_workers(wake_limited(v_keys))", "PERFORM 1"),
         ("cancel_job.sql", "PERFORM pass_on(ARRAY[v_key]);", "NULL;"),
-        ("cancel_waiting.sql", "PERFORM pass_on(v_keys);", "NULL;"),
-        ("claim.sql", "IF v_kept && v_retries THEN", "IF false THEN"),
         ("claim.sql", "array_agg(lock) FILTER (WHERE fits)", "array_agg(lock)"),
         ("handover_candidates.sql", "AND NOT head.limited", ""),
         ("limited_queues.sql", "AND jobs.queue > found.queue", "AND false"),
