@@ -29,11 +29,13 @@ CREATE TYPE inturn.job_options AS (
 	on_failure inturn.failure_policy,
 	queueing_lock text,
 	timeout interval,
-	expires_at timestamp with time zone
+	expires_at timestamp with time zone,
+	limit_key text
 );
 CREATE TYPE inturn.job_status AS ENUM (
     'todo',
     'blocked',
+    'limited',
     'scheduled',
     'pending',
     'claimed',
@@ -52,6 +54,8 @@ CREATE TYPE inturn.lane_state AS ENUM (
     'halted',
     'delayed'
 );
+CREATE DOMAIN inturn.limit_name AS text COLLATE pg_catalog."C"
+	CONSTRAINT jobs_limit_key CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)) AND (strpos(VALUE, '*'::text) = 0)));
 CREATE DOMAIN inturn.lock_name AS text COLLATE pg_catalog."C"
 	CONSTRAINT jobs_lock_length CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)));
 CREATE TYPE inturn.parent_policy AS ENUM (
@@ -118,7 +122,7 @@ CREATE FUNCTION inturn.add_error(p_errors jsonb, p_error jsonb, p_attempt intege
             || jsonb_build_array(describe_attempt(p_attempt, p_started_at, p_worker) || p_error)
     END
 $$;
-CREATE FUNCTION inturn.archive_jobs(p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(id bigint, lock text, status inturn.job_status, on_failure inturn.failure_policy)
+CREATE FUNCTION inturn.archive_jobs(p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(id bigint, lock text, status inturn.job_status, on_failure inturn.failure_policy, limit_key text)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -138,17 +142,18 @@ BEGIN
         INSERT INTO finished_jobs (
             id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
             on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
-            errors, result, timeout, expires_at
+            errors, result, timeout, expires_at, limit_key
         )
         SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
                on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
                add_error(errors, error, attempts, started_at, worker_id), result, timeout,
-               expires_at
+               expires_at, limit_key
         FROM gone
         WHERE outcome <> ALL (p_forget)
             OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
     )
-    SELECT gone.id, gone.lock::text, gone.outcome, gone.on_failure FROM gone
+    SELECT gone.id, gone.lock::text, gone.outcome, gone.on_failure, gone.limit_key::text
+    FROM gone
     WHERE (NOT gone.has_waiters OR notify_ended(gone.id))
         AND CASE WHEN gone.has_children OR gone.has_parents
                  THEN tell_relatives(gone.id, gone.outcome, gone.has_children) ELSE true END;
@@ -173,6 +178,15 @@ BEGIN
     (SELECT f.status, f.result, f.errors -> -1 ->> 'error' FROM finished_jobs AS f
      WHERE id = p_id ORDER BY f.finished_at DESC LIMIT 1)
     LIMIT 1;
+END $$;
+CREATE FUNCTION inturn.await_keys(p_keys text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET lock_timeout TO '50ms'
+    AS $$
+BEGIN
+    PERFORM FROM limit_keys WHERE key = ANY (p_keys) ORDER BY key FOR UPDATE;
+EXCEPTION WHEN lock_not_available THEN
+    NULL;   -- the caller checks what is still locked
 END $$;
 CREATE FUNCTION inturn.await_locks(p_locks text[], p_ids bigint[]) RETURNS void
     LANGUAGE plpgsql
@@ -286,7 +300,7 @@ BEGIN
     UPDATE jobs SET status = 'blocked'
     WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
         AND coalesce(jobs.lock IN (SELECT unnest(v_lanes)), false)
-        AND NOT is_touched(jobs.xmin, jobs.xmax);
+        AND NOT is_touched(jobs.xmin, jobs.xmax) AND jobs.limit_key IS NULL;
     GET DIAGNOSTICS v_result = ROW_COUNT;
     IF v_result = cardinality(v_behind) THEN
         RETURN v_result;
@@ -296,11 +310,41 @@ BEGIN
     WITH rest AS MATERIALIZED (
         SELECT jobs.id FROM jobs WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
             AND coalesce(jobs.lock IN (SELECT unnest(v_lanes)), false)
+            AND jobs.limit_key IS NULL
         FOR UPDATE OF jobs SKIP LOCKED
     )
     UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT rest.id FROM rest));
     GET DIAGNOSTICS v_rest = ROW_COUNT;
+    IF v_result + v_rest < cardinality(v_behind) THEN
+        v_rest := v_rest + block_limited(v_behind, v_lanes);
+    END IF;
     RETURN v_result + v_rest;
+END $$;
+CREATE FUNCTION inturn.block_limited(p_ids bigint[], p_lanes text[]) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_all    text[];
+    v_keys   text[];
+    v_result bigint;
+BEGIN
+    v_all := ARRAY(
+        SELECT key FROM limit_keys
+        WHERE key = ANY (ARRAY(SELECT DISTINCT limit_key::text FROM jobs
+            WHERE id = ANY (p_ids) AND status = 'todo' AND limit_key IS NOT NULL)));
+    v_keys := ARRAY(SELECT key FROM limit_keys WHERE key = ANY (v_all) ORDER BY key
+        FOR UPDATE SKIP LOCKED);
+    WITH behind AS MATERIALIZED (
+        SELECT id FROM jobs
+        WHERE id = ANY (p_ids) AND status = 'todo'
+            AND coalesce(lock IN (SELECT unnest(p_lanes)), false)
+            AND (limit_key IN (SELECT unnest(v_keys)) OR limit_key NOT IN (SELECT unnest(v_all)))
+        FOR UPDATE SKIP LOCKED
+    )
+    UPDATE jobs SET status = 'blocked' WHERE id = ANY (ARRAY(SELECT behind.id FROM behind));
+    GET DIAGNOSTICS v_result = ROW_COUNT;
+    PERFORM notify_workers(wake_limited(v_keys)) WHERE v_result > 0;
+    RETURN v_result;
 END $$;
 CREATE FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean DEFAULT false) RETURNS inturn.job_status
     LANGUAGE plpgsql SECURITY DEFINER
@@ -311,6 +355,7 @@ DECLARE
     v_ids    bigint[];
     v_lock   text;
     v_status job_status;
+    v_key    text;
 BEGIN
     -- Read the history only after archive_jobs has locked it for writing: prepare_history waits
     -- for readers and keeps writers out.
@@ -324,8 +369,11 @@ BEGIN
         EXIT WHEN FOUND OR NOT EXISTS (SELECT FROM jobs WHERE id = p_id);
         PERFORM reopen_lane(v_lock) WHERE v_lock IS NOT NULL;
     END LOOP;
-    SELECT status INTO v_status
+    SELECT status, limit_key INTO v_status, v_key
     FROM archive_jobs(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
+    IF v_key IS NOT NULL THEN
+        PERFORM pass_on(ARRAY[v_key]);
+    END IF;
     IF v_lock IS NOT NULL THEN
         UPDATE lanes SET job_id = NULL
         WHERE lock = v_lock AND job_id = p_id AND v_status IS NOT NULL;
@@ -349,14 +397,19 @@ DECLARE
     v_lane  lanes := lock_lane(p_lock);
     v_ids   bigint[];
     v_count bigint;
+    v_keys  text[];
 BEGIN
     v_ids := v_lane.job_id || ARRAY(
-        SELECT id FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked')
+        SELECT id FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
             AND id IS DISTINCT FROM v_lane.job_id
     );
-    SELECT count(*) INTO v_count
+    SELECT count(*), array_agg(DISTINCT limit_key) FILTER (WHERE limit_key IS NOT NULL)
+    INTO v_count, v_keys
     FROM archive_jobs(v_ids, NULL, array_fill('cancelled'::job_status, ARRAY[cardinality(v_ids)]),
         NULL);
+    IF v_keys IS NOT NULL THEN
+        PERFORM pass_on(v_keys);
+    END IF;
     UPDATE lanes SET job_id = NULL WHERE lock = p_lock;
     PERFORM reopen_lane(p_lock);
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
@@ -369,7 +422,7 @@ DECLARE
     v_result  bigint[] := '{}';
     v_waiting job_status[] := ARRAY(
         SELECT status FROM unnest(p_statuses) AS status
-        WHERE status IN ('todo', 'blocked', 'scheduled', 'pending'));
+        WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending'));
     v_stored  job_status[] := v_waiting
         || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo}' ELSE '{}' END::job_status[];
 BEGIN
@@ -454,14 +507,16 @@ CREATE TABLE inturn.jobs (
     queueing_lock inturn.queueing_lock_name,
     args inturn.job_args DEFAULT '{}'::jsonb NOT NULL,
     errors jsonb DEFAULT '[]'::jsonb NOT NULL,
+    limit_key inturn.limit_name,
     CONSTRAINT jobs_blocked_in_a_lane CHECK (((status <> 'blocked'::inturn.job_status) OR (lock IS NOT NULL))),
     CONSTRAINT jobs_claimed CHECK (((status = 'doing'::inturn.job_status) = (claim_id IS NOT NULL))),
-    CONSTRAINT jobs_live CHECK ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'scheduled'::inturn.job_status, 'pending'::inturn.job_status, 'doing'::inturn.job_status]))),
+    CONSTRAINT jobs_limited_by CHECK (((status <> 'limited'::inturn.job_status) OR (limit_key IS NOT NULL))),
+    CONSTRAINT jobs_live CHECK ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'scheduled'::inturn.job_status, 'pending'::inturn.job_status, 'doing'::inturn.job_status]))),
     CONSTRAINT jobs_owned CHECK (((worker_id IS NULL) = (claim_id IS NULL))),
     CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL)))
 )
 WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_patient boolean DEFAULT false) RETURNS SETOF inturn.jobs
+CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_patient boolean DEFAULT false, p_slots integer DEFAULT NULL::integer) RETURNS SETOF inturn.jobs
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -489,6 +544,10 @@ DECLARE
     v_retries bigint[];   -- the jobs that these lanes wait for, or NULL
     v_heads   bigint[];   -- the next jobs of these lanes, as far as we may start them
     v_used    text[];     -- the lanes in which we start a job
+    v_limited boolean;    -- some of the jobs have a limit
+    v_slots   record;     -- what take_slots says of them
+    v_marked  boolean;    -- some of them wait for their limit now
+    v_kept    bigint[];   -- those that stay tokens
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
     v_started integer;
     v_blocked bigint;
@@ -527,6 +586,9 @@ BEGIN
         v_won := '{}';
         v_used := '{}';
         v_heads := NULL;
+        v_limited := v_look.limited;
+        v_marked := false;
+        v_kept := '{}';
         IF v_look.lanes <> '{}' THEN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
             FROM acquire_lanes(p_worker, p_queues, v_look.lanes, v_look.seen,
@@ -547,13 +609,16 @@ BEGIN
             END IF;
             -- A new statement, so it reads what was committed before we got the lanes.
             -- A job that waits for its retry goes before the head of its lane.
-            SELECT array_agg(next.id), coalesce(array_agg(won.lock), '{}') INTO v_heads, v_used
+            SELECT array_agg(next.id), coalesce(array_agg(won.lock), '{}'),
+                v_limited OR coalesce(bool_or(next.limited), false)
+            INTO v_heads, v_used, v_limited
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
             CROSS JOIN LATERAL (
-                SELECT id, queue, false AS touched, NULL::timestamptz AS start_before
+                SELECT id, queue, false AS touched, NULL::timestamptz AS start_before,
+                    limit_key IS NOT NULL AS limited
                 FROM jobs WHERE id = won.job_id
                 UNION ALL
-                SELECT head.id, head.queue, head.touched, head.start_before
+                SELECT head.id, head.queue, head.touched, head.start_before, head.limited
                 FROM lane_heads(ARRAY[won.lock]) AS head
                 WHERE won.job_id IS NULL
             ) AS next
@@ -562,19 +627,40 @@ BEGIN
               AND (NOT next.touched OR try_lock_job(next.id));
             v_ids := v_ids || v_heads;
         END IF;
+        v_lanes := v_lanes - cardinality(v_won);
+        IF v_limited THEN
+            SELECT * INTO v_slots
+            FROM take_slots(v_ids, coalesce(p_slots, p_limit) - (p_limit - v_wanted));
+            v_marked := v_slots.full_keys <> '{}';
+            IF v_marked AND v_slots.ids = '{}' THEN
+                PERFORM limit_front(v_queues, v_slots.full_keys, (4 ^ round)::integer * p_limit);
+            END IF;
+            -- Lanes of jobs without a slot go back. Those that waited for a retry wait again.
+            SELECT coalesce(array_agg(lock) FILTER (WHERE fits), '{}'),
+                coalesce(array_agg(id) FILTER (WHERE NOT fits), '{}')
+            INTO v_used, v_kept
+            FROM (SELECT lock, id, id IN (SELECT unnest(v_slots.ids)) AS fits
+                FROM unnest(v_used, v_heads) AS head(lock, id)) AS judged;
+            IF v_kept && v_retries THEN
+                v_won := ARRAY(SELECT unnest(v_won)
+                    EXCEPT SELECT reserve_lanes(v_won, v_retries, v_kept));
+            END IF;
+            v_ids := v_slots.ids;
+        END IF;
         IF v_ids <> '{}' THEN
             RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
             GET DIAGNOSTICS v_started = ROW_COUNT;
             v_wanted := v_wanted - v_started;
         END IF;
-        v_lanes := v_lanes - cardinality(v_won);
         IF v_look.lanes <> '{}' THEN
             -- Do not try these lanes again: a faster claim may not have committed, so we cannot
             -- see it.
             v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
             -- Block what stays behind: tokens of held lanes, and those that were not the next job.
             IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
-                v_look.behind := v_look.behind || v_look.seen;
+                v_look.behind := v_look.behind
+                    || CASE WHEN v_limited THEN mask_ids(v_look.seen, v_kept)
+                            ELSE v_look.seen END;
                 v_look.behind_locks := v_look.behind_locks || v_look.lanes;
             END IF;
         END IF;
@@ -594,7 +680,7 @@ BEGIN
         -- claim may be stuck.
         EXIT WHEN v_wanted <= 0 OR v_lanes <= 0
             OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
-            coalesce(v_blocked, 0) > 0 OR v_look.more AND v_window < v_look.widest
+            coalesce(v_blocked, 0) > 0 OR v_marked OR v_look.more AND v_window < v_look.widest
             OR v_short OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)
         );
         IF v_look.behind IS NOT NULL THEN
@@ -603,17 +689,17 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
-CREATE FUNCTION inturn.claim_candidates(p_queues text[], p_shares integer[], p_limit integer, p_windows integer[], p_window integer, p_lost text[], p_lanes integer) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint)
+CREATE FUNCTION inturn.claim_candidates(p_queues text[], p_shares integer[], p_limit integer, p_windows integer[], p_window integer, p_lost text[], p_lanes integer) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint, limited boolean)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
     WITH free AS MATERIALIZED (
-        SELECT f.id, f.priority
+        SELECT f.id, f.priority, f.limit_key
         FROM unnest(p_queues, p_shares) AS q(queue, share)
         CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.priority FROM jobs
+            SELECT jobs.id, jobs.priority, jobs.limit_key FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT q.share
@@ -623,9 +709,10 @@ BEGIN
         SELECT * FROM lane_tokens(p_queues, p_windows, p_lost)
     ), best AS (
         SELECT * FROM (
-            SELECT free.id, free.priority, NULL AS lock FROM free
+            SELECT free.id, free.priority, NULL AS lock, free.limit_key IS NOT NULL AS limited
+            FROM free
             UNION ALL
-            (SELECT token.id, token.priority, token.lock FROM token WHERE open
+            (SELECT token.id, token.priority, token.lock, false FROM token WHERE open
                 ORDER BY token.priority DESC, token.id LIMIT p_lanes)
         ) AS startable
         ORDER BY priority DESC, id
@@ -633,7 +720,8 @@ BEGIN
     ), chosen AS (
         SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
                array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
-               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen
+               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen,
+               bool_or(best.limited) AS limited
         FROM best
     ), rest AS (
         SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
@@ -643,7 +731,8 @@ BEGIN
         FROM token
     )
     SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
-           rest.behind, rest.behind_locks, rest.more, rest.widest
+           rest.behind, rest.behind_locks, rest.more, rest.widest,
+           coalesce(chosen.limited, false)
     FROM chosen, rest;
 END $$;
 CREATE FUNCTION inturn.claim_further(p_worker uuid, p_queues text[], p_priorities integer[], p_after bigint[], p_limit integer) RETURNS SETOF inturn.jobs
@@ -665,10 +754,10 @@ DECLARE
     v_ids bigint[];
 BEGIN
     PERFORM require_registered(p_worker);
-    SELECT array_agg(free.id) INTO v_ids
+    SELECT array_agg(free.id) FILTER (WHERE free.limit_key IS NULL) INTO v_ids
     FROM unnest(p_queues, p_priorities, p_after, v_shares) AS mark(queue, priority, id, share)
     CROSS JOIN LATERAL (
-        SELECT jobs.id FROM jobs
+        SELECT jobs.id, jobs.limit_key FROM jobs
         WHERE jobs.status = 'todo' AND jobs.lock IS NULL
           AND jobs.queue = mark.queue AND jobs.priority = mark.priority AND jobs.id > mark.id
         ORDER BY jobs.id
@@ -716,7 +805,7 @@ BEGIN
               AND (p_lock IS NULL OR lock = p_lock)
             LIMIT p_limit
         ) AS counted;
-    ELSIF p_statuses && '{todo,blocked,scheduled,pending,claimed,doing}' THEN
+    ELSIF p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}' THEN
         v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock);
         SELECT least(count(*), p_limit) INTO v_live
         FROM look_at_live(v_ids, p_queue, p_task, p_lock) WHERE status = ANY (p_statuses);
@@ -735,7 +824,7 @@ BEGIN
     SELECT v_live + v_finished,
            cardinality(v_ids) >= p_limit OR v_live + v_finished >= p_limit;
 END $$;
-CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, pending bigint, claimed bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean)
+CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(name text, jobs_count bigint, todo bigint, blocked bigint, limited bigint, scheduled bigint, pending bigint, claimed bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -769,6 +858,7 @@ BEGIN
     )
     SELECT name, count(*),
            count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'blocked'),
+           count(*) FILTER (WHERE status = 'limited'),
            count(*) FILTER (WHERE status = 'scheduled'),
            count(*) FILTER (WHERE status = 'pending'),
            count(*) FILTER (WHERE status = 'claimed'), count(*) FILTER (WHERE status = 'doing'),
@@ -829,7 +919,7 @@ CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp wit
     )
     DELETE FROM workers USING silent WHERE workers.id = silent.id RETURNING workers.id
 $$;
-CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, after bigint[] DEFAULT NULL::bigint[], on_parent text DEFAULT 'cancel'::text) RETURNS bigint
+CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, limit_key text DEFAULT NULL::text, after bigint[] DEFAULT NULL::bigint[], on_parent text DEFAULT 'cancel'::text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $_$
@@ -852,6 +942,8 @@ DECLARE
             THEN 'scheduled_at: give a time between the years 2 and 9998, or NULL for at once'
         WHEN on_conflict IS NULL
             THEN 'on_conflict: give raise, skip, or replace'
+        WHEN octet_length(limit_key) NOT BETWEEN 1 AND 1024 OR strpos(limit_key, '*') > 0
+            THEN 'limit_key: give 1 to 1,024 bytes without *, or NULL for a job without a limit'
         WHEN timeout < interval '1 ms' OR timeout > interval '365 days'
             THEN 'timeout: give how long a run may take, from a millisecond to 365 days, or NULL'
         WHEN expires_at < timestamptz '0002-01-01 00:00:00+00'
@@ -876,6 +968,7 @@ BEGIN
         p_on_conflict => on_conflict::conflict_policy,
         p_timeouts => CASE WHEN timeout IS NOT NULL THEN ARRAY[timeout] END,
         p_expires_at => CASE WHEN expires_at IS NOT NULL THEN ARRAY[expires_at] END,
+        p_limit_keys => CASE WHEN limit_key IS NOT NULL THEN ARRAY[limit_key] END,
         p_after => CASE WHEN after <> '{}' THEN after END,
         p_after_of => CASE WHEN after <> '{}' THEN array_fill(1, ARRAY[cardinality(after)]) END,
         p_on_parent => ARRAY[on_parent::parent_policy]
@@ -923,13 +1016,13 @@ BEGIN
     v_ids := ARRAY(SELECT nextval('jobs_id_seq') FROM unnest(p_tasks));
     INSERT INTO jobs (id, task, args, created_at, status, has_parents,
                       queue, lock, priority, scheduled_at, on_retry, on_failure, queueing_lock,
-                      timeout, expires_at)
+                      timeout, expires_at, limit_key)
     OVERRIDING SYSTEM VALUE
     SELECT v_ids[g.position], g.task, g.args, v_now,
         CASE WHEN o.scheduled_at > v_now OR after.any THEN 'scheduled'::job_status ELSE 'todo' END,
         nullif(after.any, false), o.queue, o.lock, o.priority,
         CASE WHEN after.any THEN coalesce(o.scheduled_at, v_now) ELSE o.scheduled_at END,
-        o.on_retry, o.on_failure, o.queueing_lock, o.timeout, o.expires_at
+        o.on_retry, o.on_failure, o.queueing_lock, o.timeout, o.expires_at, o.limit_key
     FROM unnest(p_tasks, p_args) WITH ORDINALITY AS g(task, args, position)
     CROSS JOIN LATERAL (SELECT (p_options[g.position]).*) AS o
     CROSS JOIN LATERAL (SELECT g.position IN (SELECT unnest(p_after_of)) AS any) AS after
@@ -964,7 +1057,7 @@ BEGIN
     PERFORM notify_workers(ARRAY[p_queue]);
     RETURN v_id;
 END $$;
-CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[], p_after bigint[] DEFAULT NULL::bigint[], p_after_of integer[] DEFAULT NULL::integer[], p_on_parent inturn.parent_policy[] DEFAULT NULL::inturn.parent_policy[]) RETURNS TABLE(id bigint, is_new boolean)
+CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[], p_after bigint[] DEFAULT NULL::bigint[], p_after_of integer[] DEFAULT NULL::integer[], p_on_parent inturn.parent_policy[] DEFAULT NULL::inturn.parent_policy[]) RETURNS TABLE(id bigint, is_new boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -990,11 +1083,12 @@ BEGIN
                 coalesce(g.at, v_now + g.delay),
                 coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
                 g.queueing_lock, g.timeout,
-                coalesce(g.expires_at, v_now + g.expires_in))::job_options
+                coalesce(g.expires_at, v_now + g.expires_in), g.limit_key)::job_options
             FROM unnest(p_tasks, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
-                        p_on_failure, p_queueing_locks, p_timeouts, p_expires_at, p_expires_in)
+                        p_on_failure, p_queueing_locks, p_timeouts, p_expires_at, p_expires_in,
+                        p_limit_keys)
                 WITH ORDINALITY AS g(task, queue, lock, priority, at, delay, on_retry, on_failure,
-                    queueing_lock, timeout, expires_at, expires_in, position)
+                    queueing_lock, timeout, expires_at, expires_in, limit_key, position)
             ORDER BY g.position
         );
     END IF;
@@ -1010,9 +1104,9 @@ BEGIN
     WITH given AS (
         SELECT g.*, coalesce(g.at, v_now + g.delay) AS due_at
         FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
-                    p_on_failure, p_timeouts, p_expires_at, p_expires_in)
+                    p_on_failure, p_timeouts, p_expires_at, p_expires_in, p_limit_keys)
             WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure,
-                timeout, expires_at, expires_in, position)
+                timeout, expires_at, expires_in, limit_key, position)
     ), ranked AS (
         SELECT g.*, coalesce(g.due_at > v_now, false) AS later,
             row_number() OVER (
@@ -1022,20 +1116,20 @@ BEGIN
         FROM given AS g
     )
     INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
-        on_failure, timeout, expires_at, status)
+        on_failure, timeout, expires_at, limit_key, status)
     SELECT r.task, r.args, coalesce(r.queue, 'default'), r.lock, coalesce(r.priority, 0), r.due_at,
         v_now,
         coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
-        coalesce(r.expires_at, v_now + r.expires_in),
+        coalesce(r.expires_at, v_now + r.expires_in), r.limit_key,
         CASE WHEN r.later THEN 'scheduled'::job_status
-             WHEN r.lock IS NULL OR r.place = 1 THEN 'todo'
+             WHEN r.lock IS NULL OR r.limit_key IS NOT NULL OR r.place = 1 THEN 'todo'
              ELSE 'blocked' END
     FROM ranked AS r
     ORDER BY r.position
     RETURNING jobs.id, true;
     PERFORM notify_workers(coalesce(p_queues, '{default}'));
 END $$;
-CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[]) RETURNS bigint
+CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET lock_timeout TO '100ms'
@@ -1053,8 +1147,8 @@ BEGIN
     END IF;
     SELECT id INTO v_job_id
     FROM defer_jobs(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
-        p_on_failure,
-                    p_queueing_locks, p_on_conflict, p_timeouts, p_expires_at, p_expires_in);
+        p_on_failure, p_queueing_locks, p_on_conflict, p_timeouts, p_limit_keys, p_expires_at,
+        p_expires_in);
     UPDATE schedules SET last_instant = p_instant, last_job_id = v_job_id
     WHERE task = p_tasks[1] AND periodic_id = p_periodic_id;
     RETURN v_job_id;
@@ -1103,7 +1197,7 @@ BEGIN
             -- columns are those of job_options, in its order.
             INSERT INTO jobs (id, task, args, created_at, status,
                               queue, lock, priority, scheduled_at, on_retry, on_failure,
-                              queueing_lock, timeout, expires_at)
+                              queueing_lock, timeout, expires_at, limit_key)
             OVERRIDING SYSTEM VALUE
             SELECT v_job.id, v_job.task, v_job.args, v_now,
                    CASE WHEN v_options.scheduled_at > v_now THEN 'scheduled'::job_status
@@ -1171,11 +1265,15 @@ DECLARE
     v_now  timestamptz := clock();
     v_seen record;
     v_held text[];
+    v_all  text[];    -- the keys of limits of these jobs that have a row
+    v_keys text[];    -- those of them that are ours
     v_gone record;
 BEGIN
-    SELECT array_agg(late.id) AS ids, array_agg(late.lock) AS locks INTO v_seen
+    SELECT array_agg(late.id) AS ids, array_agg(late.lock) AS locks,
+        array_agg(DISTINCT late.limit_key) FILTER (WHERE late.limit_key IS NOT NULL) AS keys
+    INTO v_seen
     FROM (
-        SELECT id, lock FROM jobs
+        SELECT id, lock, limit_key FROM jobs
         WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
             AND NOT was_attempted
         ORDER BY expires_at LIMIT p_limit
@@ -1195,6 +1293,9 @@ BEGIN
         RETURNING lanes.lock
     )
     SELECT array_agg(lock) INTO v_held FROM (TABLE held UNION ALL TABLE created) AS ours;
+    v_all := ARRAY(SELECT key FROM limit_keys WHERE key = ANY (v_seen.keys));
+    v_keys := ARRAY(SELECT key FROM limit_keys WHERE key = ANY (v_all) ORDER BY key
+        FOR UPDATE SKIP LOCKED);
     -- A new statement: some of the jobs may have started, moved or ended before we had their lanes.
     SELECT array_agg(late.id) AS ids, array_agg(late.error) AS errors INTO v_gone
     FROM (
@@ -1203,11 +1304,19 @@ BEGIN
         FROM jobs
         WHERE id = ANY (v_seen.ids) AND expires_at <= v_now AND status <> 'doing'
             AND NOT was_attempted AND (lock IS NULL OR lock IN (SELECT unnest(v_held)))
+            AND (limit_key IS NULL OR limit_key IN (SELECT unnest(v_keys))
+                OR limit_key NOT IN (SELECT unnest(v_all)))
         FOR UPDATE SKIP LOCKED
     ) AS late;
-    PERFORM archive_jobs(v_gone.ids, NULL,
-        array_fill('cancelled'::job_status, ARRAY[cardinality(v_gone.ids)]), v_gone.errors)
-    WHERE v_gone.ids IS NOT NULL;
+    IF v_gone.ids IS NOT NULL THEN
+        v_keys := ARRAY(
+            SELECT DISTINCT ended.limit_key
+            FROM archive_jobs(v_gone.ids, NULL,
+                array_fill('cancelled'::job_status, ARRAY[cardinality(v_gone.ids)]),
+                v_gone.errors) AS ended
+            WHERE ended.limit_key IN (SELECT unnest(v_keys)));
+        PERFORM notify_workers(wake_limited(v_keys)) WHERE v_keys <> '{}';
+    END IF;
     PERFORM reopen_lane(lock) FROM unnest(v_held) AS lock;
 END $$;
 CREATE FUNCTION inturn.explain(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
@@ -1261,6 +1370,11 @@ BEGIN
             CASE WHEN v_job.attempts > 0 THEN 'queue jobs retry ' || p_id END;
         v_waits := true;
         v_found := true;
+    END IF;
+    IF v_job.limit_key IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM explain_limit(v_job);
+        v_waits := v_waits OR FOUND;
+        v_found := v_found OR FOUND;
     END IF;
     IF v_job.has_parents THEN
         RETURN QUERY SELECT * FROM explain_parents(p_id);
@@ -1361,7 +1475,7 @@ BEGIN
         SELECT id FROM (
             -- Not lane_heads: the head may have expired. Then a claim cancels it and goes on.
             (SELECT head.priority, head.id FROM jobs AS head
-             WHERE head.lock = p_job.lock AND head.status IN ('todo', 'blocked')
+             WHERE head.lock = p_job.lock AND head.status IN ('todo', 'blocked', 'limited')
                 AND head.lock IS NOT NULL
                 AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
              ORDER BY head.priority DESC, head.id LIMIT 1)
@@ -1377,8 +1491,13 @@ BEGIN
             CASE WHEN v_lane.job_id IS NULL THEN 'lane head waits' ELSE 'lane retrying' END,
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
                 || CASE WHEN v_later THEN ', at ' || v_first.scheduled_at
+                        WHEN v_first.status = 'limited' THEN ' and waits for its limit'
                         ELSE ' and waits for a worker of queue ' || v_first.queue END,
             CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
+        IF v_first.limit_key IS NOT NULL THEN
+            RETURN QUERY SELECT * FROM explain_limit(v_first);
+            v_stops := v_stops OR FOUND;
+        END IF;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(
             v_first.queue, v_first.task, v_stops OR v_later)
@@ -1386,6 +1505,22 @@ BEGIN
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
     END IF;
 END $$;
+CREATE FUNCTION inturn.explain_limit(p_job inturn.jobs) RETURNS TABLE(reason text, detail text, unblock text)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT 'limited',
+        CASE WHEN own.used >= rule.slots
+             THEN own.used || ' jobs of limit ' || p_job.limit_key || ' run, and '
+                 || rule.slots || ' may'
+             WHEN own.look_at > clock()
+             THEN 'limit ' || p_job.limit_key || ' lets ' || rule.rate || ' start in '
+                 || rule.period || '; the next at ' || own.look_at
+             ELSE 'limit ' || p_job.limit_key || ' lets it go on at the next claim' END,
+        NULL
+    FROM limit_keys AS own, find_limit(p_job.limit_key) AS rule
+    WHERE own.key = p_job.limit_key
+        AND (p_job.status = 'limited' OR own.used >= rule.slots)
+$$;
 CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
@@ -1445,6 +1580,25 @@ CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text, p_waits boolea
         'queue worker --queues ' || p_queue
     FROM serving HAVING NOT p_waits AND count(*) > 0 AND bool_and(busy >= concurrency)
 $$;
+CREATE TABLE inturn.limits (
+    pattern text NOT NULL COLLATE pg_catalog."C",
+    slots integer,
+    rate integer,
+    period interval,
+    burst integer,
+    CONSTRAINT limits_pattern CHECK ((((octet_length(pattern) >= 1) AND (octet_length(pattern) <= 1024)) AND ((strpos(pattern, '*'::text) = 0) OR (strpos(pattern, '*'::text) = length(pattern))))),
+    CONSTRAINT limits_rate CHECK (((((rate > 0) AND (period > '00:00:00'::interval) AND (burst > 0)) IS TRUE) OR ((rate IS NULL) AND (period IS NULL) AND (burst IS NULL)))),
+    CONSTRAINT limits_slots CHECK ((slots > 0)),
+    CONSTRAINT limits_something CHECK (((slots IS NOT NULL) OR (rate IS NOT NULL)))
+);
+CREATE FUNCTION inturn.find_limit(p_key text) RETURNS inturn.limits
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT limits FROM limits
+    WHERE pattern = p_key OR (right(pattern, 1) = '*' AND starts_with(p_key, left(pattern, -1)))
+    ORDER BY pattern = p_key DESC, length(pattern) DESC
+    LIMIT 1
+$$;
 CREATE FUNCTION inturn.finish(p_worker uuid, p_queues text[], p_want integer, p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(finished_id bigint, next inturn.jobs, busy_id bigint)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1472,9 +1626,13 @@ BEGIN
            array_agg(b.lock) FILTER (WHERE b.lock IS NOT NULL) AS lanes,
            array_agg(b.id)
                FILTER (WHERE b.lock IS NOT NULL
-                   AND b.status = 'failed' AND b.on_failure = 'halt') AS halts
+                   AND b.status = 'failed' AND b.on_failure = 'halt') AS halts,
+           array_agg(b.limit_key) FILTER (WHERE b.limit_key IS NOT NULL) AS keys
     INTO v_done FROM archive_jobs(p_ids, p_claims, p_statuses, p_errors, p_results, p_forget) AS b;
     RETURN QUERY SELECT id, NULL::jobs, NULL::bigint FROM unnest(v_done.ids) AS id;
+    IF v_done.keys IS NOT NULL THEN
+        PERFORM notify_workers(free_slots(v_done.keys));
+    END IF;
     IF v_done.lanes IS NULL THEN
         RETURN;
     END IF;
@@ -1500,6 +1658,36 @@ BEGIN
             ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
     END IF;
 END $$;
+CREATE FUNCTION inturn.fold_key(p_key text) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_limit  limits := find_limit(p_key);
+    v_now    timestamptz := clock();
+    v_key    limit_keys;
+    v_tokens double precision;
+BEGIN
+    SELECT * INTO v_key FROM limit_keys WHERE key = p_key;
+    IF v_limit.rate IS NULL THEN
+        IF v_key.tokens IS NOT NULL THEN
+            UPDATE limit_keys SET tokens = NULL, refilled_at = NULL, look_at = NULL
+            WHERE key = p_key;
+        END IF;
+        RETURN v_limit.slots - v_key.used;
+    END IF;
+    -- Another statement may have begun later and come here first. A clock that was set back is
+    -- something else.
+    IF v_key.refilled_at BETWEEN v_now AND v_now + interval '1 minute' THEN
+        v_now := v_key.refilled_at;
+    END IF;
+    v_tokens := least(v_limit.burst, coalesce(
+        v_key.tokens + v_limit.rate
+            * greatest(extract(epoch FROM v_now - v_key.refilled_at), 0)::double precision
+            / extract(epoch FROM v_limit.period)::double precision,
+        v_limit.burst));
+    UPDATE limit_keys SET tokens = v_tokens, refilled_at = v_now WHERE key = p_key;
+    RETURN least(v_limit.slots - v_key.used, floor(v_tokens)::integer);
+END $$;
 CREATE FUNCTION inturn.free_children(p_children bigint[], p_status inturn.job_status) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1521,6 +1709,15 @@ BEGIN
     )
     SELECT array_agg(DISTINCT queue::text) INTO v_queues FROM judged WHERE status = 'todo';
     PERFORM notify_workers(v_queues) WHERE v_queues IS NOT NULL;
+END $$;
+CREATE FUNCTION inturn.free_slots(p_keys text[]) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE limit_keys SET used = used - freed.count
+    FROM (SELECT key, count(*) FROM unnest(p_keys) AS key GROUP BY key) AS freed
+    WHERE limit_keys.key = ANY (ARRAY[freed.key]);
+    RETURN wake_limited(ARRAY(SELECT DISTINCT key FROM unnest(p_keys) AS key ORDER BY key));
 END $$;
 CREATE FUNCTION inturn.front_shares(p_queues text[], p_limit integer, p_lanes boolean, p_priorities integer[] DEFAULT NULL::integer[], p_after bigint[] DEFAULT NULL::bigint[]) RETURNS integer[]
     LANGUAGE plpgsql
@@ -1640,7 +1837,7 @@ BEGIN
     SELECT head.lock, head.id
     FROM (
         SELECT lane.lock, best.id, best.priority, best.queue, best.touched,
-            best.start_before, held.since,
+            best.start_before, best.limited, held.since,
             row_number() OVER (ORDER BY held.since, best.id) AS place
         FROM unnest(p_locks) AS lane(lock)
         CROSS JOIN LATERAL (
@@ -1652,6 +1849,7 @@ BEGIN
     LEFT JOIN first ON true
     WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
       AND (head.start_before IS NULL OR head.start_before > clock())
+      AND NOT head.limited
       AND (NOT head.touched OR try_lock_job(head.id))
       AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
            OR (head.priority = first.priority
@@ -1776,18 +1974,19 @@ BEGIN
     SELECT array_agg(lock) INTO v_result FROM stopped;
     RETURN v_result;
 END $$;
-CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean, start_before timestamp with time zone)
+CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean, start_before timestamp with time zone, limited boolean)
     LANGUAGE sql STABLE
     AS $$
     SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
         is_touched(head.xmin, head.xmax),
-        CASE WHEN NOT head.was_attempted THEN head.expires_at END
+        CASE WHEN NOT head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL
     FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax,
-            jobs.was_attempted, jobs.expires_at
+            jobs.was_attempted, jobs.expires_at, jobs.limit_key
         FROM jobs
-        WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+        WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+            AND jobs.lock IS NOT NULL
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT 1
     ) AS head
@@ -1804,15 +2003,18 @@ CREATE FUNCTION inturn.lane_is_stranded(p_lock text) RETURNS boolean
         )
         WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (
             SELECT FROM jobs WHERE id = lane.job_id AND lock = p_lock
-                AND status IN ('todo', 'scheduled')
+                AND (status IN ('todo', 'scheduled') OR status = 'limited')
         )
         ELSE EXISTS (
-            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked')
+            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
                 AND lock IS NOT NULL
         ) AND NOT EXISTS (
-            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked')
+            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
                 AND lock IS NOT NULL AND status = 'todo'
         )
+        -- The key of a limited head wakes it.
+        AND (SELECT jobs.status FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id))
+            <> 'limited'
     END
     FROM (SELECT p_lock AS lock) AS asked LEFT JOIN lanes AS lane ON lane.lock = asked.lock
 $$;
@@ -1844,7 +2046,8 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
     ), behind AS MATERIALIZED (
         SELECT id, task, created_at, row_number() OVER (ORDER BY priority DESC, id) AS place FROM (
             SELECT * FROM jobs
-            WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+            WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked', 'limited')
+                AND jobs.lock IS NOT NULL
             ORDER BY priority DESC, id LIMIT 1001
         ) AS waiting WHERE id NOT IN (SELECT id FROM head)
     )
@@ -1877,12 +2080,12 @@ BEGIN
     UNION ALL
     (WITH RECURSIVE lane(lock) AS (
         (SELECT jobs.lock FROM jobs
-         WHERE status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+         WHERE status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
            AND (p_lock IS NULL OR jobs.lock = p_lock)
          ORDER BY jobs.lock LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
-                WHERE status IN ('todo', 'blocked') AND jobs.lock IS NOT NULL
+                WHERE status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
                   AND jobs.lock > lane.lock AND p_lock IS NULL
                 ORDER BY jobs.lock LIMIT 1)
         FROM lane WHERE lane.lock IS NOT NULL
@@ -1927,6 +2130,45 @@ BEGIN
            CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END
     FROM workers;
 END $$;
+CREATE FUNCTION inturn.limit_front(p_queues text[], p_keys text[], p_window integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    WITH front AS MATERIALIZED (
+        SELECT job.id
+        FROM unnest(p_queues) AS q(queue)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.limit_key FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+            ORDER BY jobs.priority DESC, jobs.id
+            LIMIT p_window
+            FOR UPDATE SKIP LOCKED
+        ) AS job
+        WHERE coalesce(job.limit_key IN (SELECT unnest(p_keys)), false)
+    )
+    UPDATE jobs SET status = 'limited' WHERE jobs.id = ANY (ARRAY(SELECT front.id FROM front));
+END $$;
+CREATE FUNCTION inturn.limited_queues(p_key text) RETURNS SETOF text
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    RETURN QUERY
+    WITH RECURSIVE found(queue) AS (
+        (SELECT jobs.queue FROM jobs WHERE status = 'limited' AND limit_key = p_key
+         ORDER BY jobs.queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT jobs.queue FROM jobs
+                WHERE status = 'limited' AND limit_key = p_key AND jobs.queue > found.queue
+                ORDER BY jobs.queue LIMIT 1)
+        FROM found WHERE found.queue IS NOT NULL
+    )
+    SELECT found.queue::text FROM found WHERE found.queue IS NOT NULL;
+END $$;
+CREATE FUNCTION inturn.limits_key(p_key text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT hashtextextended(concat_ws(' ', 'inturn limit', current_schema(), p_key), 0)
+$$;
 CREATE TABLE inturn.lane_audit (
     id bigint NOT NULL,
     at timestamp with time zone NOT NULL,
@@ -1942,7 +2184,7 @@ CREATE FUNCTION inturn.list_audit(p_lock text, p_limit integer) RETURNS SETOF in
     AS $$
     SELECT * FROM lane_audit WHERE lock = p_lock ORDER BY id DESC LIMIT p_limit
 $$;
-CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, expires_at timestamp with time zone, result jsonb)
+CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -1951,7 +2193,7 @@ CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigi
 DECLARE
     v_ids      bigint[];
     v_live     boolean := p_statuses IS NULL
-        OR p_statuses && '{todo,blocked,scheduled,pending,claimed,doing}';
+        OR p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}';
     v_finished boolean := p_statuses IS NULL
         OR p_statuses && '{succeeded,failed,cancelled,aborted}';
 BEGIN
@@ -1967,7 +2209,7 @@ BEGIN
            found.priority, found.attempts, found.args, found.errors, found.created_at,
            found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
            EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
-           found.fence, found.timeout, found.expires_at, found.result
+           found.fence, found.timeout, found.result, found.expires_at, found.limit_key
     FROM (
         SELECT * FROM all_jobs AS job
         WHERE (p_id IS NULL OR job.id = p_id)
@@ -2002,6 +2244,25 @@ BEGIN
     ))
     ORDER BY stopped IS NULL, stopped = 'paused', since;
 END $$;
+CREATE FUNCTION inturn.list_limits(p_limit integer) RETURNS TABLE(pattern text, slots integer, rate integer, period interval, burst integer, running bigint, limited bigint)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    WITH known AS MATERIALIZED (
+        SELECT (find_limit(key)).pattern, used FROM (
+            SELECT key, used FROM limit_keys ORDER BY key LIMIT 10000) AS keys
+    ), waiting AS MATERIALIZED (
+        SELECT (find_limit(key)).pattern, jobs_count FROM (
+            SELECT limit_key::text AS key, count(*) AS jobs_count FROM (
+                SELECT limit_key FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 10000
+            ) AS job GROUP BY limit_key) AS keys
+    )
+    SELECT limits.pattern, limits.slots, limits.rate, limits.period, limits.burst,
+           coalesce((SELECT sum(used) FROM known WHERE known.pattern = limits.pattern), 0)::bigint,
+           coalesce((SELECT sum(jobs_count) FROM waiting
+               WHERE waiting.pattern = limits.pattern), 0)::bigint
+    FROM limits ORDER BY limits.pattern LIMIT p_limit
+$$;
 CREATE TABLE inturn.schedules (
     task text NOT NULL COLLATE pg_catalog."C",
     periodic_id text NOT NULL COLLATE pg_catalog."C",
@@ -2060,6 +2321,44 @@ BEGIN
                AND jobs.id NOT IN (SELECT unnest(v_got)))
     );
 END $$;
+CREATE FUNCTION inturn.lock_keys(p_ids bigint[], p_claims uuid[]) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_jobs record;
+    v_held text[];
+BEGIN
+    SELECT array_agg(jobs.id) AS ids, array_agg(jobs.limit_key) AS keys INTO v_jobs
+    FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
+    CROSS JOIN LATERAL (
+        SELECT j.id, j.limit_key::text FROM jobs AS j
+        WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
+    ) AS jobs
+    WHERE jobs.limit_key IS NOT NULL;
+    PERFORM await_keys(v_jobs.keys);
+    v_held := ARRAY(SELECT key FROM limit_keys WHERE key = ANY (v_jobs.keys) ORDER BY key
+        FOR UPDATE SKIP LOCKED);
+    RETURN ARRAY(
+        SELECT job.id FROM unnest(v_jobs.ids, v_jobs.keys) AS job(id, key)
+        WHERE job.key NOT IN (SELECT unnest(v_held))
+            AND EXISTS (SELECT FROM limit_keys WHERE limit_keys.key = job.key));
+END $$;
+CREATE FUNCTION inturn.lock_keys_of(p_pattern text) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_keys text[];
+BEGIN
+    PERFORM require_read_committed();
+    PERFORM pg_advisory_xact_lock(limits_key());
+    v_keys := ARRAY(
+        SELECT key FROM limit_keys
+        WHERE key = p_pattern
+            OR (right(p_pattern, 1) = '*' AND starts_with(key, left(p_pattern, -1)))
+        ORDER BY key FOR UPDATE);
+    PERFORM fold_key(key) FROM unnest(v_keys) AS key;
+    RETURN v_keys;
+END $$;
 CREATE TABLE inturn.lanes (
     lock text NOT NULL COLLATE pg_catalog."C",
     worker_id uuid,
@@ -2115,11 +2414,12 @@ BEGIN
     stopped := '{}';
     busy := '{}';
     SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
-        bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched
+        bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched,
+        bool_or(jobs.limit_key IS NOT NULL) AS limited
     INTO v_ours
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
     CROSS JOIN LATERAL (
-        SELECT j.lock::text, j.xmin, j.xmax FROM jobs AS j
+        SELECT j.lock::text, j.limit_key, j.xmin, j.xmax FROM jobs AS j
         WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
     ) AS jobs;
     IF v_ours.locks IS NOT NULL THEN
@@ -2135,6 +2435,9 @@ BEGIN
     IF v_ours.touched OR cardinality(v_ours.locks) > v_held THEN
         SELECT rest.stopped, rest.busy INTO stopped, busy
         FROM lock_contended_lanes(p_ids, p_claims) AS rest;
+    END IF;
+    IF v_ours.limited THEN
+        busy := busy || lock_keys(mask_ids(p_ids, busy), p_claims);
     END IF;
 END $$;
 CREATE FUNCTION inturn.lock_worker(p_worker uuid) RETURNS boolean
@@ -2220,6 +2523,8 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
             (SELECT coalesce(look_at, stopped_until) FROM lanes
              WHERE coalesce(look_at, stopped_until) IS NOT NULL
              ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
+            UNION ALL
+            (SELECT look_at FROM limit_keys WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1)
         ) AS due(at) HAVING count(*) > 0
     ) END,
     -- One snapshot for everything: the look above has seen what ended transactions have left.
@@ -2253,6 +2558,16 @@ BEGIN
     FROM (SELECT coalesce(string_agg(DISTINCT queue, ','), '') AS names
         FROM unnest(p_queues) AS queue) AS list;
 END $$;
+CREATE FUNCTION inturn.pass_on(p_keys text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_keys text[];
+BEGIN
+    v_keys := ARRAY(
+        SELECT key FROM limit_keys WHERE key = ANY (p_keys) ORDER BY key FOR UPDATE);
+    PERFORM notify_workers(wake_limited(v_keys));
+END $$;
 CREATE FUNCTION inturn.pause_lane(p_lock text, p_reason text DEFAULT NULL::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_by text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -2276,6 +2591,21 @@ BEGIN
     -- sleeping workers must learn when it ends
     PERFORM notify_workers(NULL) WHERE p_until IS NOT NULL;
     RETURN true;
+END $$;
+CREATE FUNCTION inturn.plan_look(p_keys text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE limit_keys
+    SET look_at = CASE
+        WHEN tokens < (known.rule).burst AND coalesce(used < (known.rule).slots, true) AND (
+            SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1)
+        THEN refilled_at + interval '1 us'
+            + (1 - tokens + floor(tokens)) / (known.rule).rate * (known.rule).period END
+    FROM (
+        SELECT k, find_limit(k) FROM unnest(p_keys) AS k
+    ) AS known(k, rule)
+    WHERE key = ANY (ARRAY[k]) AND tokens IS NOT NULL;
 END $$;
 CREATE FUNCTION inturn.prepare_history(p_days integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2399,6 +2729,7 @@ BEGIN
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ANY (ARRAY[ours.id]) AND jobs.claim_id = ours.claim_id
         RETURNING jobs.id, jobs.lock::text, jobs.queue::text, jobs.lost_queueing_lock,
+            jobs.limit_key::text,
             jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted
     ), let_go AS (
         UPDATE lanes
@@ -2411,10 +2742,14 @@ BEGIN
                FILTER (
                    WHERE NOT was_attempted AND lock NOT IN (SELECT unnest(v_held.stopped))
                ) AS lanes,
-           array_agg(id) FILTER (WHERE lost_queueing_lock) AS yielding
+           array_agg(id) FILTER (WHERE lost_queueing_lock) AS yielding,
+           array_agg(limit_key) FILTER (WHERE limit_key IS NOT NULL) AS keys
     INTO v_back FROM back;
     IF v_back.yielding IS NOT NULL THEN
         PERFORM retake_queueing_locks(v_back.yielding);
+    END IF;
+    IF v_back.keys IS NOT NULL THEN
+        PERFORM notify_workers(free_slots(v_back.keys));
     END IF;
     IF v_back.queues IS NOT NULL THEN
         PERFORM notify_workers(v_back.queues || release_lanes(v_back.lanes));
@@ -2487,13 +2822,17 @@ DECLARE
     v_locks text[];
     v_lock  text;
 BEGIN
+    IF p_after = '' THEN
+        PERFORM reconcile_keys(1000);
+    END IF;
     WITH RECURSIVE waiting(lock, n) AS (
         (SELECT lock, 1 FROM jobs
-         WHERE lock > p_after AND status IN ('todo', 'blocked') AND lock IS NOT NULL ORDER BY lock
+         WHERE lock > p_after AND status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL
+         ORDER BY lock
          LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
-                WHERE jobs.lock > waiting.lock AND status IN ('todo', 'blocked')
+                WHERE jobs.lock > waiting.lock AND status IN ('todo', 'blocked', 'limited')
                     AND jobs.lock IS NOT NULL
                 ORDER BY jobs.lock LIMIT 1), n + 1
         FROM waiting WHERE waiting.lock IS NOT NULL AND n < p_limit
@@ -2523,6 +2862,44 @@ BEGIN
         END IF;
     END LOOP;
     RETURN CASE WHEN cardinality(v_locks) = p_limit THEN v_locks[p_limit] END;
+END $$;
+CREATE FUNCTION inturn.reconcile_keys(p_limit integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_key  text;
+    v_used bigint;
+BEGIN
+    FOR v_key IN
+        SELECT k.key FROM limit_keys AS k
+        LEFT JOIN (
+            SELECT limit_key::text AS key, count(*) FROM jobs
+            WHERE status = 'doing' AND limit_key IS NOT NULL GROUP BY limit_key
+        ) AS running ON running.key = k.key
+        WHERE k.used <> coalesce(running.count, 0)
+        ORDER BY k.key LIMIT p_limit
+    LOOP
+        IF try_lock_keys(ARRAY[v_key]) <> '{}' THEN
+            v_used := (SELECT count(*) FROM jobs WHERE status = 'doing' AND limit_key = v_key);
+            UPDATE limit_keys SET used = v_used WHERE key = v_key AND used <> v_used;
+            IF FOUND THEN
+                PERFORM audit('reconcile', v_key, 1, 'inturn', 'the limit''s count of jobs');
+                PERFORM notify_workers(wake_limited(ARRAY[v_key]));
+            END IF;
+        END IF;
+    END LOOP;
+    FOR v_key IN
+        SELECT key FROM limit_keys
+        WHERE coalesce(look_at <= clock() - interval '1 minute', true) AND (used = 0 OR (
+            SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1))
+        ORDER BY key LIMIT p_limit FOR UPDATE SKIP LOCKED
+    LOOP
+        PERFORM notify_workers(wake_limited(ARRAY[v_key]));
+        DELETE FROM limit_keys
+        WHERE key = v_key AND used = 0 AND look_at IS NULL
+            AND coalesce(tokens >= (find_limit(v_key)).burst, true)
+            AND NOT EXISTS (SELECT FROM jobs WHERE status = 'limited' AND limit_key = v_key);
+    END LOOP;
 END $$;
 CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS void
     LANGUAGE sql SECURITY DEFINER
@@ -2595,6 +2972,21 @@ BEGIN
     FOR SHARE;
     RETURN FOUND;
 END $$;
+CREATE FUNCTION inturn.remove_limit(p_pattern text, p_by text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+DECLARE
+    v_keys text[] := lock_keys_of(p_pattern);
+BEGIN
+    DELETE FROM limits WHERE pattern = p_pattern;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM notify_workers(wake_limited(v_keys));
+    PERFORM audit('remove-limit', p_pattern, 0, p_by, NULL);
+    RETURN true;
+END $$;
 CREATE FUNCTION inturn.reopen_lane(p_lock text) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -2644,13 +3036,19 @@ CREATE FUNCTION inturn.replace_waiting(p_id bigint, p_task text, p_args jsonb, p
 DECLARE
     v_status job_status;
     v_lock   text;
+    v_key    text;
 BEGIN
-    SELECT status, lock INTO v_status, v_lock
+    SELECT status, lock, limit_key INTO v_status, v_lock, v_key
     FROM jobs WHERE id = p_id
         AND queueing_lock = p_options.queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
     FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
+    END IF;
+    IF v_key IS DISTINCT FROM p_options.limit_key THEN
+        RAISE EXCEPTION 'limit: job % waits with the limit %, which replace cannot change', p_id,
+            coalesce(quote_literal(v_key), 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
     END IF;
     UPDATE jobs
     SET task = p_task, args = p_args, timeout = p_options.timeout, expires_at = p_options.expires_at
@@ -2778,6 +3176,17 @@ BEGIN
     JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id) ON lost.id = taken.id
     WHERE NOT taken.busy;
 END $$;
+CREATE FUNCTION inturn.reserve_lanes(p_locks text[], p_jobs bigint[], p_waiting bigint[]) RETURNS SETOF text
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN QUERY
+    UPDATE lanes SET worker_id = NULL, job_id = own.job_id
+    FROM unnest(p_locks, p_jobs) AS own(lock, job_id)
+    WHERE coalesce(own.job_id IN (SELECT unnest(p_waiting)), false)
+        AND lanes.lock = ANY (ARRAY[own.lock])
+    RETURNING lanes.lock::text;
+END $$;
 CREATE FUNCTION inturn.restore_job(p_id bigint) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
@@ -2788,13 +3197,12 @@ BEGIN
         DELETE FROM finished_jobs WHERE id = p_id RETURNING *
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
-            timeout, expires_at, has_children, priority, attempts,
-                          queue, task, lock, queueing_lock, lost_queueing_lock, args, errors)
+            timeout, expires_at, has_children, priority, attempts, queue, task, lock,
+            queueing_lock, lost_queueing_lock, args, errors, limit_key)
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
-            CASE WHEN expires_at > clock() THEN expires_at END,
-            true, priority, attempts,
-               queue, task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors
+            CASE WHEN expires_at > clock() THEN expires_at END, true, priority, attempts, queue,
+            task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors, limit_key
         FROM found
         RETURNING lost_queueing_lock
     )
@@ -2820,6 +3228,20 @@ BEGIN
         ELSE
             PERFORM reopen_lane(v_lane.lock);
         END IF;
+    END LOOP;
+    PERFORM resume_keys(p_limit);
+END $$;
+CREATE FUNCTION inturn.resume_keys(p_limit integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_key text;
+BEGIN
+    FOR v_key IN
+        SELECT key FROM limit_keys WHERE look_at <= clock() ORDER BY look_at LIMIT p_limit
+        FOR UPDATE SKIP LOCKED
+    LOOP
+        PERFORM notify_workers(wake_limited(ARRAY[v_key]));
     END LOOP;
 END $$;
 CREATE FUNCTION inturn.resume_lane(p_lock text, p_by text DEFAULT NULL::text) RETURNS boolean
@@ -2916,7 +3338,7 @@ BEGIN
             ORDER BY e.id
         ) AS ended
         WHERE jobs.id = ANY (ARRAY[ended.id]) AND jobs.claim_id = ended.claim_id
-        RETURNING jobs.id, jobs.queue::text, jobs.lost_queueing_lock,
+        RETURNING jobs.id, jobs.queue::text, jobs.lost_queueing_lock, jobs.limit_key::text,
                   CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
                   CASE WHEN ended.lock <> ended.left_lock THEN 'release'
                        ELSE jobs.on_retry END AS on_retry
@@ -2931,10 +3353,14 @@ BEGIN
                WHERE again.lock IS NOT NULL AND again.on_retry = 'release'
                  AND again.lock NOT IN (SELECT unnest(v_held.stopped))
            ) AS released,
-           array_agg(again.id) FILTER (WHERE again.lost_queueing_lock) AS yielding
+           array_agg(again.id) FILTER (WHERE again.lost_queueing_lock) AS yielding,
+           array_agg(again.limit_key) FILTER (WHERE again.limit_key IS NOT NULL) AS keys
     INTO v_again FROM again;
     IF v_again.yielding IS NOT NULL THEN
         PERFORM retake_queueing_locks(v_again.yielding);
+    END IF;
+    IF v_again.keys IS NOT NULL THEN
+        PERFORM notify_workers(free_slots(v_again.keys));
     END IF;
     IF v_again.ids IS NOT NULL THEN
         PERFORM notify_workers(v_again.queues || release_lanes(v_again.released));
@@ -3091,6 +3517,45 @@ BEGIN
     UPDATE workers SET awake = p_awake WHERE id = p_worker;
     RETURN true;
 END $$;
+CREATE FUNCTION inturn.set_limit(p_pattern text, p_slots integer DEFAULT NULL::integer, p_rate integer DEFAULT NULL::integer, p_period interval DEFAULT NULL::interval, p_burst integer DEFAULT NULL::integer, p_by text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+DECLARE
+    v_problem text := CASE
+        WHEN (octet_length(p_pattern) BETWEEN 1 AND 1024
+            AND strpos(p_pattern, '*') IN (0, length(p_pattern))) IS NOT TRUE
+            THEN 'pattern: give a key, or the beginning of keys with a * at its end'
+        WHEN p_slots IS NULL AND p_rate IS NULL
+            THEN 'concurrency: give how many jobs may run at once, or a rate, or both'
+        WHEN p_slots < 1
+            THEN 'concurrency: give a whole number of at least 1'
+        WHEN p_rate < 1
+            THEN 'rate: give a whole number of at least 1'
+        WHEN p_rate IS NOT NULL
+            AND (p_period BETWEEN interval '1 ms' AND interval '365 days') IS NOT TRUE
+            THEN 'rate: give its period, from a millisecond to 365 days'
+        WHEN p_rate IS NULL AND (p_period IS NOT NULL OR p_burst IS NOT NULL)
+            THEN 'burst: give it together with a rate'
+        WHEN p_burst < 1
+            THEN 'burst: give a whole number of at least 1'
+        END;
+    v_keys text[];
+BEGIN
+    IF v_problem IS NOT NULL THEN
+        RAISE EXCEPTION '%', v_problem USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    v_keys := lock_keys_of(p_pattern);
+    INSERT INTO limits (pattern, slots, rate, period, burst)
+    VALUES (p_pattern, p_slots, p_rate, p_period,
+        CASE WHEN p_rate IS NOT NULL THEN coalesce(p_burst, 1) END)
+    ON CONFLICT (pattern) DO UPDATE
+    SET slots = excluded.slots, rate = excluded.rate, period = excluded.period,
+        burst = excluded.burst;
+    PERFORM notify_workers(wake_limited(v_keys));
+    PERFORM audit('set-limit', p_pattern, 0, p_by, concat_ws(', ', p_slots || ' at once',
+        p_rate || ' in ' || p_period || ', burst ' || coalesce(p_burst, 1)));
+END $$;
 CREATE FUNCTION inturn.settle_ends(p_limit integer, p_most integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -3157,6 +3622,7 @@ CREATE FUNCTION inturn.skip_head(p_lock text, p_by text DEFAULT NULL::text) RETU
 DECLARE
     v_lane lanes := lock_lane(p_lock);
     v_id   bigint;
+    v_key  text;
 BEGIN
     IF v_lane.worker_id IS NOT NULL THEN
         RAISE EXCEPTION 'the head of lane % is running', p_lock
@@ -3166,7 +3632,11 @@ BEGIN
         PERFORM clear_stop(p_lock);
     ELSE
         v_id := coalesce(v_lane.job_id, (SELECT id FROM lane_heads(ARRAY[p_lock])));
-        PERFORM archive_jobs(ARRAY[v_id], NULL, ARRAY['cancelled'::job_status], NULL);
+        SELECT limit_key INTO v_key
+        FROM archive_jobs(ARRAY[v_id], NULL, ARRAY['cancelled'::job_status], NULL);
+        IF v_key IS NOT NULL THEN
+            PERFORM pass_on(ARRAY[v_key]);
+        END IF;
         UPDATE lanes SET job_id = NULL WHERE lock = p_lock;
         PERFORM reopen_lane(p_lock);
     END IF;
@@ -3242,6 +3712,67 @@ BEGIN
         AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > v_now)
     RETURNING jobs.*;
 END $$;
+CREATE FUNCTION inturn.take_slots(p_ids bigint[], p_slots integer, OUT ids bigint[], OUT full_keys text[]) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_keys  text[];
+    v_free  integer[];
+    v_mine  bigint[];
+    v_taken text[];
+    v_late  bigint[];
+BEGIN
+    v_keys := try_lock_keys(ARRAY(
+        SELECT DISTINCT limit_key::text FROM jobs
+        WHERE id = ANY (p_ids) AND limit_key IS NOT NULL AND status IN ('todo', 'blocked')));
+    v_mine := ARRAY(
+        SELECT id FROM jobs
+        WHERE id = ANY (p_ids) AND coalesce(limit_key IN (SELECT unnest(v_keys)), false)
+            AND status IN ('todo', 'blocked')
+            AND (expires_at IS NULL OR was_attempted OR expires_at > clock())
+        ORDER BY id FOR UPDATE SKIP LOCKED);
+    v_free := ARRAY(
+        SELECT coalesce(fold_key(key), cardinality(p_ids))
+        FROM unnest(v_keys) WITH ORDINALITY AS locked(key, place) ORDER BY place);
+    WITH job AS (
+        SELECT jobs.id, jobs.limit_key::text AS key, jobs.priority,
+            jobs.id IN (SELECT unnest(v_mine)) AS is_mine, locked.free,
+            row_number() OVER (
+                PARTITION BY jobs.limit_key, jobs.id IN (SELECT unnest(v_mine))
+                ORDER BY jobs.priority DESC, jobs.id) AS place
+        FROM jobs LEFT JOIN unnest(v_keys, v_free) AS locked(key, free)
+            ON locked.key = jobs.limit_key
+        WHERE jobs.id = ANY (p_ids)
+    ), judged AS (
+        SELECT job.id, job.key, job.is_mine, job.free,
+            job.key IS NULL OR job.is_mine AND place <= free AS fits,
+            row_number() OVER (
+                PARTITION BY job.key IS NULL OR job.is_mine AND place <= free
+                ORDER BY priority DESC, job.id) AS place
+        FROM job
+    ), started AS (
+        SELECT *, fits AND (key IS NULL OR place <= p_slots) AS starts FROM judged
+    ), counted AS (
+        -- A slot that is left would wake nobody.
+        SELECT *, is_mine AND NOT fits
+            AND count(*) FILTER (WHERE starts) OVER (PARTITION BY key) >= free AS must_wait
+        FROM started
+    )
+    SELECT coalesce(array_agg(id) FILTER (WHERE starts), '{}'),
+        array_agg(key) FILTER (WHERE starts AND key IS NOT NULL),
+        array_agg(id) FILTER (WHERE must_wait),
+        coalesce(array_agg(DISTINCT key) FILTER (WHERE must_wait), '{}')
+    INTO ids, v_taken, v_late, full_keys FROM counted;
+    IF v_taken IS NOT NULL THEN
+        UPDATE limit_keys SET used = used + taken.count, tokens = tokens - taken.count
+        FROM (SELECT key, count(*) FROM unnest(v_taken) AS key GROUP BY key) AS taken
+        WHERE limit_keys.key = ANY (ARRAY[taken.key]);
+    END IF;
+    IF v_late IS NOT NULL THEN
+        UPDATE jobs SET status = 'limited' WHERE jobs.id = ANY (v_late);
+    END IF;
+    PERFORM plan_look(v_keys);
+END $$;
 CREATE FUNCTION inturn.tell_relatives(p_id bigint, p_status inturn.job_status, p_has_children boolean) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -3274,6 +3805,19 @@ BEGIN
     PERFORM FROM jobs WHERE id = p_id FOR UPDATE SKIP LOCKED;
     RETURN FOUND;
 END $$;
+CREATE FUNCTION inturn.try_lock_keys(p_keys text[]) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO limit_keys (key)
+    SELECT wanted.key FROM unnest(p_keys) AS wanted(key)
+    WHERE CASE WHEN (SELECT k.key FROM limit_keys AS k WHERE k.key = wanted.key) IS NULL
+               THEN pg_try_advisory_xact_lock_shared(limits_key())
+                    AND pg_try_advisory_xact_lock(limits_key(wanted.key)) END
+    ON CONFLICT DO NOTHING;
+    RETURN ARRAY(SELECT key FROM limit_keys WHERE key = ANY (p_keys) ORDER BY key
+        FOR UPDATE SKIP LOCKED);
+END $$;
 CREATE FUNCTION inturn.unregister_worker(p_worker uuid, p_error text DEFAULT NULL::text, p_max_lost integer DEFAULT 5) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -3282,6 +3826,52 @@ BEGIN
     DELETE FROM workers
     WHERE id IN (SELECT id FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED);
     RETURN (SELECT count(*) FROM rescue(p_max_lost, p_worker, p_error IS NOT NULL, p_error));
+END $$;
+CREATE FUNCTION inturn.wake_limited(p_keys text[]) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_result text[] := '{}';
+    v_key    text;
+    v_free   integer;
+    v_woken  text[];
+    v_left   text[];
+BEGIN
+    FOREACH v_key IN ARRAY p_keys LOOP
+        v_left := '{}';
+        v_free := least(coalesce(fold_key(v_key), 1000), 1000);
+        UPDATE limit_keys SET look_at = NULL WHERE key = v_key AND look_at IS NOT NULL;
+        IF v_free > 0 THEN
+            WITH best AS MATERIALIZED (
+                SELECT job.id FROM limited_queues(v_key) AS q(queue)
+                CROSS JOIN LATERAL (
+                    SELECT jobs.id FROM jobs
+                    WHERE jobs.status = 'limited' AND jobs.limit_key = v_key
+                        AND jobs.queue = q.queue
+                    ORDER BY
+                        (was_attempted AND on_retry = 'hold' AND lock IS NOT NULL) DESC,
+                        priority DESC, id
+                    LIMIT v_free
+                    FOR UPDATE SKIP LOCKED
+                ) AS job
+            ), woken AS (
+                UPDATE jobs SET status = 'todo'
+                WHERE jobs.id = ANY (ARRAY(SELECT best.id FROM best))
+                RETURNING jobs.queue::text
+            )
+            SELECT array_agg(queue) INTO v_woken FROM woken;
+            v_left := ARRAY(
+                SELECT queue FROM limited_queues(v_key) AS q(queue)
+                WHERE v_free = 1000
+                    OR (SELECT count(*) FROM unnest(v_woken) AS w WHERE w = q.queue) < v_free);
+            v_result := v_result || v_woken;
+        END IF;
+        PERFORM plan_look(ARRAY[v_key]);
+        IF v_left <> '{}' THEN
+            UPDATE limit_keys SET look_at = clock() + interval '0.1 s' WHERE key = v_key;
+        END IF;
+    END LOOP;
+    RETURN v_result;
 END $$;
 CREATE VIEW inturn.claimed_jobs AS
  SELECT jobs.id,
@@ -3334,7 +3924,8 @@ CREATE TABLE inturn.finished_jobs (
     errors jsonb NOT NULL,
     result jsonb,
     timeout interval,
-    expires_at timestamp with time zone
+    expires_at timestamp with time zone,
+    limit_key text COLLATE pg_catalog."C"
 )
 PARTITION BY RANGE (finished_at);
 CREATE VIEW inturn.live_jobs AS
@@ -3351,7 +3942,7 @@ CREATE VIEW inturn.live_jobs AS
                FROM inturn.lanes
               WHERE (lanes.lock = (jobs.lock)::text)), ( SELECT (head.id <> jobs.id)
                FROM inturn.jobs head
-              WHERE (((head.lock)::text = (jobs.lock)::text) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
+              WHERE (((head.lock)::text = (jobs.lock)::text) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL))
               ORDER BY head.priority DESC, head.id
              LIMIT 1))) THEN 'blocked'::inturn.job_status
             ELSE status
@@ -3372,11 +3963,12 @@ CREATE VIEW inturn.live_jobs AS
     (queueing_lock)::text AS queueing_lock,
     (timeout)::interval AS timeout,
     abort,
-    (expires_at)::timestamp with time zone AS expires_at
+    (expires_at)::timestamp with time zone AS expires_at,
+    (limit_key)::text AS limit_key
    FROM inturn.jobs;
 COMMENT ON VIEW inturn.live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN inturn.live_jobs.id IS 'Its number, which rises with each job.';
-COMMENT ON COLUMN inturn.live_jobs.status IS 'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is stopped or delayed; scheduled: it waits for its time; pending: it waits for the end of other jobs; claimed: a worker has it and runs others first; doing: it runs.';
+COMMENT ON COLUMN inturn.live_jobs.status IS 'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is stopped or delayed; limited: its limit does not let it start yet; scheduled: it waits for its time; pending: it waits for the end of other jobs; claimed: a worker has it and runs others first; doing: it runs.';
 COMMENT ON COLUMN inturn.live_jobs.stored_as IS 'The status in the table jobs, where a blocked job may still be todo, and a claimed one is doing.';
 COMMENT ON COLUMN inturn.live_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN inturn.live_jobs.task IS 'Its task.';
@@ -3394,6 +3986,7 @@ COMMENT ON COLUMN inturn.live_jobs.queueing_lock IS 'At most one job waits under
 COMMENT ON COLUMN inturn.live_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
 COMMENT ON COLUMN inturn.live_jobs.abort IS 'True if somebody has asked it to end.';
 COMMENT ON COLUMN inturn.live_jobs.expires_at IS 'If it has not started by then, it is cancelled; NULL: it does not expire.';
+COMMENT ON COLUMN inturn.live_jobs.limit_key IS 'The key of its limit; NULL: it has none.';
 CREATE VIEW inturn.all_jobs AS
  SELECT live_jobs.id,
     live_jobs.status,
@@ -3414,7 +4007,8 @@ CREATE VIEW inturn.all_jobs AS
     live_jobs.timeout,
     NULL::jsonb AS result,
     live_jobs.stored_as,
-    live_jobs.expires_at
+    live_jobs.expires_at,
+    live_jobs.limit_key
    FROM inturn.live_jobs
 UNION ALL
  SELECT finished_jobs.id,
@@ -3436,11 +4030,12 @@ UNION ALL
     finished_jobs.timeout,
     finished_jobs.result,
     finished_jobs.status AS stored_as,
-    finished_jobs.expires_at
+    finished_jobs.expires_at,
+    finished_jobs.limit_key
    FROM inturn.finished_jobs;
 COMMENT ON VIEW inturn.all_jobs IS 'Every job, live and finished.';
 COMMENT ON COLUMN inturn.all_jobs.id IS 'Its number, which rises with each job.';
-COMMENT ON COLUMN inturn.all_jobs.status IS 'Before its end as in live_jobs: todo, blocked, scheduled, pending, claimed or doing. After its end succeeded, failed, cancelled (before it started) or aborted (while it ran).';
+COMMENT ON COLUMN inturn.all_jobs.status IS 'Before its end as in live_jobs: todo, blocked, limited, scheduled, pending, claimed or doing. After its end succeeded, failed, cancelled (before it started) or aborted (while it ran).';
 COMMENT ON COLUMN inturn.all_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN inturn.all_jobs.task IS 'Its task.';
 COMMENT ON COLUMN inturn.all_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
@@ -3459,6 +4054,7 @@ COMMENT ON COLUMN inturn.all_jobs.timeout IS 'How long a run may take; NULL: as 
 COMMENT ON COLUMN inturn.all_jobs.result IS 'What the task returned; NULL: nothing, or not yet.';
 COMMENT ON COLUMN inturn.all_jobs.stored_as IS 'The status in the tables, where a blocked job may still be todo, and a claimed one is doing.';
 COMMENT ON COLUMN inturn.all_jobs.expires_at IS 'If it has not started by then, it is cancelled; NULL: it does not expire.';
+COMMENT ON COLUMN inturn.all_jobs.limit_key IS 'The key of its limit; NULL: it has none.';
 CREATE TABLE inturn.applied_code (
     checksum text NOT NULL,
     applied_at timestamp with time zone NOT NULL
@@ -3518,7 +4114,8 @@ CREATE TABLE inturn.finished_jobs_default (
     errors jsonb CONSTRAINT finished_jobs_errors_not_null NOT NULL,
     result jsonb,
     timeout interval,
-    expires_at timestamp with time zone
+    expires_at timestamp with time zone,
+    limit_key text COLLATE pg_catalog."C"
 );
 CREATE TABLE inturn.granted_roles (
     role text NOT NULL COLLATE pg_catalog."C",
@@ -3584,7 +4181,7 @@ CREATE VIEW inturn.lane_status AS
      CROSS JOIN LATERAL ( SELECT count(*) AS counted
            FROM ( SELECT
                    FROM inturn.jobs jobs_1
-                  WHERE (((jobs_1.lock)::text = lanes.lock) AND (jobs_1.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs_1.lock IS NOT NULL))
+                  WHERE (((jobs_1.lock)::text = lanes.lock) AND (jobs_1.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs_1.lock IS NOT NULL))
                  LIMIT 1001) jobs) behind)
      CROSS JOIN LATERAL ( SELECT ((found.job ->> 0))::bigint AS id,
             ((found.job ->> 1))::inturn.job_status AS status
@@ -3605,7 +4202,7 @@ CREATE VIEW inturn.lane_status AS
                     WHEN (lanes.worker_id IS NOT NULL) THEN held.id
                     ELSE COALESCE(lanes.job_id, ( SELECT head.id
                        FROM inturn.jobs head
-                      WHERE (((head.lock)::text = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (head.lock IS NOT NULL))
+                      WHERE (((head.lock)::text = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL))
                       ORDER BY head.priority DESC, head.id
                      LIMIT 1))
                 END)
@@ -3638,6 +4235,15 @@ COMMENT ON COLUMN inturn.lane_status.stopped_by IS 'Who stopped it; on_failure: 
 COMMENT ON COLUMN inturn.lane_status.stop_reason IS 'Why, in words.';
 COMMENT ON COLUMN inturn.lane_status.failed_job_id IS 'halted: the job that failed.';
 COMMENT ON COLUMN inturn.lane_status.failed_task IS 'The task of the job that failed.';
+CREATE TABLE inturn.limit_keys (
+    key text NOT NULL COLLATE pg_catalog."C",
+    used integer DEFAULT 0 NOT NULL,
+    tokens double precision,
+    refilled_at timestamp with time zone,
+    look_at timestamp with time zone,
+    CONSTRAINT limit_keys_used CHECK ((used >= 0))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE VIEW inturn.open_transactions AS
  SELECT pid,
     COALESCE(application_name, ''::text) AS application,
@@ -3703,10 +4309,19 @@ CREATE VIEW inturn.queue_status AS
            FROM ( SELECT jobs.queue,
                     jobs.status
                    FROM inturn.jobs
-                  WHERE ((jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (jobs.lock IS NOT NULL))
+                  WHERE ((jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL))
                   ORDER BY jobs.lock, jobs.priority DESC, jobs.id
                  LIMIT 10000) waiting
           GROUP BY waiting.queue
+        ), limited AS MATERIALIZED (
+         SELECT job.queue,
+            count(*) AS looked
+           FROM ( SELECT jobs.queue
+                   FROM inturn.jobs
+                  WHERE (jobs.status = 'limited'::inturn.job_status)
+                  ORDER BY jobs.limit_key
+                 LIMIT 10000) job
+          GROUP BY job.queue
         ), later AS MATERIALIZED (
          SELECT jobs.queue,
             jobs.id,
@@ -3759,7 +4374,7 @@ CREATE VIEW inturn.queue_status AS
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'blocked'::inturn.job_status) AND (jobs.id = COALESCE(lane.job_id, ( SELECT first.id
                            FROM inturn.jobs first
-                          WHERE (((first.lock)::text = lane.lock) AND (first.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (first.lock IS NOT NULL))
+                          WHERE (((first.lock)::text = lane.lock) AND (first.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (first.lock IS NOT NULL))
                           ORDER BY first.priority DESC, first.id
                          LIMIT 1))))
                  LIMIT 1) head)
@@ -3774,6 +4389,9 @@ CREATE VIEW inturn.queue_status AS
         UNION
          SELECT in_lane_1.queue
            FROM in_lane in_lane_1
+        UNION
+         SELECT limited_1.queue
+           FROM limited limited_1
         UNION
          SELECT later.queue
            FROM later
@@ -3848,6 +4466,7 @@ CREATE VIEW inturn.queue_status AS
     COALESCE(startable.runnable, (0)::bigint) AS runnable,
     startable.runnable_since,
     GREATEST((COALESCE(startable.behind, (0)::bigint) + COALESCE(in_lane.blocked, (0)::bigint)), (0)::bigint) AS blocked,
+    COALESCE(limited.looked, (0)::bigint) AS limited,
     ( SELECT count(*) AS count
            FROM later
           WHERE (((later.queue)::text = name.queue) AND ((later.scheduled_at)::timestamp with time zone > inturn.clock()))) AS scheduled,
@@ -3862,14 +4481,16 @@ CREATE VIEW inturn.queue_status AS
            FROM later) >= 10000) OR (( SELECT count(*) AS count
            FROM ( SELECT
                    FROM inturn.edges
-                 LIMIT 10000) edge) >= 10000) OR (COALESCE(( SELECT sum(in_hand_1.looked) AS sum
+                 LIMIT 10000) edge) >= 10000) OR (COALESCE(( SELECT sum(limited_1.looked) AS sum
+           FROM limited limited_1), (0)::numeric) >= (10000)::numeric) OR (COALESCE(( SELECT sum(in_hand_1.looked) AS sum
            FROM in_hand in_hand_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
            FROM lane_to_resume) >= 1000)) AS more,
     startable.oldest_id
-   FROM ((((name
+   FROM (((((name
      LEFT JOIN startable ON ((startable.queue = name.queue)))
      LEFT JOIN in_lane ON (((in_lane.queue)::text = name.queue)))
      LEFT JOIN waiting_for_others ON ((waiting_for_others.queue = name.queue)))
+     LEFT JOIN limited ON (((limited.queue)::text = name.queue)))
      LEFT JOIN in_hand ON ((in_hand.queue = name.queue)))
   ORDER BY name.queue;
 COMMENT ON VIEW inturn.queue_status IS 'Queues: which jobs could start now, which could not, and who serves them.';
@@ -3877,6 +4498,7 @@ COMMENT ON COLUMN inturn.queue_status.queue IS 'The name of the queue.';
 COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could start now: one of each free lane, and all jobs without a lock. Scale by this number.';
 COMMENT ON COLUMN inturn.queue_status.runnable_since IS 'Since when the oldest of them has been due: since it was deferred, or since the time that it was scheduled for.';
 COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another job of their lane, or in a stopped lane: more workers would not help.';
+COMMENT ON COLUMN inturn.queue_status.limited IS 'Jobs that their limit does not let start yet: more workers would not help.';
 COMMENT ON COLUMN inturn.queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
 COMMENT ON COLUMN inturn.queue_status.pending IS 'Jobs that wait for the end of other jobs.';
 COMMENT ON COLUMN inturn.queue_status.claimed IS 'Jobs that a worker has, but runs others first.';
@@ -4019,7 +4641,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at'::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key'::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -4199,6 +4821,10 @@ ALTER TABLE ONLY inturn.lane_audit
     ADD CONSTRAINT lane_audit_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY inturn.lanes
     ADD CONSTRAINT lanes_pkey PRIMARY KEY (lock);
+ALTER TABLE ONLY inturn.limit_keys
+    ADD CONSTRAINT limit_keys_pkey PRIMARY KEY (key);
+ALTER TABLE ONLY inturn.limits
+    ADD CONSTRAINT limits_pkey PRIMARY KEY (pattern);
 ALTER TABLE ONLY inturn.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (task, periodic_id);
 ALTER TABLE ONLY inturn.schema_version
@@ -4215,11 +4841,13 @@ CREATE INDEX jobs_due ON inturn.jobs USING btree (scheduled_at) WHERE (status = 
 CREATE INDEX jobs_expiring ON inturn.jobs USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT was_attempted));
 CREATE INDEX jobs_free ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NULL));
 CREATE INDEX jobs_heads ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL));
-CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status])) AND (lock IS NOT NULL));
+CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (lock IS NOT NULL));
+CREATE INDEX jobs_limited ON inturn.jobs USING btree (limit_key, queue, ((was_attempted AND (on_retry = 'hold'::inturn.retry_policy) AND (lock IS NOT NULL))) DESC, priority DESC, id) WHERE (status = 'limited'::inturn.job_status);
 CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT lost_queueing_lock));
 CREATE INDEX jobs_running ON inturn.jobs USING btree (worker_id) WHERE (status = 'doing'::inturn.job_status);
 CREATE INDEX lane_audit_lock ON inturn.lane_audit USING btree (lock, id);
 CREATE INDEX lanes_resume ON inturn.lanes USING btree (COALESCE(look_at, stopped_until)) WHERE (COALESCE(look_at, stopped_until) IS NOT NULL);
 CREATE INDEX lanes_stopped ON inturn.lanes USING btree (stopped, stopped_at) WHERE (stopped IS NOT NULL);
+CREATE INDEX limit_keys_look ON inturn.limit_keys USING btree (look_at) WHERE (look_at IS NOT NULL);
 ALTER INDEX inturn.finished_jobs_failed ATTACH PARTITION inturn.finished_jobs_default_finished_at_idx;
 ALTER INDEX inturn.finished_jobs_id ATTACH PARTITION inturn.finished_jobs_default_id_idx;

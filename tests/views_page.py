@@ -29,6 +29,7 @@ Where counting stops early, a column `more` says so.
 |---|---|
 | `todo` | could start now |
 | `blocked` | waits behind another job of its lane, or its lane is paused, halted or delayed |
+| `limited` | waits until its limit lets it start |
 | `scheduled` | waits for its time, or for the first look of a worker after it |
 | `pending` | waits for the end of the jobs that it comes after ([flow.md](flow.md)) |
 | `claimed` | was taken by a worker that runs other jobs first, for half a second at most |

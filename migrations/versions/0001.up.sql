@@ -5,6 +5,7 @@
 CREATE TYPE job_status AS ENUM (
     'todo',       -- may start; in a lane, it is the wake-up token that the next claim finds
     'blocked',    -- waits behind another job of its lane
+    'limited',    -- waits for a slot or a token of its limit
     'scheduled',  -- not due yet, outside its lane
     'pending',    -- waits for the end of other jobs, outside its lane
     'claimed',    -- never stored: what people see of a job whose worker has no slot for it yet
@@ -40,7 +41,8 @@ CREATE TYPE job_options AS (
     on_failure    failure_policy,
     queueing_lock text,
     timeout       interval,
-    expires_at    timestamptz
+    expires_at    timestamptz,
+    limit_key     text
 );
 
 -- The rules for single columns of `jobs` are domains and not CHECKs of the table. PostgreSQL parses
@@ -65,6 +67,10 @@ CREATE DOMAIN lock_name AS text COLLATE "C"
     CONSTRAINT jobs_lock_length CHECK (octet_length(VALUE) BETWEEN 1 AND 1024);
 CREATE DOMAIN queueing_lock_name AS text COLLATE "C"
     CONSTRAINT jobs_queueing_lock_length CHECK (octet_length(VALUE) BETWEEN 1 AND 1024);
+-- A pattern of limits ends with `*`, so no key has one.
+CREATE DOMAIN limit_name AS text COLLATE "C" CONSTRAINT jobs_limit_key CHECK (
+    octet_length(VALUE) BETWEEN 1 AND 1024 AND strpos(VALUE, '*') = 0
+);
 CREATE DOMAIN job_args AS jsonb
     CONSTRAINT jobs_args_object CHECK (jsonb_typeof(VALUE) = 'object');
 CREATE DOMAIN job_timeout AS interval CONSTRAINT jobs_timeout CHECK (
@@ -116,12 +122,15 @@ CREATE TABLE jobs (
     queueing_lock queueing_lock_name,          -- at most one job waits under it
     args         job_args    NOT NULL DEFAULT '{}',
     errors       jsonb       NOT NULL DEFAULT '[]',
+    limit_key    limit_name,                   -- at most so many of a key run: see limits
     -- Rules between columns. Each costs some microseconds a statement: see above.
-    CONSTRAINT jobs_live CHECK (status IN ('todo', 'blocked', 'scheduled', 'pending', 'doing')),
+    CONSTRAINT jobs_live CHECK (
+        status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending', 'doing')),
     -- A claim exists exactly while the job is being done; finish relies on it (see finish.sql).
     CONSTRAINT jobs_claimed CHECK ((status = 'doing') = (claim_id IS NOT NULL)),
     CONSTRAINT jobs_owned CHECK ((worker_id IS NULL) = (claim_id IS NULL)),
     CONSTRAINT jobs_blocked_in_a_lane CHECK (status <> 'blocked' OR lock IS NOT NULL),
+    CONSTRAINT jobs_limited_by CHECK (status <> 'limited' OR limit_key IS NOT NULL),
     CONSTRAINT jobs_scheduled_when CHECK (status <> 'scheduled' OR scheduled_at IS NOT NULL)
 ) WITH (
     fillfactor = 85,
@@ -136,7 +145,11 @@ CREATE INDEX jobs_free ON jobs (queue, priority DESC, id) WHERE status = 'todo' 
 CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id) WHERE status = 'todo'
     AND lock IS NOT NULL;
 CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id)
-    WHERE status IN ('todo', 'blocked') AND lock IS NOT NULL;
+    WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL;
+-- Jobs that lanes wait for go first.
+CREATE INDEX jobs_limited ON jobs (limit_key, queue,
+    (was_attempted AND on_retry = 'hold' AND lock IS NOT NULL) DESC, priority DESC, id)
+    WHERE status = 'limited';
 CREATE INDEX jobs_running ON jobs (worker_id) WHERE status = 'doing';
 CREATE INDEX jobs_due ON jobs (scheduled_at) WHERE status = 'scheduled';
 CREATE INDEX jobs_expiring ON jobs (expires_at)
@@ -215,6 +228,43 @@ CREATE TABLE ends (
 
 CREATE INDEX ends_job ON ends (job_id);
 
+-- How many jobs of a key may run, and how often one may start. Operators write this table. A
+-- pattern that ends with `*` is for every key that begins so, each by itself.
+CREATE TABLE limits (
+    pattern text     COLLATE "C" PRIMARY KEY,
+    slots   integer,               -- how many may run at once; NULL: any number
+    rate    integer,               -- how many may start in each period; NULL: any number
+    period  interval,
+    burst   integer,               -- how many may start at once after a quiet time
+    CONSTRAINT limits_pattern CHECK (
+        octet_length(pattern) BETWEEN 1 AND 1024
+        AND strpos(pattern, '*') IN (0, length(pattern))),
+    CONSTRAINT limits_slots CHECK (slots > 0),
+    CONSTRAINT limits_rate CHECK (
+        (rate > 0 AND period > interval '0' AND burst > 0) IS TRUE
+        OR (rate IS NULL AND period IS NULL AND burst IS NULL)),
+    CONSTRAINT limits_something CHECK (slots IS NOT NULL OR rate IS NOT NULL)
+);
+
+-- The slots and tokens of each key that was used lately. The row is the mutex of its key: a job
+-- takes a slot, gives it back, and begins to wait for one under its lock.
+CREATE TABLE limit_keys (
+    key         text        COLLATE "C" PRIMARY KEY,
+    used        integer     NOT NULL DEFAULT 0,  -- how many jobs are `doing`
+    tokens      double precision,  -- for starts, as of refilled_at; NULL: the key has no rate
+    refilled_at timestamptz,
+    look_at     timestamptz,       -- when a claim must look at the jobs that wait for the key
+    CONSTRAINT limit_keys_used CHECK (used >= 0)
+) WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0,
+    vacuum_truncate = off
+);
+
+CREATE INDEX limit_keys_look ON limit_keys (look_at) WHERE look_at IS NOT NULL;
+
 -- What people, and the reconciler, did to lanes.
 CREATE TABLE lane_audit (
     id        bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -280,7 +330,8 @@ CREATE TABLE finished_jobs (
     errors       jsonb       NOT NULL,
     result       jsonb,      -- what the task returned, or NULL
     timeout      interval,
-    expires_at   timestamptz
+    expires_at   timestamptz,
+    limit_key    text        COLLATE "C"
 ) PARTITION BY RANGE (finished_at);
 
 CREATE INDEX finished_jobs_id ON finished_jobs (id);

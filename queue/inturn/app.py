@@ -14,6 +14,7 @@ from inturn import arguments
 from inturn.control.builtin_tasks import builtin_tasks
 from inturn.control.jobs import Jobs
 from inturn.control.lanes import Lanes
+from inturn.control.limits import Limits
 from inturn.control.schema import SchemaManager
 from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
@@ -88,6 +89,7 @@ class App(Blueprint):
         self._connector = connector
         self.json_dumps = connector.json_dumps
         self.lanes = Lanes(connector)
+        self.limits = Limits(connector)
         self.job_manager = Jobs(connector)
         self.schema_manager = SchemaManager(connector)
 

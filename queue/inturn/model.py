@@ -15,9 +15,9 @@ from uuid import UUID
 class Status(StrEnum):
     """The status of a job. It is a string as well. The first six are live, the others history.
 
-    A `blocked` job waits behind another job of its lane, or the lane is stopped. A `pending` job
-    waits for the end of the jobs that it comes after. A worker has taken a `claimed` job, but runs
-    other jobs first.
+    A `blocked` job waits behind another job of its lane, or the lane is stopped. A `limited` job
+    waits until its limit lets it start. A `pending` job waits for the end of the jobs that it comes
+    after. A worker has taken a `claimed` job, but runs other jobs first.
 
     job_id = write.defer(letter="a")
     assert app.job_manager.get_job_status(job_id) is Status.TODO == "todo"
@@ -25,6 +25,7 @@ class Status(StrEnum):
 
     TODO = "todo"
     BLOCKED = "blocked"
+    LIMITED = "limited"
     SCHEDULED = "scheduled"
     PENDING = "pending"
     CLAIMED = "claimed"
@@ -39,6 +40,7 @@ LIVE = frozenset(
     {
         Status.TODO,
         Status.BLOCKED,
+        Status.LIMITED,
         Status.SCHEDULED,
         Status.PENDING,
         Status.CLAIMED,
@@ -125,6 +127,21 @@ class Job(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """How many jobs of a key may run at once, and how often one may start.
+
+    `running` and `limited` count the jobs of its keys that run, and that wait for it.
+    """
+
+    pattern: str
+    concurrency: int | None
+    rate: str | None
+    burst: int | None
+    running: int
+    limited: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoredJob:
     """A job as it is stored in the database. `attempts` does not count a running attempt.
 
@@ -153,6 +170,7 @@ class StoredJob:
     fence: int | None
     timeout: timedelta | None
     expires_at: datetime | None
+    limit: str | None
     errors: list[dict[str, Any]]
     result: Any
 

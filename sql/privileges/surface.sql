@@ -69,6 +69,9 @@ SELECT * FROM (VALUES
     ('function', 'skip_head',           '{operator}', NULL),
     ('function', 'retry_head',          '{operator}', NULL),
     ('function', 'cancel_waiting',      '{operator}', NULL),
+    ('function', 'list_limits',         '{operator,monitor}', NULL),
+    ('function', 'set_limit',           '{operator}', NULL),
+    ('function', 'remove_limit',        '{operator}', NULL),
     ('function', 'sequences_behind',    '{operator,monitor}', NULL),   -- for `queue doctor`
 
     -- Clients check that the schema fits their version.
@@ -79,22 +82,25 @@ SELECT * FROM (VALUES
     ('table', 'all_jobs',               '{operator}', NULL),
     ('table', 'all_jobs',               '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
-        'finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at'),
+        'finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, '
+        'limit_key'),
     ('table', 'live_jobs',              '{operator}', NULL),
     ('table', 'live_jobs',              '{monitor}',
         'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, '
-        'started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at'),
+        'started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, '
+        'limit_key'),
     ('table', 'claimed_jobs',           '{operator,monitor}', NULL),
     ('table', 'jobs',                   '{operator}', NULL),
     ('table', 'jobs',                   '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, '
-        'has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at'),
+        'has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, '
+        'limit_key'),
     ('table', 'finished_jobs',          '{operator}', NULL),
     ('table', 'finished_jobs',          '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, '
-        'expires_at'),
+        'expires_at, limit_key'),
     ('table', 'edges',                  '{operator,monitor}', NULL),
     ('table', 'lane_status',            '{operator}', NULL),
     ('table', 'lane_status',            '{monitor}',
@@ -102,6 +108,8 @@ SELECT * FROM (VALUES
         'waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, '
         'failed_job_id, failed_task'),
     ('table', 'lanes',                  '{operator,monitor}', NULL),
+    ('table', 'limits',                 '{operator,monitor}', NULL),
+    ('table', 'limit_keys',             '{operator,monitor}', NULL),
     ('table', 'lane_audit',             '{operator,monitor}', NULL),
     ('table', 'queue_status',           '{operator,monitor}', NULL),
     ('table', 'workers',                '{operator,monitor}', NULL),

@@ -3,19 +3,19 @@
 CREATE OR REPLACE VIEW all_jobs AS
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, NULL::timestamptz AS finished_at, worker_id, fence, queueing_lock, timeout,
-       NULL::jsonb AS result, stored_as, expires_at
+       NULL::jsonb AS result, stored_as, expires_at, limit_key
 FROM live_jobs
 UNION ALL
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, finished_at, worker_id, fence, queueing_lock, timeout, result, status,
-       expires_at
+       expires_at, limit_key
 FROM finished_jobs;
 
 COMMENT ON VIEW all_jobs IS 'Every job, live and finished.';
 COMMENT ON COLUMN all_jobs.id IS 'Its number, which rises with each job.';
 COMMENT ON COLUMN all_jobs.status IS
-    'Before its end as in live_jobs: todo, blocked, scheduled, pending, claimed or doing. After '
-    'its end succeeded, failed, cancelled (before it started) or aborted (while it ran).';
+    'Before its end as in live_jobs: todo, blocked, limited, scheduled, pending, claimed or doing. '
+    'After its end succeeded, failed, cancelled (before it started) or aborted (while it ran).';
 COMMENT ON COLUMN all_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN all_jobs.task IS 'Its task.';
 COMMENT ON COLUMN all_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
@@ -36,6 +36,8 @@ COMMENT ON COLUMN all_jobs.fence IS
 COMMENT ON COLUMN all_jobs.queueing_lock IS
     'At most one job waits under it; NULL: none.';
 COMMENT ON COLUMN all_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
+COMMENT ON COLUMN all_jobs.limit_key IS
+    'The key of its limit; NULL: it has none.';
 COMMENT ON COLUMN all_jobs.result IS 'What the task returned; NULL: nothing, or not yet.';
 COMMENT ON COLUMN all_jobs.stored_as IS
     'The status in the tables, where a blocked job may still be todo, and a claimed one is doing.';

@@ -19,7 +19,8 @@ FROM lanes
 LEFT JOIN workers ON workers.id = lanes.worker_id
 CROSS JOIN LATERAL (
     SELECT count(*) AS counted FROM (
-        SELECT FROM jobs WHERE jobs.lock = lanes.lock AND jobs.status IN ('todo', 'blocked')
+        SELECT FROM jobs
+        WHERE jobs.lock = lanes.lock AND jobs.status IN ('todo', 'blocked', 'limited')
             AND jobs.lock IS NOT NULL
         LIMIT 1001) AS jobs
 ) AS behind
@@ -35,7 +36,7 @@ LEFT JOIN LATERAL (
         -- Not lane_heads: inside a view, a function looks for tables on the reader's search_path.
         ELSE coalesce(lanes.job_id, (
             SELECT head.id FROM jobs AS head
-            WHERE head.lock = lanes.lock AND head.status IN ('todo', 'blocked')
+            WHERE head.lock = lanes.lock AND head.status IN ('todo', 'blocked', 'limited')
                 AND head.lock IS NOT NULL
             ORDER BY head.priority DESC, head.id
             LIMIT 1)) END

@@ -24,7 +24,7 @@ SELECT jobs.id,
                -- Not lane_heads: inside a view, a function looks for tables on the reader's
                -- search_path.
                (SELECT head.id <> jobs.id FROM jobs AS head
-                WHERE head.lock = jobs.lock AND head.status IN ('todo', 'blocked')
+                WHERE head.lock = jobs.lock AND head.status IN ('todo', 'blocked', 'limited')
                     AND head.lock IS NOT NULL
                 ORDER BY head.priority DESC, head.id LIMIT 1)
            ) THEN 'blocked'
@@ -36,15 +36,16 @@ SELECT jobs.id,
        jobs.attempts, jobs.args::jsonb, jobs.errors, jobs.created_at,
        jobs.scheduled_at::timestamptz, jobs.started_at, jobs.worker_id, jobs.fence,
        jobs.queueing_lock::text, jobs.timeout::interval, jobs.abort,
-       jobs.expires_at::timestamptz
+       jobs.expires_at::timestamptz, jobs.limit_key::text
 FROM jobs;
 
 COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN live_jobs.id IS 'Its number, which rises with each job.';
 COMMENT ON COLUMN live_jobs.status IS
     'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is '
-    'stopped or delayed; scheduled: it waits for its time; pending: it waits for the end '
-    'of other jobs; claimed: a worker has it and runs others first; doing: it runs.';
+    'stopped or delayed; limited: its limit does not let it start yet; scheduled: it waits '
+    'for its time; pending: it waits for the end of other jobs; claimed: a worker has it and runs '
+    'others first; doing: it runs.';
 COMMENT ON COLUMN live_jobs.stored_as IS
     'The status in the table jobs, where a blocked job may still be todo, and a claimed one is '
     'doing.';
@@ -66,6 +67,8 @@ COMMENT ON COLUMN live_jobs.fence IS
     'A number that rises with each start of any job; NULL: it was never claimed.';
 COMMENT ON COLUMN live_jobs.queueing_lock IS 'At most one job waits under it; NULL: none.';
 COMMENT ON COLUMN live_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
+COMMENT ON COLUMN live_jobs.limit_key IS
+    'The key of its limit; NULL: it has none.';
 COMMENT ON COLUMN live_jobs.abort IS 'True if somebody has asked it to end.';
 COMMENT ON COLUMN live_jobs.expires_at IS
     'If it has not started by then, it is cancelled; NULL: it does not expire.';

@@ -25,9 +25,14 @@ WITH RECURSIVE free_name(queue) AS (
     SELECT queue, count(*) AS looked, count(*) FILTER (WHERE status = 'blocked') AS blocked
     FROM (
         SELECT queue, status FROM jobs
-        WHERE status IN ('todo', 'blocked') AND lock IS NOT NULL ORDER BY lock, priority DESC, id
+        WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL
+        ORDER BY lock, priority DESC, id
         LIMIT 10000
     ) AS waiting
+    GROUP BY queue
+), limited AS MATERIALIZED (
+    SELECT queue, count(*) AS looked
+    FROM (SELECT queue FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 10000) AS job
     GROUP BY queue
 ), later AS MATERIALIZED (
     SELECT queue, id, lock, scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at
@@ -59,7 +64,7 @@ WITH RECURSIVE free_name(queue) AS (
         SELECT queue, id, scheduled_at, created_at FROM jobs
         WHERE status = 'blocked' AND id = coalesce(lane.job_id, (
             SELECT first.id FROM jobs AS first
-            WHERE first.lock = lane.lock AND first.status IN ('todo', 'blocked')
+            WHERE first.lock = lane.lock AND first.status IN ('todo', 'blocked', 'limited')
                 AND first.lock IS NOT NULL
             ORDER BY first.priority DESC, first.id LIMIT 1))
         LIMIT 1  -- so that no plan reads all jobs to join them
@@ -68,6 +73,7 @@ WITH RECURSIVE free_name(queue) AS (
     SELECT queue FROM free_name WHERE queue IS NOT NULL
     UNION SELECT queue FROM head_name WHERE queue IS NOT NULL
     UNION SELECT queue FROM in_lane
+    UNION SELECT queue FROM limited
     UNION SELECT queue FROM later
     UNION SELECT queue FROM waiting_for_others
     UNION SELECT queue FROM in_hand
@@ -119,6 +125,7 @@ SELECT name.queue,
        startable.runnable_since,
        -- At least 0: the head of a lane that resumes may be beyond the 10,000.
        greatest(coalesce(startable.behind, 0) + coalesce(in_lane.blocked, 0), 0) AS blocked,
+       coalesce(limited.looked, 0) AS limited,
        (SELECT count(*) FROM later WHERE later.queue = name.queue
            AND scheduled_at > clock()) AS scheduled,
        coalesce(waiting_for_others.looked, 0) AS pending,
@@ -130,6 +137,7 @@ SELECT name.queue,
        coalesce(startable.cut, false) OR coalesce((SELECT sum(looked) FROM in_lane), 0) >= 10000
            OR (SELECT count(*) FROM later) >= 10000
            OR (SELECT count(*) FROM (SELECT FROM edges LIMIT 10000) AS edge) >= 10000
+           OR coalesce((SELECT sum(looked) FROM limited), 0) >= 10000
            OR coalesce((SELECT sum(looked) FROM in_hand), 0) >= 10000
            OR (SELECT count(*) FROM lane_to_resume) >= 1000 AS more,
        startable.oldest_id
@@ -137,6 +145,7 @@ FROM name
 LEFT JOIN startable ON startable.queue = name.queue
 LEFT JOIN in_lane ON in_lane.queue = name.queue
 LEFT JOIN waiting_for_others ON waiting_for_others.queue = name.queue
+LEFT JOIN limited ON limited.queue = name.queue
 LEFT JOIN in_hand ON in_hand.queue = name.queue
 ORDER BY name.queue;
 
@@ -153,6 +162,8 @@ COMMENT ON COLUMN queue_status.oldest_id IS 'The oldest of them.';
 COMMENT ON COLUMN queue_status.blocked IS
     'Jobs that wait behind another job of their lane, or in a stopped lane: more workers would '
     'not help.';
+COMMENT ON COLUMN queue_status.limited IS
+    'Jobs that their limit does not let start yet: more workers would not help.';
 COMMENT ON COLUMN queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
 COMMENT ON COLUMN queue_status.pending IS 'Jobs that wait for the end of other jobs.';
 COMMENT ON COLUMN queue_status.claimed IS

@@ -77,14 +77,14 @@ def test_a_migration_under_a_running_worker_costs_it_its_connection(
     worker = drive.run(workers.register_worker("w", "host", 1, None, 1, []), connection, SCHEMA)
     with app.open():
         app.configure_task("t").batch_defer({}, {})
-    assert len(drive.run(claim.claim(worker, None, 1, True), connection, SCHEMA)) == 1
+    assert len(drive.run(claim.claim(worker, None, 1, True, 1), connection, SCHEMA)) == 1
     with psycopg.connect(dsn) as migration:
         migration.execute("ALTER TABLE inturn.jobs ADD COLUMN colour text")
     with pytest.raises(DatabaseUnavailable, match="structure of query") as raised:
-        drive.run(claim.claim(worker, None, 1, True), connection, SCHEMA)
+        drive.run(claim.claim(worker, None, 1, True, 1), connection, SCHEMA)
     assert (raised.value.connection_lost, raised.value.outcome_unknown) == WORN_OUT
     with closing(psycopg.connect(dsn, autocommit=True)) as another:
-        assert len(drive.run(claim.claim(worker, None, 1, True), another, SCHEMA)) == 1
+        assert len(drive.run(claim.claim(worker, None, 1, True, 1), another, SCHEMA)) == 1
 
 
 def test_a_result_that_a_migration_has_changed_is_a_condition_whatever_the_language(

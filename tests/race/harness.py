@@ -224,6 +224,7 @@ class Session:
         on_retry: str = "hold",
         on_failure: str = "continue",
         expires_in: str | None = None,
+        limit: str | None = None,
     ) -> list[int]:
         """Defer a job for each priority given, or one job, in one call."""
         given: Sequence[int] = priorities or (0,)
@@ -231,9 +232,10 @@ class Session:
         rows = self.run(
             "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], "
             "%s::timestamptz[], %s::interval[], "
-            "%s::retry_policy[], %s::failure_policy[], p_expires_in => %s::interval[])",
+            "%s::retry_policy[], %s::failure_policy[], p_expires_in => %s::interval[], "
+            "p_limit_keys => %s::text[])",
             ["task"] * n, ["{}"] * n, [queue] * n, [lock] * n, list(given), [None] * n, [delay] * n,
-            [on_retry] * n, [on_failure] * n, [expires_in] * n,
+            [on_retry] * n, [on_failure] * n, [expires_in] * n, [limit] * n,
         )  # fmt: skip
         return [id for (id,) in rows]
 
@@ -291,6 +293,15 @@ class Session:
     def cancel_waiting(self, lock: str) -> int:
         return int(self._one("SELECT cancel_waiting(%s)", lock))
 
+    def set_limit(
+        self, pattern: str, slots: int | None, rate: int | None = None, burst: int | None = None
+    ) -> None:
+        """Set how many jobs of a key run at once, and how many start in a minute."""
+        self.run(
+            "SELECT set_limit(%s, %s, %s, CASE WHEN %s THEN interval '1 min' END, %s)",
+            pattern, slots, rate, rate is not None, burst,
+        )  # fmt: skip
+
     def reconcile(self) -> None:
         self.run("SELECT reconcile('', 100)")
 
@@ -338,10 +349,11 @@ class Worker(Session):
             "SELECT register_worker('race', 'here', 1, %s::text[], 10)", self.queues
         )
 
-    def claim(self, limit: int = 10, patient: bool = False) -> list[Job]:
+    def claim(self, limit: int = 10, patient: bool = False, slots: int | None = None) -> list[Job]:
+        """Claim jobs, of which `slots` can begin now: those with a limit must."""
         return _jobs(self.run(
-            "SELECT id, claim_id, worker_id, queue, attempts FROM claim(%s, %s::text[], %s, %s)",
-            self.id, self.queues, limit, patient,
+            "SELECT id, claim_id, worker_id, queue, attempts FROM claim(%s, %s::text[], %s, %s, %s)",
+            self.id, self.queues, limit, patient, slots,
         ))  # fmt: skip
 
     def claim_further(

@@ -340,7 +340,7 @@ def test_the_question_whether_a_commit_took_effect_waits_for_no_user_for_ever(
     with App(dsn).open() as app, psycopg.connect(dsn) as user, ThreadPoolExecutor(1) as thread:
         app.configure_task("t").defer()
         worker = app.connector.run(workers.register_worker("w", "here", 1, None, 1, []))
-        [job] = app.connector.run(claim.claim(worker, None, 1, False))
+        [job] = app.connector.run(claim.claim(worker, None, 1, False, 1))
         user.execute("SELECT FROM inturn.jobs FOR UPDATE")
         with monkeypatch.context() as brief:
             brief.setattr(finish, "UNCLEAR_SECONDS", 0.2)

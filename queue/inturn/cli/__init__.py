@@ -34,6 +34,7 @@ COMMANDS = (
     "healthchecks",
     "jobs",
     "lanes",
+    "limits",
     "locks",
     "migrate",
     "queues",

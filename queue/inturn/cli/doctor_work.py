@@ -30,7 +30,8 @@ class Scene:
     def has_work(self) -> bool:
         """True if a worker would have something to do now."""
         return any(
-            queue.runnable or queue.blocked or queue.claimed or queue.doing for queue in self.queues
+            queue.runnable or queue.blocked or queue.limited or queue.claimed or queue.doing
+            for queue in self.queues
         )
 
 
@@ -74,7 +75,7 @@ def _queues(scene: Scene) -> Finding:
     unserved = [
         queue.queue
         for queue in scene.queues
-        if not queue.workers and (queue.runnable or queue.blocked)
+        if not queue.workers and (queue.runnable or queue.blocked or queue.limited)
     ]
     if unserved:
         names = name_some([visible(name) for name in unserved])

@@ -38,6 +38,7 @@ JOB_OPTIONS = (
     "on_failure",
     "timeout",
     "expires_in",
+    "limit",
 )
 NO_APP = checks.Error(
     "inturn.django is not in INSTALLED_APPS, so the queue has no tables.",
@@ -60,6 +61,7 @@ class InturnTask(Task):
     on_failure: str | None = None
     timeout: float | None = None
     expires_in: timedelta | Mapping[str, float] | None = None
+    limit: str | None = None
 
     def using(self, **changes: Any) -> Self:
         """Return the task with other options: those of Django, and those of this class."""
@@ -70,7 +72,8 @@ class InturnBackend(BaseTaskBackend):
     """Enqueues tasks as jobs, through Django's connection: in its transaction, if there is one.
 
     OPTIONS are defaults for all tasks of this backend: `lock`, `queueing_lock`, `on_conflict`,
-    `on_retry`, `on_failure`, `timeout`, `expires_in` and `retry`, which is that of `@app.task`.
+    `on_retry`, `on_failure`, `timeout`, `expires_in`, `limit` and `retry`, which is that of
+    `@app.task`.
     """
 
     task_class = InturnTask

@@ -44,6 +44,7 @@ class JobFields(ReadOnlyModelBase):
     created_at = models.DateTimeField()
     scheduled_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
+    limit_key = models.TextField(null=True)
 
     instead = {
         "create": "task.defer(…)",

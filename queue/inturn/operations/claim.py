@@ -17,7 +17,7 @@ _JOB: LiteralString = (
     "args::text, timeout, CASE WHEN NOT was_attempted THEN expires_at - started_at END "
 )
 _IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
-CLAIM = _JOB + "FROM {schema}.claim(%s, %s::text[], %s, %s)" + _IN_ORDER
+CLAIM = _JOB + "FROM {schema}.claim(%s, %s::text[], %s, %s, %s)" + _IN_ORDER
 CLAIM_FURTHER = (
     _JOB + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s)" + _IN_ORDER
 )
@@ -39,10 +39,15 @@ class Wake(NamedTuple):
     horizon: str
 
 
-def claim(worker_id: UUID, queues: Queues, limit: int, patient: bool) -> Operation[list[Job]]:
-    """Start up to `limit` jobs and return them, the best first."""
+def claim(
+    worker_id: UUID, queues: Queues, limit: int, patient: bool, slots: int
+) -> Operation[list[Job]]:
+    """Start up to `limit` jobs and return them, the best first.
+
+    Only `slots` of them can begin now, and jobs with a limit are started only if they can.
+    """
     asked_at = time.monotonic()
-    rows = yield Statement(CLAIM, [worker_id, to_list(queues), limit, patient])
+    rows = yield Statement(CLAIM, [worker_id, to_list(queues), limit, patient, slots])
     return to_jobs(rows, asked_at)
 
 

@@ -33,11 +33,12 @@ _LISTED: LiteralString = (
     "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid)"
 )
 LIST: LiteralString = (
-    _JOB + "finished_at, fence, timeout, expires_at, errors::text, result::text FROM " + _LISTED
+    _JOB + "finished_at, fence, timeout, expires_at, limit_key, errors::text, result::text "
+    "FROM " + _LISTED
 )
 GET: LiteralString = LIST + " ORDER BY finished_at DESC NULLS FIRST LIMIT 1"
 STALLED: LiteralString = (
-    _JOB + "NULL::timestamptz, fence, timeout, expires_at, errors::text, NULL "
+    _JOB + "NULL::timestamptz, fence, timeout, expires_at, limit_key, errors::text, NULL "
     "FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s)"
 )
 # Without arguments, errors and result, which may be large. A job that succeeded has no error,
@@ -51,8 +52,8 @@ COUNT = """
 SELECT jobs_count, more FROM {schema}.count_jobs(%s, %s::{schema}.job_status[], %s, %s, %s)
 """
 COUNT_BY = """
-SELECT name, jobs_count, todo, blocked, scheduled, pending, claimed, doing, succeeded, failed,
-       cancelled, aborted, more
+SELECT name, jobs_count, todo, blocked, limited, scheduled, pending, claimed, doing, succeeded,
+       failed, cancelled, aborted, more
 FROM {schema}.count_jobs_by(%s, %s, %s, %s::{schema}.job_status[], %s, %s, %s)
 """
 
@@ -90,6 +91,7 @@ class Counts(TypedDict):
     jobs_count: int
     todo: int
     blocked: int
+    limited: int
     scheduled: int
     pending: int
     claimed: int

@@ -20,8 +20,8 @@ SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, task
 FROM {schema}.worker_status LIMIT %s
 """
 QUEUES = """
-SELECT queue, runnable, runnable_since, blocked, scheduled, pending, claimed, doing, workers, more,
-    oldest_id
+SELECT queue, runnable, runnable_since, blocked, limited, scheduled, pending, claimed, doing,
+    workers, more, oldest_id
 FROM {schema}.queue_status
 """
 UNKNOWN_TASKS = "SELECT queue, task FROM {schema}.unknown_tasks"
@@ -70,6 +70,7 @@ class QueueStatus:
     runnable: int
     runnable_since: datetime | None
     blocked: int
+    limited: int
     scheduled: int
     pending: int
     claimed: int

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Column,
     Computed,
     DateTime,
+    Double,
     Enum,
     Identity,
     Index,
@@ -30,6 +31,7 @@ metadata = MetaData()
 job_status = Enum(
     "todo",
     "blocked",
+    "limited",
     "scheduled",
     "pending",
     "claimed",
@@ -76,14 +78,18 @@ jobs = Table(
     Column("queueing_lock", key),
     Column("args", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("errors", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+    Column("limit_key", key),
 )
 _order: tuple[Any, ...] = (desc("priority"), jobs.c.id)
 _free = text("status = 'todo' AND lock IS NULL")
 _heads = text("status = 'todo' AND lock IS NOT NULL")
-_lane = text("status IN ('todo', 'blocked') AND lock IS NOT NULL")
+_lane = text("status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL")
 Index("jobs_free", jobs.c.queue, *_order, postgresql_where=_free)
 Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
 Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=_lane)
+_kept = desc(text("(was_attempted AND on_retry = 'hold' AND lock IS NOT NULL)"))
+_limited: tuple[Any, ...] = (jobs.c.limit_key, jobs.c.queue, _kept, *_order)
+Index("jobs_limited", *_limited, postgresql_where=text("status = 'limited'"))
 Index("jobs_running", jobs.c.worker_id, postgresql_where=text("status = 'doing'"))
 Index("jobs_due", jobs.c.scheduled_at, postgresql_where=text("status = 'scheduled'"))
 _expiring = text("expires_at IS NOT NULL AND status <> 'doing' AND NOT was_attempted")
@@ -133,6 +139,28 @@ ends = Table(
     Column("status", job_status, nullable=False),
 )
 Index("ends_job", ends.c.job_id)
+
+limits = Table(
+    "limits",
+    metadata,
+    Column("pattern", key, primary_key=True),
+    Column("slots", Integer),
+    Column("rate", Integer),
+    Column("period", Interval),
+    Column("burst", Integer),
+)
+
+limit_keys = Table(
+    "limit_keys",
+    metadata,
+    Column("key", key, primary_key=True),
+    Column("used", Integer, nullable=False, server_default="0"),
+    Column("tokens", Double),
+    Column("refilled_at", moment),
+    Column("look_at", moment),
+)
+_look = text("look_at IS NOT NULL")
+Index("limit_keys_look", limit_keys.c.look_at, postgresql_where=_look)
 
 lane_audit = Table(
     "lane_audit",
@@ -199,6 +227,7 @@ finished_jobs = Table(
     Column("result", JSONB),
     Column("timeout", Interval),
     Column("expires_at", moment),
+    Column("limit_key", key),
 )
 Index("finished_jobs_id", finished_jobs.c.id)
 _failed = text("status = 'failed'")

@@ -65,6 +65,14 @@ def check_parents(after: object) -> tuple[int, ...] | None:
     return tuple(map(int, ids)) or None
 
 
+def check_limit(limit: object) -> str | None:
+    """Return the key of a limit as text, or raise BadArgument."""
+    key = check_lock(limit, "limit")
+    if key is not None and "*" in key:
+        raise BadArgument("limit", f"{key!r} contains *, with which only patterns of limits end")
+    return key
+
+
 class Stored(NamedTuple):
     """Marks an option that is stored with the job.
 
@@ -110,6 +118,7 @@ class RunOptions(TypedDict, total=False):
         Stored(partial(check_choice, "on_conflict", OnConflict), OnConflict.RAISE),
     ]
     timeout: Annotated[float | timedelta | None, Stored(check_timeout)]
+    limit: Annotated[str | int | UUID | None, Stored(check_limit)]
 
 
 class ExpiryOptions(TypedDict, total=False):

@@ -236,6 +236,8 @@ class Task(Deferrer[P, R_co]):
         If one did not succeed, "cancel" this one, let it "go", or "hold" it. See docs/flow.md.
 
             write.configure(after=[write.defer("a")], expires_in={"hours": 1}).defer("b")
+        limit: a key, such as "stripe". No more jobs of a key run than its limit allows; see
+        `app.limits`.
 
         With a `queueing_lock`, at most one job waits under it. A running job does not count.
         `on_conflict` says what happens to a new job while another one is waiting:
@@ -247,7 +249,7 @@ class Task(Deferrer[P, R_co]):
         replace: like "skip", but the waiting job takes over the task, arguments, timeout and expiry
         of the new one. If it is scheduled, it also takes over the time, queue, priority, on_retry
         and on_failure, unless it waits for a retry with its lane. It keeps its id, its lock and its
-        place in the lane.
+        place in the lane. It must have the same limit.
 
             report.configure(queueing_lock="report:1", on_conflict="skip").defer(day=1)
 

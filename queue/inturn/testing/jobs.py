@@ -19,9 +19,18 @@ SELECT min(due.at) FROM (
     SELECT expires_at FROM {schema}.jobs WHERE status <> 'doing' AND NOT was_attempted
     UNION ALL
     SELECT stopped_until FROM {schema}.lanes
+    UNION ALL
+    SELECT look_at FROM {schema}.limit_keys
 ) AS due(at) WHERE due.at > {schema}.clock()
 """
-WAITING = (Status.TODO, Status.BLOCKED, Status.SCHEDULED, Status.PENDING, Status.CLAIMED)
+WAITING = (
+    Status.TODO,
+    Status.BLOCKED,
+    Status.LIMITED,
+    Status.SCHEDULED,
+    Status.PENDING,
+    Status.CLAIMED,
+)
 
 
 @dataclass(frozen=True, slots=True)

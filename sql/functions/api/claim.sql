@@ -10,11 +10,15 @@
 -- index. The window widens from round to round, so a few calls clear a burst of one lane in front
 -- of everything. Jobs that a user's open transaction has locked cannot be cleared: the last round
 -- looks past some thousands of them.
+--
+-- A job with a limit starts only if it can begin now: jobs that are claimed ahead would keep slots
+-- of their limit from others. It takes the slot after its lane is won and it is the head.
 CREATE OR REPLACE FUNCTION claim(
     p_worker uuid,
     p_queues text[],     -- NULL: all queues
     p_limit  integer,
-    p_patient boolean DEFAULT false  -- give up if another claim is clearing the front
+    p_patient boolean DEFAULT false, -- give up if another claim is clearing the front
+    p_slots   integer DEFAULT NULL   -- how many of the jobs can begin now; NULL: all
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -43,6 +47,10 @@ DECLARE
     v_retries bigint[];   -- the jobs that these lanes wait for, or NULL
     v_heads   bigint[];   -- the next jobs of these lanes, as far as we may start them
     v_used    text[];     -- the lanes in which we start a job
+    v_limited boolean;    -- some of the jobs have a limit
+    v_slots   record;     -- what take_slots says of them
+    v_marked  boolean;    -- some of them wait for their limit now
+    v_kept    bigint[];   -- those that stay tokens
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
     v_started integer;
     v_blocked bigint;
@@ -82,6 +90,9 @@ BEGIN
         v_won := '{}';
         v_used := '{}';
         v_heads := NULL;
+        v_limited := v_look.limited;
+        v_marked := false;
+        v_kept := '{}';
         IF v_look.lanes <> '{}' THEN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
             FROM acquire_lanes(p_worker, p_queues, v_look.lanes, v_look.seen,
@@ -103,13 +114,16 @@ BEGIN
 
             -- A new statement, so it reads what was committed before we got the lanes.
             -- A job that waits for its retry goes before the head of its lane.
-            SELECT array_agg(next.id), coalesce(array_agg(won.lock), '{}') INTO v_heads, v_used
+            SELECT array_agg(next.id), coalesce(array_agg(won.lock), '{}'),
+                v_limited OR coalesce(bool_or(next.limited), false)
+            INTO v_heads, v_used, v_limited
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
             CROSS JOIN LATERAL (
-                SELECT id, queue, false AS touched, NULL::timestamptz AS start_before
+                SELECT id, queue, false AS touched, NULL::timestamptz AS start_before,
+                    limit_key IS NOT NULL AS limited
                 FROM jobs WHERE id = won.job_id
                 UNION ALL
-                SELECT head.id, head.queue, head.touched, head.start_before
+                SELECT head.id, head.queue, head.touched, head.start_before, head.limited
                 FROM lane_heads(ARRAY[won.lock]) AS head
                 WHERE won.job_id IS NULL
             ) AS next
@@ -119,13 +133,33 @@ BEGIN
             v_ids := v_ids || v_heads;
         END IF;
 
+        v_lanes := v_lanes - cardinality(v_won);
+        IF v_limited THEN
+            SELECT * INTO v_slots
+            FROM take_slots(v_ids, coalesce(p_slots, p_limit) - (p_limit - v_wanted));
+            v_marked := v_slots.full_keys <> '{}';
+            IF v_marked AND v_slots.ids = '{}' THEN
+                PERFORM limit_front(v_queues, v_slots.full_keys, (4 ^ round)::integer * p_limit);
+            END IF;
+            -- Lanes of jobs without a slot go back. Those that waited for a retry wait again.
+            SELECT coalesce(array_agg(lock) FILTER (WHERE fits), '{}'),
+                coalesce(array_agg(id) FILTER (WHERE NOT fits), '{}')
+            INTO v_used, v_kept
+            FROM (SELECT lock, id, id IN (SELECT unnest(v_slots.ids)) AS fits
+                FROM unnest(v_used, v_heads) AS head(lock, id)) AS judged;
+            IF v_kept && v_retries THEN
+                v_won := ARRAY(SELECT unnest(v_won)
+                    EXCEPT SELECT reserve_lanes(v_won, v_retries, v_kept));
+            END IF;
+            v_ids := v_slots.ids;
+        END IF;
+
         IF v_ids <> '{}' THEN
             RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
             GET DIAGNOSTICS v_started = ROW_COUNT;
             v_wanted := v_wanted - v_started;
         END IF;
 
-        v_lanes := v_lanes - cardinality(v_won);
         IF v_look.lanes <> '{}' THEN
             -- Do not try these lanes again: a faster claim may not have committed, so we cannot
             -- see it.
@@ -133,7 +167,9 @@ BEGIN
 
             -- Block what stays behind: tokens of held lanes, and those that were not the next job.
             IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
-                v_look.behind := v_look.behind || v_look.seen;
+                v_look.behind := v_look.behind
+                    || CASE WHEN v_limited THEN mask_ids(v_look.seen, v_kept)
+                            ELSE v_look.seen END;
                 v_look.behind_locks := v_look.behind_locks || v_look.lanes;
             END IF;
         END IF;
@@ -154,7 +190,7 @@ BEGIN
         -- claim may be stuck.
         EXIT WHEN v_wanted <= 0 OR v_lanes <= 0
             OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
-            coalesce(v_blocked, 0) > 0 OR v_look.more AND v_window < v_look.widest
+            coalesce(v_blocked, 0) > 0 OR v_marked OR v_look.more AND v_window < v_look.widest
             OR v_short OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)
         );
         IF v_look.behind IS NOT NULL THEN

@@ -27,7 +27,7 @@ BEGIN
               AND (p_lock IS NULL OR lock = p_lock)
             LIMIT p_limit
         ) AS counted;
-    ELSIF p_statuses && '{todo,blocked,scheduled,pending,claimed,doing}' THEN
+    ELSIF p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}' THEN
         v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock);
         SELECT least(count(*), p_limit) INTO v_live
         FROM look_at_live(v_ids, p_queue, p_task, p_lock) WHERE status = ANY (p_statuses);

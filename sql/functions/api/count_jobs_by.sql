@@ -13,9 +13,9 @@ CREATE OR REPLACE FUNCTION count_jobs_by(
     p_task     text         DEFAULT NULL,
     p_lock     text         DEFAULT NULL
 ) RETURNS TABLE (
-    name text, jobs_count bigint, todo bigint, blocked bigint, scheduled bigint, pending bigint,
-    claimed bigint,
-    doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean
+    name text, jobs_count bigint, todo bigint, blocked bigint, limited bigint, scheduled bigint,
+    pending bigint, claimed bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint,
+    aborted bigint, more boolean
 )
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -50,6 +50,7 @@ BEGIN
     )
     SELECT name, count(*),
            count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'blocked'),
+           count(*) FILTER (WHERE status = 'limited'),
            count(*) FILTER (WHERE status = 'scheduled'),
            count(*) FILTER (WHERE status = 'pending'),
            count(*) FILTER (WHERE status = 'claimed'), count(*) FILTER (WHERE status = 'doing'),

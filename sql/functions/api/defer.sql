@@ -20,6 +20,7 @@ CREATE OR REPLACE FUNCTION defer(
     on_failure    text        DEFAULT 'continue',
     timeout       interval    DEFAULT NULL,
     expires_at    timestamptz DEFAULT NULL,
+    limit_key     text        DEFAULT NULL,
     after         bigint[]    DEFAULT NULL,
     on_parent     text        DEFAULT 'cancel'
 ) RETURNS bigint
@@ -45,6 +46,8 @@ DECLARE
             THEN 'scheduled_at: give a time between the years 2 and 9998, or NULL for at once'
         WHEN on_conflict IS NULL
             THEN 'on_conflict: give raise, skip, or replace'
+        WHEN octet_length(limit_key) NOT BETWEEN 1 AND 1024 OR strpos(limit_key, '*') > 0
+            THEN 'limit_key: give 1 to 1,024 bytes without *, or NULL for a job without a limit'
         WHEN timeout < interval '1 ms' OR timeout > interval '365 days'
             THEN 'timeout: give how long a run may take, from a millisecond to 365 days, or NULL'
         WHEN expires_at < timestamptz '0002-01-01 00:00:00+00'
@@ -69,6 +72,7 @@ BEGIN
         p_on_conflict => on_conflict::conflict_policy,
         p_timeouts => CASE WHEN timeout IS NOT NULL THEN ARRAY[timeout] END,
         p_expires_at => CASE WHEN expires_at IS NOT NULL THEN ARRAY[expires_at] END,
+        p_limit_keys => CASE WHEN limit_key IS NOT NULL THEN ARRAY[limit_key] END,
         p_after => CASE WHEN after <> '{}' THEN after END,
         p_after_of => CASE WHEN after <> '{}' THEN array_fill(1, ARRAY[cardinality(after)]) END,
         p_on_parent => ARRAY[on_parent::parent_policy]

@@ -57,6 +57,11 @@ BEGIN
         v_waits := true;
         v_found := true;
     END IF;
+    IF v_job.limit_key IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM explain_limit(v_job);
+        v_waits := v_waits OR FOUND;
+        v_found := v_found OR FOUND;
+    END IF;
     IF v_job.has_parents THEN
         RETURN QUERY SELECT * FROM explain_parents(p_id);
         v_waits := v_waits OR FOUND;

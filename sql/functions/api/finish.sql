@@ -2,8 +2,8 @@
 -- lane is handed to the same worker in the reply: no fetch, no wake-up, no gap. It is set-based:
 -- one call finishes all jobs that ended while the previous call was under way.
 --
--- It locks lanes first, then jobs (see lock_lanes). It does not wait longer than a moment for a
--- user's open transaction.
+-- It locks lanes first, then keys of limits, then jobs (see lock_lanes). It does not wait longer
+-- than a moment for a user's open transaction.
 --
 -- Returns one row for each ended job that was still ours (finished_id), and one for each job
 -- handed over (next). If an open transaction has the job or its lane locked, the job is still
@@ -47,10 +47,14 @@ BEGIN
            array_agg(b.lock) FILTER (WHERE b.lock IS NOT NULL) AS lanes,
            array_agg(b.id)
                FILTER (WHERE b.lock IS NOT NULL
-                   AND b.status = 'failed' AND b.on_failure = 'halt') AS halts
+                   AND b.status = 'failed' AND b.on_failure = 'halt') AS halts,
+           array_agg(b.limit_key) FILTER (WHERE b.limit_key IS NOT NULL) AS keys
     INTO v_done FROM archive_jobs(p_ids, p_claims, p_statuses, p_errors, p_results, p_forget) AS b;
 
     RETURN QUERY SELECT id, NULL::jobs, NULL::bigint FROM unnest(v_done.ids) AS id;
+    IF v_done.keys IS NOT NULL THEN
+        PERFORM notify_workers(free_slots(v_done.keys));
+    END IF;
     IF v_done.lanes IS NULL THEN
         RETURN;
     END IF;

@@ -1,6 +1,6 @@
 -- Returns how long a worker that found nothing may sleep if nobody wakes it.
 --   delay     the time until the next scheduled job, the next job that expires, the end of a
---             pause, or the next look at a lane.
+--             pause, or the next look at a lane or at a limit.
 --             Zero if a ready job was skipped a moment ago because its lane was locked, or if
 --             somebody must look after the children of a job that has ended.
 --             NULL if there is nothing to wait for.
@@ -37,6 +37,8 @@ AS $$
             (SELECT coalesce(look_at, stopped_until) FROM lanes
              WHERE coalesce(look_at, stopped_until) IS NOT NULL
              ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
+            UNION ALL
+            (SELECT look_at FROM limit_keys WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1)
         ) AS due(at) HAVING count(*) > 0
     ) END,
     -- One snapshot for everything: the look above has seen what ended transactions have left.

@@ -2,8 +2,8 @@
 -- never been claimed. No attempt is charged, and their lanes are open to all workers. A lane that
 -- had waited for a retry waits for it again.
 --
--- It locks lanes first, then jobs. Returns the jobs that an open transaction keeps from us, or
--- whose lane it keeps: they are still ours, and must be put back again.
+-- It locks lanes first, then keys of limits, then jobs. Returns the jobs that an open transaction
+-- keeps from us, or whose lane or key it keeps: they are still ours, and must be put back again.
 CREATE OR REPLACE FUNCTION put_back(p_ids bigint[], p_claims uuid[]) RETURNS SETOF bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -33,6 +33,7 @@ BEGIN
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ANY (ARRAY[ours.id]) AND jobs.claim_id = ours.claim_id
         RETURNING jobs.id, jobs.lock::text, jobs.queue::text, jobs.lost_queueing_lock,
+            jobs.limit_key::text,
             jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted
     ), let_go AS (
         UPDATE lanes
@@ -45,11 +46,15 @@ BEGIN
                FILTER (
                    WHERE NOT was_attempted AND lock NOT IN (SELECT unnest(v_held.stopped))
                ) AS lanes,
-           array_agg(id) FILTER (WHERE lost_queueing_lock) AS yielding
+           array_agg(id) FILTER (WHERE lost_queueing_lock) AS yielding,
+           array_agg(limit_key) FILTER (WHERE limit_key IS NOT NULL) AS keys
     INTO v_back FROM back;
 
     IF v_back.yielding IS NOT NULL THEN
         PERFORM retake_queueing_locks(v_back.yielding);
+    END IF;
+    IF v_back.keys IS NOT NULL THEN
+        PERFORM notify_workers(free_slots(v_back.keys));
     END IF;
     IF v_back.queues IS NOT NULL THEN
         PERFORM notify_workers(v_back.queues || release_lanes(v_back.lanes));

@@ -13,13 +13,17 @@ DECLARE
     v_locks text[];
     v_lock  text;
 BEGIN
+    IF p_after = '' THEN
+        PERFORM reconcile_keys(1000);
+    END IF;
     WITH RECURSIVE waiting(lock, n) AS (
         (SELECT lock, 1 FROM jobs
-         WHERE lock > p_after AND status IN ('todo', 'blocked') AND lock IS NOT NULL ORDER BY lock
+         WHERE lock > p_after AND status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL
+         ORDER BY lock
          LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
-                WHERE jobs.lock > waiting.lock AND status IN ('todo', 'blocked')
+                WHERE jobs.lock > waiting.lock AND status IN ('todo', 'blocked', 'limited')
                     AND jobs.lock IS NOT NULL
                 ORDER BY jobs.lock LIMIT 1), n + 1
         FROM waiting WHERE waiting.lock IS NOT NULL AND n < p_limit

@@ -5,9 +5,9 @@
 -- lane. The job joins that lane as if it were deferred now, whoever holds it, with its old id and
 -- its own wake-up token.
 --
--- It locks lanes first, then jobs. Returns the ids that were still ours. Nothing of the others
--- was touched. A job is `busy` if an open transaction keeps it or its lane from us: it is still
--- ours, and must be reported again.
+-- It locks lanes first, then keys of limits, then jobs. Returns the ids that were still ours.
+-- Nothing of the others was touched. A job is `busy` if an open transaction keeps it, its lane or
+-- its key from us: it is still ours, and must be reported again.
 CREATE OR REPLACE FUNCTION retry(
     p_ids    bigint[],
     p_claims uuid[],
@@ -73,7 +73,7 @@ BEGIN
             ORDER BY e.id
         ) AS ended
         WHERE jobs.id = ANY (ARRAY[ended.id]) AND jobs.claim_id = ended.claim_id
-        RETURNING jobs.id, jobs.queue::text, jobs.lost_queueing_lock,
+        RETURNING jobs.id, jobs.queue::text, jobs.lost_queueing_lock, jobs.limit_key::text,
                   CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
                   CASE WHEN ended.lock <> ended.left_lock THEN 'release'
                        ELSE jobs.on_retry END AS on_retry
@@ -88,11 +88,15 @@ BEGIN
                WHERE again.lock IS NOT NULL AND again.on_retry = 'release'
                  AND again.lock NOT IN (SELECT unnest(v_held.stopped))
            ) AS released,
-           array_agg(again.id) FILTER (WHERE again.lost_queueing_lock) AS yielding
+           array_agg(again.id) FILTER (WHERE again.lost_queueing_lock) AS yielding,
+           array_agg(again.limit_key) FILTER (WHERE again.limit_key IS NOT NULL) AS keys
     INTO v_again FROM again;
 
     IF v_again.yielding IS NOT NULL THEN
         PERFORM retake_queueing_locks(v_again.yielding);
+    END IF;
+    IF v_again.keys IS NOT NULL THEN
+        PERFORM notify_workers(free_slots(v_again.keys));
     END IF;
     IF v_again.ids IS NOT NULL THEN
         PERFORM notify_workers(v_again.queues || release_lanes(v_again.released));

@@ -43,7 +43,7 @@ BEGIN
     UPDATE jobs SET status = 'blocked'
     WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
         AND coalesce(jobs.lock IN (SELECT unnest(v_lanes)), false)
-        AND NOT is_touched(jobs.xmin, jobs.xmax);
+        AND NOT is_touched(jobs.xmin, jobs.xmax) AND jobs.limit_key IS NULL;
     GET DIAGNOSTICS v_result = ROW_COUNT;
     IF v_result = cardinality(v_behind) THEN
         RETURN v_result;
@@ -54,9 +54,13 @@ BEGIN
     WITH rest AS MATERIALIZED (
         SELECT jobs.id FROM jobs WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
             AND coalesce(jobs.lock IN (SELECT unnest(v_lanes)), false)
+            AND jobs.limit_key IS NULL
         FOR UPDATE OF jobs SKIP LOCKED
     )
     UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT rest.id FROM rest));
     GET DIAGNOSTICS v_rest = ROW_COUNT;
+    IF v_result + v_rest < cardinality(v_behind) THEN
+        v_rest := v_rest + block_limited(v_behind, v_lanes);
+    END IF;
     RETURN v_result + v_rest;
 END $$;

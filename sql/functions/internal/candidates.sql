@@ -27,7 +27,7 @@ DECLARE
     v_result  bigint[] := '{}';
     v_waiting job_status[] := ARRAY(
         SELECT status FROM unnest(p_statuses) AS status
-        WHERE status IN ('todo', 'blocked', 'scheduled', 'pending'));
+        WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending'));
     v_stored  job_status[] := v_waiting
         || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo}' ELSE '{}' END::job_status[];
 BEGIN

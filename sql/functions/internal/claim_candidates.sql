@@ -6,23 +6,24 @@
 --   behind  tokens behind another job of their lane, to be blocked. behind_locks are their lanes.
 --   more    true if the window was full, or there were more lanes than p_lanes
 --   widest  how wide the window may become. It is wider if many jobs in front stay locked.
+--   limited true if some of the free jobs have a limit
 -- It returns at most p_lanes lanes, and reads at most p_shares free jobs and p_windows tokens in
 -- each queue (see front_shares).
 CREATE OR REPLACE FUNCTION claim_candidates(p_queues text[], p_shares integer[], p_limit integer,
     p_windows integer[], p_window integer, p_lost text[], p_lanes integer)
 RETURNS TABLE (
     free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean,
-        widest bigint
+        widest bigint, limited boolean
 )
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
     WITH free AS MATERIALIZED (
-        SELECT f.id, f.priority
+        SELECT f.id, f.priority, f.limit_key
         FROM unnest(p_queues, p_shares) AS q(queue, share)
         CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.priority FROM jobs
+            SELECT jobs.id, jobs.priority, jobs.limit_key FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT q.share
@@ -32,9 +33,10 @@ BEGIN
         SELECT * FROM lane_tokens(p_queues, p_windows, p_lost)
     ), best AS (
         SELECT * FROM (
-            SELECT free.id, free.priority, NULL AS lock FROM free
+            SELECT free.id, free.priority, NULL AS lock, free.limit_key IS NOT NULL AS limited
+            FROM free
             UNION ALL
-            (SELECT token.id, token.priority, token.lock FROM token WHERE open
+            (SELECT token.id, token.priority, token.lock, false FROM token WHERE open
                 ORDER BY token.priority DESC, token.id LIMIT p_lanes)
         ) AS startable
         ORDER BY priority DESC, id
@@ -42,7 +44,8 @@ BEGIN
     ), chosen AS (
         SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
                array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
-               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen
+               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen,
+               bool_or(best.limited) AS limited
         FROM best
     ), rest AS (
         SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
@@ -52,6 +55,7 @@ BEGIN
         FROM token
     )
     SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
-           rest.behind, rest.behind_locks, rest.more, rest.widest
+           rest.behind, rest.behind_locks, rest.more, rest.widest,
+           coalesce(chosen.limited, false)
     FROM chosen, rest;
 END $$;

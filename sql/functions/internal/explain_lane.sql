@@ -45,7 +45,7 @@ BEGIN
         SELECT id FROM (
             -- Not lane_heads: the head may have expired. Then a claim cancels it and goes on.
             (SELECT head.priority, head.id FROM jobs AS head
-             WHERE head.lock = p_job.lock AND head.status IN ('todo', 'blocked')
+             WHERE head.lock = p_job.lock AND head.status IN ('todo', 'blocked', 'limited')
                 AND head.lock IS NOT NULL
                 AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
              ORDER BY head.priority DESC, head.id LIMIT 1)
@@ -61,8 +61,13 @@ BEGIN
             CASE WHEN v_lane.job_id IS NULL THEN 'lane head waits' ELSE 'lane retrying' END,
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
                 || CASE WHEN v_later THEN ', at ' || v_first.scheduled_at
+                        WHEN v_first.status = 'limited' THEN ' and waits for its limit'
                         ELSE ' and waits for a worker of queue ' || v_first.queue END,
             CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
+        IF v_first.limit_key IS NOT NULL THEN
+            RETURN QUERY SELECT * FROM explain_limit(v_first);
+            v_stops := v_stops OR FOUND;
+        END IF;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(
             v_first.queue, v_first.task, v_stops OR v_later)

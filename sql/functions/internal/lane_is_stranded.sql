@@ -12,15 +12,18 @@ LANGUAGE sql STABLE AS $$
         )
         WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (
             SELECT FROM jobs WHERE id = lane.job_id AND lock = p_lock
-                AND status IN ('todo', 'scheduled')
+                AND (status IN ('todo', 'scheduled') OR status = 'limited')
         )
         ELSE EXISTS (
-            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked')
+            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
                 AND lock IS NOT NULL
         ) AND NOT EXISTS (
-            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked')
+            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
                 AND lock IS NOT NULL AND status = 'todo'
         )
+        -- The key of a limited head wakes it.
+        AND (SELECT jobs.status FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id))
+            <> 'limited'
     END
     FROM (SELECT p_lock AS lock) AS asked LEFT JOIN lanes AS lane ON lane.lock = asked.lock
 $$;

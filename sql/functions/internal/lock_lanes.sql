@@ -2,7 +2,7 @@
 -- locked. Lanes are locked first, each kind in order. From here on, no session blocks a job that we
 -- miss: one that held the lane row before us has committed when we look, and one that comes later
 -- finds the lane as we leave it. The call does not wait for open transactions. Jobs that are still
--- locked after a moment are busy, and cannot end yet.
+-- locked after a moment are busy, and cannot end yet. Last come the keys of limits.
 CREATE OR REPLACE FUNCTION lock_lanes(
     p_ids bigint[], p_claims uuid[],
     OUT stopped text[],   -- the lanes that a person has stopped meanwhile
@@ -17,11 +17,12 @@ BEGIN
     stopped := '{}';
     busy := '{}';
     SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
-        bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched
+        bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched,
+        bool_or(jobs.limit_key IS NOT NULL) AS limited
     INTO v_ours
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
     CROSS JOIN LATERAL (
-        SELECT j.lock::text, j.xmin, j.xmax FROM jobs AS j
+        SELECT j.lock::text, j.limit_key, j.xmin, j.xmax FROM jobs AS j
         WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
     ) AS jobs;
 
@@ -39,5 +40,8 @@ BEGIN
     IF v_ours.touched OR cardinality(v_ours.locks) > v_held THEN
         SELECT rest.stopped, rest.busy INTO stopped, busy
         FROM lock_contended_lanes(p_ids, p_claims) AS rest;
+    END IF;
+    IF v_ours.limited THEN
+        busy := busy || lock_keys(mask_ids(p_ids, busy), p_claims);
     END IF;
 END $$;

@@ -10,13 +10,19 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_status job_status;
     v_lock   text;
+    v_key    text;
 BEGIN
-    SELECT status, lock INTO v_status, v_lock
+    SELECT status, lock, limit_key INTO v_status, v_lock, v_key
     FROM jobs WHERE id = p_id
         AND queueing_lock = p_options.queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
     FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
+    END IF;
+    IF v_key IS DISTINCT FROM p_options.limit_key THEN
+        RAISE EXCEPTION 'limit: job % waits with the limit %, which replace cannot change', p_id,
+            coalesce(quote_literal(v_key), 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
     END IF;
     UPDATE jobs
     SET task = p_task, args = p_args, timeout = p_options.timeout, expires_at = p_options.expires_at

@@ -50,6 +50,7 @@ Examples:
 @click.option(
     "--timeout", callback=duration, metavar="TIME", help="How long a run may take, e.g. 90s."
 )
+@click.option("--limit", metavar="KEY", help="Let no more jobs of this key run than its limit.")
 @click.option("--queue", metavar="NAME", help="The queue.  [default: the task's]")
 @click.option(
     "--priority",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from inturn.operations.jobs import JobSummary
 
 COUNTED = ALL = 10_000
-LIVE = ("todo", "blocked", "scheduled", "pending", "claimed", "doing")
+LIVE = ("todo", "blocked", "limited", "scheduled", "pending", "claimed", "doing")
 STATUSES = (*LIVE, "succeeded", "failed", "cancelled", "aborted")
 
 
@@ -167,6 +167,7 @@ def show(database: Database, job_id: int, form: str) -> None:
         "queue": visible(job.queue),
         "lock": visible(job.lock) if job.lock else None,
         "queueing lock": visible(job.queueing_lock) if job.queueing_lock else None,
+        "limit": visible(job.limit) if job.limit else None,
         "priority": str(job.priority),
         "timeout": stored["timeout"],
         "attempts": str(stored["attempts"]),
@@ -206,7 +207,12 @@ def _name_worker(database: Database, worker_id: UUID | None) -> str | None:
 
 def in_words_of_sql(job: StoredJob) -> dict[str, Any]:
     """Return the job with the names and the number of attempts that SQL and lists show."""
-    names = {"task_name": "task", "task_kwargs": "args", "abort_requested": "abort"}
+    names = {
+        "task_name": "task",
+        "task_kwargs": "args",
+        "abort_requested": "abort",
+        "limit": "limit_key",
+    }
     values = {names.get(each.name, each.name): getattr(job, each.name) for each in fields(job)}
     values["attempts"] += job.status in ("claimed", "doing")
     values["timeout"] = None if job.timeout is None else f"{job.timeout!s:0>8}"

@@ -41,6 +41,7 @@ def list_queues(database: Database, form: str) -> None:
         "RUNNABLE": lambda queue: count(queue.runnable, queue),
         "OLDEST": lambda queue: relative(queue.runnable_since, now),
         "BLOCKED": lambda queue: count(queue.blocked, queue),
+        "LIMITED": lambda queue: count(queue.limited, queue),
         "SCHEDULED": lambda queue: count(queue.scheduled, queue),
         "PENDING": lambda queue: count(queue.pending, queue),
         "CLAIMED": lambda queue: count(queue.claimed, queue),

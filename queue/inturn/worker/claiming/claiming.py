@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import anyio
@@ -50,6 +51,7 @@ class Claiming:
         self._awake_flag = AwakeFlag(connection, registration, options.queues)
         self._cursor = ClaimCursor()
         self._claimed_at = time.monotonic()  # when the last full claim began
+        self._lacks_slots = False  # a ready job may have a limit, and no slot of ours was free
         self._claim: asyncio.Task[None] | None = None  # until the loop has seen how it ended
 
     # ------------------------------------------------------------------ what the loop asks
@@ -163,10 +165,11 @@ class Claiming:
         """Note that the ends of so many jobs are stored.
 
         A lane that went back to the queue may have a job that only we have room for. A worker that
-        does not wait for jobs must also run what its own jobs have deferred before it ends.
+        does not wait for jobs must also run what its own jobs have deferred before it ends. A job
+        with a limit may have waited until we can begin it at once.
         """
         self._prefetch.note_ended(count)
-        if lanes_went_back or not self._options.wait:
+        if lanes_went_back or self._lacks_slots or not self._options.wait:
             self._wakeups.expect_jobs()
 
     def note_put_back(self) -> None:
@@ -190,7 +193,7 @@ class Claiming:
     async def _make_scheduled_ready(self) -> None:
         """Make a claim of no jobs: due jobs become ready, and lanes give way to them."""
         self._claimed_at = time.monotonic()
-        none = claim.claim(self._registration.worker_id, self._options.queues, 0, True)
+        none = claim.claim(self._registration.worker_id, self._options.queues, 0, True, 0)
         await self._connection.run(none)
 
     async def _claim_further(self, marks: Mapping[tuple[str, int], int], room: int) -> None:
@@ -201,9 +204,11 @@ class Claiming:
 
     async def _claim_from_the_front(self, room: int) -> None:
         self._wakeups.begin_claim()
+        self._lacks_slots = False
+        slots = max(0, self._options.concurrency - self._running.in_hand)
         began = self._claimed_at = time.monotonic()
         full_claim = claim.claim(
-            self._registration.worker_id, self._options.queues, room, self._wakeups.patient
+            self._registration.worker_id, self._options.queues, room, self._wakeups.patient, slots
         )
         jobs = await self._connection.run(full_claim)
         self._cursor.begin(jobs, room, time.monotonic() - began)
@@ -215,6 +220,7 @@ class Claiming:
             self._wakeups.keep_looking()
         else:
             wake = await self._awake_flag.clear()
+            self._lacks_slots = slots < room and wake.delay == timedelta(0)
             self._wakeups.note_not_filled(len(jobs), wake.delay, notified=wake.notified)
 
 

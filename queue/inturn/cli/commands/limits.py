@@ -1,0 +1,84 @@
+"""`queue limits`: set how many jobs of a key may run at once, and how often one may start."""
+
+from __future__ import annotations
+
+import click
+
+from inturn.cli.database import Database, with_database
+from inturn.cli.exit_status import Conflict
+from inturn.cli.formatting import visible
+from inturn.cli.lane_argument import by_option
+from inturn.cli.next_command import complete
+from inturn.cli.output import Output, output_options, remark
+
+LISTED = 1000
+
+
+@click.group(
+    "limits",
+    epilog="""\b
+Examples:
+  queue limits set stripe --concurrency 5
+  queue limits set stripe --rate 100/min --burst 20
+  queue limits set 'customer:*' --concurrency 1   each customer by itself
+  queue limits list""",
+)
+def command() -> None:
+    """Limit how many jobs of a key run at once, and how often one starts."""
+
+
+@command.command("set", epilog="Example: queue limits set stripe --concurrency 5 --rate 100/min")
+@click.argument("pattern")
+@click.option("--concurrency", type=int, metavar="N", help="How many jobs may run at once.")
+@click.option("--rate", metavar="N/TIME", help="How many may start in each s, min, h or day.")
+@click.option("--burst", type=int, metavar="N", help="How many may start at once.  [default: 1]")
+@by_option
+@with_database
+def set_limit(
+    database: Database,
+    pattern: str,
+    concurrency: int | None,
+    rate: str | None,
+    burst: int | None,
+    by: str,
+) -> None:
+    """Set the limit of a key, or of all keys that begin so.
+
+    It replaces an earlier limit of the same PATTERN. It ends no job that runs.
+    """
+    from inturn.operations import limits
+
+    database.run(limits.set_limit(pattern, concurrency, rate, burst, by))
+    remark(f"The limit {visible(pattern)} is set.")
+
+
+@command.command("remove", epilog="Example: queue limits remove stripe")
+@click.argument("pattern")
+@by_option
+@with_database
+def remove_limit(database: Database, pattern: str, by: str) -> None:
+    """Remove a limit."""
+    from inturn.operations import limits
+
+    if not database.run(limits.remove_limit(pattern, by)):
+        raise Conflict(f"There is no limit {visible(pattern)}: queue limits list")
+    remark(f"The limit {visible(pattern)} is removed.")
+
+
+@command.command("list", epilog="Example: queue limits list --json")
+@output_options
+@with_database
+def list_limits(database: Database, form: str) -> None:
+    """List the limits, and how many jobs of their keys run and wait."""
+    from inturn.operations import limits
+
+    columns = {
+        "PATTERN": lambda limit: limit.pattern,
+        "CONCURRENCY": lambda limit: limit.concurrency or "",
+        "RATE": lambda limit: limit.rate or "",
+        "BURST": lambda limit: limit.burst or "",
+        "RUNNING": lambda limit: limit.running,
+        "LIMITED": lambda limit: limit.limited,
+    }
+    nothing = complete("There is no limit. Set one: queue limits set stripe --concurrency 5")
+    Output(form).records(database.run(limits.list_limits(LISTED)), columns, nothing)

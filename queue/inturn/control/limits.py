@@ -1,0 +1,76 @@
+"""`app.limits`: set how many jobs of a key may run at once, and how often one may start."""
+
+from inturn.database.connector import Connector
+from inturn.model import Limit
+from inturn.operations import limits
+
+# In the class, `list` is the method.
+LimitList = list[Limit]
+
+
+class Limits:
+    """Sets limits and lists them. Jobs name the key of their limit, as in `limit="stripe"`.
+
+    app.limits.set("stripe", concurrency=5, rate="100/min", burst=20)
+    app.limits.set("customer:*", concurrency=1)
+    for limit in app.limits.list():
+        print(limit.pattern, limit.running, limit.limited)
+    app.limits.remove("stripe")
+
+    A pattern that ends with `*` is for every key that begins so, each by itself. The limit of just
+    this key goes before patterns, and a longer pattern before a shorter one. `by` is the name that
+    `lane_audit` records for a change. It defaults to the database user.
+    """
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+
+    def set(
+        self,
+        pattern: str,
+        *,
+        concurrency: int | None = None,
+        rate: str | None = None,
+        burst: int | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Set the limit of a pattern, in place of an earlier one.
+
+            app.limits.set("mail", rate="10/s", burst=50)
+
+        concurrency: how many jobs of a key may run at once, over all workers.
+        rate: how many may start in a time, such as "100/min". The times are s, min, h and day.
+        burst: how many may start at once after a quiet time, by default 1. Over any time, no more
+        jobs start than the rate allows in this time, and the burst.
+
+        The limit holds at once. A lower one ends no job that runs.
+        """
+        self._connector.run(limits.set_limit(pattern, concurrency, rate, burst, by))
+
+    async def set_async(
+        self,
+        pattern: str,
+        *,
+        concurrency: int | None = None,
+        rate: str | None = None,
+        burst: int | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Like `set`, in an event loop."""
+        await self._connector.run_async(limits.set_limit(pattern, concurrency, rate, burst, by))
+
+    def remove(self, pattern: str, *, by: str | None = None) -> bool:
+        """Remove the limit of a pattern. Return False if there is none."""
+        return self._connector.run(limits.remove_limit(pattern, by))
+
+    async def remove_async(self, pattern: str, *, by: str | None = None) -> bool:
+        """Like `remove`, in an event loop."""
+        return await self._connector.run_async(limits.remove_limit(pattern, by))
+
+    def list(self, limit: int = 1000) -> LimitList:
+        """Return the limits, by pattern."""
+        return self._connector.run(limits.list_limits(limit))
+
+    async def list_async(self, limit: int = 1000) -> LimitList:
+        """Like `list`, in an event loop."""
+        return await self._connector.run_async(limits.list_limits(limit))

@@ -1,0 +1,85 @@
+"""Limits: how many jobs of a key may run at once, and how often one may start."""
+
+import re
+from datetime import timedelta
+
+from inturn.arguments import check_lock
+from inturn.errors import BadArgument, kind_of
+from inturn.model import Limit
+from inturn.operations import Operation, Statement
+
+SET = "SELECT {schema}.set_limit(%s, %s::int, %s::int, %s::interval, %s::int, %s)"
+REMOVE = "SELECT {schema}.remove_limit(%s, %s)"
+LIST = "SELECT pattern, slots, rate, period, burst, running, limited FROM {schema}.list_limits(%s)"
+
+MOST = 2**31 - 1
+PERIODS = {
+    "s": timedelta(seconds=1),
+    "min": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "day": timedelta(days=1),
+}
+_RATE = re.compile(r"(\d{1,10})\s*/\s*(s|min|h|day)")
+
+
+def set_limit(
+    pattern: str, concurrency: int | None, rate: str | None, burst: int | None, by: str | None
+) -> Operation[None]:
+    """Set the limit of a pattern. It replaces an earlier one."""
+    check_pattern(pattern)
+    _check_count("concurrency", concurrency)
+    _check_count("burst", burst)
+    if concurrency is None and rate is None:
+        raise BadArgument("concurrency", "is missing. Give it, or a rate, or both")
+    if burst is not None and rate is None:
+        raise BadArgument("burst", "was given without a rate")
+    count, period = (None, None) if rate is None else parse_rate(rate)
+    yield Statement(SET, [pattern, concurrency, count, period, burst, by])
+
+
+def remove_limit(pattern: str, by: str | None) -> Operation[bool]:
+    """Remove the limit of a pattern. Return False if there is none."""
+    ((removed,),) = yield Statement(REMOVE, [check_pattern(pattern), by])
+    return bool(removed)
+
+
+def list_limits(limit: int) -> Operation[list[Limit]]:
+    """Return the limits, by pattern."""
+    rows = yield Statement(LIST, [limit])
+    return [
+        Limit(pattern, slots, rate and format_rate(rate, period), burst, running, limited)
+        for pattern, slots, rate, period, burst, running, limited in rows
+    ]
+
+
+def check_pattern(pattern: object) -> str:
+    """Return the pattern, or raise BadArgument."""
+    text = check_lock(pattern, "pattern")
+    if text is None or "*" in text[:-1]:
+        raise BadArgument("pattern", f"{text!r} may have a * only at its end, as in customer:*")
+    return text
+
+
+def parse_rate(rate: object) -> tuple[int, timedelta]:
+    """Return how many and in which time, or raise BadArgument."""
+    match = _RATE.fullmatch(rate) if isinstance(rate, str) else None
+    if match is None:
+        raise BadArgument("rate", f"{rate!r} is not a rate. Write 100/min, or use s, h or day")
+    count = int(match[1])
+    _check_count("rate", count)
+    return count, PERIODS[match[2]]
+
+
+def format_rate(count: int, period: timedelta) -> str:
+    """Return a rate as people write it."""
+    names = {span: name for name, span in PERIODS.items()}
+    return f"{count}/{names.get(period, period)}"
+
+
+def _check_count(name: str, count: object) -> None:
+    if count is None:
+        return
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise BadArgument(name, f"is {kind_of(count)}, not a whole number")
+    if not 1 <= count <= MOST:
+        raise BadArgument(name, f"{count} is not between 1 and {MOST:,}")

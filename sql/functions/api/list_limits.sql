@@ -1,0 +1,25 @@
+-- Returns the limits, by pattern, at most p_limit: how many jobs of their keys run, and how many
+-- wait for a slot or a token. Bounded: it looks at 10,000 keys and 10,000 jobs that wait. A key
+-- counts for the limit that is in force for it.
+CREATE OR REPLACE FUNCTION list_limits(p_limit integer) RETURNS TABLE (
+    pattern text, slots integer, rate integer, period interval, burst integer,
+    running bigint, limited bigint
+)
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+AS $$
+    WITH known AS MATERIALIZED (
+        SELECT (find_limit(key)).pattern, used FROM (
+            SELECT key, used FROM limit_keys ORDER BY key LIMIT 10000) AS keys
+    ), waiting AS MATERIALIZED (
+        SELECT (find_limit(key)).pattern, jobs_count FROM (
+            SELECT limit_key::text AS key, count(*) AS jobs_count FROM (
+                SELECT limit_key FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 10000
+            ) AS job GROUP BY limit_key) AS keys
+    )
+    SELECT limits.pattern, limits.slots, limits.rate, limits.period, limits.burst,
+           coalesce((SELECT sum(used) FROM known WHERE known.pattern = limits.pattern), 0)::bigint,
+           coalesce((SELECT sum(jobs_count) FROM waiting
+               WHERE waiting.pattern = limits.pattern), 0)::bigint
+    FROM limits ORDER BY limits.pattern LIMIT p_limit
+$$;

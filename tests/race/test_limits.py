@@ -1,0 +1,508 @@
+"""Limits: at most so many jobs of a key run, and no job that may start sleeps."""
+
+from typing import LiteralString
+
+from tests.race.harness import Mutation, Stage, ids, promise, story
+
+WAKE_AT_FINISH = Mutation(
+    "a freed slot wakes nobody",
+    "free_slots.sql",
+    "RETURN wake_limited(ARRAY(SELECT DISTINCT key FROM unnest(p_keys) AS key ORDER BY key));",
+    "RETURN '{}'::text[];",
+)
+NO_SLOT_BACK: LiteralString = "PERFORM notify_workers(free_slots(v_{}.keys));"
+
+
+@story(
+    Mutation(
+        "a claim counts no slots",
+        "take_slots.sql",
+        "SET used = used + taken.count, tokens",
+        "SET used = used, tokens",
+    ),
+    Mutation(
+        "claims ahead start jobs with a limit",
+        "claim_further.sql",
+        "array_agg(id) FILTER (WHERE limit_key IS NULL)",
+        "array_agg(id)",
+    ),
+)
+def test_no_more_jobs_of_a_key_run_than_its_limit_allows(stage: Stage) -> None:
+    person, first, second = stage.session(), stage.worker(), stage.worker()
+    person.set_limit("stripe", 2)
+    jobs = person.defer(None, 0, 0, 0, limit="stripe")
+    person.defer("a", limit="stripe")
+    promise(ids(first.claim(1)) == jobs[:1], "the first one starts")
+    second.claim_further(jobs[0])
+    second.claim()
+    first.claim()
+    promise(stage.doing() == jobs[:2], f"not two of them run, but {stage.doing()}")
+
+
+@story(
+    WAKE_AT_FINISH,
+    Mutation(
+        "a finish keeps the slot",
+        "finish.sql",
+        "PERFORM notify_workers(free_slots(v_done.keys));",
+        "NULL;",
+    ),
+)
+def test_the_end_of_a_job_lets_the_best_job_that_waits_for_its_slot_start(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    first, later, better = person.defer(None, 5, 0, 1, limit="stripe")
+    [running] = worker.claim()
+    promise(running.id == first, "only one starts")
+    promise(stage.statuses()[later] == stage.statuses()[better] == "limited", "the others wait")
+    worker.finish(running)
+    promise(ids(worker.claim()) == [better], "the better one starts next")
+
+
+@story(
+    Mutation(
+        "a retry keeps its slot",
+        "retry.sql",
+        "PERFORM notify_workers(free_slots(v_again.keys));",
+        "NULL;",
+    )
+)
+def test_a_job_that_waits_for_its_next_attempt_has_no_slot(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    _, other = person.defer(None, 0, 0, limit="stripe")
+    [running] = worker.claim()
+    worker.retry(running, delay="1 hour")
+    promise(ids(worker.claim()) == [other], "the other one has the slot now")
+
+
+@story(
+    Mutation(
+        "a job that is put back keeps its slot",
+        "put_back.sql",
+        "PERFORM notify_workers(free_slots(v_back.keys));",
+        "NULL;",
+    )
+)
+def test_a_job_that_is_put_back_has_no_slot(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    first, _ = person.defer(None, 0, 0, limit="stripe")
+    [running] = worker.claim()
+    worker.put_back(running)
+    promise(ids(worker.claim()) == [first], "it can be claimed again")
+
+
+@story(
+    Mutation(
+        "a refused finish frees a slot",
+        "finish.sql",
+        "array_agg(b.limit_key) FILTER (WHERE b.limit_key IS NOT NULL) AS keys",
+        "(SELECT array_agg(j.limit_key) FROM jobs AS j WHERE j.id = ANY (p_ids)) AS keys",
+    )
+)
+def test_the_late_finish_of_an_attempt_that_was_overtaken_frees_no_slot(stage: Stage) -> None:
+    person, dead, worker = stage.session(), stage.worker(), stage.worker()
+    person.set_limit("stripe", 1)
+    first, second = person.defer(None, 0, 0, limit="stripe")
+    [lost] = dead.claim()
+    stage.forget(dead)
+    worker.rescue()
+    promise(ids(worker.claim()) == [first], "the slot of the dead worker is free again")
+    stage.control.execute("ALTER TABLE limit_keys DROP CONSTRAINT limit_keys_used")
+    promise(dead.finish(lost).accepted == [], "its fence refuses it")
+    worker.claim()
+    promise(stage.doing() == [first], f"more than one runs: {stage.doing()}, {second}")
+
+
+@story(
+    Mutation(
+        "a job becomes limited without the lock of its key",
+        "try_lock_keys.sql",
+        "ORDER BY key FOR UPDATE SKIP LOCKED",
+        "ORDER BY key",
+    )
+)
+def test_a_claim_during_a_finish_does_not_miss_the_slot_that_falls_free(stage: Stage) -> None:
+    person, worker, other = stage.session(), stage.worker(), stage.worker()
+    person.set_limit("stripe", 1)
+    person.defer(None, limit="stripe")
+    [running] = worker.claim()
+    worker.begin()
+    worker.finish(running)
+    [late] = person.defer(None, limit="stripe")
+    other.claim()  # it sees the slot taken, and the finish did not see the job
+    worker.commit()
+    promise(ids(other.claim()) == [late], "nobody would wake it any more")
+
+
+@story(
+    Mutation(
+        "only one queue is woken",
+        "limited_queues.sql",
+        "AND jobs.queue > found.queue",
+        "AND jobs.queue > found.queue AND false",
+    )
+)
+def test_a_free_slot_wakes_a_job_in_each_queue(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker("b")
+    person.set_limit("stripe", 1)
+    person.defer(None, limit="stripe", queue="b")
+    [running] = worker.claim()
+    person.defer(None, limit="stripe", queue="a")
+    [served] = person.defer(None, limit="stripe", queue="b")
+    stage.worker("a", "b").claim()
+    worker.hasten("0")  # its clock stands still: it does not look again
+    worker.finish(running)
+    promise(ids(worker.claim()) == [served], "queue a may have no worker")
+
+
+@story(
+    Mutation(
+        "a job that lacks a slot keeps its lane",
+        "claim.sql",
+        "array_agg(lock) FILTER (WHERE fits)",
+        "array_agg(lock)",
+    )
+)
+def test_a_lane_is_free_for_others_while_its_head_waits_for_a_slot(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    person.defer(None, limit="stripe")
+    person.defer("a", limit="stripe")
+    [running] = worker.claim()
+    promise(stage.lanes() == {}, "nobody holds the lane")
+    [better] = person.defer("a", 1)
+    promise(ids(worker.claim()) == [better], "a better job of the lane starts")
+    worker.finish(running)
+    stage.drain()
+
+
+@story(
+    Mutation(
+        "the lane of a retry goes to others while it lacks a slot",
+        "claim.sql",
+        "IF v_kept && v_retries THEN",
+        "IF false THEN",
+    )
+)
+def test_a_lane_stays_reserved_for_a_retry_that_waits_for_a_slot(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    [first] = person.defer("a", limit="stripe")
+    worker.retry(worker.claim_one())
+    person.set_limit("stripe", 1)
+    [other] = person.defer(None, 9, limit="stripe")
+    [running] = worker.claim(1)
+    promise(running.id == other, "the other job has the slot")
+    person.defer("a", 5)
+    promise(worker.claim() == [], "the lane waits for the retry")
+    promise(stage.statuses()[first] == "limited", "which waits for the slot")
+    promise(stage.lanes() == {"a": "retrying"}, "the lane is reserved")
+    worker.finish(running)
+    promise(ids(worker.claim()) == [first], "it goes first")
+
+
+@story(
+    Mutation(
+        "a blocked job passes nothing on",
+        "block_limited.sql",
+        "PERFORM notify_workers(wake_limited(v_keys)) WHERE v_result > 0;",
+        "",
+    ),
+    Mutation(
+        "a job is blocked though its key is locked",
+        "block_limited.sql",
+        "(limit_key IN (SELECT unnest(v_keys)) OR limit_key NOT IN (SELECT unnest(v_all)))",
+        "true",
+    ),
+)
+def test_a_slot_goes_to_the_next_job_if_the_lane_of_the_first_is_busy(stage: Stage) -> None:
+    person, worker, other = stage.session(), stage.worker(), stage.worker()
+    person.set_limit("stripe", 1)
+    person.defer(None, 9, limit="stripe")
+    [in_lane] = person.defer("a", 5, limit="stripe")
+    [free] = person.defer(None, limit="stripe")
+    [running] = worker.claim()
+    person.defer("a", 6)
+    [_] = worker.claim()
+    worker.finish(running)
+    promise(stage.statuses()[in_lane] == "todo", "it is woken, but its lane is held")
+    person.begin()
+    person.run("SELECT FROM limit_keys FOR UPDATE")
+    other.claim()
+    person.commit()
+    other.claim()
+    other.claim()
+    promise(stage.statuses()[free] == "doing", "the slot would stay free as long as the lane runs")
+    promise(stage.statuses()[in_lane] == "blocked", "and nobody meets the first again")
+
+
+@story(
+    Mutation(
+        "a cancelled job passes nothing on",
+        "cancel_job.sql",
+        "PERFORM pass_on(ARRAY[v_key]);",
+        "NULL;",
+    )
+)
+def test_the_slot_of_a_woken_job_that_is_cancelled_goes_to_the_next(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    _, second, third, last = person.defer(None, 0, 0, 0, 0, limit="stripe")
+    [running] = worker.claim()
+    worker.finish(running)
+    promise(person.cancel(second) == "cancelled", "it waited")
+    running = worker.claim_one()
+    promise(running.id == third, "the next one starts")
+    worker.finish(running)
+    promise(person.delete(last), "it waited")
+
+
+@story(
+    Mutation(
+        "a skipped job passes nothing on",
+        "skip_head.sql",
+        "PERFORM pass_on(ARRAY[v_key]);",
+        "NULL;",
+    )
+)
+def test_the_slot_of_a_woken_head_that_is_skipped_goes_to_the_next(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    person.defer(None, 9, limit="stripe")
+    person.defer("a", 5, limit="stripe")
+    [last] = person.defer(None, limit="stripe")
+    [running] = worker.claim()
+    worker.finish(running)
+    person.skip_head("a")
+    promise(ids(worker.claim()) == [last], "the last one starts")
+
+
+@story(
+    Mutation(
+        "cancelled jobs of a lane pass nothing on",
+        "cancel_waiting.sql",
+        "PERFORM pass_on(v_keys);",
+        "NULL;",
+    )
+)
+def test_the_slot_of_a_woken_job_whose_lane_is_cleared_goes_to_the_next(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    person.defer(None, 9, limit="stripe")
+    person.defer("a", 5, limit="stripe")
+    [last] = person.defer(None, limit="stripe")
+    [running] = worker.claim()
+    worker.finish(running)
+    promise(person.cancel_waiting("a") == 1, "it is cancelled")
+    promise(ids(worker.claim()) == [last], "the last one starts")
+
+
+@story(
+    Mutation(
+        "a lane hands over a job with a limit",
+        "handover_candidates.sql",
+        "AND NOT head.limited",
+        "",
+    )
+)
+def test_a_lane_does_not_hand_over_a_job_without_a_slot(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    [other] = person.defer(None, limit="stripe")
+    [first] = person.defer("a")
+    [second] = person.defer("a", limit="stripe")
+    running = {job.id: job for job in worker.claim()}
+    promise(sorted(running) == [other, first], "both start")
+    worker.finish(running[first])
+    worker.claim()
+    promise(stage.doing() == [other], "the next of the lane waits for the slot")
+    worker.finish(running[other])
+    promise(ids(worker.claim()) == [second], "and starts then")
+
+
+@story(
+    Mutation(
+        "jobs with a limit are claimed ahead",
+        "take_slots.sql",
+        "fits AND (key IS NULL OR place <= p_slots) AS starts",
+        "fits AS starts",
+    )
+)
+def test_a_worker_takes_no_slot_for_a_job_that_it_could_not_begin(stage: Stage) -> None:
+    person, busy, idle = stage.session(), stage.worker(), stage.worker()
+    person.set_limit("stripe", 9)
+    jobs = person.defer(None, 0, 0, 0, limit="stripe")
+    promise(ids(busy.claim(10, slots=1)) == jobs[:1], "it can begin one")
+    promise(ids(idle.claim(10)) == jobs[1:], "the others are for other workers")
+
+
+@story(
+    Mutation(
+        "more slots wake nobody",
+        "set_limit.sql",
+        "PERFORM notify_workers(wake_limited(v_keys));",
+        "",
+    )
+)
+def test_a_limit_that_is_raised_lets_more_jobs_start_and_a_lower_one_ends_none(
+    stage: Stage,
+) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    jobs = person.defer(None, *[0] * 5, limit="stripe")
+    [first] = worker.claim()
+    person.set_limit("stripe", 3)
+    started = worker.claim()
+    promise(ids(started) == jobs[1:3], "two more start")
+    second, third = started
+    person.set_limit("stripe", 1)
+    worker.finish(first)
+    worker.finish(second)
+    worker.claim()
+    promise(stage.doing() == [third.id], "two ended, and none may start before the third ends")
+    worker.finish(third)
+    promise(ids(worker.claim()) == [jobs[3]], "then one starts")
+
+
+@story(
+    Mutation(
+        "a limit is set while a claim adds the key",
+        "lock_keys_of.sql",
+        "PERFORM pg_advisory_xact_lock(limits_key());",
+        "",
+    )
+)
+def test_a_limit_that_is_raised_finds_a_key_that_a_claim_is_just_adding(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    _, second = person.defer(None, 0, 0, limit="stripe")
+    worker.begin()
+    worker.claim()
+    person.start(person.set_limit, "stripe", 2)
+    worker.commit()
+    person.result()
+    promise(ids(worker.claim()) == [second], "it sleeps although there is a slot")
+
+
+@story(
+    Mutation(
+        "no token wakes anybody", "resume_keys.sql", "WHERE look_at <= clock()", "WHERE false"
+    ),
+    Mutation(
+        "a start takes no token",
+        "take_slots.sql",
+        "tokens = tokens - taken.count",
+        "tokens = tokens",
+    ),
+    Mutation(
+        "nobody looks at the key again",
+        "plan_look.sql",
+        "WHERE key = ANY (ARRAY[k]) AND tokens IS NOT NULL",
+        "WHERE false",
+    ),
+)
+def test_a_rate_lets_a_job_start_for_each_token(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", None, rate=1, burst=2)
+    jobs = person.defer(None, 0, 0, 0, 0, limit="stripe")
+    worker.finish(*worker.claim())
+    promise(sorted(stage.statuses()) == jobs[2:], "the burst is spent")
+    promise(worker.claim() == [], "the third one waits for a token")
+    worker.hasten("30 seconds")
+    promise(worker.claim() == [], "it still does")
+    worker.hasten("61 seconds")
+    promise(ids(worker.claim()) == [jobs[2]], "one token has come")
+    worker.hasten("122 seconds")
+    promise(ids(worker.claim()) == [jobs[3]], "and another one")
+
+
+def test_a_worker_wakes_up_when_the_next_token_comes(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", None, rate=1)
+    person.defer(None, 0, 0, limit="stripe")
+    worker.claim()
+    [(soon,)] = worker.run(
+        "SELECT delay BETWEEN interval '50 s' AND interval '61 s' FROM next_wake(NULL)"
+    )
+    promise(soon, "it sleeps until the token comes")
+
+
+@story(
+    Mutation("a put back refunds a token", "free_slots.sql", "SET used = used - freed.count",
+        "SET used = used - freed.count, tokens = tokens + 1"),
+)  # fmt: skip
+def test_no_token_comes_back(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", None, rate=1)
+    person.defer(None, limit="stripe")
+    worker.put_back(*worker.claim())
+    promise(worker.claim() == [], "its start counts, though it did not begin")
+
+
+@story(
+    Mutation(
+        "a locked job is forgotten",
+        "wake_limited.sql",
+        "IF v_left <> '{}' THEN",
+        "IF false THEN",
+    )
+)
+def test_a_job_that_a_user_has_locked_is_woken_later(stage: Stage) -> None:
+    person, user, worker = stage.session(), stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    _, second = person.defer(None, 0, 0, limit="stripe")
+    [running] = worker.claim()
+    user.begin()
+    user.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", second)
+    worker.finish(running)
+    user.commit()
+    worker.hasten("1 second")
+    promise(ids(worker.claim()) == [second], "nobody would wake it any more")
+
+
+@story(
+    Mutation(
+        "reconcile trusts the count",
+        "reconcile_keys.sql",
+        "WHERE k.used <> coalesce(running.count, 0)",
+        "WHERE false",
+    )
+)
+def test_reconcile_repairs_a_wrong_count_and_removes_keys_that_nobody_needs(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    _, second = person.defer(None, 0, 0, limit="stripe")
+    [running] = worker.claim()
+    stage.control.execute("UPDATE limit_keys SET used = 2")
+    worker.finish(running)
+    person.reconcile()
+    promise(ids(worker.claim()) == [second], "the wrong count is repaired")
+    promise(stage.audited() == [("set-limit", "stripe"), ("reconcile", "stripe")], "and recorded")
+    stage.drain()
+    person.reconcile()
+    [(rows,)] = person.run("SELECT count(*) FROM limit_keys")
+    promise(rows == 0, "the key has a row although nobody needs it")
+
+
+def test_each_key_of_a_pattern_has_its_own_slots(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("customer:*", 1)
+    person.set_limit("customer:9", 2)
+    [one, _] = person.defer(None, 0, 0, limit="customer:1")
+    [two, _] = person.defer(None, 0, 0, limit="customer:2")
+    nine = person.defer(None, 0, 0, limit="customer:9")
+    promise(ids(worker.claim()) == [one, two, *nine], "one of each, two of the special one")
+
+
+def test_a_burst_of_jobs_without_slots_delays_others_by_a_few_claims(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    person.defer(None, *[0] * 500, limit="stripe")
+    [other] = person.defer(None)
+    claims = 0
+    while other not in stage.doing():
+        worker.claim(2)
+        claims += 1
+        promise(claims <= 5, "it waits behind all of the burst")
