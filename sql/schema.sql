@@ -4331,18 +4331,14 @@ CREATE VIEW inturn.queue_status AS
           WHERE (jobs.status = 'scheduled'::inturn.job_status)
           ORDER BY jobs.scheduled_at
          LIMIT 10000
-        ), waiting_for_others AS MATERIALIZED (
+        ), pending AS MATERIALIZED (
          SELECT job.queue,
             count(*) AS looked
-           FROM (( SELECT DISTINCT edge.child
-                   FROM ( SELECT edges.child
-                           FROM inturn.edges
-                          ORDER BY edges.child
-                         LIMIT 10000) edge) waiting
-             CROSS JOIN LATERAL ( SELECT (jobs.queue)::text AS queue
+           FROM ( SELECT jobs.queue
                    FROM inturn.jobs
-                  WHERE ((jobs.id = waiting.child) AND (jobs.status = 'pending'::inturn.job_status))
-                 LIMIT 1) job)
+                  WHERE (jobs.status = 'pending'::inturn.job_status)
+                  ORDER BY jobs.scheduled_at
+                 LIMIT 10000) job
           GROUP BY job.queue
         ), in_hand AS MATERIALIZED (
          SELECT job.queue,
@@ -4396,8 +4392,8 @@ CREATE VIEW inturn.queue_status AS
          SELECT later.queue
            FROM later
         UNION
-         SELECT waiting_for_others_1.queue
-           FROM waiting_for_others waiting_for_others_1
+         SELECT pending_1.queue
+           FROM pending pending_1
         UNION
          SELECT in_hand_1.queue
            FROM in_hand in_hand_1
@@ -4470,7 +4466,7 @@ CREATE VIEW inturn.queue_status AS
     ( SELECT count(*) AS count
            FROM later
           WHERE (((later.queue)::text = name.queue) AND ((later.scheduled_at)::timestamp with time zone > inturn.clock()))) AS scheduled,
-    COALESCE(waiting_for_others.looked, (0)::bigint) AS pending,
+    COALESCE(pending.looked, (0)::bigint) AS pending,
     COALESCE(in_hand.claimed, (0)::bigint) AS claimed,
     COALESCE(in_hand.doing, (0)::bigint) AS doing,
     ( SELECT count(*) AS count
@@ -4478,10 +4474,8 @@ CREATE VIEW inturn.queue_status AS
           WHERE ((workers.heartbeat_at > (inturn.clock() - '00:00:30'::interval)) AND ((workers.queues IS NULL) OR (name.queue = ANY (workers.queues))))) AS workers,
     (COALESCE(startable.cut, false) OR (COALESCE(( SELECT sum(in_lane_1.looked) AS sum
            FROM in_lane in_lane_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
-           FROM later) >= 10000) OR (( SELECT count(*) AS count
-           FROM ( SELECT
-                   FROM inturn.edges
-                 LIMIT 10000) edge) >= 10000) OR (COALESCE(( SELECT sum(limited_1.looked) AS sum
+           FROM later) >= 10000) OR (COALESCE(( SELECT sum(pending_1.looked) AS sum
+           FROM pending pending_1), (0)::numeric) >= (10000)::numeric) OR (COALESCE(( SELECT sum(limited_1.looked) AS sum
            FROM limited limited_1), (0)::numeric) >= (10000)::numeric) OR (COALESCE(( SELECT sum(in_hand_1.looked) AS sum
            FROM in_hand in_hand_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
            FROM lane_to_resume) >= 1000)) AS more,
@@ -4489,7 +4483,7 @@ CREATE VIEW inturn.queue_status AS
    FROM (((((name
      LEFT JOIN startable ON ((startable.queue = name.queue)))
      LEFT JOIN in_lane ON (((in_lane.queue)::text = name.queue)))
-     LEFT JOIN waiting_for_others ON ((waiting_for_others.queue = name.queue)))
+     LEFT JOIN pending ON (((pending.queue)::text = name.queue)))
      LEFT JOIN limited ON (((limited.queue)::text = name.queue)))
      LEFT JOIN in_hand ON ((in_hand.queue = name.queue)))
   ORDER BY name.queue;
@@ -4837,7 +4831,7 @@ CREATE INDEX finished_jobs_failed ON ONLY inturn.finished_jobs USING btree (fini
 CREATE INDEX finished_jobs_default_finished_at_idx ON inturn.finished_jobs_default USING btree (finished_at) WHERE (status = 'failed'::inturn.job_status);
 CREATE INDEX finished_jobs_id ON ONLY inturn.finished_jobs USING btree (id);
 CREATE INDEX finished_jobs_default_id_idx ON inturn.finished_jobs_default USING btree (id);
-CREATE INDEX jobs_due ON inturn.jobs USING btree (scheduled_at) WHERE (status = 'scheduled'::inturn.job_status);
+CREATE INDEX jobs_due ON inturn.jobs USING btree (status, scheduled_at) WHERE (status = ANY (ARRAY['scheduled'::inturn.job_status, 'pending'::inturn.job_status]));
 CREATE INDEX jobs_expiring ON inturn.jobs USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT was_attempted));
 CREATE INDEX jobs_free ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NULL));
 CREATE INDEX jobs_heads ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL));

@@ -151,7 +151,7 @@ CREATE INDEX jobs_limited ON jobs (limit_key, queue,
     (was_attempted AND on_retry = 'hold' AND lock IS NOT NULL) DESC, priority DESC, id)
     WHERE status = 'limited';
 CREATE INDEX jobs_running ON jobs (worker_id) WHERE status = 'doing';
-CREATE INDEX jobs_due ON jobs (scheduled_at) WHERE status = 'scheduled';
+CREATE INDEX jobs_due ON jobs (status, scheduled_at) WHERE status IN ('scheduled', 'pending');
 CREATE INDEX jobs_expiring ON jobs (expires_at)
     WHERE expires_at IS NOT NULL AND status <> 'doing' AND NOT was_attempted;
 CREATE UNIQUE INDEX jobs_queueing ON jobs (queueing_lock)

@@ -37,15 +37,10 @@ WITH RECURSIVE free_name(queue) AS (
 ), later AS MATERIALIZED (
     SELECT queue, id, lock, scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at
     LIMIT 10000
-), waiting_for_others AS MATERIALIZED (
-    -- Each has an edge at least, so jobs need no index for it.
-    SELECT job.queue, count(*) AS looked
-    FROM (SELECT DISTINCT child FROM (SELECT child FROM edges ORDER BY child LIMIT 10000) AS edge)
-        AS waiting
-    CROSS JOIN LATERAL (
-        SELECT queue::text FROM jobs WHERE id = waiting.child AND status = 'pending' LIMIT 1
-    ) AS job
-    GROUP BY job.queue
+), pending AS MATERIALIZED (
+    SELECT queue, count(*) AS looked
+    FROM (SELECT queue FROM jobs WHERE status = 'pending' ORDER BY scheduled_at LIMIT 10000) AS job
+    GROUP BY queue
 ), in_hand AS MATERIALIZED (
     SELECT queue, count(*) AS looked, count(*) FILTER (WHERE status = 'claimed') AS claimed,
            count(*) FILTER (WHERE status = 'doing') AS doing
@@ -75,7 +70,7 @@ WITH RECURSIVE free_name(queue) AS (
     UNION SELECT queue FROM in_lane
     UNION SELECT queue FROM limited
     UNION SELECT queue FROM later
-    UNION SELECT queue FROM waiting_for_others
+    UNION SELECT queue FROM pending
     UNION SELECT queue FROM in_hand
     UNION SELECT queue FROM resuming
     UNION SELECT unnest(queues) FROM workers
@@ -128,7 +123,7 @@ SELECT name.queue,
        coalesce(limited.looked, 0) AS limited,
        (SELECT count(*) FROM later WHERE later.queue = name.queue
            AND scheduled_at > clock()) AS scheduled,
-       coalesce(waiting_for_others.looked, 0) AS pending,
+       coalesce(pending.looked, 0) AS pending,
        coalesce(in_hand.claimed, 0) AS claimed,
        coalesce(in_hand.doing, 0) AS doing,
        (SELECT count(*) FROM workers
@@ -136,7 +131,7 @@ SELECT name.queue,
             AND (queues IS NULL OR name.queue = ANY (queues))) AS workers,
        coalesce(startable.cut, false) OR coalesce((SELECT sum(looked) FROM in_lane), 0) >= 10000
            OR (SELECT count(*) FROM later) >= 10000
-           OR (SELECT count(*) FROM (SELECT FROM edges LIMIT 10000) AS edge) >= 10000
+           OR coalesce((SELECT sum(looked) FROM pending), 0) >= 10000
            OR coalesce((SELECT sum(looked) FROM limited), 0) >= 10000
            OR coalesce((SELECT sum(looked) FROM in_hand), 0) >= 10000
            OR (SELECT count(*) FROM lane_to_resume) >= 1000 AS more,
@@ -144,7 +139,7 @@ SELECT name.queue,
 FROM name
 LEFT JOIN startable ON startable.queue = name.queue
 LEFT JOIN in_lane ON in_lane.queue = name.queue
-LEFT JOIN waiting_for_others ON waiting_for_others.queue = name.queue
+LEFT JOIN pending ON pending.queue = name.queue
 LEFT JOIN limited ON limited.queue = name.queue
 LEFT JOIN in_hand ON in_hand.queue = name.queue
 ORDER BY name.queue;

@@ -23,8 +23,8 @@ NO_SLOT_BACK: LiteralString = "PERFORM notify_workers(free_slots(v_{}.keys));"
     Mutation(
         "claims ahead start jobs with a limit",
         "claim_further.sql",
-        "array_agg(id) FILTER (WHERE limit_key IS NULL)",
-        "array_agg(id)",
+        "array_agg(free.id) FILTER (WHERE free.limit_key IS NULL)",
+        "array_agg(free.id)",
     ),
 )
 def test_no_more_jobs_of_a_key_run_than_its_limit_allows(stage: Stage) -> None:

@@ -132,6 +132,8 @@ BAD: list[tuple[str, str, str]] = [
     ("'t', after => '{0}'", "after: there is no job 0", ""),
     ("'t', after => '{NULL}'", "after: there is no job NULL", ""),
     ("'t', on_parent => 'wait', after => '{}'", 'enum .*parent_policy: "wait"', ""),
+    ("'t', limit_key => ''", "limit_key: give 1 to 1,024 bytes without", "jobs_limit_key"),
+    ("'t', limit_key => 'a*'", "limit_key: give 1 to 1,024 bytes without", "jobs_limit_key"),
     ("'t', timeout => '0'", "timeout: give how long", "jobs_timeout"),
     ("'t', queueing_lock => 'k', on_conflict => NULL", "on_conflict: give raise, skip", ""),
     ("'t', timeout => '366 days'", "timeout: give how long", "jobs_timeout"),
@@ -222,6 +224,7 @@ def test_every_constraint_on_new_jobs_has_an_error_message_of_its_own(
         "jobs_claimed",
         "jobs_owned",
         "jobs_blocked_in_a_lane",
+        "jobs_limited_by",
         "jobs_scheduled_when",
     }
     rows = connection.execute(

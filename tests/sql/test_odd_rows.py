@@ -30,6 +30,11 @@ ODD_VALUES: list[tuple[str, str, str]] = [
     ("scheduled_at", "-infinity", "jobs_scheduled_within"),
     ("scheduled_at", "0001-12-31 23:59:59+00", "jobs_scheduled_within"),
     ("scheduled_at", "9999-01-01 00:00:00+00", "jobs_scheduled_within"),
+    ("expires_at", "-infinity", "jobs_expires_within"),
+    ("expires_at", "9999-01-01 00:00:00+00", "jobs_expires_within"),
+    ("limit_key", "", "jobs_limit_key"),
+    ("limit_key", "a*", "jobs_limit_key"),
+    ("limit_key", "é" * 513, "jobs_limit_key"),
 ]
 # Changes of a job that waits in a lane, and of a lane that nothing keeps.
 ODD_CHANGES: list[tuple[str, str, str]] = [
@@ -44,6 +49,7 @@ ODD_CHANGES: list[tuple[str, str, str]] = [
     ("jobs", "worker_id = gen_random_uuid()", "jobs_owned"),
     ("jobs", "status = 'doing', claim_id = gen_random_uuid()", "jobs_owned"),
     ("jobs", "status = 'blocked', lock = NULL", "jobs_blocked_in_a_lane"),
+    ("jobs", "status = 'limited'", "jobs_limited_by"),
     ("jobs", "status = 'scheduled'", "jobs_scheduled_when"),
     ("lanes", "worker_id = gen_random_uuid(), job_id = 1", "lanes_held_or_reserved"),
     ("lanes", "stopped = 'held', stopped_at = now()", "lanes_stopped"),
