@@ -1,6 +1,6 @@
-"""Jobs that come after others, and jobs that expire, with everything else that jobs and lanes do."""
+"""Jobs that come after others, that expire or that have a limit, with all that jobs and lanes do."""
 
-from tests.race.harness import Session, Stage, Worker, ids, promise, story
+from tests.race.harness import Mutation, Session, Stage, Worker, ids, promise, story
 
 LATER = "2 hours"
 
@@ -133,3 +133,68 @@ def test_an_expired_parent_that_is_retried_is_waited_for(stage: Stage) -> None:
     producer.retry_job(parent)
     worker.finish(worker.claim_one())
     promise(ids(worker.claim()) == [child], "until it was retried")
+
+
+def wait_for_slot(stage: Stage) -> tuple[Session, Worker, int, int]:
+    """The best job of a limit was woken for a slot and has expired, and the next one sleeps."""
+    producer, worker = stage.session(), stage.worker()
+    producer.set_limit("stripe", 1)
+    producer.defer(None, 1, limit="stripe")
+    running = worker.claim_one()
+    [best] = producer.defer(None, limit="stripe", expires_in="1 hour")
+    [behind] = producer.defer(None, limit="stripe")
+    worker.claim()
+    promise([status(worker, job) for job in (best, behind)] == ["limited"] * 2, "both wait")
+    worker.finish(running)
+    promise(status(worker, best) == "todo", "the first one is woken")
+    worker.hasten(LATER)
+    return producer, worker, best, behind
+
+
+@story(
+    Mutation(
+        "a job that expires passes nothing on",
+        "expire_jobs.sql",
+        "PERFORM notify_workers(wake_limited(v_keys)) WHERE v_keys <> '{}';",
+        "",
+    )
+)
+def test_a_job_that_was_woken_for_a_slot_and_expires_wakes_the_next_one(stage: Stage) -> None:
+    _, worker, best, behind = wait_for_slot(stage)
+    promise(ids(worker.claim()) == [behind], "the slot is free")
+    promise(status(worker, best) == "cancelled", "and the first one is over")
+
+
+@story(
+    Mutation(
+        "a job expires while somebody has its key",
+        "expire_jobs.sql",
+        "OR limit_key NOT IN (SELECT unnest(v_all))",
+        "OR true",
+    )
+)
+def test_a_job_expires_only_when_it_can_pass_its_slot_on(stage: Stage) -> None:
+    producer, worker, _, behind = wait_for_slot(stage)
+    producer.begin()
+    producer.run("SELECT FROM limit_keys FOR UPDATE")
+    promise(worker.claim() == [], "somebody has the key")
+    producer.rollback()
+    promise(ids(worker.claim()) == [behind], "and leaves it")
+
+
+@story(
+    Mutation(
+        "a job that has expired takes a slot",
+        "take_slots.sql",
+        "AND (expires_at IS NULL OR was_attempted OR expires_at > clock())",
+        "",
+    )
+)
+def test_an_expired_job_that_a_claim_cannot_end_takes_no_slot(stage: Stage) -> None:
+    producer, worker, best, behind = wait_for_slot(stage)
+    producer.begin()
+    producer.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", best)
+    worker.start_until("resume_due", worker.claim)
+    producer.rollback()
+    started = ids(worker.resume()) + ids(worker.claim())
+    promise(started == [behind], f"it has the only slot: {started}")
