@@ -63,7 +63,7 @@ def test_an_expired_job_that_a_claim_cannot_end_does_not_start_either(stage: Sta
     person.begin()
     person.pause("a")
     person.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", free)
-    later(worker).start_until("resume_due", worker.claim)
+    later(worker).start_until("ready_queues", worker.claim)
     person.rollback()
     started = ids(worker.resume())
     promise(start_late(worker) == [], f"it is too late: {started}")

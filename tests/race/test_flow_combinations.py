@@ -194,7 +194,7 @@ def test_an_expired_job_that_a_claim_cannot_end_takes_no_slot(stage: Stage) -> N
     producer, worker, best, behind = wait_for_slot(stage)
     producer.begin()
     producer.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", best)
-    worker.start_until("resume_due", worker.claim)
+    worker.start_until("ready_queues", worker.claim)
     producer.rollback()
     started = ids(worker.resume()) + ids(worker.claim())
     promise(started == [behind], f"it has the only slot: {started}")

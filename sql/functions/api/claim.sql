@@ -36,6 +36,8 @@ DECLARE
     -- How many lanes it may still win. Each keeps an advisory lock until the end, and the server's
     -- lock table is finite.
     v_lanes   integer := 512;
+    v_now     timestamptz := clock();
+    v_due     record;
     v_queues  text[];
     v_look    record;
     v_shares  integer[];  -- how many free jobs to read in each queue
@@ -57,17 +59,29 @@ DECLARE
 BEGIN
     PERFORM require_read_committed();
     PERFORM require_registered(p_worker);
-    PERFORM promote(1000);   -- before we have a transaction id, see await_parents
-    -- What it cannot end now does not start all the same, see start_jobs.
-    IF (SELECT true FROM jobs
-        WHERE expires_at <= clock() AND expires_at IS NOT NULL AND status <> 'doing'
-            AND NOT was_attempted LIMIT 1) THEN
-        PERFORM expire_jobs(10000, 500);
+    -- One look at everything that may be due, since in most claims nothing is.
+    SELECT (SELECT true FROM jobs
+            WHERE status = 'scheduled' AND scheduled_at <= v_now LIMIT 1) AS jobs,
+        (SELECT true FROM jobs
+            WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
+                AND NOT was_attempted LIMIT 1) AS expiries,
+        (SELECT true FROM ends LIMIT 1) AS ends,
+        coalesce(
+            (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
+            (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1)) AS looks
+    INTO v_due;
+    IF v_due.jobs THEN
+        PERFORM promote(1000);   -- before we have a transaction id, see await_parents
     END IF;
-    IF (SELECT true FROM ends LIMIT 1) THEN
+    IF v_due.expiries THEN
+        PERFORM expire_jobs(10000, 500);   -- those that are left do not start, see start_jobs
+    END IF;
+    IF coalesce(v_due.ends, v_due.jobs, v_due.expiries) THEN   -- the calls above may leave some
         PERFORM settle_ends(100, 1000);
     END IF;
-    PERFORM resume_due(100);
+    IF v_due.looks THEN
+        PERFORM resume_due(100);
+    END IF;
     v_queues := coalesce(p_queues, ready_queues());
 
     FOR round IN 1..4 LOOP
