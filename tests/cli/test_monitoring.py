@@ -77,7 +77,9 @@ def test_queues_are_listed_with_runnable_jobs_apart_from_blocked_ones(
         "runnable": 3,
         "runnable_since": "2026-01-31T14:00:00Z",
         "blocked": 4,
+        "limited": 0,
         "scheduled": 1,
+        "pending": 0,
         "claimed": 0,
         "doing": 1,
         "workers": 1,
@@ -90,11 +92,7 @@ def test_queues_are_listed_with_runnable_jobs_apart_from_blocked_ones(
         "1",
         "2m00s",
         "ago",
-        "0",
-        "0",
-        "0",
-        "0",
-        "0",
+        *["0"] * 7,
     ]
 
 

@@ -221,6 +221,10 @@ def test_the_second_signal_ends_a_worker_whose_server_does_not_answer(
     with psycopg.connect(dsn, autocommit=True) as connection:
         worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
         until(lambda: "worker.started" in log())
+        # First the one that makes connections: a worker may still be opening some.
+        [(data,)] = connection.execute("SHOW data_directory").fetchall()
+        postmaster = int((Path(data) / "postmaster.pid").read_text().split()[0])
+        os.kill(postmaster, signal.SIGSTOP)
         backends = connection.execute(
             "SELECT pid FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -237,7 +241,7 @@ def test_the_second_signal_ends_a_worker_whose_server_does_not_answer(
                 time.monotonic() - second < 2 * signals.PATIENCE
             )  # of which it has used one at most
         finally:
-            for (pid,) in backends:
+            for pid in (postmaster, *(pid for (pid,) in backends)):
                 os.kill(pid, signal.SIGCONT)
 
 
