@@ -19,13 +19,15 @@ async def test_a_busy_worker_says_that_it_is_awake_and_then_sleeps_and_is_woken(
     app: App, query: Query, until: Until, dsn: str
 ) -> None:
     done: list[int] = []
-    go_on = threading.Event()
+    go_on, was_seen = threading.Event(), threading.Event()
 
     @app.task
     def work(number: int) -> None:
         done.append(number)
         if number == 400:
             go_on.wait(60)
+        if number == 600:
+            was_seen.wait(60)
 
     async with app.open_async(), anyio.create_task_group() as group:
         with psycopg.connect(dsn) as latecomer:
@@ -41,6 +43,7 @@ async def test_a_busy_worker_says_that_it_is_awake_and_then_sleeps_and_is_woken(
             work.configure(connection=latecomer).defer(
                 number=1000
             )  # sees it awake, and sends no notification
+            was_seen.set()
             await until(lambda: len(done) == 800 and query(ASLEEP))
             latecomer.commit()
             await until(lambda: 1000 in done)
