@@ -105,7 +105,7 @@ class Wakeups:
         anything between its last check and this call, which forgets what has woken it before.
         """
         self._woken.clear()
-        polls = polls and not self.should_claim  # else there is no room, and no time makes any
+        polls = polls and not self.should_claim  # if it should and did not, time brings no room
         until_look = max(0.0, self._look_at - time.monotonic()) if polls else math.inf
         limit = until_look if at_most is None else min(until_look, at_most)
         if limit == math.inf:
