@@ -24,6 +24,8 @@ MAX_DEPTH = 64
 MAX_LOCK_BYTES = 1024
 QUEUE = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
 LONGEST_TIMEOUT = timedelta(days=365)
+MAX_COUNT = 2**63 - 1  # a bigint
+MAX_PROGRESS_TEXT = 200  # characters
 MAX_HOURS = 24 * 366 * 1000
 UNITS = ("weeks", "days", "hours", "minutes", "seconds", "milliseconds", "microseconds")
 # Drivers cannot read years outside 1 to 9999. This leaves room for every time zone.
@@ -339,6 +341,22 @@ def check_hours(hours: object) -> timedelta:
     if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 <= hours <= MAX_HOURS:
         raise BadArgument("nb_hours", f"{hours!r} is not a number of hours from 0 to {MAX_HOURS:,}")
     return timedelta(hours=hours)
+
+
+def check_count(name: str, count: object) -> int:
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise BadArgument(name, f"is {kind_of(count)}. Give a whole number")
+    if not 0 <= count <= MAX_COUNT:
+        raise BadArgument(name, f"{count} is not a whole number from 0 to {MAX_COUNT}")
+    return int(count)
+
+
+def check_progress_text(text: object) -> str:
+    """Return the text, without its end if it is long: it may have come from somewhere else."""
+    if not isinstance(text, str):
+        raise BadArgument("text", f"is {kind_of(text)}. Give text or None")
+    _check_text("text", text)
+    return text if len(text) <= MAX_PROGRESS_TEXT else f"{text[: MAX_PROGRESS_TEXT - 1]}…"
 
 
 def check_choice(name: str, choices: type[Choice], value: str) -> Choice:

@@ -105,6 +105,23 @@ class Job(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the last attempt at a job is, as it told with `context.progress`.
+
+        [job] = app.job_manager.list_jobs(task=write.name)
+        if job.progress is not None:
+            print(job.progress.done, "of", job.progress.total, job.progress.text)
+
+    `updated_at` is when the worker stored it.
+    """
+
+    done: int
+    total: int | None
+    text: str | None
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class StoredJob:
     """A job as it is stored in the database. `attempts` does not count a running attempt.
 
@@ -134,6 +151,7 @@ class StoredJob:
     timeout: timedelta | None
     errors: list[dict[str, Any]]
     result: Any
+    progress: Progress | None
 
     @property
     def call_string(self) -> str:
@@ -145,6 +163,16 @@ def call_string(task_name: str, job_id: int, task_kwargs: Mapping[str, Any]) -> 
     """Return a job written as a call, for logs and lists."""
     arguments = ", ".join(f"{name}={value!r}" for name, value in task_kwargs.items())
     return f"{task_name}[{job_id}]({arguments})"
+
+
+class ProgressReport(NamedTuple):
+    """What an attempt at a job tells about its progress. The fence names the attempt."""
+
+    job_id: int
+    fence: int
+    done: int
+    total: int | None
+    text: str | None
 
 
 class AttemptDetails(NamedTuple):

@@ -35,7 +35,11 @@ SELECT jobs.id,
        jobs.status AS stored_as, jobs.queue::text, jobs.task::text, jobs.lock::text, jobs.priority,
        jobs.attempts, jobs.args::jsonb, jobs.errors, jobs.created_at,
        jobs.scheduled_at::timestamptz, jobs.started_at, jobs.worker_id, jobs.fence,
-       jobs.queueing_lock::text, jobs.timeout::interval, jobs.abort
+       jobs.queueing_lock::text, jobs.timeout::interval, jobs.abort,
+       (SELECT jsonb_build_object('done', reported.done, 'total', reported.total,
+            'text', reported.text, 'updated_at', reported.updated_at)
+        FROM progress AS reported
+        WHERE reported.job_id = jobs.id AND reported.fence = jobs.fence) AS progress
 FROM jobs;
 
 COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
@@ -66,3 +70,6 @@ COMMENT ON COLUMN live_jobs.fence IS
 COMMENT ON COLUMN live_jobs.queueing_lock IS 'At most one job waits under it; NULL: none.';
 COMMENT ON COLUMN live_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
 COMMENT ON COLUMN live_jobs.abort IS 'True if somebody has asked it to end.';
+COMMENT ON COLUMN live_jobs.progress IS
+    'How far its last attempt has told to be: done, total, text, updated_at; NULL: it has told '
+    'nothing.';

@@ -34,6 +34,8 @@ class Reporting:
 
     async def report(self) -> None:
         """Report all that has ended, and start the jobs that the lanes hand over."""
+        if self._running.progress:
+            await self._running.progress.store_ended(self._running.unreported.fences())
         outcomes = self._running.take_ended()
         try:
             await self._report(outcomes)
@@ -48,6 +50,8 @@ class Reporting:
         """Try once more to report what has ended, even outcomes that wait for their time."""
         if outcomes := self._running.take_ended(everything=True):
             await self._report(outcomes)
+        if self._running.progress:  # last, since it matters less
+            await self._running.progress.store_all()
 
     async def _report(self, outcomes: list[Outcome]) -> None:
         ended: list[Ended] = []

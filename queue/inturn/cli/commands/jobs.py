@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from inturn.model import StoredJob
+    from inturn.model import Progress, StoredJob
     from inturn.operations.jobs import JobSummary
 
 COUNTED = ALL = 10_000
@@ -176,6 +176,7 @@ def show(database: Database, job_id: int, form: str) -> None:
             if (at := getattr(job, name))
         },
         "worker": _name_worker(database, job.worker_id),
+        "progress": None if job.progress is None else _describe_progress(job.progress, now),
         "result": None
         if job.result is None
         else visible(json.dumps(job.result, ensure_ascii=False)),
@@ -194,6 +195,17 @@ def _title(name: str, status: str) -> str:
     return "claimed" if (name, status) == ("started_at", "claimed") else name.removesuffix("_at")
 
 
+def _describe_progress(told: Progress, now: datetime) -> str:
+    """Return `37 of 100 (37 %) at 14:32:10Z (3s ago): page 38`."""
+    amount = f"{told.done:,}"
+    if told.total is not None:
+        amount += f" of {told.total:,}"
+    if told.total:
+        amount += f" ({100 * told.done // told.total} %)"
+    text = f": {visible(told.text)}" if told.text else ""
+    return f"{amount} at {on_clock(told.updated_at, now)}{text}"
+
+
 def _name_worker(database: Database, worker_id: UUID | None) -> str | None:
     """Return the name of a worker that is still registered, or else its id."""
     from inturn.operations import workers
@@ -209,6 +221,7 @@ def in_words_of_sql(job: StoredJob) -> dict[str, Any]:
     names = {"task_name": "task", "task_kwargs": "args", "abort_requested": "abort"}
     values = {names.get(each.name, each.name): getattr(job, each.name) for each in fields(job)}
     values["attempts"] += job.status in ("claimed", "doing")
+    values["progress"] = None if job.progress is None else asdict(job.progress)
     values["timeout"] = None if job.timeout is None else f"{job.timeout!s:0>8}"
     return values
 
