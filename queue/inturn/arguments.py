@@ -24,8 +24,6 @@ MAX_DEPTH = 64
 MAX_LOCK_BYTES = 1024
 QUEUE = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
 LONGEST_TIMEOUT = timedelta(days=365)
-MAX_COUNT = 2**63 - 1  # a bigint
-MAX_PROGRESS_TEXT = 200  # characters
 MAX_HOURS = 24 * 366 * 1000
 UNITS = ("weeks", "days", "hours", "minutes", "seconds", "milliseconds", "microseconds")
 # Drivers cannot read years outside 1 to 9999. This leaves room for every time zone.
@@ -187,7 +185,7 @@ def _encode_checked(kwargs: Mapping[str, Any], decoders: Decoders | None = None)
     for key, value in kwargs.items():
         if not isinstance(key, str):
             raise BadArgument("argument name", f"{key!r} is {kind_of(key)}. Use text")
-        _check_text("argument name", key)
+        check_text("argument name", key)
         simple[key] = simplify(value)
         _check_value(key, simple[key], 1)
         if decoders is not None and simple[key] is not value:
@@ -217,7 +215,7 @@ def _encode(name: str, value: object, max_bytes: int) -> str:
 
 def _check_value(path: str, value: object, depth: int) -> None:
     if isinstance(value, str):
-        _check_text(path, value)
+        check_text(path, value)
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise BadArgument(path, f"JSON has no {value}. Pass None or text")
@@ -250,11 +248,11 @@ def _items(
             raise BadArgument(
                 path, f"the key {key!r} would come back as {str(key)!r}. Use text as keys"
             )
-        _check_text(f"{path}.{key}", key)
+        check_text(f"{path}.{key}", key)
         yield f"{path}.{key}", item
 
 
-def _check_text(path: str, text: str) -> None:
+def check_text(path: str, text: str) -> None:
     if "\0" in text:
         raise BadArgument(
             path.replace("\0", "\\0"),
@@ -279,7 +277,7 @@ def check_lock(lock: object, name: str = "lock") -> str | None:
         lock = str(lock)
     if not isinstance(lock, str):
         raise BadArgument(name, f"is {kind_of(lock)}, not text. Write {name}=str(…)")
-    _check_text(name, lock)
+    check_text(name, lock)
     size = len(lock.encode())
     if not size:
         raise BadArgument(name, f"is empty. Leave it out for a job without a {name}")
@@ -303,7 +301,7 @@ def check_task_name(name: object) -> str:
         raise BadArgument(
             "task name", f"{str(name)[:80]!r} is not a valid name. Give 1 to 512 bytes of text"
         )
-    _check_text("task name", name)
+    check_text("task name", name)
     return name
 
 
@@ -341,22 +339,6 @@ def check_hours(hours: object) -> timedelta:
     if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 <= hours <= MAX_HOURS:
         raise BadArgument("nb_hours", f"{hours!r} is not a number of hours from 0 to {MAX_HOURS:,}")
     return timedelta(hours=hours)
-
-
-def check_count(name: str, count: object) -> int:
-    if isinstance(count, bool) or not isinstance(count, int):
-        raise BadArgument(name, f"is {kind_of(count)}. Give a whole number")
-    if not 0 <= count <= MAX_COUNT:
-        raise BadArgument(name, f"{count} is not a whole number from 0 to {MAX_COUNT}")
-    return int(count)
-
-
-def check_progress_text(text: object) -> str:
-    """Return the text, without its end if it is long: it may have come from somewhere else."""
-    if not isinstance(text, str):
-        raise BadArgument("text", f"is {kind_of(text)}. Give text or None")
-    _check_text("text", text)
-    return text if len(text) <= MAX_PROGRESS_TEXT else f"{text[: MAX_PROGRESS_TEXT - 1]}…"
 
 
 def check_choice(name: str, choices: type[Choice], value: str) -> Choice:

@@ -108,6 +108,7 @@ class Job(NamedTuple):
 class Progress:
     """How far the last attempt at a job is, as it told with `context.progress`.
 
+        write.defer(letter="a")
         [job] = app.job_manager.list_jobs(task=write.name)
         if job.progress is not None:
             print(job.progress.done, "of", job.progress.total, job.progress.text)

@@ -14,6 +14,7 @@ import psycopg
 from inturn import arguments
 from inturn.errors import ConfigurationError, Snoozed
 from inturn.model import Job, ProgressReport
+from inturn.tasks.progress import check_report
 
 if TYPE_CHECKING:
     from inturn.tasks.task import Task, TaskCollection
@@ -133,13 +134,7 @@ class JobContext:
         worker stores what you told last: once a second at most, and when the attempt ends. It does
         not raise an error if the database is away.
         """
-        report = ProgressReport(
-            self.job.id,
-            self.job.fence,
-            arguments.check_count("done", done),
-            None if total is None else arguments.check_count("total", total),
-            None if text is None else arguments.check_progress_text(text),
-        )
+        report = check_report(self.job, done, total, text)
         if self.note_progress is not None:  # else no worker runs the job
             self.note_progress(report)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -221,7 +221,6 @@ def in_words_of_sql(job: StoredJob) -> dict[str, Any]:
     names = {"task_name": "task", "task_kwargs": "args", "abort_requested": "abort"}
     values = {names.get(each.name, each.name): getattr(job, each.name) for each in fields(job)}
     values["attempts"] += job.status in ("claimed", "doing")
-    values["progress"] = None if job.progress is None else asdict(job.progress)
     values["timeout"] = None if job.timeout is None else f"{job.timeout!s:0>8}"
     return values
 
