@@ -87,6 +87,7 @@ def test_only_the_progress_of_jobs_that_are_gone_is_pruned(stage: Stage) -> None
     for job in (gone, told):
         stage.control.execute("DELETE FROM finished_jobs WHERE id = %s", [job.id])
 
+    [(fence,)] = stage.control.execute("SELECT fence FROM progress WHERE job_id = %s", [told.id])
     late.begin()
     tell(late, told, fence, "told late, and not committed yet")
     promise(upkeep.run("SELECT prune_progress(0, 9)") == [(None,)], "all were looked at")

@@ -98,11 +98,10 @@ def test_a_round_of_pruning_looks_at_so_many_rows_whatever_there_is_and_was_anal
 def test_pruning_goes_on_where_it_stopped(connection: psycopg.Connection[Any]) -> None:
     connection.execute(FILL, [1, 250])
     connection.execute(JOBS, [100, 120])
-    at, steps = 0, []
-    while at is not None:
-        [(at,)] = connection.execute(PRUNE, [at, 100]).fetchall()
-        steps.append(at)
-    assert steps == [100, 200, None]
+    steps: list[int | None] = [0]
+    while steps[-1] is not None:
+        steps += [step for (step,) in connection.execute(PRUNE, [steps[-1], 100])]
+    assert steps == [0, 100, 200, None]
     [left] = connection.execute("SELECT count(*), min(job_id), max(job_id) FROM progress")
     assert left == (21, 100, 120)
 

@@ -62,7 +62,7 @@ class ProgressReports:
         await self._store(list(self._newest))
 
     async def store_ended(self, fences: Iterable[int]) -> None:
-        """Store what these attempts have told last, before the server hears of their ends."""
+        """Store what these attempts have told last."""
         if not self._is_busy or self.is_due:  # else the ends would wait for the same lock each time
             await self._store([fence for fence in fences if fence in self._newest])
 

@@ -286,10 +286,6 @@ class UnreportedOutcomes:
         """Return the job and claim of each outcome."""
         return {(each.job.id, each.job.claim_id) for each in (*self._new, *self._held)}
 
-    def fences(self) -> list[int]:
-        """Return the fence of each outcome."""
-        return [each.job.fence for each in (*self._new, *self._held)]
-
     @property
     def is_due(self) -> bool:
         """Return True if there is something to report now."""
