@@ -133,3 +133,13 @@ def test_a_deleted_job_leaves_nothing_that_it_told(connection: psycopg.Connectio
     connection.execute(HISTORY, [1, 2])
     assert connection.execute("SELECT delete_job(1), delete_job(7)").fetchall() == [(True, False)]
     assert connection.execute("SELECT job_id FROM progress").fetchall() == [(2,)]
+
+
+def test_telling_waits_a_moment_for_a_lock_and_no_more(
+    connection: psycopg.Connection[Any], dsn: str
+) -> None:
+    connection.execute("SET statement_timeout = '20s'")  # so that it ends if it waits for long
+    with psycopg.connect(dsn) as other:
+        other.execute("LOCK TABLE inturn.progress IN SHARE MODE")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            connection.execute(TELL, [1])

@@ -128,8 +128,8 @@ async def test_whoever_sees_the_end_of_a_job_sees_its_last_word(
 async def test_the_newest_word_is_stored_when_the_calls_pause(
     app: App, query: Query, until: Until
 ) -> None:
-    """Two calls at once: the second one comes within the pause after the first one's write."""
-    may_end = threading.Event()
+    """The second and the third come within a second after the first was stored."""
+    may_go_on, may_end = threading.Event(), threading.Event()
 
     @app.task(pass_context=True)
     def work(context: JobContext) -> None:
@@ -139,10 +139,9 @@ async def test_the_newest_word_is_stored_when_the_calls_pause(
         context.progress(3)
         may_end.wait()
 
-    may_go_on = threading.Event()
     work.defer()
     async with anyio.create_task_group() as group:
-        group.start_soon(app.run_worker_async)
+        group.start_soon(partial(app.run_worker_async, abort_job_polling_interval=600.0))
         try:
             await until(lambda: query(TOLD) == [(1, None, None)])
             may_go_on.set()
@@ -150,6 +149,52 @@ async def test_the_newest_word_is_stored_when_the_calls_pause(
         finally:
             may_go_on.set()
             may_end.set()
+
+
+async def test_the_last_word_of_a_job_that_goes_back_is_stored_before_the_worker_leaves(
+    app: App, query: Query, until: Until
+) -> None:
+    told = anyio.Event()
+
+    @app.task(pass_context=True)
+    async def work(context: JobContext) -> None:
+        context.progress(1)
+        await until(lambda: query(TOLD) == [(1, None, None)])
+        context.progress(2)
+        told.set()
+        await anyio.sleep_forever()
+
+    work.defer()
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(app.run_worker_async, wait=True, shutdown_graceful_timeout=0.0))
+        await told.wait()
+        group.cancel_scope.cancel()
+    assert query("SELECT status::text FROM all_jobs") == [("todo",)]
+    assert query(TOLD) == [(2, None, None)]
+
+
+async def test_what_is_told_during_a_write_is_kept_for_the_next_one(
+    app: App, query: Query, owner: psycopg.Connection[Any], until: Until
+) -> None:
+    [(function,)] = query("SELECT pg_get_functiondef('report_progress'::regproc)")
+    slow = function.replace("BEGIN", "BEGIN PERFORM pg_advisory_xact_lock(7);", 1)
+    owner.execute(slow.replace("SET lock_timeout TO '50ms'", "SET lock_timeout TO '0'").encode())
+    connection = WorkerConnection(app.connector)
+    reports = ProgressReports(connection, lambda: None)
+    reports.note(ProgressReport(1, 1, 1, None, None))
+    owner.execute("SELECT pg_advisory_lock(7)")
+    async with anyio.create_task_group() as group:
+        group.start_soon(reports.store_all)
+        await until(
+            lambda: query("SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+        )
+        reports.note(ProgressReport(1, 1, 2, None, None))
+        owner.execute("SELECT pg_advisory_unlock(7)")
+    assert query("SELECT done FROM progress") == [(1,)]
+    await reports.store_all()
+    assert query("SELECT done FROM progress") == [(2,)]
+    assert not reports
+    await connection.close()
 
 
 async def test_each_of_many_jobs_keeps_its_own_last_word(app: App, query: Query) -> None:
@@ -295,7 +340,10 @@ async def test_a_worker_prunes_what_jobs_have_told_that_are_gone(
 
 
 async def test_what_is_told_during_an_outage_is_stored_when_the_database_is_back(
-    faulty_server: tuple[Faulty, str], query: Query, until: Until
+    faulty_server: tuple[Faulty, str],
+    query: Query,
+    until: Until,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     proxy, address = faulty_server
     app = App(address)
@@ -317,7 +365,7 @@ async def test_what_is_told_during_an_outage_is_stored_when_the_database_is_back
             proxy.refuse()
             proxy.reset()
             is_away.set()
-            await until(told.is_set)
+            await until(lambda: told.is_set() and "database.lost" in caplog.text)
             proxy.heal()
             await until(lambda: query(TOLD) == [(2, 3, "while it was away")])
         finally:
