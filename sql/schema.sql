@@ -1247,7 +1247,11 @@ CREATE FUNCTION inturn.delete_job(p_id bigint) RETURNS boolean
 BEGIN
     PERFORM cancel_job(p_id);
     DELETE FROM finished_jobs WHERE id = p_id;
-    RETURN FOUND;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    DELETE FROM progress WHERE job_id = p_id;
+    RETURN true;
 END $$;
 CREATE FUNCTION inturn.delete_old_jobs(p_older interval, p_queue text, p_statuses inturn.job_status[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1366,6 +1370,7 @@ BEGIN
                 ELSE ', attempt ' || v_job.attempts END,
             NULL
         FROM claimed_jobs AS job WHERE job.worker_id = v_job.worker_id AND job.id = p_id;
+        RETURN QUERY SELECT * FROM explain_progress(p_id, v_job.fence);
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
         RETURN QUERY SELECT * FROM explain_busy(p_id);
         RETURN;
@@ -1561,6 +1566,14 @@ CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, d
      FROM waits ORDER BY failed DESC, parent LIMIT 10)
     UNION ALL
     SELECT 'parents', 'and ' || count(*) - 10 || ' more', NULL FROM waits HAVING count(*) > 10
+$$;
+CREATE FUNCTION inturn.explain_progress(p_id bigint, p_fence bigint) RETURNS TABLE(reason text, detail text, unblock text)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT 'progress',
+        done || coalesce(' of ' || total, '') || ' at ' || updated_at || coalesce(': ' || text, ''),
+        NULL
+    FROM progress WHERE job_id = p_id AND fence = p_fence
 $$;
 CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text, p_waits boolean) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
@@ -2198,7 +2211,7 @@ CREATE FUNCTION inturn.list_audit(p_lock text, p_limit integer) RETURNS SETOF in
     AS $$
     SELECT * FROM lane_audit WHERE lock = p_lock ORDER BY id DESC LIMIT p_limit
 $$;
-CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text)
+CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, progress jsonb)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -2223,7 +2236,8 @@ BEGIN
            found.priority, found.attempts, found.args, found.errors, found.created_at,
            found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
            EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
-           found.fence, found.timeout, found.result, found.expires_at, found.limit_key
+           found.fence, found.timeout, found.result, found.expires_at, found.limit_key,
+           found.progress
     FROM (
         SELECT * FROM all_jobs AS job
         WHERE (p_id IS NULL OR job.id = p_id)
@@ -2715,6 +2729,33 @@ BEGIN
 EXCEPTION WHEN lock_not_available THEN
     RETURN NULL;
 END $$;
+CREATE FUNCTION inturn.prune_progress(p_after bigint, p_limit integer) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_count integer;
+    v_last  bigint;
+BEGIN
+    WITH looked AS MATERIALIZED (
+        SELECT job_id FROM progress WHERE job_id > p_after ORDER BY job_id LIMIT p_limit
+    ), gone AS MATERIALIZED (
+        SELECT progress.job_id
+        FROM looked JOIN progress ON progress.job_id = ANY (ARRAY[looked.job_id])
+        WHERE NOT EXISTS (SELECT FROM jobs WHERE jobs.id = looked.job_id)
+          AND NOT EXISTS (SELECT FROM finished_jobs WHERE finished_jobs.id = looked.job_id)
+        FOR UPDATE OF progress SKIP LOCKED
+    ), deleted AS (
+        DELETE FROM progress USING gone WHERE progress.job_id = ANY (ARRAY[gone.job_id])
+    )
+    SELECT count(*), max(job_id) INTO v_count, v_last FROM looked;
+    RETURN CASE WHEN v_count = p_limit THEN v_last END;
+END $$;
 CREATE FUNCTION inturn.put_back(p_ids bigint[], p_claims uuid[]) RETURNS SETOF bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -3079,6 +3120,21 @@ BEGIN
         WHERE id = p_id;
     END IF;
     RETURN true;
+END $$;
+CREATE FUNCTION inturn.report_progress(p_ids bigint[], p_fences bigint[], p_done bigint[], p_totals bigint[], p_texts text[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET lock_timeout TO '50ms'
+    AS $$
+BEGIN
+    INSERT INTO progress AS told (job_id, fence, done, total, text, updated_at)
+    SELECT e.*, clock()
+    FROM unnest(p_ids, p_fences, p_done, p_totals, p_texts) AS e(id, fence, done, total, text)
+    ORDER BY e.id
+    ON CONFLICT (job_id) DO UPDATE
+    SET fence = excluded.fence, done = excluded.done, total = excluded.total, text = excluded.text,
+        updated_at = excluded.updated_at
+    WHERE told.fence <= excluded.fence;
 END $$;
 CREATE FUNCTION inturn.require_read_committed() RETURNS void
     LANGUAGE plpgsql
@@ -3942,6 +3998,17 @@ CREATE TABLE inturn.finished_jobs (
     limit_key text COLLATE pg_catalog."C"
 )
 PARTITION BY RANGE (finished_at);
+CREATE TABLE inturn.progress (
+    job_id bigint NOT NULL,
+    fence bigint NOT NULL,
+    done bigint NOT NULL,
+    total bigint,
+    text text,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT progress_counts CHECK (((done >= 0) AND (total >= 0))),
+    CONSTRAINT progress_text_length CHECK ((length(text) <= 200))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE VIEW inturn.live_jobs AS
  SELECT id,
         CASE
@@ -3978,7 +4045,10 @@ CREATE VIEW inturn.live_jobs AS
     (timeout)::interval AS timeout,
     abort,
     (expires_at)::timestamp with time zone AS expires_at,
-    (limit_key)::text AS limit_key
+    (limit_key)::text AS limit_key,
+    ( SELECT jsonb_build_object('done', reported.done, 'total', reported.total, 'text', reported.text, 'updated_at', reported.updated_at) AS jsonb_build_object
+           FROM inturn.progress reported
+          WHERE ((reported.job_id = jobs.id) AND (reported.fence = jobs.fence))) AS progress
    FROM inturn.jobs;
 COMMENT ON VIEW inturn.live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN inturn.live_jobs.id IS 'Its number, which rises with each job.';
@@ -4001,6 +4071,7 @@ COMMENT ON COLUMN inturn.live_jobs.timeout IS 'How long a run may take; NULL: as
 COMMENT ON COLUMN inturn.live_jobs.abort IS 'True if somebody has asked it to end.';
 COMMENT ON COLUMN inturn.live_jobs.expires_at IS 'If it has not started by then, it is cancelled; NULL: it does not expire.';
 COMMENT ON COLUMN inturn.live_jobs.limit_key IS 'The key of its limit; NULL: it has none.';
+COMMENT ON COLUMN inturn.live_jobs.progress IS 'How far its last attempt says it is: done, total, text, updated_at; NULL: it has not said.';
 CREATE VIEW inturn.all_jobs AS
  SELECT live_jobs.id,
     live_jobs.status,
@@ -4022,7 +4093,8 @@ CREATE VIEW inturn.all_jobs AS
     NULL::jsonb AS result,
     live_jobs.stored_as,
     live_jobs.expires_at,
-    live_jobs.limit_key
+    live_jobs.limit_key,
+    live_jobs.progress
    FROM inturn.live_jobs
 UNION ALL
  SELECT finished_jobs.id,
@@ -4045,7 +4117,10 @@ UNION ALL
     finished_jobs.result,
     finished_jobs.status AS stored_as,
     finished_jobs.expires_at,
-    finished_jobs.limit_key
+    finished_jobs.limit_key,
+    ( SELECT jsonb_build_object('done', reported.done, 'total', reported.total, 'text', reported.text, 'updated_at', reported.updated_at) AS jsonb_build_object
+           FROM inturn.progress reported
+          WHERE ((reported.job_id = finished_jobs.id) AND (reported.fence = finished_jobs.fence))) AS progress
    FROM inturn.finished_jobs;
 COMMENT ON VIEW inturn.all_jobs IS 'Every job, live and finished.';
 COMMENT ON COLUMN inturn.all_jobs.id IS 'Its number, which rises with each job.';
@@ -4069,6 +4144,7 @@ COMMENT ON COLUMN inturn.all_jobs.result IS 'What the task returned; NULL: nothi
 COMMENT ON COLUMN inturn.all_jobs.stored_as IS 'The status in the tables, where a blocked job may still be todo, and a claimed one is doing.';
 COMMENT ON COLUMN inturn.all_jobs.expires_at IS 'If it has not started by then, it is cancelled; NULL: it does not expire.';
 COMMENT ON COLUMN inturn.all_jobs.limit_key IS 'The key of its limit; NULL: it has none.';
+COMMENT ON COLUMN inturn.all_jobs.progress IS 'How far its last attempt says it is: done, total, text, updated_at; NULL: it has not said.';
 CREATE TABLE inturn.applied_code (
     checksum text NOT NULL,
     applied_at timestamp with time zone NOT NULL
@@ -4649,7 +4725,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key'::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key'::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -4833,6 +4909,8 @@ ALTER TABLE ONLY inturn.limit_keys
     ADD CONSTRAINT limit_keys_pkey PRIMARY KEY (key);
 ALTER TABLE ONLY inturn.limits
     ADD CONSTRAINT limits_pkey PRIMARY KEY (pattern);
+ALTER TABLE ONLY inturn.progress
+    ADD CONSTRAINT progress_pkey PRIMARY KEY (job_id);
 ALTER TABLE ONLY inturn.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (task, periodic_id);
 ALTER TABLE ONLY inturn.schema_version

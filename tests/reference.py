@@ -22,7 +22,7 @@ from inturn.control.jobs import Jobs
 from inturn.control.lanes import Lanes
 from inturn.control.schema import SchemaManager
 from inturn.database.direct import DirectConnector
-from inturn.model import Lane, Reason
+from inturn.model import Lane, Progress, Reason
 from inturn.tasks import middleware
 from inturn.tasks.middleware import RunningWorker
 from inturn.tasks.options import NewJob
@@ -64,6 +64,7 @@ CHAPTERS: dict[str, dict[str, object]] = {
         "app.lanes": Lanes,
         "Status": inturn.Status,
         "StoredJob": inturn.StoredJob,
+        "Progress": Progress,
         "NewJob": NewJob,
         "Lane": Lane,
         "Reason": Reason,
@@ -93,7 +94,7 @@ WITHOUT_ENTRY = {
     "PsycopgConnector": (DirectConnector,),
     "app.job_manager": (JobLists,),
 }
-LOOKED_AT = (inturn.JobContext, inturn.StoredJob, Lane, Reason, testing.Seen)
+LOOKED_AT = (inturn.JobContext, inturn.StoredJob, Progress, Lane, Reason, testing.Seen)
 ABOUT = r"^([a-z_]+(?:, [a-z_]+)*):(?= )"
 LINE = 90  # of a heading
 # Users never construct these.

@@ -341,6 +341,26 @@ CREATE INDEX finished_jobs_failed ON finished_jobs (finished_at) WHERE status = 
 -- The safety net of the daily partitions: keeps a job that finishes on a day without one.
 CREATE TABLE finished_jobs_default PARTITION OF finished_jobs DEFAULT;
 
+-- How far jobs are, as their tasks have told. A job whose task tells nothing has no row. Nothing
+-- refers to the row, so it outlives the job for a while (see prune_progress). The fence names the
+-- attempt: the row says nothing about a later one.
+CREATE TABLE progress (
+    job_id     bigint      PRIMARY KEY,
+    fence      bigint      NOT NULL,
+    done       bigint      NOT NULL,
+    total      bigint,
+    text       text,
+    updated_at timestamptz NOT NULL,
+    CONSTRAINT progress_counts CHECK (done >= 0 AND total >= 0),
+    CONSTRAINT progress_text_length CHECK (length(text) <= 200)
+) WITH (
+    fillfactor = 50,   -- room for a new version beside each row, so that no index is touched
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0,
+    vacuum_truncate = off
+);
+
 -- The highest fence that a resource of the user's has seen: see check_fence.
 CREATE TABLE fences_seen (
     resource text   COLLATE "C" PRIMARY KEY,

@@ -185,7 +185,7 @@ def _encode_checked(kwargs: Mapping[str, Any], decoders: Decoders | None = None)
     for key, value in kwargs.items():
         if not isinstance(key, str):
             raise BadArgument("argument name", f"{key!r} is {kind_of(key)}. Use text")
-        _check_text("argument name", key)
+        check_text("argument name", key)
         simple[key] = simplify(value)
         _check_value(key, simple[key], 1)
         if decoders is not None and simple[key] is not value:
@@ -215,7 +215,7 @@ def _encode(name: str, value: object, max_bytes: int) -> str:
 
 def _check_value(path: str, value: object, depth: int) -> None:
     if isinstance(value, str):
-        _check_text(path, value)
+        check_text(path, value)
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise BadArgument(path, f"JSON has no {value}. Pass None or text")
@@ -248,11 +248,11 @@ def _items(
             raise BadArgument(
                 path, f"the key {key!r} would come back as {str(key)!r}. Use text as keys"
             )
-        _check_text(f"{path}.{key}", key)
+        check_text(f"{path}.{key}", key)
         yield f"{path}.{key}", item
 
 
-def _check_text(path: str, text: str) -> None:
+def check_text(path: str, text: str) -> None:
     if "\0" in text:
         raise BadArgument(
             path.replace("\0", "\\0"),
@@ -277,7 +277,7 @@ def check_lock(lock: object, name: str = "lock") -> str | None:
         lock = str(lock)
     if not isinstance(lock, str):
         raise BadArgument(name, f"is {kind_of(lock)}, not text. Write {name}=str(…)")
-    _check_text(name, lock)
+    check_text(name, lock)
     size = len(lock.encode())
     if not size:
         raise BadArgument(name, f"is empty. Leave it out for a job without a {name}")
@@ -301,7 +301,7 @@ def check_task_name(name: object) -> str:
         raise BadArgument(
             "task name", f"{str(name)[:80]!r} is not a valid name. Give 1 to 512 bytes of text"
         )
-    _check_text("task name", name)
+    check_text("task name", name)
     return name
 
 

@@ -142,6 +142,24 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the last attempt at a job is, as it said with `context.progress`.
+
+        write.defer(letter="a")
+        [job] = app.job_manager.list_jobs(task=write.name)
+        if job.progress is not None:
+            print(job.progress.done, "of", job.progress.total, job.progress.text)
+
+    `updated_at` is when the worker stored it.
+    """
+
+    done: int
+    total: int | None
+    text: str | None
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class StoredJob:
     """A job as it is stored in the database. `attempts` does not count a running attempt.
 
@@ -173,6 +191,7 @@ class StoredJob:
     limit: str | None
     errors: list[dict[str, Any]]
     result: Any
+    progress: Progress | None
 
     @property
     def call_string(self) -> str:
@@ -184,6 +203,16 @@ def call_string(task_name: str, job_id: int, task_kwargs: Mapping[str, Any]) -> 
     """Return a job written as a call, for logs and lists."""
     arguments = ", ".join(f"{name}={value!r}" for name, value in task_kwargs.items())
     return f"{task_name}[{job_id}]({arguments})"
+
+
+class ProgressReport(NamedTuple):
+    """What an attempt at a job tells about its progress. The fence names the attempt."""
+
+    job_id: int
+    fence: int
+    done: int
+    total: int | None
+    text: str | None
 
 
 class AttemptDetails(NamedTuple):

@@ -36,6 +36,7 @@ SELECT * FROM (VALUES
     ('function', 'put_back',            '{worker}', NULL),
     ('function', 'has_ended',           '{worker}', NULL),
     ('function', 'check_fence',         '{worker}', NULL),
+    ('function', 'report_progress',     '{worker}', NULL),
 
     -- Workers look after each other.
     ('function', 'last_heartbeats',     '{worker}', NULL),
@@ -44,6 +45,7 @@ SELECT * FROM (VALUES
     ('function', 'reconcile',           '{worker}', NULL),
     ('function', 'prepare_history',     '{worker}', NULL),
     ('function', 'prune_history',       '{worker}', NULL),
+    ('function', 'prune_progress',      '{worker}', NULL),
     -- A worker may, for the built-in task that deletes old jobs.
     ('function', 'delete_old_jobs',     '{worker,operator}', NULL),
     ('function', 'register_schedules',  '{worker}', NULL),
@@ -102,6 +104,8 @@ SELECT * FROM (VALUES
         'finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, '
         'expires_at, limit_key'),
     ('table', 'edges',                  '{operator,monitor}', NULL),
+    ('table', 'progress',               '{operator}', NULL),
+    ('table', 'progress',               '{monitor}', 'job_id, fence, done, total, updated_at'),
     ('table', 'lane_status',            '{operator}', NULL),
     ('table', 'lane_status',            '{monitor}',
         'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, '

@@ -3,12 +3,16 @@
 CREATE OR REPLACE VIEW all_jobs AS
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, NULL::timestamptz AS finished_at, worker_id, fence, queueing_lock, timeout,
-       NULL::jsonb AS result, stored_as, expires_at, limit_key
+       NULL::jsonb AS result, stored_as, expires_at, limit_key, progress
 FROM live_jobs
 UNION ALL
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, finished_at, worker_id, fence, queueing_lock, timeout, result, status,
-       expires_at, limit_key
+       expires_at, limit_key,
+       (SELECT jsonb_build_object('done', reported.done, 'total', reported.total,
+            'text', reported.text, 'updated_at', reported.updated_at)
+        FROM progress AS reported
+        WHERE reported.job_id = finished_jobs.id AND reported.fence = finished_jobs.fence)
 FROM finished_jobs;
 
 COMMENT ON VIEW all_jobs IS 'Every job, live and finished.';
@@ -43,3 +47,5 @@ COMMENT ON COLUMN all_jobs.stored_as IS
     'The status in the tables, where a blocked job may still be todo, and a claimed one is doing.';
 COMMENT ON COLUMN all_jobs.expires_at IS
     'If it has not started by then, it is cancelled; NULL: it does not expire.';
+COMMENT ON COLUMN all_jobs.progress IS
+    'How far its last attempt says it is: done, total, text, updated_at; NULL: it has not said.';

@@ -36,7 +36,11 @@ SELECT jobs.id,
        jobs.attempts, jobs.args::jsonb, jobs.errors, jobs.created_at,
        jobs.scheduled_at::timestamptz, jobs.started_at, jobs.worker_id, jobs.fence,
        jobs.queueing_lock::text, jobs.timeout::interval, jobs.abort,
-       jobs.expires_at::timestamptz, jobs.limit_key::text
+       jobs.expires_at::timestamptz, jobs.limit_key::text,
+       (SELECT jsonb_build_object('done', reported.done, 'total', reported.total,
+            'text', reported.text, 'updated_at', reported.updated_at)
+        FROM progress AS reported
+        WHERE reported.job_id = jobs.id AND reported.fence = jobs.fence) AS progress
 FROM jobs;
 
 COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
@@ -72,3 +76,5 @@ COMMENT ON COLUMN live_jobs.limit_key IS
 COMMENT ON COLUMN live_jobs.abort IS 'True if somebody has asked it to end.';
 COMMENT ON COLUMN live_jobs.expires_at IS
     'If it has not started by then, it is cancelled; NULL: it does not expire.';
+COMMENT ON COLUMN live_jobs.progress IS
+    'How far its last attempt says it is: done, total, text, updated_at; NULL: it has not said.';

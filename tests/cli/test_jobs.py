@@ -206,6 +206,29 @@ def test_a_job_shows_its_result_timeout_and_queueing_lock(mixed: Engine, queue: 
     assert (job["queueing_lock"], job["timeout"], job["result"]) == ("k", "00:01:30", {"n": 1})
 
 
+def test_a_job_shows_how_far_it_is_even_after_its_end(mixed: Engine, queue: Run) -> None:
+    for done, total, text in ((2_500, 10_000, "page \x1b[31m9"), (7, None, None), (1, 0, "odd")):
+        mixed.query(
+            "SELECT report_progress(ARRAY[id], ARRAY[fence], ARRAY[%s::bigint], ARRAY[%s::bigint], "
+            "ARRAY[%s]) FROM all_jobs WHERE id IN (1, 2)",
+            done, total, text,
+        )  # fmt: skip
+        shown = {
+            2_500: "2,500 of 10,000 (25 %) at 14:00:00Z (0s ago): page \\x1b[31m9",
+            7: "7 at 14:00:00Z (0s ago)",
+            1: "1 of 0 at 14:00:00Z (0s ago): odd",
+        }[done]
+        for id in "12":
+            lines = queue("jobs", "show", id).stdout.splitlines()
+            assert f"progress   {shown}" in lines
+    explained = queue("jobs", "explain", "2").stdout.splitlines()
+    assert "progress          1 of 0 at 14:00:00Z (0s ago): odd" in explained
+    job = json.loads(queue("jobs", "show", "1", "--json").stdout)
+    at = "2026-01-31T14:00:00Z"
+    assert job["progress"] == {"done": 1, "total": 0, "text": "odd", "updated_at": at}
+    assert json.loads(queue("jobs", "show", "4", "--json").stdout)["progress"] is None
+
+
 def test_a_job_is_explained(mixed: Engine, queue: Run) -> None:
     held = json.loads(queue("jobs", "explain", "3", "--json").stdout)
     assert held[0] == {

@@ -137,6 +137,24 @@ def test_a_foreign_key_follows_its_job_into_the_history(app: App, ship: Any) -> 
     order.delete()
 
 
+def test_a_job_shows_how_far_it_is_in_its_life_and_afterwards(app: App) -> None:
+    from inturn import JobContext
+    from inturn.django.models import AnyJob, Job
+
+    @app.task(name="tell", pass_context=True)
+    def tell(context: JobContext) -> None:
+        context.progress(3, 4, "three")
+        context.snooze({"hours": 1})
+
+    job_id = tell.defer()
+    app.run_worker(wait=False, install_signal_handlers=False)
+    for model in (Job, AnyJob):
+        told = model.objects.get(progress__done=3).progress
+        assert told == {**told, "done": 3, "total": 4, "text": "three"}
+    app.job_manager.cancel_job_by_id(job_id)
+    assert AnyJob.objects.get().progress["text"] == "three"
+
+
 def test_a_finished_job_has_its_result_and_its_worker(app: App) -> None:
     from inturn.django.models import AnyJob, FinishedJob
 

@@ -162,12 +162,13 @@ def test_a_monitor_reads_the_views_without_what_jobs_are_given_and_say(
     monitor = log_in("monitor")
     assert one(monitor, "SELECT task FROM inturn.all_jobs") == "t"
     assert one(monitor, "SELECT runnable FROM inturn.queue_status") == 1
+    assert one(monitor, "SELECT max(done) FROM inturn.progress") is None
     for statement in (
         "SELECT * FROM inturn.worker_status",
         "SELECT lock, waiting FROM inturn.lane_status",
     ):
         assert monitor.execute(statement.encode()).fetchall() == []
-    with_secrets = ("all_jobs", "jobs", "finished_jobs", "lane_status")
+    with_secrets = ("all_jobs", "live_jobs", "jobs", "finished_jobs", "lane_status", "progress")
     for hidden in (*with_secrets, "recent_failures", "shared_errors"):
         with pytest.raises(InsufficientPrivilege):
             monitor.execute(f"SELECT * FROM inturn.{hidden}".encode())
@@ -188,6 +189,7 @@ NOT_BY_ANYBODY = [
     "VALUES (now(), 'me', 'pause', 'x', 0)",
     "DELETE FROM inturn.workers",
     "UPDATE inturn.fences_seen SET token = 0",
+    "UPDATE inturn.progress SET done = 0",
     "INSERT INTO inturn.granted_roles VALUES (current_user, 'operator')",
     "SELECT nextval('inturn.fences')",
     "SELECT setval('inturn.jobs_id_seq', 1)",
@@ -215,6 +217,8 @@ ARGUMENTS = [
     "SELECT args FROM inturn.all_jobs",
     "SELECT args FROM inturn.finished_jobs",
     "SELECT args FROM inturn.finished_jobs_default",
+    "SELECT progress FROM inturn.all_jobs",
+    "SELECT text FROM inturn.progress",
     "SELECT args FROM inturn.jobs_of_worker(gen_random_uuid())",
 ]
 DEFER = [
@@ -228,6 +232,8 @@ WORK = [
     "SELECT inturn.declare_dead('{}', '{}')",
     "SELECT inturn.finish(NULL, NULL, 0, '{1}', ARRAY[gen_random_uuid()], '{succeeded}', '{NULL}')",
     "SELECT inturn.prune_history('0 s')",
+    "SELECT inturn.report_progress('{1}', '{1}', '{1}', '{NULL}', '{NULL}')",
+    "SELECT inturn.prune_progress(0, 9)",
 ]
 OPERATE = [
     "SELECT inturn.pause_lane('x')",

@@ -69,6 +69,9 @@ GROW: dict[str, list[LiteralString]] = {
         "lock, args, errors) SELECT -n, now(), now(), 'succeeded', 'hold', 'continue', 0, 1, 'default', 't', 'lane ' || n %% 100, "
         "'{}', '[]' FROM numbers",
     ],
+    "progress that jobs have told": [
+        "INSERT INTO progress SELECT -n, n, 1, 2, 'text', now() FROM numbers"
+    ],
 }  # fmt: skip
 
 CLAIM: LiteralString = "SELECT id FROM claim(%s, NULL, 1)"
@@ -101,7 +104,7 @@ class Bench:
         )
         for statement in statements:
             self.connection.execute(statement, numbers)
-        self.connection.execute("VACUUM ANALYZE jobs, lanes, finished_jobs")
+        self.connection.execute("VACUUM ANALYZE jobs, lanes, finished_jobs, progress")
 
     def work(self, statement: LiteralString, *parameters: object) -> dict[str, int]:
         """Return how many pages and rows it touches, with all functions that it calls."""

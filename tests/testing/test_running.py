@@ -13,7 +13,7 @@ import pytest
 
 from inturn import App, JobContext, RetryStrategy
 from inturn.errors import BadArgument, ConfigurationError, TaskNotFound
-from inturn.model import Status
+from inturn.model import Progress, Status
 from inturn.testing import Queue
 from inturn.testing.drain import Endless
 
@@ -184,6 +184,23 @@ def test_a_task_ends_its_job_in_a_transaction_of_its_own(app: App, queue: Queue,
             ("coroutine",),
         ]
     assert statuses(queue) == [Status.SUCCEEDED] * 2
+
+
+@pytest.mark.parametrize("run", ["drain", "perform"])
+def test_the_progress_of_a_job_is_seen_in_a_test(app: App, queue: Queue, run: str) -> None:
+    @app.task(pass_context=True)
+    def work(context: JobContext) -> None:
+        for done in range(1, 4):
+            context.progress(done, 3, f"step {done}")
+
+    queue.freeze(NEW_YEAR)
+    if run == "drain":
+        work.defer()
+        queue.drain()
+    else:
+        queue.perform(work)
+    [job] = queue.jobs()
+    assert job.progress == Progress(3, 3, "step 3", NEW_YEAR)
 
 
 def test_a_job_of_an_unknown_task_is_not_passed_over(app: App, queue: Queue) -> None:

@@ -10,6 +10,7 @@ from inturn.worker.connection import WorkerConnection
 from inturn.worker.loop import Loop
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import options
+from inturn.worker.progress import ProgressReports
 from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
@@ -27,7 +28,10 @@ class Parts:
         self.claims = claims or WorkerConnection(app.connector)
         self.registration = mine = Registration(link, o, app.tasks)
         chain = MiddlewareChain(NOBODY, None, None)
-        self.running = running = RunningJobs(app, app.connector, o, wakeups.interrupt_wait, chain)
+        progress = ProgressReports(link, wakeups.interrupt_wait)
+        self.running = running = RunningJobs(
+            app, app.connector, o, wakeups.interrupt_wait, chain, progress
+        )
         prefetch = Prefetch(o.concurrency)
         self.claiming = Claiming(self.claims, mine, o, running, wakeups, prefetch)
         self.recovery = Recovery(link, mine, o, running, self.claiming)

@@ -7,8 +7,10 @@ import pytest
 
 from inturn import App
 from inturn.model import Ended, Job, Status
+from inturn.worker.connection import WorkerConnection
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options
+from inturn.worker.progress import ProgressReports
 from inturn.worker.running_jobs import RunningJobs
 
 COUNT = 1000  # as many as may be at hand
@@ -34,7 +36,8 @@ def _running_jobs() -> RunningJobs:
     nobody: Any = None
     app = App("postgresql://nowhere.invalid/")
     chain = MiddlewareChain(nobody, None, None)
-    return RunningJobs(app, app.connector, Options(), lambda: None, chain)
+    progress = ProgressReports(WorkerConnection(app.connector), lambda: None)
+    return RunningJobs(app, app.connector, Options(), lambda: None, chain, progress)
 
 
 def test_an_unknown_job_is_found_in_as_many_comparisons_as_there_are_claims() -> None:

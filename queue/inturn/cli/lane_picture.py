@@ -18,7 +18,16 @@ from inturn.model import Reason
 from inturn.operations.lanes import AuditEntry, Head, LaneReport
 
 # The reasons that the picture words itself. The others are about workers and open transactions.
-COVERED = ("running", "claimed", "scheduled", "retry wait", "finished", "unknown", "ready")
+COVERED = (
+    "running",
+    "claimed",
+    "progress",
+    "scheduled",
+    "retry wait",
+    "finished",
+    "unknown",
+    "ready",
+)
 DELAYED = "lane delayed"  # the one reason about the lane that the picture does not word itself
 UNBLOCK_AT = 49  # column
 

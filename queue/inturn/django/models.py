@@ -64,6 +64,7 @@ class Job(JobFields):
 
     status = models.TextField(choices=choices(*LIVE))
     abort_requested = models.BooleanField(db_column="abort")
+    progress = models.JSONField(null=True)
 
     class Meta:
         managed = False
@@ -102,6 +103,7 @@ class AnyJob(JobFields):
     status = models.TextField(choices=choices(*LIVE, *ENDED))
     finished_at = models.DateTimeField(null=True)
     result = models.JSONField(null=True)
+    progress = models.JSONField(null=True)
 
     class Meta:
         managed = False

@@ -1,14 +1,14 @@
 """Looking at single jobs, lists and counts of jobs, and changing them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, LiteralString, NamedTuple, TypedDict, cast
 from uuid import UUID
 
 from inturn.errors import JobCancelled, JobFailed, JobNotFound
-from inturn.model import LIVE, Reason, Status, StoredJob
+from inturn.model import LIVE, Progress, Reason, Status, StoredJob
 from inturn.operations import Operation, Statement, decode_column
 
 LISTED = 1_000
@@ -33,13 +33,14 @@ _LISTED: LiteralString = (
     "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid)"
 )
 LIST: LiteralString = (
-    _JOB + "finished_at, fence, timeout, expires_at, limit_key, errors::text, result::text "
-    "FROM " + _LISTED
+    _JOB + "finished_at, fence, timeout, expires_at, limit_key, errors::text, result::text, "
+    "progress::text FROM " + _LISTED
 )
 GET: LiteralString = LIST + " ORDER BY finished_at DESC NULLS FIRST LIMIT 1"
 STALLED: LiteralString = (
-    _JOB + "NULL::timestamptz, fence, timeout, expires_at, limit_key, errors::text, NULL "
-    "FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s)"
+    _JOB + "NULL::timestamptz, fence, timeout, expires_at, limit_key, errors::text, NULL, "
+    "(SELECT live.progress::text FROM {schema}.live_jobs AS live WHERE live.id = stalled.id) "
+    "FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s) AS stalled"  # noqa: S608 (of constants)
 )
 # Without arguments, errors and result, which may be large. A job that succeeded has no error,
 # though it keeps those of earlier attempts.
@@ -243,9 +244,21 @@ def retry_job_changed(
 def _make_job(row: Sequence[Any]) -> StoredJob:
     """Make a job of a row. JSON that Python cannot read does not spoil the other jobs."""
     cells = decode_column(row, 7)
-    errors, result = (_read_json(text) for text in cells[-2:])
-    cells[-2:] = [errors if isinstance(errors, list) else [{"error": errors}], result]
+    errors, result, progress = (_read_json(text) for text in cells[-3:])
+    cells[-3:] = [
+        errors if isinstance(errors, list) else [{"error": errors}],
+        result,
+        make_progress(progress),
+    ]
     return StoredJob(*cells)
+
+
+def make_progress(told: Mapping[str, Any] | None) -> Progress | None:
+    """Make it of the column `progress` of a view."""
+    if told is None:
+        return None
+    updated_at = datetime.fromisoformat(told["updated_at"])
+    return Progress(told["done"], told["total"], told["text"], updated_at)
 
 
 def _read_json(text: str | None) -> Any:

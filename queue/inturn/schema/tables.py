@@ -234,6 +234,17 @@ Index("finished_jobs_id", finished_jobs.c.id)
 _failed = text("status = 'failed'")
 Index("finished_jobs_failed", finished_jobs.c.finished_at, postgresql_where=_failed)
 
+progress = Table(
+    "progress",
+    metadata,
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("done", BigInteger, nullable=False),
+    Column("total", BigInteger),
+    Column("text", Text),
+    Column("updated_at", moment, nullable=False),
+)
+
 fences_seen = Table(
     "fences_seen",
     metadata,

@@ -13,7 +13,8 @@ import psycopg
 
 from inturn import arguments
 from inturn.errors import ConfigurationError, Snoozed
-from inturn.model import Job
+from inturn.model import Job, ProgressReport
+from inturn.tasks.progress import check_report
 
 if TYPE_CHECKING:
     from inturn.tasks.task import Task, TaskCollection
@@ -86,6 +87,8 @@ class JobContext:
     leases: tuple[HeldResource, ...] = ()
     # The worker's part of `transaction`.
     begin: Callable[[], JobTransaction] | None = field(default=None, repr=False)
+    # The worker's part of `progress`.
+    note_progress: Callable[[ProgressReport], None] | None = field(default=None, repr=False)
 
     @property
     def fence(self) -> int:
@@ -115,6 +118,25 @@ class JobContext:
                 "No worker runs this job, so there is no transaction to end it in. Use a worker"
             )
         return self.begin()
+
+    def progress(self, done: int, total: int | None = None, text: str | None = None) -> None:
+        """Tell how far the job is. `queue jobs show` and SQL show it, also after the job's end.
+
+            @app.task(pass_context=True)
+            def convert(context: JobContext, pages: int) -> None:
+                for page in range(pages):
+                    context.progress(page, pages, f"page {page + 1}")
+
+        done, total: how much is done, and how much there is to do, if you know that.
+        text: what the task does now. Only the first 200 characters are stored.
+
+        You can call it as often as you like, in any thread of the task. It returns at once, and the
+        worker stores what you told last: once a second at most, and when the attempt ends. It does
+        not raise an error if the database is away.
+        """
+        report = check_report(self.job, done, total, text)
+        if self.note_progress is not None:  # else no worker runs the job
+            self.note_progress(report)
 
     def should_abort(self) -> bool:
         """Return True if the attempt should end early. `abort_reason` says why.

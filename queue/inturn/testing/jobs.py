@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from inturn.model import Status
+from inturn.model import Progress, Status
 from inturn.operations import Operation, Statement, decode_column
+from inturn.operations.jobs import make_progress
 
 ALL = """
 SELECT id, status::text, queue, task, lock, priority, attempts, args::text, errors,
-    scheduled_at, started_at, finished_at, fence
+    scheduled_at, started_at, finished_at, fence, progress
 FROM {schema}.all_jobs ORDER BY id
 """
 NEXT_DUE = """
@@ -55,6 +56,7 @@ class Seen:
     started_at: datetime | None
     finished_at: datetime | None
     fence: int | None
+    progress: Progress | None
 
     @property
     def is_waiting(self) -> bool:
@@ -69,8 +71,12 @@ class Seen:
 def all_jobs() -> Operation[list[Seen]]:
     """Return all jobs, in the order in which they were deferred."""
     rows = yield Statement(ALL)
-    decoded = (decode_column(row, 7) for row in rows)
-    return [Seen(id, Status(status), *others) for id, status, *others in decoded]
+    return [_see(decode_column(row, 7)) for row in rows]
+
+
+def _see(cells: list[Any]) -> Seen:
+    cells[1], cells[-1] = Status(cells[1]), make_progress(cells[-1])
+    return Seen(*cells)
 
 
 def next_due() -> Operation[datetime | None]:

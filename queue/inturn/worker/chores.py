@@ -14,7 +14,7 @@ import psycopg
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable, InturnError
-from inturn.operations import Operation, maintenance, workers
+from inturn.operations import Operation, maintenance, progress, workers
 from inturn.worker.backoff import Backoff
 from inturn.worker.options import Options
 
@@ -24,6 +24,7 @@ HOUR, MINUTE = 3600.0, 60.0
 EACH_ROUND = 0.0
 FIRST_PAUSE = 1.0  # seconds until a chore that has failed is tried again
 DAYS_AHEAD = 3
+PROGRESS_A_ROUND = 500  # rows to look at
 LANES_A_ROUND = 500  # the reconciler is a safety net, so it goes through the lanes in small steps
 
 
@@ -84,11 +85,13 @@ class Chores:
         self._keep = options.history
         self._max_lost = options.max_lost_attempts
         self._last_lane = ""  # that was reconciled
+        self._last_progress = 0  # the last job whose progress was looked at
         self.rescue = Chore("rescue", self._rescue, rest)
         self._others = [
             Chore("reconcile lanes", self._reconcile, rest),
             Chore("prepare history", self._prepare, rest),
             Chore("prune history", self._prune, rest),
+            Chore("prune progress", self._prune_progress, rest),
         ]
 
     def rescue_now(self) -> None:
@@ -142,6 +145,13 @@ class Chores:
         """Drop old days, and try again soon if somebody is reading one."""
         dropped = 0 if self._keep is None else self._drop_days(self._keep, connection)
         return MINUTE if dropped is None else HOUR
+
+    def _prune_progress(self, connection: psycopg.Connection) -> float:
+        """Delete a little of what is left of jobs that are gone, until all rows are looked at."""
+        self._last_progress = self._run(
+            progress.prune_progress(self._last_progress, PROGRESS_A_ROUND), connection
+        )
+        return EACH_ROUND if self._last_progress else HOUR
 
     def _drop_days(self, keep: timedelta, connection: psycopg.Connection) -> int | None:
         """Drop a few days at a time, so that workers can store ends of jobs in between."""

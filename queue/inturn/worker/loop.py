@@ -128,6 +128,8 @@ class Loop:
             if self._claiming.is_under_way:  # the server may already call its jobs ours
                 return self._claiming.wait_for_end(self._until_end())
             return action()
+        if self._running.progress.is_due:
+            return self._running.progress.store_all()
         report_is_due = self._running.unreported.is_due
         database_busy = self._locked_out.failures > 0
         if self._claiming.is_due(report_is_due=report_is_due, database_busy=database_busy):
@@ -179,11 +181,14 @@ class Loop:
             await anyio.sleep(BUSY_PAUSES[0])
 
     def _wait(self) -> Awaitable[None]:
-        limit = self._running.unreported.until_due()
-        left = self._until_end()
-        if left is not None:
-            limit = left if limit is None else min(left, limit)
-        return self._claiming.wait(limit)
+        limits = (
+            self._running.unreported.until_due(),
+            self._running.progress.until_due(),
+            self._until_end(),
+        )
+        return self._claiming.wait(
+            min((limit for limit in limits if limit is not None), default=None)
+        )
 
     def _until_end(self) -> float | None:
         """Return the seconds until an aborted worker ends, None if there is nothing to wait for."""

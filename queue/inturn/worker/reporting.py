@@ -35,6 +35,8 @@ class Reporting:
     async def report(self) -> None:
         """Report all that has ended, and start the jobs that the lanes hand over."""
         outcomes = self._running.take_ended()
+        if self._running.progress:
+            await self._store_progress(outcomes)
         try:
             await self._report(outcomes)
         except ConnectorException as error:
@@ -48,6 +50,16 @@ class Reporting:
         """Try once more to report what has ended, even outcomes that wait for their time."""
         if outcomes := self._running.take_ended(everything=True):
             await self._report(outcomes)
+        if self._running.progress:  # last, since it matters less
+            await self._running.progress.store_all()
+
+    async def _store_progress(self, outcomes: list[Outcome]) -> None:
+        """Store what these attempts have told last, before the server hears of their ends."""
+        try:
+            await self._running.progress.store_ended([each.job.fence for each in outcomes])
+        except DatabaseUnavailable:
+            self._running.unreported.requeue(outcomes)
+            raise
 
     async def _report(self, outcomes: list[Outcome]) -> None:
         ended: list[Ended] = []

@@ -22,6 +22,7 @@ from inturn.worker.backoff import Backoff
 from inturn.worker.error_text import describe
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options
+from inturn.worker.progress import ProgressReports
 from inturn.worker.slots import Slots, Waiting
 from inturn.worker.transaction import FinishingTransaction
 
@@ -49,8 +50,10 @@ class RunningJobs:
         options: Options,
         ended: Callable[[], None],
         chain: MiddlewareChain,
+        progress: ProgressReports,
     ) -> None:
         self.unreported = UnreportedOutcomes()
+        self.progress = progress
         self._slots = Slots(options.concurrency, self._perform)
         self._app = app
         self._connector = connector
@@ -127,6 +130,7 @@ class RunningJobs:
             time.time(),
             dict(o.additional_context or {}),
             begin=partial(FinishingTransaction, self._connector, attempt, o.forget),
+            note_progress=self.progress.in_this_loop().note,
         )
 
     def _load_resource_locks(self) -> "ResourceLocks":

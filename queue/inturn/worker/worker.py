@@ -36,6 +36,7 @@ from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.maintenance import Maintenance
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options, options
+from inturn.worker.progress import ProgressReports
 from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
@@ -101,8 +102,9 @@ class Worker:
         self._registration = mine = Registration(link, options, app.tasks)
         self._wakeups = wakeups = Wakeups(options.fetch_job_polling_interval)
         chain = MiddlewareChain(self, options.task_middleware, options.worker_middleware)
+        progress = ProgressReports(link, wakeups.interrupt_wait)
         self._running = running = RunningJobs(
-            app, connector, options, wakeups.interrupt_wait, chain
+            app, connector, options, wakeups.interrupt_wait, chain, progress
         )
         prefetch = prefetch or Prefetch(options.concurrency)
         claiming = Claiming(claims, mine, options, running, wakeups, prefetch)

@@ -7,5 +7,9 @@ AS $$
 BEGIN
     PERFORM cancel_job(p_id);
     DELETE FROM finished_jobs WHERE id = p_id;
-    RETURN FOUND;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    DELETE FROM progress WHERE job_id = p_id;
+    RETURN true;
 END $$;

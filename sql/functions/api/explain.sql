@@ -37,6 +37,7 @@ BEGIN
                 ELSE ', attempt ' || v_job.attempts END,
             NULL
         FROM claimed_jobs AS job WHERE job.worker_id = v_job.worker_id AND job.id = p_id;
+        RETURN QUERY SELECT * FROM explain_progress(p_id, v_job.fence);
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
         RETURN QUERY SELECT * FROM explain_busy(p_id);
         RETURN;

@@ -18,7 +18,8 @@ from inturn.operations import Operation, Statement
 EMPTY = """
 WITH jobs AS (DELETE FROM {schema}.jobs), lanes AS (DELETE FROM {schema}.lanes),
     finished AS (DELETE FROM {schema}.finished_jobs), audit AS (DELETE FROM {schema}.lane_audit),
-    schedules AS (DELETE FROM {schema}.schedules), fences AS (DELETE FROM {schema}.fences_seen)
+    schedules AS (DELETE FROM {schema}.schedules), fences AS (DELETE FROM {schema}.fences_seen),
+    progress AS (DELETE FROM {schema}.progress)
 SELECT
 """
 

@@ -1,0 +1,22 @@
+"""How far attempts at jobs are, as their tasks tell."""
+
+from collections.abc import Sequence
+
+from inturn.model import ProgressReport
+from inturn.operations import Operation, Statement
+
+REPORT = """
+SELECT {schema}.report_progress(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[])
+"""
+PRUNE = "SELECT {schema}.prune_progress(%s, %s)"
+
+
+def report_progress(reports: Sequence[ProgressReport]) -> Operation[None]:
+    """Store what attempts at different jobs have told."""
+    yield Statement(REPORT, [list(column) for column in zip(*reports, strict=True)])
+
+
+def prune_progress(after: int, limit: int) -> Operation[int]:
+    """Delete progress of jobs that are gone. Return where to go on, 0 for the beginning."""
+    ((last,),) = yield Statement(PRUNE, [after, limit])
+    return last or 0

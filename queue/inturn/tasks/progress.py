@@ -1,0 +1,36 @@
+"""What a task may tell about its progress."""
+
+from inturn.arguments import check_text
+from inturn.errors import BadArgument, kind_of
+from inturn.model import Job, ProgressReport
+
+MAX_COUNT = 2**63 - 1  # a bigint
+MAX_CHARACTERS = 200
+
+
+def check_report(job: Job, done: object, total: object, text: object) -> ProgressReport:
+    """Return what an attempt tells, or raise BadArgument."""
+    return ProgressReport(
+        job.id,
+        job.fence,
+        _check_count("done", done),
+        None if total is None else _check_count("total", total),
+        None if text is None else _check_text(text),
+    )
+
+
+def _check_count(name: str, count: object) -> int:
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise BadArgument(name, f"is {kind_of(count)}. Give a whole number")
+    if not 0 <= count <= MAX_COUNT:
+        raise BadArgument(name, f"{count} is not a whole number from 0 to {MAX_COUNT}")
+    return count
+
+
+def _check_text(text: object) -> str:
+    """Return the text, without its end if it is long: it may be a name that nobody has chosen."""
+    if not isinstance(text, str):
+        raise BadArgument("text", f"is {kind_of(text)}. Give text or None")
+    text = text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
+    check_text("text", text)
+    return text

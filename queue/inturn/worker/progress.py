@@ -1,0 +1,95 @@
+"""Stores how far the attempts of a worker are: the newest of what each has told, now and then."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable
+from inturn.model import ProgressReport
+from inturn.operations import progress
+from inturn.worker.connection import WorkerConnection
+
+logger = logging.getLogger(__name__)
+PAUSE = 1.0  # seconds between two statements, except for attempts that have ended
+
+
+class ProgressReports:
+    """What attempts have told and the server has not stored yet, by fence.
+
+    Tasks call `note` in threads of their own. Each step there is a single operation on a dict, so
+    no lock is needed. Everything else happens in the event loop.
+    """
+
+    def __init__(self, connection: WorkerConnection, told: Callable[[], None]) -> None:
+        self._connection = connection
+        self._told = told
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._newest: dict[int, ProgressReport] = {}
+        self._has_told = False  # the event loop knows, or will know, that there is something
+        self._due_at = 0.0
+        self._is_busy = False  # somebody's lock was in the way
+
+    def __len__(self) -> int:
+        return len(self._newest)
+
+    def in_this_loop(self) -> "ProgressReports":
+        """Note which event loop the worker runs in. Call it before the first `note`."""
+        self._loop = asyncio.get_running_loop()
+        return self
+
+    def note(self, report: ProgressReport) -> None:
+        """Keep this until it is stored, instead of what the attempt told before. Never waits."""
+        self._newest[report.fence] = report
+        if not self._has_told and self._loop is not None:
+            self._has_told = True
+            with suppress(RuntimeError):  # the loop is closed, but a thread runs on
+                self._loop.call_soon_threadsafe(self._told)
+
+    @property
+    def is_due(self) -> bool:
+        """Return True if there is something to store now."""
+        return bool(self._newest) and time.monotonic() >= self._due_at
+
+    def until_due(self) -> float | None:
+        """Return the seconds until something may be stored, or None if there is nothing."""
+        return max(0.0, self._due_at - time.monotonic()) if self._newest else None
+
+    async def store_all(self) -> None:
+        """Store what all attempts have told. Raise DatabaseUnavailable if the database is away."""
+        self._due_at, self._is_busy = time.monotonic() + PAUSE, False
+        await self._store(list(self._newest))
+
+    async def store_ended(self, fences: Iterable[int]) -> None:
+        """Store what these attempts have told last."""
+        if not self._is_busy or self.is_due:  # else the ends would wait for the same lock each time
+            await self._store([fence for fence in fences if fence in self._newest])
+
+    async def _store(self, fences: list[int]) -> None:
+        self._has_told = False  # before we look, so that whatever comes later is noticed
+        reports = [self._newest[fence] for fence in fences]
+        if not reports:
+            return
+        try:
+            await self._connection.run(progress.report_progress(reports))
+        except DatabaseBusy as error:
+            self._due_at, self._is_busy = time.monotonic() + PAUSE, True
+            logger.debug("progress.late: %s", error)
+            return
+        except DatabaseUnavailable:
+            raise
+        except ConnectorException as error:
+            if len(reports) > 1:  # find out which ones the database refuses
+                for fence in fences:
+                    await self._store([fence])
+                return
+            logger.warning("progress.refused: job %s: %s", reports[0].job_id, error)
+        self._forget(reports)
+
+    def _forget(self, reports: list[ProgressReport]) -> None:
+        """Forget these, but not what has been told since."""
+        for report in reports:
+            newest = self._newest.pop(report.fence)
+            if newest is not report:
+                self._newest.setdefault(report.fence, newest)
