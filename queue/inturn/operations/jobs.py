@@ -37,10 +37,14 @@ LIST: LiteralString = (
     "progress::text FROM " + _LISTED
 )
 GET: LiteralString = LIST + " ORDER BY finished_at DESC NULLS FIRST LIMIT 1"
-STALLED: LiteralString = (
-    _JOB + "NULL::timestamptz, fence, timeout, expires_at, limit_key, errors::text, NULL, "
+_STALLED_PROGRESS: LiteralString = (
     "(SELECT live.progress::text FROM {schema}.live_jobs AS live WHERE live.id = stalled.id) "
-    "FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s) AS stalled"  # noqa: S608 (of constants)
+)
+STALLED: LiteralString = (
+    _JOB
+    + "NULL::timestamptz, fence, timeout, expires_at, limit_key, errors::text, NULL, "
+    + _STALLED_PROGRESS
+    + "FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s) AS stalled"
 )
 # Without arguments, errors and result, which may be large. A job that succeeded has no error,
 # though it keeps those of earlier attempts.

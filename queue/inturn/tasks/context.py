@@ -131,7 +131,7 @@ class JobContext:
         text: what the task does now. Only the first 200 characters are stored.
 
         You can call it as often as you like, in any thread of the task. It returns at once, and the
-        worker stores what you told last: once a second at most, and when the attempt ends. It does
+        worker stores the last values: once a second at most, and when the attempt ends. It does
         not raise an error if the database is away.
         """
         report = check_report(self.job, done, total, text)
