@@ -56,7 +56,7 @@ async def run(app: Blueprint, connector: Connector, given: Mapping[str, Any]) ->
     settings = options(given)
     opens = not connector.is_open_async
     if opens:
-        await patiently(connector.open_async, settings.db_grace)
+        await connector.open_async_later()  # most workers never need the pool
     try:
         return await _stop_if_cancelled(Worker(app, connector, settings))
     finally:
