@@ -20,9 +20,10 @@ class SchemaManager:
     def apply_schema(self) -> None:
         """Create or update the tables and functions. If they are up to date, nothing changes."""
         # Imported here, so that an app that only defers does not load Alembic.
-        from inturn.schema.migrate import migrate
+        from inturn.schema.migrate import migrate, prepare_history
 
         migrate(self._connector.dsn, self._connector.schema)
+        prepare_history(self._connector.dsn, self._connector.schema)
 
     async def apply_schema_async(self) -> None:
         """Like `apply_schema`, in an event loop."""

@@ -7,6 +7,7 @@ from inturn import sql
 from inturn.errors import SchemaMismatch
 from inturn.operations import Operation, Statement
 
+DAYS_AHEAD = 3  # for which the history has partitions
 RECONCILE = "SELECT {schema}.reconcile(%s, %s)"
 PREPARE_HISTORY = "SELECT {schema}.prepare_history(%s)"
 PRUNE_HISTORY = "SELECT {schema}.prune_history(%s)"

@@ -63,13 +63,15 @@ class Maintenance:
         return self._suspects
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the thread, unless it was started."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread and wait a moment for it."""
+        """Stop the thread, if it was started, and wait a moment for it."""
         self._end.set()
-        self._thread.join(STOP_SECONDS)
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
 
     def wait_for_first_look(self) -> None:
         """Wait until the first rescue was done, or until the database was out of reach."""

@@ -105,7 +105,7 @@ class Worker:
             app, connector, options, wakeups.interrupt_wait, chain
         )
         prefetch = prefetch or Prefetch(options.concurrency)
-        claiming = Claiming(claims, mine, options, running, wakeups, prefetch)
+        self._claiming = claiming = Claiming(claims, mine, options, running, wakeups, prefetch)
         self._recovery = Recovery(link, mine, options, running, claiming)
         self._loop = Loop(link, mine, options, running, claiming, self._recovery, self._is_settled)
         self._scheduler = Scheduler(connector, app)
@@ -194,12 +194,13 @@ class Worker:
     # ------------------------------------------------------------------ serving
 
     async def _serve(self, caught: signals.Caught | None) -> None:
-        for thread in (self._heartbeat, self._maintenance, self._scheduler):
-            thread.start()
+        self._heartbeat.start()
+        self._scheduler.start()
         try:
             async with anyio.create_task_group() as self._helpers:
                 self._start_helpers(self._helpers, caught)
                 if not self._options.wait:  # it does what is due, and then ends
+                    self._maintenance.start()
                     for thread in (self._scheduler, self._maintenance):
                         await anyio.to_thread.run_sync(
                             thread.wait_for_first_look,
@@ -214,6 +215,19 @@ class Worker:
                 await self._running.close()
 
     def _start_helpers(self, helpers: TaskGroup, caught: signals.Caught | None) -> None:
+        helpers.start_soon(self._keep, self._start_later, helpers)
+        helpers.start_soon(self._keep, self._look_now_and_then)
+        if caught is not None:
+            helpers.start_soon(self._keep, signals.obey, caught, self.stop, self.abort)
+
+    async def _start_later(self, helpers: TaskGroup) -> None:
+        """Start what can wait until the first jobs are claimed.
+
+        A claim may take long, but others must not wait for that with their rescue.
+        """
+        with anyio.move_on_after(self._options.update_heartbeat_interval):
+            await self._claiming.first_end.wait()
+        self._maintenance.start()
         if self._options.listen_notify:
             listener = Listener(
                 self._connector,
@@ -222,9 +236,6 @@ class Worker:
                 abort=self._recovery.note_look,
             )
             helpers.start_soon(self._keep, listener.run)
-        helpers.start_soon(self._keep, self._look_now_and_then)
-        if caught is not None:
-            helpers.start_soon(self._keep, signals.obey, caught, self.stop, self.abort)
 
     async def _keep(self, helper: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         """Run a helper. Start it again if something other than the worker cancels it."""
