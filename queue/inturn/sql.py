@@ -74,9 +74,8 @@ def checksum() -> str:
 @cache
 def revision() -> str:
     """Return the newest revision of the tables, which is the highest number."""
-    return max(
-        file.name[:4] for file in (find_folder("migrations") / "versions").glob("[0-9]*.up.sql")
-    )
+    folder = find_folder("migrations") / "versions"
+    return max(name[:4] for name in os.listdir(folder) if name.endswith(".up.sql"))
 
 
 @cache

@@ -227,7 +227,7 @@ class Worker:
         """
         with anyio.move_on_after(self._options.update_heartbeat_interval):
             await self._claiming.first_end.wait()
-        self._maintenance.start()
+        await self._maintenance.begin(self._connection)
         if self._options.listen_notify:
             listener = Listener(
                 self._connector,
