@@ -84,6 +84,7 @@ class PsycopgConnector(DirectConnector):
 
     _pool: Pool | None = None
     _async_pool: AsyncPool | None = None
+    _opens_async_later = False  # the first call opens the async pool
 
     def __init__(
         self,
@@ -134,7 +135,6 @@ class PsycopgConnector(DirectConnector):
         self._pooled = {**self._session, "fallback_application_name": "inturn pool"}
         self._opening = Lock()  # guards what follows
         self._opens = 0  # how often it was opened and not closed
-        self._opens_async_later = False  # the first call opens the async pool
         self._lent: list[Pool | AsyncPool] = []  # pools of the caller, who closes them
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
