@@ -3,6 +3,7 @@
 In a wheel, `sql/` and `migrations/` are beside this file. In a checkout they are two folders up.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
@@ -42,17 +43,26 @@ def code() -> Iterator[str]:
     Functions come first: a view may call one.
     """
     root = find_folder("sql")
-    views = {file.stem: file for file in sorted((root / "views").glob("*.sql"))}
-    first = [views.pop(name) for name in FIRST_VIEWS]
-    functions = (
-        file
-        for folder in FUNCTION_FOLDERS
-        for file in sorted((root / "functions" / folder).glob("*.sql"))
-    )
-    for file in (*functions, *first, *views.values()):
-        yield file.read_text(encoding="utf-8")
+    views = dict(_read_scripts(root / "views"))
+    first = [views.pop(f"{name}.sql") for name in FIRST_VIEWS]
+    for folder in FUNCTION_FOLDERS:
+        for _, text in _read_scripts(root / "functions" / folder):
+            yield text
+    yield from first
+    yield from views.values()
     for name in ("surface", "grant_to", "close"):
         yield (root / "privileges" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _read_scripts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts of a folder's scripts, sorted by name.
+
+    Each worker reads all of them before its first job, so it is done with as few calls as possible.
+    """
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".sql"):
+            with open(os.path.join(folder, name), "rb", buffering=0) as file:
+                yield name, file.read().decode().replace("\r\n", "\n")
 
 
 @cache
@@ -64,9 +74,8 @@ def checksum() -> str:
 @cache
 def revision() -> str:
     """Return the newest revision of the tables, which is the highest number."""
-    return max(
-        file.name[:4] for file in (find_folder("migrations") / "versions").glob("[0-9]*.up.sql")
-    )
+    folder = find_folder("migrations") / "versions"
+    return max(name[:4] for name in os.listdir(folder) if name.endswith(".up.sql"))
 
 
 @cache

@@ -40,6 +40,7 @@ SELECT * FROM (VALUES
 
     -- Workers look after each other.
     ('function', 'last_heartbeats',     '{worker}', NULL),
+    ('function', 'upkeep_is_due',       '{worker}', NULL),
     ('function', 'declare_dead',        '{worker}', NULL),
     ('function', 'rescue',              '{worker}', NULL),
     ('function', 'reconcile',           '{worker}', NULL),

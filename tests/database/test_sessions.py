@@ -13,7 +13,7 @@ from psycopg.sql import SQL, Identifier
 
 from inturn import App, JobContext, PsycopgConnector
 from inturn.database import drive, pools
-from inturn.database.deadlines import SETTLE
+from inturn.database.deadlines import Terms
 from inturn.embedded import Server
 from inturn.errors import DatabaseBusy, DatabaseUnavailable
 from inturn.operations import Operation, Statement
@@ -184,12 +184,8 @@ def setting_of_a_locked_table() -> Operation[None]:
 def test_a_pooler_s_session_is_left_as_it_is(dsn: str) -> None:
     """A pooler invents the session's id, and the next client would inherit the settings."""
     with psycopg.connect(dsn, autocommit=True) as connection:
-        settings = [["lock_timeout"], ["100ms"]]
-        assert connection.execute(
-            SETTLE, (connection.info.backend_pid + 1, *settings)
-        ).fetchall() == [(False, 0)]
+        terms, pid = Terms("", settings={"lock_timeout": "100ms"}), connection.info.backend_pid
+        assert connection.execute(*terms.settle(pid + 1)).fetchall() == [(False, None)]
         assert connection.execute("SHOW lock_timeout").fetchall() == [("0",)]
-        assert connection.execute(SETTLE, (connection.info.backend_pid, *settings)).fetchall() == [
-            (True, 1)
-        ]
+        assert connection.execute(*terms.settle(pid)).fetchall() == [(True, "100ms")]
         assert connection.execute("SHOW lock_timeout").fetchall() == [("100ms",)]

@@ -17,7 +17,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.pool import StaticPool
 
-from inturn import App, JobContext, RetryStrategy
+from inturn import App, JobContext, PsycopgConnector, RetryStrategy
 from inturn.errors import ConfigurationError, DatabaseUnavailable, JobLost
 from inturn.model import Job
 from inturn.operations import claim, finish, workers
@@ -264,8 +264,9 @@ async def test_a_commit_of_ones_own_in_the_block_is_refused(
 
 
 async def test_a_block_that_is_cancelled_is_rolled_back_and_its_connection_used_again(
-    app: App, query: Query, written: Written
+    app_dsn: str, query: Query, written: Written
 ) -> None:
+    app = App(connector=PsycopgConnector(app_dsn, max_size=1), worker_defaults={"wait": False})
     servers: list[int] = []
 
     @app.task(pass_context=True, timeout=0.2, retry=RetryStrategy(max_attempts=1))
@@ -276,8 +277,9 @@ async def test_a_block_that_is_cancelled_is_rolled_back_and_its_connection_used_
             if context.job.attempts == 0:
                 await anyio.sleep_forever()
 
-    id = write.defer()
-    await app.run_worker_async()
+    with app.open():
+        id = write.defer()
+        await app.run_worker_async()
     assert written() == [id]
     assert query(ENDED) == [(id, "succeeded", 2)]
     assert len(servers) == 2

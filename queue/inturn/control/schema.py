@@ -20,9 +20,10 @@ class SchemaManager:
     def apply_schema(self) -> None:
         """Create or update the tables and functions. If they are up to date, nothing changes."""
         # Imported here, so that an app that only defers does not load Alembic.
-        from inturn.schema.migrate import migrate
+        from inturn.schema.migrate import migrate, prepare_history
 
         migrate(self._connector.dsn, self._connector.schema)
+        prepare_history(self._connector.dsn, self._connector.schema)
 
     async def apply_schema_async(self) -> None:
         """Like `apply_schema`, in an event loop."""
@@ -31,7 +32,8 @@ class SchemaManager:
     def get_schema(self) -> str:
         """Return the schema as one SQL script for an empty database. Run it with `psql -1 -f`.
 
-        The script creates the same as `apply_schema`.
+        The script creates the same as `apply_schema`, except for the partitions of the next days.
+        The first worker creates those.
         """
         return sql.script(self._connector.schema)
 

@@ -66,8 +66,11 @@ class Connector(Protocol):
     async def open_async(self, pool: AsyncPool | None = None) -> None:
         """Make `run_async` possible. `App.open_async` calls it."""
 
+    async def open_async_later(self) -> None:
+        """Make `run_async` possible, but connect only when it is first called."""
+
     async def close_async(self) -> None:
-        """Undo `open_async`."""
+        """Undo `open_async`, or `open_async_later`."""
 
     @property
     def is_open_async(self) -> bool:

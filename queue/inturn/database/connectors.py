@@ -17,7 +17,7 @@ from inturn.database import caller_connection, drive, pools
 from inturn.database.connector import Connector
 from inturn.database.direct import DirectConnector
 from inturn.database.pools import AsyncPool, Pool
-from inturn.database.session import AsyncSession
+from inturn.database.session import AsyncSession, check_event_loop
 from inturn.errors import (
     AppNotOpen,
     ConfigurationError,
@@ -84,6 +84,7 @@ class PsycopgConnector(DirectConnector):
 
     _pool: Pool | None = None
     _async_pool: AsyncPool | None = None
+    _opens_async_later = False  # the first call opens the async pool
 
     def __init__(
         self,
@@ -144,7 +145,7 @@ class PsycopgConnector(DirectConnector):
     @property
     def is_open_async(self) -> bool:
         """True if `run_async` can be called."""
-        return self._async_pool is not None
+        return self._async_pool is not None or self._opens_async_later
 
     def run(self, operation: Operation[T], connection: object = None) -> T:
         """Run one of `inturn.operations` on your connection, or on one of the pool."""
@@ -175,7 +176,7 @@ class PsycopgConnector(DirectConnector):
         if connection is not None:
             given = await caller_connection.find_connection_async(connection)
             return await drive.run_async(operation, given, self.schema)
-        pool, again = self._open_async_pool(), drive.Repeatable(operation)
+        pool, again = await self._find_async_pool(), drive.Repeatable(operation)
         since = 0.0
         while True:
             own = await pools.take_async(pool, self._timeout, since)
@@ -214,7 +215,7 @@ class PsycopgConnector(DirectConnector):
     @asynccontextmanager
     async def lend_async(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
         """Like `lend`, in an event loop."""
-        pool = self._open_async_pool()
+        pool = await self._find_async_pool()
         own = await pools.take_async(pool, self._timeout)
         try:
             with pools.lend(own):
@@ -262,9 +263,17 @@ class PsycopgConnector(DirectConnector):
         if new is not None:  # somebody else was faster
             await new.close()
 
+    async def open_async_later(self) -> None:
+        """Like `open_async`, but the first call connects, and fails if the database is away."""
+        check_event_loop()
+        with self._opening:
+            self._opens_async_later = True
+            self._opens += 1
+
     async def close_async(self) -> None:
         """Close the pool of `open_async`, and do what `close` does."""
         with self._opening:
+            self._opens_async_later = False
             pool, self._async_pool = self._async_pool, None
             is_ours = pool is not None and not self._was_lent(pool)
         if pool is not None and is_ours:
@@ -291,10 +300,18 @@ class PsycopgConnector(DirectConnector):
             self._terms("pool", self._address()), self._pooled, self._pool_options
         )
 
-    def _open_async_pool(self) -> AsyncPool:
-        if self._async_pool is None:
+    async def _find_async_pool(self) -> AsyncPool:
+        pool = self._async_pool
+        if self._opens_async_later and (pool is None or pool.closed):
+            with self._opening:
+                if self._async_pool is None:
+                    terms = self._terms("pool", self._address())
+                    self._async_pool = pools.new_async(terms, self._pooled, self._pool_options)
+                pool = self._async_pool
+            await pool.open()  # does nothing if another task has opened it
+        if pool is None:
             raise AppNotOpen(NOT_OPEN)
-        return self._async_pool
+        return pool
 
 
 class SyncPsycopgConnector(PsycopgConnector):
@@ -313,6 +330,9 @@ class SyncPsycopgConnector(PsycopgConnector):
         raise SyncConnectorConfigurationError(SYNC_ONLY)
 
     async def open_async(self, pool: AsyncPool | None = None) -> None:
+        raise SyncConnectorConfigurationError(SYNC_ONLY)
+
+    async def open_async_later(self) -> None:
         raise SyncConnectorConfigurationError(SYNC_ONLY)
 
     async def run_async(self, operation: Operation[T], connection: object = None) -> T:

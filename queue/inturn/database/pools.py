@@ -48,17 +48,22 @@ async def open_async(terms: Terms, session: dict[str, Any], options: dict[str, A
     """Like `open_sync`, in an event loop."""
     with drive.translate_errors(connecting=True):
         await (await AsyncSession.connect(terms.address, terms=terms, **session)).close()
-        pool: AsyncPool = AsyncConnectionPool(
-            terms.address,
-            connection_class=AsyncSession,
-            kwargs={**session, "terms": terms},
-            open=False,
-            **options,
-            reconnect_timeout=RECONNECT,
-            reconnect_failed=_try_again_async,
-        )
+        pool = new_async(terms, session, options)
         await pool.open()
     return pool
+
+
+def new_async(terms: Terms, session: dict[str, Any], options: dict[str, Any]) -> AsyncPool:
+    """Return a pool that is not open yet. To open it does not wait for the database."""
+    return AsyncConnectionPool(
+        terms.address,
+        connection_class=AsyncSession,
+        kwargs={**session, "terms": terms},
+        open=False,
+        **options,
+        reconnect_timeout=RECONNECT,
+        reconnect_failed=_try_again_async,
+    )
 
 
 def take(pool: Pool, seconds: float, since: float = 0.0) -> psycopg.Connection[Any]:

@@ -18,7 +18,6 @@ from psycopg.rows import TupleRow, tuple_row
 from inturn.database.deadlines import (
     ASK_STATE,
     GRACE,
-    SETTLE,
     PeerSilent,
     Terms,
     Verdict,
@@ -36,7 +35,8 @@ INTERRUPTIONS = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
 Steps = Generator[Any, Any, Any]
 
 
-def _check_event_loop() -> None:
+def check_event_loop() -> None:
+    """Raise ConfigurationError unless this is asyncio's event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -118,9 +118,7 @@ class Session(psycopg.Connection[TupleRow]):
 
     def _settle(self, terms: Terms) -> None:
         if not terms.is_question:
-            self.is_direct = self.execute(
-                SETTLE, terms.settle_parameters(self.info.backend_pid)
-            ).fetchall()[0][0]
+            self.is_direct = self.execute(*terms.settle(self.info.backend_pid)).fetchall()[0][0]
 
     def _cancel_call(self, call: WatchedCall) -> None:
         """Cancel the call on the server.
@@ -149,7 +147,7 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
 
     @classmethod
     async def connect(cls, conninfo: str = "", *, terms: Terms, **options: Any) -> Self:  # type: ignore[override]  # terms are required
-        _check_event_loop()
+        check_event_loop()
         try:
             began = monotonic()
             own = await super().connect(conninfo, **options)
@@ -218,7 +216,7 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
 
     async def _settle(self, terms: Terms) -> None:
         if not terms.is_question:
-            cursor = await self.execute(SETTLE, terms.settle_parameters(self.info.backend_pid))
+            cursor = await self.execute(*terms.settle(self.info.backend_pid))
             self.is_direct = (await cursor.fetchall())[0][0]
 
     async def _cancel_call(self, call: WatchedCall) -> None:

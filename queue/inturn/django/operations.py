@@ -48,6 +48,7 @@ def migrate_queue() -> None:
         app.connector.run(check_schema(app.connector.schema))
     except SchemaMismatch:
         migrate.migrate(app.connector.dsn, app.connector.schema)
+        migrate.prepare_history(app.connector.dsn, app.connector.schema)
 
 
 def _upgrade(apps: Any, editor: Any) -> None:

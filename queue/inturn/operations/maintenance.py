@@ -7,7 +7,9 @@ from inturn import sql
 from inturn.errors import SchemaMismatch
 from inturn.operations import Operation, Statement
 
+DAYS_AHEAD = 3  # for which the history has partitions
 RECONCILE = "SELECT {schema}.reconcile(%s, %s)"
+UPKEEP_IS_DUE = "SELECT {schema}.upkeep_is_due()"
 PREPARE_HISTORY = "SELECT {schema}.prepare_history(%s)"
 PRUNE_HISTORY = "SELECT {schema}.prune_history(%s)"
 # to_regclass: asking must not fail on a database that was never migrated.
@@ -37,6 +39,12 @@ def reconcile_lanes(after: str, limit: int) -> Operation[str]:
     """Repair stranded lanes. Return where to go on; empty means from the beginning."""
     ((last,),) = yield Statement(RECONCILE, [after, limit])
     return last or ""
+
+
+def is_upkeep_due() -> Operation[bool]:
+    """Return True if jobs have lost their worker, or the history lacks a partition."""
+    ((due,),) = yield Statement(UPKEEP_IS_DUE)
+    return bool(due)
 
 
 def prepare_history(days: int) -> Operation[int | None]:

@@ -19,6 +19,7 @@ from inturn import sql
 from inturn.database import drive
 from inturn.database.conditions import first_line
 from inturn.errors import ConnectorException, MissingExtra, SchemaMismatch
+from inturn.operations.maintenance import DAYS_AHEAD
 
 try:
     from alembic import command
@@ -98,6 +99,16 @@ def migrate(dsn: str, schema: str = sql.SCHEMA) -> Migration:
             )
         command.upgrade(_config(connection, schema), "head")
         return Migration(before, ours, _apply_code(connection))
+
+
+def prepare_history(dsn: str, schema: str = sql.SCHEMA) -> None:
+    """Create the partitions of the next days, so that the first worker need not.
+
+    Do nothing if somebody is using the history. A worker then tries again.
+    """
+    # Not in the transaction of `migrate`, which would keep the history locked for longer.
+    with _session(dsn, schema, create=False) as connection:
+        _raw(connection).execute("SELECT prepare_history(%s)", [DAYS_AHEAD])
 
 
 def downgrade(dsn: str, revision: str, schema: str = sql.SCHEMA) -> None:

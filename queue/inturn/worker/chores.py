@@ -23,7 +23,6 @@ logger = logging.getLogger(__name__)
 HOUR, MINUTE = 3600.0, 60.0
 EACH_ROUND = 0.0
 FIRST_PAUSE = 1.0  # seconds until a chore that has failed is tried again
-DAYS_AHEAD = 3
 PROGRESS_A_ROUND = 500  # rows to look at
 LANES_A_ROUND = 500  # the reconciler is a safety net, so it goes through the lanes in small steps
 
@@ -35,10 +34,16 @@ class Chore:
     to at most `rest` seconds.
     """
 
-    def __init__(self, name: str, work: Callable[[psycopg.Connection], float], rest: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[psycopg.Connection], float],
+        rest: float,
+        due_at: float = 0.0,  # by the monotonic clock
+    ) -> None:
         self._name = name
         self._work = work
-        self._due_at = 0.0
+        self._due_at = due_at
         self._has_failed = False
         self._backoff = Backoff(FIRST_PAUSE, rest)
 
@@ -87,11 +92,14 @@ class Chores:
         self._last_lane = ""  # that was reconciled
         self._last_progress = 0  # the last job whose progress was looked at
         self.rescue = Chore("rescue", self._rescue, rest)
+        # A worker has jobs to claim at its start, and nobody waits for these two. But a worker that
+        # does not wait may end before it has been there for an interval.
+        later = time.monotonic() + options.update_heartbeat_interval if options.wait else 0.0
         self._others = [
-            Chore("reconcile lanes", self._reconcile, rest),
             Chore("prepare history", self._prepare, rest),
-            Chore("prune history", self._prune, rest),
-            Chore("prune progress", self._prune_progress, rest),
+            Chore("reconcile lanes", self._reconcile, rest, later),
+            Chore("prune history", self._prune, rest, later),
+            Chore("prune progress", self._prune_progress, rest, later),
         ]
 
     def rescue_now(self) -> None:
@@ -137,7 +145,7 @@ class Chores:
     def _prepare(self, connection: psycopg.Connection) -> float:
         return (
             MINUTE
-            if self._run(maintenance.prepare_history(DAYS_AHEAD), connection) is None
+            if self._run(maintenance.prepare_history(maintenance.DAYS_AHEAD), connection) is None
             else HOUR
         )
 

@@ -35,6 +35,15 @@ class WorkerConnection:
                 await self.close()
             raise
 
+    async def run_beside(self, operation: Operation[T]) -> T | None:
+        """Run one operation while somebody else may use the connection, after their call.
+
+        Return None if it is not open.
+        """
+        if self._connection is None:
+            return None
+        return await drive.run_async(operation, self._connection, self._connector.schema)
+
     async def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:

@@ -79,6 +79,7 @@ class Heartbeat:
 
     def _run(self) -> None:
         failures = FailureLog(logger, "heartbeat.failed")
+        self._wait(self._interval)  # the registration was the first heartbeat
         while not self._end.is_set():
             try:
                 with contextlib.closing(self._connector.connect("heartbeat")) as connection:

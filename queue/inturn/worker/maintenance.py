@@ -9,7 +9,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import Event, Thread
 from uuid import UUID
 
@@ -18,9 +18,11 @@ import psycopg
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import InturnError
-from inturn.operations import workers
+from inturn.operations import Operation, maintenance, workers
+from inturn.operations.workers import LastHeartbeat
 from inturn.worker.backoff import shorten
 from inturn.worker.chores import Chores
+from inturn.worker.connection import WorkerConnection
 from inturn.worker.failure_log import FailureLog
 from inturn.worker.options import Options
 from inturn.worker.witness import Witness
@@ -53,6 +55,7 @@ class Maintenance:
         self._judging_until = 0.0  # the chores can wait until then
         self._settled = settled
         self._must_settle = False
+        self._pause = 0.0  # seconds before the first round
         self._end = Event()
         self._has_looked = Event()
         self._thread = Thread(target=self._run, name="inturn maintenance", daemon=True)
@@ -62,14 +65,29 @@ class Maintenance:
         """Return True if a worker with jobs in hand is late, and not judged yet."""
         return self._suspects
 
+    async def begin(self, connection: WorkerConnection) -> None:
+        """Take a first look over a connection that is there already, and start the thread.
+
+        If nobody needs us now, the thread connects only for the second look, an interval later.
+        """
+        with contextlib.suppress(InturnError, psycopg.Error):
+            everybody = await connection.run_beside(self._list_heartbeats())
+            upkeep_is_due = await connection.run_beside(maintenance.is_upkeep_due())
+            if everybody and not upkeep_is_due and not any(each.late for each in everybody):
+                self._observe(everybody)
+                self._pause = self._interval
+        self.start()
+
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the thread, unless it was started."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread and wait a moment for it."""
+        """Stop the thread, if it was started, and wait a moment for it."""
         self._end.set()
-        self._thread.join(STOP_SECONDS)
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
 
     def wait_for_first_look(self) -> None:
         """Wait until the first rescue was done, or until the database was out of reach."""
@@ -77,6 +95,7 @@ class Maintenance:
 
     def _run(self) -> None:
         failures = FailureLog(logger, "maintenance.failed")
+        self._end.wait(self._pause)
         while not self._end.is_set():
             try:
                 with contextlib.closing(self._connector.connect("maintenance")) as connection:
@@ -129,11 +148,8 @@ class Maintenance:
         Also note whether a worker is late that cannot be judged yet.
         """
         schema = self._connector.schema
-        everybody = drive.run(
-            workers.list_last_heartbeats(timedelta(seconds=self._patience)), connection, schema
-        )
-        heard = {each.worker_id: each.heartbeat_at for each in everybody if not each.locked}
-        silent = self._witness.look(heard, self._worker_id(), time.monotonic())
+        everybody = drive.run(self._list_heartbeats(), connection, schema)
+        silent = self._observe(everybody)
         dead = drive.run(workers.declare_dead(silent), connection, schema) if silent else set()
         # Somebody has locked the rows of the others, so perhaps they cannot store a heartbeat.
         for worker_id in silent.keys() - dead:
@@ -141,3 +157,11 @@ class Maintenance:
         self._suspects = any(each.late and each.worker_id not in dead for each in everybody)
         self._must_settle |= self._suspects
         return bool(dead)
+
+    def _list_heartbeats(self) -> Operation[list[LastHeartbeat]]:
+        return workers.list_last_heartbeats(timedelta(seconds=self._patience))
+
+    def _observe(self, everybody: list[LastHeartbeat]) -> dict[UUID, datetime]:
+        """Take in the heartbeats. Return those of the workers that have fallen silent."""
+        heard = {each.worker_id: each.heartbeat_at for each in everybody if not each.locked}
+        return self._witness.look(heard, self._worker_id(), time.monotonic())

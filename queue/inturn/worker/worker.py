@@ -57,7 +57,7 @@ async def run(app: Blueprint, connector: Connector, given: Mapping[str, Any]) ->
     settings = options(given)
     opens = not connector.is_open_async
     if opens:
-        await patiently(connector.open_async, settings.db_grace)
+        await connector.open_async_later()  # most workers never need the pool
     try:
         return await _stop_if_cancelled(Worker(app, connector, settings))
     finally:
@@ -107,7 +107,7 @@ class Worker:
             app, connector, options, wakeups.interrupt_wait, chain, progress
         )
         prefetch = prefetch or Prefetch(options.concurrency)
-        claiming = Claiming(claims, mine, options, running, wakeups, prefetch)
+        self._claiming = claiming = Claiming(claims, mine, options, running, wakeups, prefetch)
         self._recovery = Recovery(link, mine, options, running, claiming)
         self._loop = Loop(link, mine, options, running, claiming, self._recovery, self._is_settled)
         self._scheduler = Scheduler(connector, app)
@@ -196,12 +196,13 @@ class Worker:
     # ------------------------------------------------------------------ serving
 
     async def _serve(self, caught: signals.Caught | None) -> None:
-        for thread in (self._heartbeat, self._maintenance, self._scheduler):
-            thread.start()
+        self._heartbeat.start()
+        self._scheduler.start()
         try:
             async with anyio.create_task_group() as self._helpers:
                 self._start_helpers(self._helpers, caught)
                 if not self._options.wait:  # it does what is due, and then ends
+                    self._maintenance.start()
                     for thread in (self._scheduler, self._maintenance):
                         await anyio.to_thread.run_sync(
                             thread.wait_for_first_look,
@@ -216,6 +217,19 @@ class Worker:
                 await self._running.close()
 
     def _start_helpers(self, helpers: TaskGroup, caught: signals.Caught | None) -> None:
+        helpers.start_soon(self._keep, self._start_later, helpers)
+        helpers.start_soon(self._keep, self._look_now_and_then)
+        if caught is not None:
+            helpers.start_soon(self._keep, signals.obey, caught, self.stop, self.abort)
+
+    async def _start_later(self, helpers: TaskGroup) -> None:
+        """Start what can wait until the first jobs are claimed.
+
+        A claim may take long, but others must not wait for that with their rescue.
+        """
+        with anyio.move_on_after(self._options.update_heartbeat_interval):
+            await self._claiming.first_end.wait()
+        await self._maintenance.begin(self._connection)
         if self._options.listen_notify:
             listener = Listener(
                 self._connector,
@@ -224,9 +238,6 @@ class Worker:
                 abort=self._recovery.note_look,
             )
             helpers.start_soon(self._keep, listener.run)
-        helpers.start_soon(self._keep, self._look_now_and_then)
-        if caught is not None:
-            helpers.start_soon(self._keep, signals.obey, caught, self.stop, self.abort)
 
     async def _keep(self, helper: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         """Run a helper. Start it again if something other than the worker cancels it."""

@@ -53,7 +53,7 @@ def command(settings: Settings, path: str | None, log_level: str | None, log_for
 
 def _serve(path: str | None, *, verbose: bool) -> None:
     from inturn.embedded import Server
-    from inturn.schema.migrate import migrate
+    from inturn.schema.migrate import migrate, prepare_history
 
     running = find_dev_server()
     if running is not None:
@@ -63,6 +63,7 @@ def _serve(path: str | None, *, verbose: bool) -> None:
         )
     with Server(_data_folder()) as server, announce(server.dsn()):
         done = migrate(server.dsn())
+        prepare_history(server.dsn())
         logger.info(
             "dev.started: PostgreSQL, data in %s, schema inturn: %s", FOLDER / "postgres", done
         )

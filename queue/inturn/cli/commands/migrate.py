@@ -21,7 +21,8 @@ def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
     """
     connector = find_connector(settings, dsn, schema)
     dsn = connector.dsn  # report an unusable address before the slow import
-    from inturn.schema.migrate import migrate
+    from inturn.schema.migrate import migrate, prepare_history
 
     done = migrate(dsn, connector.schema)
+    prepare_history(dsn, connector.schema)
     click.echo(f"schema {connector.schema}: {done}")

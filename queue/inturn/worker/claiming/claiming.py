@@ -42,6 +42,7 @@ class Claiming:
         prefetch: Prefetch,
     ) -> None:
         self.is_stopped = False  # the worker takes on no more jobs, neither claimed nor handed over
+        self.first_end = asyncio.Event()  # when the first claim has ended, whether it failed or not
         self._connection = connection
         self._registration = registration
         self._options = options
@@ -104,7 +105,11 @@ class Claiming:
     def start(self) -> None:
         """Begin to claim as many jobs as there is room for. They start as soon as they come."""
         self._claim = asyncio.create_task(self._choose_claim())
-        self._claim.add_done_callback(lambda _: self._wakeups.interrupt_wait())
+        self._claim.add_done_callback(self._note_end)
+
+    def _note_end(self, _: object) -> None:
+        self.first_end.set()
+        self._wakeups.interrupt_wait()
 
     def take_result(self) -> None:
         """Note that the claim has ended. Raise what went wrong with it."""
