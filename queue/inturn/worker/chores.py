@@ -92,7 +92,7 @@ class Chores:
         self._last_lane = ""  # that was reconciled
         self._last_progress = 0  # the last job whose progress was looked at
         self.rescue = Chore("rescue", self._rescue, rest)
-        # A worker has jobs to claim at its start, and nobody waits for these two. But a worker that
+        # A worker has jobs to claim at its start, and nobody waits for these. But a worker that
         # does not wait may end before it has been there for an interval.
         later = time.monotonic() + options.update_heartbeat_interval if options.wait else 0.0
         self._others = [
