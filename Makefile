@@ -127,7 +127,7 @@ clean: ## remove the environment and every cache
 	    "Name another: make PYTHON=python3.12" >&2; exit 1; }; \
 	echo "preparing .venv (once, about a minute)" && \
 	{ test -x $(python) || "$$python" -m venv .venv; } && \
-	$(python) -m pip install -q -e '.[dev,django,openlock,redis,testing]' -r requirements/test.in && \
+	$(python) -m pip install -q -e '.[dev,django,metrics,openlock,redis,testing]' -r requirements/test.in && \
 	touch $@
 
 # The other queues stay out of our own environment, because we only measure them.
