@@ -19,7 +19,10 @@ from inturn.sql import SCHEMA
 from inturn.values import JsonDumps, JsonLoads
 
 # The statements of these roles are inturn's own, and short.
-WORKING = ("worker", "heartbeat", "maintenance", "task", "schedule", "listener", "results")
+WORKING = (
+    "worker", "heartbeat", "maintenance", "task", "schedule", "listener", "results", "health",
+    "metrics",
+)  # fmt: skip
 WORKING_SILENCE = 10.0  # seconds
 CAUTIOUS = ("worker", "maintenance")  # these roles must not wait for a lock that somebody holds
 LOCK_TIMEOUT = 0.1  # seconds

@@ -3,19 +3,15 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from inturn.endpoint import Answer, Route
-from inturn.errors import MissingExtra
-from inturn.metrics.catalogue import METRICS, Kind
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import choose_encoder
 
-try:
-    from prometheus_client.core import (
-        CounterMetricFamily,
-        GaugeMetricFamily,
-        Metric,
-    )
-    from prometheus_client.exposition import choose_encoder
-except ImportError:
-    raise MissingExtra("Metrics", "metrics") from None
+from inturn.endpoint import Answer, Route
+from inturn.metrics.catalogue import METRICS, Kind
 
 PATH = "/metrics"
 

@@ -3,15 +3,11 @@
 from collections.abc import Sequence
 from threading import Lock
 
-from inturn.errors import MissingExtra
+from prometheus_client import Counter
+
 from inturn.metrics.catalogue import METRICS, MOST_QUEUES, OTHER
 from inturn.operations import Rows, enqueue
 from inturn.tasks.options import NewJob
-
-try:
-    from prometheus_client import Counter
-except ImportError:
-    raise MissingExtra("Metrics", "metrics") from None
 
 NAME = "inturn_jobs_enqueued_total"
 _guard = Lock()
