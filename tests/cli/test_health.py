@@ -10,7 +10,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from inturn.health.checks import Health
 from tests.cli.conftest import Run, Start, Until, defer
+from tests.conftest import Query
 from tests.metrics.scrape import free_ports, get
 from tests.proxy import Faulty
 
@@ -42,6 +44,16 @@ async def stay(until: str) -> None:
 @app.task
 def show() -> None:
     Path("shown").write_text(repr({name for name in os.environ if "NOTIFY" in name}))
+"""
+SLOW_SECOND = """
+import sys
+import time
+from pathlib import Path
+
+from tasks import app
+
+while any(each.endswith("-2") for each in sys.argv) and not Path("go").exists():
+    time.sleep(0.01)
 """
 LIVE, READY, STARTUP = "/-/live", "/-/ready", "/-/startup"
 
@@ -91,10 +103,43 @@ def test_ready_fails_while_the_database_is_away_and_recovers_and_live_does_not_c
     else:
         proxy.fall_silent()
     until(lambda: get(port, READY).status == 503)
-    assert get(port, READY).checks["database"] != "ok"
+    # The probe has asked by itself, and not only looked at what the worker knows.
+    told = "cannot be reached" if fault == "refused" else "no answer for"
+    until(lambda: told in get(port, READY).checks["database"])
     assert get(port, LIVE).status == 200
     proxy.heal()
     until(lambda: get(port, READY).status == 200)
+
+
+def test_a_probe_that_lost_its_own_connection_asks_over_another(
+    start_worker: Start, port: int, until: Until, query: Query
+) -> None:
+    start_worker()
+    until(lambda: get(port, READY).status == 200)
+    cut = (
+        "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND application_name LIKE '%%health%%'"
+    )
+    assert query(cut) == [(True,)]
+    until(lambda: query("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE "
+                        "'%%health%%' AND datname = current_database()") == [(0,)])  # fmt: skip
+    for _ in range(20):  # one of them asks anew
+        assert get(port, READY).checks["database"] == "ok"
+        time.sleep(0.1)
+
+
+def test_a_worker_whose_loop_waits_for_too_long_is_not_ready() -> None:
+    class Stuck:
+        is_registered, is_stopping, is_database_away, longest_pause = True, False, False, 600.0
+        last_turn = time.monotonic() - 659.0
+
+    health = Health(lambda: 0.0, lambda: None)
+    assert health.check_readiness()["registered"] == "not yet"
+    worker = Stuck()
+    health.attach(worker)
+    assert set(health.check_readiness().values()) == {"ok"}
+    worker.last_turn -= 2.0
+    assert health.check_readiness()["worker loop"] == "has waited for 661 s"
 
 
 def test_a_worker_that_waits_for_its_database_is_live_and_not_ready(
@@ -264,14 +309,18 @@ def test_a_task_does_not_inherit_the_socket_of_systemd(
 
 
 def test_the_supervisor_says_ready_once_all_its_workers_serve_and_speaks_for_all(
-    start: Start, systemd: Systemd, until: Until, dsn: str, folder: Path
+    start: Start, systemd: Systemd, until: Until, query: Query, dsn: str, folder: Path
 ) -> None:
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        process = start("-a", "tasks:app", "worker", "--processes", "2", INTURN_DSN=dsn,
-                        NOTIFY_SOCKET=str(systemd.path), WATCHDOG_USEC="300000")  # fmt: skip
-        until(lambda: systemd.has_heard("READY=1"))
-        row = connection.execute("SELECT count(*) FROM inturn.workers").fetchone()
-    assert row == (2,)
+    (folder / "slow_second.py").write_text(SLOW_SECOND)
+    process = start("-a", "slow_second:app", "worker", "--processes", "2", INTURN_DSN=dsn,
+                    NOTIFY_SOCKET=str(systemd.path), WATCHDOG_USEC="300000")  # fmt: skip
+    until(lambda: query("SELECT count(*) FROM workers") == [(1,)])
+    enough = time.monotonic() + 1.0  # ten looks of the supervisor
+    until(lambda: time.monotonic() > enough)
+    assert systemd.hear() == []
+    (folder / "go").touch()
+    until(lambda: systemd.has_heard("READY=1"))
+    assert query("SELECT count(*) FROM workers") == [(2,)]
     assert systemd.heard.count("READY=1") == 1
     until(lambda: "WATCHDOG=1" in systemd.hear())
     process.send_signal(signal.SIGTERM)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
+from threading import Timer
 
 import psycopg
 import pytest
@@ -236,7 +237,10 @@ def test_a_look_that_takes_too_long_is_given_up(dsn: str) -> None:
     """Somebody who locks the tables keeps the collector waiting for five seconds and no longer."""
     with psycopg.connect(dsn) as connection:
         connection.execute("LOCK TABLE inturn.jobs")
+        rescue = Timer(30, connection.close)  # only keeps a failing test from hanging
+        rescue.start()
         found = look(dsn)
+        rescue.cancel()
     assert found["inturn_exporter_errors_total"] == 1
     assert found["inturn_database_up"] == 1
     assert timedelta(seconds=found["inturn_exporter_scrape_seconds"]) < timedelta(seconds=20)

@@ -14,7 +14,7 @@ from inturn.endpoint import Answer, Route
 LIVE, READY, STARTUP = "/-/live", "/-/ready", "/-/startup"
 OK = "ok"
 MOST_BLOCKED = 10.0  # seconds for which the event loop may stand still
-MOST_STUCK = 60.0  # seconds for which the worker may wait for one answer of the database
+MOST_STUCK = 60.0  # seconds for which the worker's loop may wait, beyond what it does by itself
 
 Checks = Mapping[str, str]  # each is OK, or says what is wrong
 
@@ -37,6 +37,10 @@ class Condition(Protocol):
     @property
     def last_turn(self) -> float:
         """Return when the worker's loop last did something, by the monotonic clock."""
+
+    @property
+    def longest_pause(self) -> float:
+        """Return for how many seconds its loop may wait if there is nothing to do."""
 
 
 class Health:
@@ -61,11 +65,6 @@ class Health:
             STARTUP: lambda _: answer(self.check_start()),
         }
 
-    @property
-    def is_live(self) -> bool:
-        """Return True if `live` would succeed."""
-        return self._blocked() <= MOST_BLOCKED
-
     def check_life(self) -> Checks:
         """Check that the event loop turns."""
         blocked = self._blocked()
@@ -88,7 +87,8 @@ class Health:
             checks["database"] = "it is back, but the worker has not noticed yet"
         checks["stopping"] = "takes on no more jobs" if worker.is_stopping else OK
         stuck = time.monotonic() - worker.last_turn
-        checks["worker loop"] = OK if stuck <= MOST_STUCK else f"has waited for {stuck:.0f} s"
+        is_stuck = stuck > MOST_STUCK + worker.longest_pause
+        checks["worker loop"] = f"has waited for {stuck:.0f} s" if is_stuck else OK
         return checks
 
 

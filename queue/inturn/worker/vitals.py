@@ -38,6 +38,11 @@ class Vitals:
             self.last_turn = time.monotonic()
 
     @property
+    def longest_pause(self) -> float:
+        """Return for how many seconds its loop may wait if there is nothing to do."""
+        return self.options.abort_job_polling_interval
+
+    @property
     def is_registered(self) -> bool:
         """Return True once the database knows the worker."""
         return hasattr(self.registration, "worker_id")
