@@ -51,7 +51,8 @@ Its counters begin at 0, which `rate` understands.
 ## Runnable is not waiting
 
 `inturn_jobs{state="runnable"}` has the jobs that would start sooner if you had more workers.
-A `blocked` job waits for another one of its lane, so more workers would not help it.
+A `blocked` job waits for another one of its lane, and a `limited` one for its limit, so more
+workers would not help them.
 Scale by `inturn_lanes_runnable`, and never by how many jobs wait.
 
 ```yaml

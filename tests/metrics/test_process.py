@@ -17,7 +17,7 @@ from inturn.metrics.catalogue import MOST_QUEUES
 from inturn.metrics.process import ProcessMetrics
 from inturn.metrics.producer import DeferredJobs, count_deferred_jobs
 from inturn.model import Job
-from tests.conftest import FAST_TAKEOVER, Query
+from tests.conftest import Query
 from tests.metrics.conftest import Serve
 from tests.metrics.scrape import Samples
 
@@ -182,13 +182,17 @@ async def test_notifications_and_polls_are_counted_apart(app: App, serve: Serve)
 async def test_heartbeats_that_cannot_be_stored_are_counted(
     app: App, serve: Serve, query: Query
 ) -> None:
-    async with serve(app, **FAST_TAKEOVER) as worker:
+    async with serve(app, update_heartbeat_interval=0.1) as worker:
         assert (await worker.look())["inturn_heartbeat_failures_total"] == 0
-        query(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND application_name LIKE '%%heartbeat%%'"
-        )
-        await worker.until(lambda samples: samples["inturn_heartbeat_failures_total"] > 0)
+
+        def cut_and_look(samples: Samples) -> bool:  # again, if it was just being connected
+            query(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND application_name LIKE '%%heartbeat%%'"
+            )
+            return samples["inturn_heartbeat_failures_total"] > 0
+
+        await worker.until(cut_and_look)
 
 
 def test_a_worker_that_serves_nothing_imports_nothing_for_it(app_dsn: str) -> None:

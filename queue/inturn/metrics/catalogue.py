@@ -136,8 +136,9 @@ DATABASE = (
         GAUGE,
         ("queue", "state"),
         "Live jobs. `state` is a column of the view `queue_status`: `runnable` jobs could start "
-        "now, `blocked` ones wait for others of their lane, and more workers would not help. "
-        "`scheduled`, `claimed` and `doing` as there. They add up",
+        "now. More workers would not help `blocked` ones, which wait for others of their lane, nor "
+        "`limited` ones, whose limit is reached. `scheduled`, `pending`, `claimed` and `doing` as "
+        "there. They add up",
     ),
     Metric(
         "inturn_jobs_capped",

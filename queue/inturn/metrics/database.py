@@ -27,7 +27,7 @@ FRESH_SECONDS = 5.0  # several scrapes within this time share one look
 # A look that takes longer is given up, so that metrics never weigh on a server in trouble.
 LIMITS = "SET LOCAL statement_timeout = '5s'; SET TRANSACTION READ ONLY"
 MOST_SCHEDULES = 1000
-# Columns of queue_status that are states of jobs. Later versions of the schema have all of them.
+# Columns of queue_status that are states of jobs.
 STATES = ("runnable", "limited", "blocked", "scheduled", "pending", "claimed", "doing")
 
 
