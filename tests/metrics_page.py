@@ -68,12 +68,13 @@ Scale by `inturn_lanes_runnable`, and never by how many jobs wait.
 
 The exporter looks at most every five seconds, in one read-only transaction with a limit of five
 seconds.
-No statement counts everything: with ten million finished jobs and a million waiting ones, a look
-reads about as much as with ten thousand.
+No statement counts everything.
+Beyond some ten thousand jobs or lanes of a kind, a look reads no more, however many there are.
+Finished jobs are not read at all.
 So the numbers stop at a bound:
 
 * 1,000 runnable jobs of a queue without a lock, and as many in lanes
-* 10,000 jobs in lanes, 10,000 scheduled ones and 10,000 in hand, in all queues together
+* 10,000 jobs of each other state, in all queues together
 * 10,000 lanes of each state
 * the oldest waiting job and the longest lane are looked for among the 10,000 oldest live jobs, and
   the first 10,000 in lanes

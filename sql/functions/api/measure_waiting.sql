@@ -1,6 +1,6 @@
 -- Returns, for each queue, since when its oldest waiting job has been due, the same of its oldest
--- job in a lane, and how many jobs wait in its longest lane: for metrics. Jobs that are scheduled or
--- wait for others do not count, since queue_status knows which of them are due.
+-- job in a lane, and how many jobs wait in its longest lane: for metrics. Jobs that are scheduled
+-- or wait for others do not count: queue_status knows which of them are due.
 --
 -- Bounded: it looks at the 10,000 oldest live jobs, and at the first 10,000 that wait in lanes,
 -- sorted by lock. `more` is true in each row if there may be others.
