@@ -70,9 +70,10 @@ bench-scale: bench/.venv/installed ## measure throughput, and where a job's time
 schema: .venv/installed ## regenerate sql/schema.sql from the migrations and functions
 	@$(python) tests/snapshot.py
 
-docs: .venv/installed ## regenerate docs/api.md and docs/views.md from the code
+docs: .venv/installed ## regenerate docs/api.md, views.md and metrics.md from the code
 	@$(python) -m tests.reference
 	@$(python) -m tests.views_page
+	@$(python) -m tests.metrics_page
 
 witness: .venv/installed ## look for overlaps of locks under load (30 s for each kind)
 	@INTURN_WITNESS_PROCESSES=8 INTURN_WITNESS_SECONDS=30 \
@@ -127,7 +128,7 @@ clean: ## remove the environment and every cache
 	    "Name another: make PYTHON=python3.12" >&2; exit 1; }; \
 	echo "preparing .venv (once, about a minute)" && \
 	{ test -x $(python) || "$$python" -m venv .venv; } && \
-	$(python) -m pip install -q -e '.[dev,django,openlock,redis,testing]' -r requirements/test.in && \
+	$(python) -m pip install -q -e '.[dev,django,metrics,openlock,redis,testing]' -r requirements/test.in && \
 	touch $@
 
 # The other queues stay out of our own environment, because we only measure them.

@@ -77,6 +77,11 @@ SELECT * FROM (VALUES
     ('function', 'remove_limit',        '{operator}', NULL),
     ('function', 'sequences_behind',    '{operator,monitor}', NULL),   -- for `queue doctor`
 
+    -- For metrics.
+    ('function', 'measure_waiting',     '{operator,monitor}', NULL),
+    ('function', 'measure_lanes',       '{operator,monitor}', NULL),
+    ('function', 'measure_workers',     '{operator,monitor}', NULL),
+
     -- Clients check that the schema fits their version.
     ('table', 'schema_version',         '{producer,worker,operator,monitor}', NULL),
     ('table', 'applied_code',           '{producer,worker,operator,monitor}', NULL),

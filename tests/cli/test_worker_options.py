@@ -43,6 +43,12 @@ SPELLINGS: dict[str, dict[str, Any]] = {
     "--update-heartbeat-interval 3": {"update_heartbeat_interval": 3.0},
     "--stalled-after 40": {"stalled_worker_timeout": 40.0},
     "--stalled-worker-timeout 40": {"stalled_worker_timeout": 40.0},
+    "--metrics-port 9101": {"metrics_port": 9101},
+    "--metrics-port 0": {"metrics_port": 0},
+    "--no-metrics-tasks": {"metrics_tasks": False},
+    "--metrics-tasks": {"metrics_tasks": True},
+    "--health-port 8081": {"health_port": 8081},
+    "--bind 0.0.0.0": {"bind": "0.0.0.0"},  # noqa: S104 (nothing is opened)
 }
 
 
@@ -79,6 +85,10 @@ VARIABLES = {
     "INTURN_WORKER_UPDATE_HEARTBEAT_INTERVAL": ("3", {"update_heartbeat_interval": 3.0}),
     "INTURN_WORKER_STALLED_AFTER": ("40", {"stalled_worker_timeout": 40.0}),
     "INTURN_WORKER_STALLED_WORKER_TIMEOUT": ("40", {"stalled_worker_timeout": 40.0}),
+    "INTURN_WORKER_METRICS_PORT": ("9101", {"metrics_port": 9101}),
+    "INTURN_WORKER_METRICS_TASKS": ("false", {"metrics_tasks": False}),
+    "INTURN_WORKER_HEALTH_PORT": ("8081", {"health_port": 8081}),
+    "INTURN_WORKER_BIND": ("::1", {"bind": "::1"}),
     "INTURN_WORKER_DB_GRACE": ("1h", {"db_grace": 3600.0}),
     "INTURN_WORKER_MAX_LOST_ATTEMPTS": ("3", {"max_lost_attempts": 3}),
 }

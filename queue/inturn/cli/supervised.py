@@ -21,6 +21,7 @@ DSN = "INTURN_SUPERVISOR_DSN"
 OWN_PATH = "INTURN_SUPERVISOR_PYTHONPATH"
 PATH = "PYTHONPATH"
 SERVING = b"serving\n"
+FOR_SYSTEMD = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")  # the supervisor speaks for all
 
 
 class SupervisorLink:
@@ -52,7 +53,7 @@ def make_environment(dsn: str | None) -> dict[str, str]:
 
     They import from where the supervisor does, such as the folder of a script.
     """
-    environment = dict(os.environ)
+    environment = {name: os.environ[name] for name in os.environ if name not in FOR_SYSTEMD}
     if dsn is not None:
         environment[DSN] = dsn
     if PATH in environment:

@@ -13,6 +13,8 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
+from operator import itemgetter
 from subprocess import DEVNULL
 
 import anyio
@@ -20,32 +22,60 @@ from anyio.abc import Process
 
 from inturn.cli import supervised
 from inturn.cli.exit_status import NOT_FOUND, SCHEMA, USAGE
+from inturn.errors import BadArgument
+from inturn.health.systemd import Notifier, find_notifier
 from inturn.worker import signals
 
 logger = logging.getLogger(__name__)
 HOPELESS = (USAGE, NOT_FOUND, SCHEMA)  # another worker process would end with this too
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a dead worker is replaced
 WELL_AFTER = 60.0  # seconds: a worker process that lived this long was well
+LOOK_SECONDS = 0.1  # between two looks at whether all worker processes serve
 PATIENCE = signals.PATIENCE + signals.LAST_WORDS  # the worker processes use up theirs first
 
 
-def run(call: Sequence[str], name: str, count: int, dsn: str | None) -> int:
-    """Run `count` worker processes until all have ended, and return their exit status.
+def name_processes(name: str, count: int, ports: Mapping[str, int | None]) -> dict[str, list[str]]:
+    """Return the name of each worker process, with the arguments that only it gets.
 
-    `call` holds the interpreter's arguments for one of them. Each gets `name` and a number.
+    Each has its own port for each option: the first one those that are given, the next ones those
+    that follow. Port 0, any free one, is for all of them.
+    """
+    given = {option: port for option, port in ports.items() if port}
+    for (option, port), (other, further) in pairwise(sorted(given.items(), key=itemgetter(1))):
+        if 0 < further - port < count:
+            raise BadArgument(
+                other, f"{further} is one of the {count} ports from {option} {port} on"
+            )
+    return {
+        f"{name}-{number + 1}": [
+            word for option, port in given.items() for word in (option, str(port + number))
+        ]
+        for number in range(count)
+    }
+
+
+def run(call: Sequence[str], processes: Mapping[str, list[str]], dsn: str | None) -> int:
+    """Run worker processes until all have ended, and return their exit status.
+
+    `call` holds the interpreter's arguments for one of them. `processes` has the name of each, and
+    its further arguments.
     """
     command = [sys.executable, *supervised.without_dsn(list(call)), "--processes", "1"]
     signals.dedicate()
-    return anyio.run(Supervisor(command, supervised.make_environment(dsn), name, count).run)
+    return anyio.run(Supervisor(command, supervised.make_environment(dsn), processes).run)
 
 
 class Supervisor:
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], name: str, count: int
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        processes: Mapping[str, list[str]],
     ) -> None:
         self._command = command
         self._environment = environment
-        self._names = [f"{name}-{number}" for number in range(1, count + 1)]
+        self._arguments = processes
+        self._notifier = find_notifier()
         self._processes: dict[str, Process] = {}
         self._sockets: dict[str, socket.socket] = {}  # the workers have the other ends
         self._stopping = anyio.Event()
@@ -58,8 +88,10 @@ class Supervisor:
             async with anyio.create_task_group() as helpers:
                 if caught is not None:
                     helpers.start_soon(signals.obey, caught, self._pass_on, self._pass_on)
+                if self._notifier is not None:
+                    helpers.start_soon(self._tell_systemd, self._notifier)
                 async with anyio.create_task_group() as workers:
-                    for name in self._names:
+                    for name in self._arguments:
                         workers.start_soon(self._keep, name)
                 helpers.cancel_scope.cancel()
         return self._hopeless or self._status
@@ -73,9 +105,24 @@ class Supervisor:
             "supervisor.stopping: %s; passed on to workers: %d", reason, len(self._processes)
         )
         self._stopping.set()
+        if self._notifier is not None:
+            self._notifier.say_stopping()
         for process in self._processes.values():
             with suppress(ProcessLookupError):
                 process.send_signal(number)
+
+    async def _tell_systemd(self, notifier: Notifier) -> None:
+        """Say when all worker processes serve, and from then on that this process is alive."""
+        while not self._all_serve():  # noqa: ASYNC110 (what they write says so, and stays unread)
+            await anyio.sleep(LOOK_SECONDS)
+        notifier.say_ready()
+        while notifier.watchdog is not None:
+            notifier.say_alive()
+            await anyio.sleep(notifier.watchdog / 3)
+
+    def _all_serve(self) -> bool:
+        serving = [name for name, its in self._sockets.items() if _has_spoken(its)]
+        return len(serving) == len(self._arguments)
 
     async def _keep(self, name: str) -> None:
         pause = SHORTEST_PAUSE
@@ -117,7 +164,7 @@ class Supervisor:
     async def _start(self, name: str, its: socket.socket) -> Process:
         """Start a worker process in a session of its own, or it would get Ctrl-C twice."""
         return await anyio.open_process(
-            [*self._command, "--name", name],
+            [*self._command, "--name", name, *self._arguments[name]],
             stdin=DEVNULL,
             stdout=None,
             stderr=None,

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 import psycopg
 
-from inturn.database.pools import AsyncPool, Pool
+from inturn.database.pools import AsyncPool, Pool, PoolUse
 from inturn.database.session import AsyncSession, Session
 from inturn.operations import Operation
 from inturn.values import JsonDumps, JsonLoads
@@ -71,6 +71,9 @@ class Connector(Protocol):
 
     async def close_async(self) -> None:
         """Undo `open_async`, or `open_async_later`."""
+
+    def count_pooled(self) -> PoolUse:
+        """Return how many connections the pools have, for metrics. Some connectors have none."""
 
     @property
     def is_open_async(self) -> bool:

@@ -16,7 +16,7 @@ import psycopg
 from inturn.database import caller_connection, drive, pools
 from inturn.database.connector import Connector
 from inturn.database.direct import DirectConnector
-from inturn.database.pools import AsyncPool, Pool
+from inturn.database.pools import AsyncPool, Pool, PoolUse
 from inturn.database.session import AsyncSession, check_event_loop
 from inturn.errors import (
     AppNotOpen,
@@ -146,6 +146,10 @@ class PsycopgConnector(DirectConnector):
     def is_open_async(self) -> bool:
         """True if `run_async` can be called."""
         return self._async_pool is not None or self._opens_async_later
+
+    def count_pooled(self) -> PoolUse:
+        """Return how many connections the pools have, for metrics."""
+        return pools.count_use((self._pool, self._async_pool))
 
     def run(self, operation: Operation[T], connection: object = None) -> T:
         """Run one of `inturn.operations` on your connection, or on one of the pool."""

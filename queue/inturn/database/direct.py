@@ -12,13 +12,17 @@ from psycopg.conninfo import make_conninfo
 from inturn.database import drive
 from inturn.database.deadlines import Terms, with_deadlines
 from inturn.database.dsn import find_dsn, refuse_search_path
+from inturn.database.pools import PoolUse
 from inturn.database.session import AsyncSession, Session
 from inturn.errors import ConfigurationError
 from inturn.sql import SCHEMA
 from inturn.values import JsonDumps, JsonLoads
 
 # The statements of these roles are inturn's own, and short.
-WORKING = ("worker", "heartbeat", "maintenance", "task", "schedule", "listener", "results")
+WORKING = (
+    "worker", "heartbeat", "maintenance", "task", "schedule", "listener", "results", "health",
+    "metrics",
+)  # fmt: skip
 WORKING_SILENCE = 10.0  # seconds
 CAUTIOUS = ("worker", "maintenance")  # these roles must not wait for a lock that somebody holds
 LOCK_TIMEOUT = 0.1  # seconds
@@ -89,6 +93,10 @@ class DirectConnector:
             "json_dumps": self.json_dumps,
             "json_loads": self.json_loads,
         }
+
+    def count_pooled(self) -> PoolUse:
+        """Return how many connections the pools have, for metrics."""
+        return PoolUse()
 
     def connect(
         self, role: str = "command", *, to_listen: bool = False, lock_timeout: float | None = None

@@ -6,9 +6,9 @@ somebody waits for a connection there is an attempt each second, and while nobod
 none.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg.rows import TupleRow, tuple_row
@@ -22,6 +22,21 @@ from inturn.errors import DatabaseUnavailable, InturnError
 Pool = ConnectionPool[psycopg.Connection[Any]]
 AsyncPool = AsyncConnectionPool[psycopg.AsyncConnection[Any]]
 RECONNECT = 1.0  # seconds after which the pool gives up an attempt
+
+
+class PoolUse(NamedTuple):
+    """How many connections there are, how many nobody uses, and how many calls wait for one."""
+
+    size: int = 0
+    available: int = 0
+    waiting: int = 0
+
+
+def count_use(pools: Iterable[Pool | AsyncPool | None]) -> PoolUse:
+    """Return the numbers of all these pools together."""
+    stats = [pool.get_stats() for pool in pools if pool is not None]
+    names = ("pool_size", "pool_available", "requests_waiting")
+    return PoolUse(*(sum(each.get(name, 0) for each in stats) for name in names))
 
 
 def open_sync(terms: Terms, session: dict[str, Any], options: dict[str, Any]) -> Pool:

@@ -1,6 +1,6 @@
 """Deferring jobs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, LiteralString
@@ -36,6 +36,8 @@ _PARENTS = ", %s::bigint[], %s::int[], %s::text[]::{schema}.parent_policy[]"
 DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
 DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
 DEFER_AFTER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + _PARENTS + ")"  # noqa: S608 (of constants)
+# What is called with deferred jobs and their rows, in this process. It must not raise.
+watchers: list[Callable[[Sequence[NewJob], Rows], None]] = []
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
 
 
@@ -57,6 +59,8 @@ def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[Deferr
         rows = yield Statement(DEFER_UNLESS_WAITING, _columns(jobs))
         if _policy(jobs) is OnConflict.RAISE:
             _refuse_conflict(jobs, rows)
+    if watchers:
+        _tell_watchers(jobs, rows)
     return make_deferred_jobs(jobs, manager, *zip(*rows, strict=True))
 
 
@@ -64,7 +68,14 @@ def defer_periodic(periodic_id: str, instant: datetime, job: NewJob) -> Operatio
     """Return the id of that instant's job, or None if it or a later one was already deferred."""
     id: int | None
     ((id,),) = yield Statement(DEFER_PERIODIC, [periodic_id, instant, *_columns([job])])
+    if id is not None:
+        _tell_watchers([job], [(id,)])
     return id
+
+
+def _tell_watchers(jobs: Sequence[NewJob], rows: Rows) -> None:
+    for note in watchers:
+        note(jobs, rows)
 
 
 def _columns(jobs: Sequence[NewJob]) -> list[Any]:

@@ -63,6 +63,7 @@ class Heartbeat:
         self._registration = registration
         self._watch = watch
         self._reactions = reactions
+        self.failures = 0  # heartbeats that could not be stored
         self._blocked = 0.0
         self._is_logged = False  # that the loop is blocked
         self._end = Event()
@@ -88,6 +89,7 @@ class Heartbeat:
                         failures.forget()
                         self._wait(self._interval)
             except (InturnError, psycopg.Error) as error:
+                self.failures += 1
                 pause = shorten(min(TICK, self._interval))
                 failures.note(error, pause)
                 self._reactions.unheard()

@@ -38,6 +38,7 @@ class Listener:
         self._queues = queues
         self._wake = wake
         self._abort = abort
+        self.is_connected = False
         self._pause = FIRST_PAUSE
         self._was_lost = False
 
@@ -55,12 +56,15 @@ class Listener:
                 level = logging.DEBUG if self._was_lost else logging.WARNING  # once per outage
                 logger.log(level, "listen.lost: %s; polling until it is back", error)
                 self._was_lost = True
+            finally:
+                self.is_connected = False
             # By chance a little different for each worker, so that not all come back at once.
             await anyio.sleep(self._pause * random.uniform(0.5, 1.5))  # noqa: S311 (it protects nothing)
             self._pause = min(LONGEST_PAUSE, 2 * self._pause)
 
     async def _begin(self, connection: psycopg.AsyncConnection[Any]) -> None:
         await connection.execute(SQL("LISTEN {}").format(Identifier(self._connector.schema)))
+        self.is_connected = True
         self._pause = FIRST_PAUSE
         self._was_lost = False
         self._wake()  # for what was notified before we listened

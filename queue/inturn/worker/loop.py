@@ -51,6 +51,7 @@ class Loop:
         self._recovery = recovery
         self._reporting = Reporting(connection, registration, options, running, claiming)
         self._is_settled = is_settled
+        self.turns = 0  # how often it has done something
         self._aborted: str | None = None
         self._ends_at = float("inf")  # when an aborted worker ends even if outcomes are unreported,
         self._may_abandon = False  # ... and even if jobs still run
@@ -99,6 +100,7 @@ class Loop:
         """Run until it is over."""
         try:
             while not self._is_over():
+                self.turns += 1
                 await self._run_once_or_recover()
         finally:
             await self._claiming.cancel()

@@ -53,6 +53,11 @@ class Options:
     for no limit. After that it fails, since it may be what kills the workers. This applies to the
     jobs that this worker takes over from others.
     additional_context: what tasks find in `context.additional_context`.
+    metrics_port: serve Prometheus metrics of this process at this port; see docs/metrics.md.
+    metrics_tasks: False has one series for all tasks, instead of one for each task.
+    health_port: serve the worker's health at this port; see docs/health.md. It may be the port of
+    the metrics.
+    bind: the address that both are served at. By default only this machine can reach them.
     task_middleware, worker_middleware: middleware around tasks, see `inturn.tasks.middleware`.
     """
 
@@ -73,6 +78,10 @@ class Options:
     keep_history: timedelta | float | None = None
     max_lost_attempts: int | None = 5
     additional_context: Mapping[str, Any] | None = None
+    metrics_port: int | None = None
+    metrics_tasks: bool = True
+    health_port: int | None = None
+    bind: str = "127.0.0.1"
     task_middleware: Sequence[TaskMiddleware] | None = None
     worker_middleware: Sequence[WorkerMiddleware] | None = None
 

@@ -133,8 +133,11 @@ class Reporting:
                     raise
 
     def _log(self, outcomes: list[Outcome], accepted: set[int]) -> None:
+        observer = self._running.observer
         if refused := [outcome.job for outcome in outcomes if outcome.job.id not in accepted]:
             for job in refused:
+                if observer is not None:
+                    observer.note_refused(job, unclear=job.id in self._unclear)
                 if job.id in self._unclear:
                     joblog.note_unclear(job)
                 else:
@@ -143,6 +146,8 @@ class Reporting:
             outcomes = [outcome for outcome in outcomes if outcome.job.id in accepted]
         if self._unclear:
             self._unclear -= accepted
+        if observer is not None:
+            observer.note_ends(outcomes)
         joblog.note_outcomes(outcomes)
 
 

@@ -21,6 +21,7 @@ from inturn.worker.attempt import Attempt, Slot, is_cancelled
 from inturn.worker.backoff import Backoff
 from inturn.worker.error_text import describe
 from inturn.worker.middleware_chain import MiddlewareChain
+from inturn.worker.observer import Observer
 from inturn.worker.options import Options
 from inturn.worker.progress import ProgressReports
 from inturn.worker.slots import Slots, Waiting
@@ -51,7 +52,9 @@ class RunningJobs:
         ended: Callable[[], None],
         chain: MiddlewareChain,
         progress: ProgressReports,
+        observer: Observer | None = None,
     ) -> None:
+        self.observer = observer
         self.unreported = UnreportedOutcomes()
         self.progress = progress
         self._slots = Slots(options.concurrency, self._perform)
@@ -65,7 +68,7 @@ class RunningJobs:
         self.attempts: dict[tuple[int, str], Attempt] = {}
         self._is_closed = False
         self._emptied: anyio.Event | None = None  # while somebody waits for it
-        self._logs_starts = self._logs_seconds = False
+        self._notes_starts = self._measures = False
         self._resource_locks: ResourceLocks | None = None  # once a job needs some
 
     @property
@@ -86,8 +89,9 @@ class RunningJobs:
         """
         if not jobs or self._is_closed:
             return  # after the close they go back to their lanes when the worker leaves
-        self._logs_starts = joblog.logs_starts()
-        self._logs_seconds = joblog.logs_successes()
+        is_observed = self.observer is not None
+        self._notes_starts = is_observed or joblog.logs_starts()
+        self._measures = is_observed or joblog.logs_successes()
         now = time.monotonic()
         self._slots.add([Waiting(job, now) for job in jobs])
 
@@ -151,9 +155,9 @@ class RunningJobs:
             return
         self.attempts[job.id, job.claim_id] = attempt
         try:
-            if self._logs_starts:
-                joblog.note_start(job)
-            began = time.monotonic() if self._logs_seconds else None
+            if self._notes_starts:
+                self._note_start(job)
+            began = time.monotonic() if self._measures else None
             outcome = await attempt.perform(slot, self._limiter, self._options.max_result_size)
             if attempt.held_locks is not None:
                 outcome = await attempt.held_locks.settle(outcome)
@@ -170,6 +174,12 @@ class RunningJobs:
         finally:
             del self.attempts[job.id, job.claim_id]
             self._leave_slot()
+
+    def _note_start(self, job: Job) -> None:
+        if joblog.logs_starts():
+            joblog.note_start(job)
+        if self.observer is not None:
+            self.observer.note_start(job)
 
     def _leave_slot(self) -> None:
         if self._emptied is not None and not self.in_hand:

@@ -36,12 +36,14 @@ from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.maintenance import Maintenance
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options, options
+from inturn.worker.probes import Probes, serve_probes
 from inturn.worker.progress import ProgressReports
 from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
 from inturn.worker.scheduler import Scheduler
 from inturn.worker.start import patiently
+from inturn.worker.vitals import Vitals
 
 logger = logging.getLogger(__name__)
 
@@ -55,15 +57,16 @@ async def run(app: Blueprint, connector: Connector, given: Mapping[str, Any]) ->
     The connector is open meanwhile. If you cancel it, the worker stops as after a first signal.
     """
     settings = options(given)
-    opens = not connector.is_open_async
-    if opens:
-        await connector.open_async_later()  # most workers never need the pool
-    try:
-        return await _stop_if_cancelled(Worker(app, connector, settings))
-    finally:
+    with serve_probes(app, connector, settings) as probes:
+        opens = not connector.is_open_async
         if opens:
-            with anyio.CancelScope(shield=True):
-                await connector.close_async()
+            await connector.open_async_later()  # most workers never need the pool
+        try:
+            return await _stop_if_cancelled(Worker(app, connector, settings, probes=probes))
+        finally:
+            if opens:
+                with anyio.CancelScope(shield=True):
+                    await connector.close_async()
 
 
 async def _stop_if_cancelled(worker: "Worker") -> str | None:
@@ -94,6 +97,7 @@ class Worker:
         connector: Connector,
         options: Options,
         prefetch: Prefetch | None = None,
+        probes: Probes | None = None,
     ) -> None:
         self._connector = connector
         self._options = options
@@ -101,20 +105,26 @@ class Worker:
         self._claims = claims = WorkerConnection(connector)
         self._registration = mine = Registration(link, options, app.tasks)
         self._wakeups = wakeups = Wakeups(options.fetch_job_polling_interval)
+        observer = None if probes is None else probes.observer
         chain = MiddlewareChain(self, options.task_middleware, options.worker_middleware)
         progress = ProgressReports(link, wakeups.interrupt_wait)
         self._running = running = RunningJobs(
-            app, connector, options, wakeups.interrupt_wait, chain, progress
+            app, connector, options, wakeups.interrupt_wait, chain, progress, observer
         )
         prefetch = prefetch or Prefetch(options.concurrency)
         self._claiming = claiming = Claiming(claims, mine, options, running, wakeups, prefetch)
-        self._recovery = Recovery(link, mine, options, running, claiming)
-        self._loop = Loop(link, mine, options, running, claiming, self._recovery, self._is_settled)
+        self._recovery = recovery = Recovery(link, mine, options, running, claiming)
+        self._loop = loop = Loop(link, mine, options, running, claiming, recovery, self._is_settled)
+        self._listener = self._make_listener() if options.listen_notify else None
         self._scheduler = Scheduler(connector, app)
         self._maintenance = Maintenance(
             connector, options, lambda: mine.worker_id, partial(self._in_loop, wakeups.wake)
         )
-        self._heartbeat = self._make_heartbeat()
+        self._heartbeat = heartbeat = self._make_heartbeat()
+        self._probes = probes
+        if probes is not None:
+            parts = running, recovery, loop, wakeups, heartbeat, self._listener
+            probes.attach(Vitals(options, mine, *parts))
         self._helpers: TaskGroup | None = None
         # Tasks may have taken all threads of the common limiter, and keep them.
         self._limiter = anyio.CapacityLimiter(1)
@@ -137,6 +147,8 @@ class Worker:
                 self._owns_process = caught is not None
                 is_told_to_end = partial(_has_signals, caught)
                 await patiently(self._registration.register, grace, is_told_to_end)
+                if self._probes is not None:
+                    self._probes.note_serving()
                 await self._serve(caught)
             return self._loop.aborted
         finally:
@@ -160,6 +172,8 @@ class Worker:
             "worker.stopping: %s; running jobs to wait for: %d", reason, len(self._running.attempts)
         )
         self._loop.stop()
+        if self._probes is not None:
+            self._probes.note_stopping()
         grace = self._options.shutdown_graceful_timeout
         # Without helpers it has not begun to serve, and will not.
         if grace is not None and self._helpers is not None:
@@ -230,14 +244,8 @@ class Worker:
         with anyio.move_on_after(self._options.update_heartbeat_interval):
             await self._claiming.first_end.wait()
         await self._maintenance.begin(self._connection)
-        if self._options.listen_notify:
-            listener = Listener(
-                self._connector,
-                self._options.queues,
-                wake=self._wakeups.wake,
-                abort=self._recovery.note_look,
-            )
-            helpers.start_soon(self._keep, listener.run)
+        if self._listener is not None:
+            helpers.start_soon(self._keep, self._listener.run)
 
     async def _keep(self, helper: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         """Run a helper. Start it again if something other than the worker cancels it."""
@@ -325,6 +333,14 @@ class Worker:
         if self._failure is None or isinstance(self._failure, DatabaseUnavailable | SchemaMismatch):
             return None
         return f"the worker failed while it had this job in hand:\n{describe(self._failure)}"
+
+    def _make_listener(self) -> Listener:
+        return Listener(
+            self._connector,
+            self._options.queues,
+            wake=partial(self._wakeups.wake, "notify"),
+            abort=self._recovery.note_look,
+        )
 
     # ------------------------------------------------------------------ from other threads
 

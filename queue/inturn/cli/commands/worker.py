@@ -140,6 +140,28 @@ Examples:
     metavar="N",
     help="A job fails if more workers than this died while they ran it.  [default: 5]",
 )
+@option(
+    "--metrics-port",
+    type=Number(0, 65535),
+    metavar="PORT",
+    help="Serve Prometheus metrics of this worker at this port.  [default: none]",
+)
+@option(
+    "--metrics-tasks/--no-metrics-tasks",
+    default=None,
+    help="Give each task its own series, or have one for all.  [default: each]",
+)
+@option(
+    "--health-port",
+    type=Number(0, 65535),
+    metavar="PORT",
+    help="Serve the worker's health at this port, which may be the same.  [default: none]",
+)
+@option(
+    "--bind",
+    metavar="ADDRESS",
+    help="Serve both at this address: 0.0.0.0 lets other machines ask.  [default: 127.0.0.1]",
+)
 @logs.log_options
 @verbose_option
 @pass_settings
@@ -156,7 +178,8 @@ def command(
 
     The first Ctrl-C, SIGTERM or SIGHUP lets running jobs finish. The second aborts them, and ends
     the process within five seconds. The third ends it at once. A worker process uses one core. To
-    use more, give --processes: a worker process that dies is replaced.
+    use more, give --processes: a worker process that dies is replaced. The first one has the ports
+    of --metrics-port and --health-port, and the others have the ports after them.
 
     You can set each option by a variable, such as INTURN_WORKER_QUEUES for --queues.
 
@@ -168,7 +191,9 @@ def command(
     if processes > 1:
         from inturn.cli import supervisor
 
-        raise SystemExit(supervisor.run(settings.call, given["name"] or host, processes, dsn))
+        ports = {"--metrics-port": given["metrics_port"], "--health-port": given["health_port"]}
+        names = supervisor.name_processes(given["name"] or host, processes, ports)
+        raise SystemExit(supervisor.run(settings.call, names, dsn))
     dsn = _prepare(dsn)
     path = settings.app_path()
     if path is None:

@@ -8,11 +8,13 @@ from typing import Any
 
 import anyio
 
+from inturn.errors import InturnError
 from inturn.model import Job
-from inturn.operations import claim
+from inturn.operations import Operation, claim
 from inturn.worker.claiming.prefetch import Prefetch
 from inturn.worker.claiming.wakeups import AwakeFlag, Wakeups
 from inturn.worker.connection import WorkerConnection
+from inturn.worker.observer import Observer
 from inturn.worker.options import Options
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
@@ -201,9 +203,24 @@ class Claiming:
         none = claim.claim(self._registration.worker_id, self._options.queues, 0, True, 0)
         await self._connection.run(none)
 
+    def _run(self, operation: Operation[list[Job]]) -> Awaitable[list[Job]]:
+        if self._running.observer is None:
+            return self._connection.run(operation)
+        return self._run_observed(operation, self._running.observer)
+
+    async def _run_observed(self, operation: Operation[list[Job]], observer: Observer) -> list[Job]:
+        began = time.monotonic()
+        try:
+            jobs = await self._connection.run(operation)
+        except InturnError:
+            observer.note_claim(time.monotonic() - began, None)
+            raise
+        observer.note_claim(time.monotonic() - began, len(jobs))
+        return jobs
+
     async def _claim_further(self, marks: Mapping[tuple[str, int], int], room: int) -> None:
         further = claim.claim_further(self._registration.worker_id, marks, room)
-        jobs = await self._connection.run(further)
+        jobs = await self._run(further)
         self._cursor.advance(jobs, room)
         self._running.start_all(jobs)
 
@@ -215,7 +232,7 @@ class Claiming:
         full_claim = claim.claim(
             self._registration.worker_id, self._options.queues, room, self._wakeups.patient, slots
         )
-        jobs = await self._connection.run(full_claim)
+        jobs = await self._run(full_claim)
         self._cursor.begin(jobs, room, time.monotonic() - began)
         self._running.start_all(jobs)  # now, so that they do not wait for the calls below
         if len(jobs) == room:

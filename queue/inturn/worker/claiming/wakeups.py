@@ -22,6 +22,7 @@ BUSY_SECONDS = 0.25
 # or once this many claims in a row found jobs, each within GAP_SECONDS of the one before.
 IN_A_ROW = 20
 GAP_SECONDS = 0.01
+SOURCES = ("notify", "poll", "local")
 
 
 class Wakeups:
@@ -38,6 +39,7 @@ class Wakeups:
         self._look_at = 0.0
         self._misses = 0  # claims in a row that saw a job they could not take
         self._woken = asyncio.Event()
+        self.counted = dict.fromkeys(SOURCES, 0)  # what has made it look for jobs, and how often
 
     @property
     def idle(self) -> bool:
@@ -53,8 +55,9 @@ class Wakeups:
         """Claim before the next wait: there may be something to claim."""
         self.should_claim = True
 
-    def wake(self) -> None:
+    def wake(self, source: str = "local") -> None:
         """Wake the worker because there may be something to claim."""
+        self.counted[source] += 1
         self.should_claim = True
         self._woken.set()
 
@@ -117,6 +120,7 @@ class Wakeups:
             finally:
                 timer.cancel()
         if polls and time.monotonic() >= self._look_at:
+            self.counted["poll"] += 1
             self.should_claim = True
 
 

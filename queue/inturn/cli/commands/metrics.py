@@ -1,0 +1,65 @@
+"""`queue metrics`: what the database knows of the queue, for Prometheus."""
+
+import signal
+from contextlib import closing
+from threading import Event
+
+import click
+
+from inturn.cli.settings import Settings, database_options, find_connector
+from inturn.cli.values import Number
+
+
+@click.command(
+    "metrics",
+    epilog="""\b
+Examples:
+  queue metrics
+  queue metrics --port 9187 --bind 0.0.0.0""",
+)
+@click.option(
+    "--port",
+    type=Number(0, 65535),
+    metavar="PORT",
+    help="Serve the metrics at http://…:PORT/metrics until you stop it.",
+)
+@click.option(
+    "--bind",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to serve them at.",
+)
+@database_options
+def command(
+    settings: Settings, dsn: str | None, schema: str | None, port: int | None, bind: str
+) -> None:
+    """Print the metrics of the database, or serve them for Prometheus.
+
+    These are numbers of the whole queue, so export them once, however many workers you run. A
+    worker serves its own with `queue worker --metrics-port PORT`. Counting stops early, so this is
+    cheap however many jobs there are.
+    """
+    from inturn.endpoint import Endpoint
+    from inturn.metrics.database import DatabaseMetrics
+    from inturn.metrics.exposition import make_route
+
+    connector = find_connector(settings, dsn, schema)
+    with closing(DatabaseMetrics(connector)) as metrics:
+        route = make_route(metrics)
+        if port is None:
+            connector.connect("metrics").close()  # so that an error says what is wrong
+            ((_, serve),) = route.items()
+            click.echo(serve("").body.decode(), nl=False)
+            return
+        with Endpoint(bind, port, route) as endpoint:
+            click.echo(f"serving {endpoint.address}/metrics", err=True)
+            _wait_for_signal()
+
+
+def _wait_for_signal() -> None:
+    """Return at Ctrl-C or SIGTERM."""
+    told = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: told.set())
+    told.wait()

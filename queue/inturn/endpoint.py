@@ -1,0 +1,116 @@
+"""A small HTTP server for metrics and health checks, in threads of its own.
+
+So it answers while the event loop is blocked or the database is away.
+"""
+
+import logging
+import socket
+import socketserver
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, NamedTuple, Self
+
+from inturn.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
+CLIENT_SECONDS = 10.0  # how long a client may take to send its request
+STOP_SECONDS = 0.1  # between two looks at whether the server is to stop
+
+
+class Answer(NamedTuple):
+    """What a route answers."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+Route = Callable[[str], Answer]  # it gets the header Accept
+
+
+class Endpoint:
+    """Serves some routes while it is entered. A port of 0 means any free one: see `port`."""
+
+    def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
+        self._host = host
+        try:
+            self._server = _Server(host, port, routes)
+        except (OSError, OverflowError) as error:
+            raise ConfigurationError(
+                f"The port {port} of {host} cannot be used: {error}. Choose another port, "
+                "or find out who has it"
+            ) from error
+        self._thread = Thread(target=self._serve, name="inturn endpoint", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def port(self) -> int:
+        """Return the port that it listens on."""
+        return int(self._server.server_address[1])
+
+    @property
+    def address(self) -> str:
+        """Return the beginning of its URLs."""
+        return f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self.port}"
+
+    def _serve(self) -> None:
+        self._server.serve_forever(STOP_SECONDS)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
+        self.routes = routes
+        if ":" in host:
+            self.address_family = socket.AF_INET6
+        super().__init__((host, port), _Handler)
+
+    def server_bind(self) -> None:
+        # Without the look-up of our name, which may take seconds.
+        socketserver.TCPServer.server_bind(self)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        logger.debug("endpoint.client_lost: %s", client_address, exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = CLIENT_SECONDS
+
+    def do_GET(self) -> None:
+        answer = self._answer(self.path.partition("?")[0])
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+    do_HEAD = do_GET
+
+    def _answer(self, path: str) -> Answer:
+        route = self.server.routes.get(path)
+        if route is None:
+            known = "".join(f"{path}\n" for path in self.server.routes)
+            return Answer(404, "text/plain", f"Here are only:\n{known}".encode())
+        try:
+            return route(self.headers.get("Accept", ""))
+        except Exception:
+            logger.exception("endpoint.failed: %s", path)
+            return Answer(500, "text/plain", b"The log says what went wrong.\n")
+
+    def version_string(self) -> str:
+        return "inturn"
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing: a probe asks every few seconds."""

@@ -1,0 +1,98 @@
+"""Asks the database whether this worker could use it, without ever keeping a probe waiting."""
+
+import contextlib
+import logging
+import time
+from threading import Event, Lock, Thread
+
+import psycopg
+
+from inturn.database import drive
+from inturn.database.connector import Connector
+from inturn.database.session import Session
+from inturn.errors import InturnError, SchemaMismatch
+from inturn.operations.maintenance import check_schema
+
+logger = logging.getLogger(__name__)
+PATIENCE = 0.7  # seconds; the probes of Kubernetes wait for one second
+FRESH_SECONDS = 1.0  # an answer of this age need not be asked for again
+
+
+class DatabaseCheck:
+    """Keeps a connection for its question. At most one question is under way.
+
+    A server that does not answer keeps a thread waiting, but no probe.
+    """
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+        self._connection: Session | None = None
+        self._guard = Lock()
+        self._question: _Question | None = None
+
+    def find_problem(self) -> str | None:
+        """Return what is wrong with the database, or None."""
+        with self._guard:
+            question = self._question
+            if question is None or question.is_stale:
+                question = self._question = _Question()
+                Thread(
+                    target=self._ask, args=(question,), name="inturn health", daemon=True
+                ).start()
+        if question.answered.wait(PATIENCE):
+            return question.problem
+        return f"no answer for {time.monotonic() - question.asked_at:.0f} s"
+
+    def close(self) -> None:
+        """Close the connection, unless a question is under way, whose thread may use it."""
+        with self._guard:
+            if self._question is None or self._question.answered.is_set():
+                self._drop()
+
+    def _ask(self, question: "_Question") -> None:
+        try:
+            question.problem = self._look()
+        except Exception:
+            logger.exception("health.failed: the database could not be asked")
+            question.problem = "it could not be asked"
+        finally:
+            question.answered_at = time.monotonic()
+            question.answered.set()
+
+    def _look(self) -> str | None:
+        kept = self._connection is not None
+        try:
+            return self._look_once()
+        except (InturnError, psycopg.Error):
+            self._drop()
+            if not kept:
+                return "it cannot be reached, or cannot do this now"
+        return self._look()  # only the kept connection may have been lost
+
+    def _look_once(self) -> str | None:
+        if self._connection is None:
+            self._connection = self._connector.connect("health")
+        schema = self._connector.schema
+        try:
+            drive.run(check_schema(schema), self._connection, schema)
+        except SchemaMismatch:
+            return "its schema does not fit this version"
+        return None
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()
+
+
+class _Question:
+    def __init__(self) -> None:
+        self.asked_at = time.monotonic()
+        self.answered_at = 0.0
+        self.answered = Event()
+        self.problem: str | None = None
+
+    @property
+    def is_stale(self) -> bool:
+        return self.answered.is_set() and time.monotonic() - self.answered_at > FRESH_SECONDS

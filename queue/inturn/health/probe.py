@@ -1,0 +1,36 @@
+"""Asks a worker from outside, as probes that run a command do."""
+
+import json
+from http.client import HTTPConnection, HTTPException
+from typing import NamedTuple
+
+PATIENCE = 5.0  # seconds for an answer
+
+
+class Reply(NamedTuple):
+    """What a worker answered, or why there was no answer."""
+
+    is_ok: bool
+    text: str
+
+
+def ask(host: str, port: int, path: str) -> Reply:
+    """Ask the worker whose health is served at this port."""
+    connection = HTTPConnection(host, port, timeout=PATIENCE)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return Reply(response.status == 200, _shorten(response.read()))
+    except (OSError, HTTPException) as error:
+        return Reply(False, f"no answer: {str(error) or type(error).__name__}")
+    finally:
+        connection.close()
+
+
+def _shorten(body: bytes) -> str:
+    """Return the checks in one line."""
+    try:
+        checks = json.loads(body)["checks"]
+    except (ValueError, KeyError, TypeError):
+        return "this is not a worker's health"
+    return ", ".join(f"{name}: {result}" for name, result in checks.items())

@@ -1,0 +1,53 @@
+"""Tells systemd how the worker is (`Type=notify`, `WatchdogSec=`), by the protocol of sd_notify."""
+
+import logging
+import os
+import socket
+from collections.abc import MutableMapping
+from contextlib import suppress
+
+logger = logging.getLogger(__name__)
+SOCKET, WATCHDOG, WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
+
+
+class Notifier:
+    """Sends words to systemd's socket. It never waits and never raises."""
+
+    def __init__(self, address: str, watchdog: float | None) -> None:
+        # A leading @ stands for the NUL of an address that is not in the file system.
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        self.watchdog = watchdog  # systemd kills us if it hears nothing for so many seconds
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+
+    def say_ready(self) -> None:
+        """Say that the worker serves. Units that come after it may start."""
+        self._send("READY=1\nSTATUS=running jobs")
+
+    def say_stopping(self) -> None:
+        """Say that the worker takes on no more jobs."""
+        self._send("STOPPING=1\nSTATUS=waiting for running jobs")
+
+    def say_alive(self) -> None:
+        """Say that the event loop turns."""
+        self._send("WATCHDOG=1")
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _send(self, words: str) -> None:
+        with suppress(OSError):  # systemd is busy or gone
+            self._socket.sendto(words.encode(), self._address)
+
+
+def find_notifier(environment: MutableMapping[str, str] = os.environ) -> Notifier | None:
+    """Return a notifier if systemd waits for this process, otherwise None.
+
+    The variables are removed, so that a process that a task starts does not speak for the worker.
+    """
+    address = environment.pop(SOCKET, "")
+    microseconds, pid = environment.pop(WATCHDOG, ""), environment.pop(WATCHDOG_PID, "")
+    if not address.startswith(("/", "@")):
+        return None
+    is_watched = microseconds.isdecimal() and pid in ("", str(os.getpid()))
+    return Notifier(address, int(microseconds) / 1e6 if is_watched else None)

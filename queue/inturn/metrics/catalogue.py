@@ -1,0 +1,245 @@
+"""Every metric, with its labels and what it means. docs/metrics.md is generated from this.
+
+No label is an id, a lock, a worker or a host: there would be no end of series.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Kind(StrEnum):
+    """The kind of a metric, in Prometheus's words."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Metric(NamedTuple):
+    """A metric. A counter's name ends with `_total`."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    meaning: str
+
+
+COUNTER, GAUGE, HISTOGRAM = Kind
+SHORT_TO_HOUR = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0,
+)  # fmt: skip
+LATENESS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)
+CALL = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
+BUCKETS = {
+    "inturn_job_run_seconds": SHORT_TO_HOUR,
+    "inturn_job_lateness_seconds": LATENESS,
+    "inturn_fetch_seconds": CALL,
+}
+MOST_QUEUES = 100  # names of queues that get a series of their own
+OTHER, ALL = "_other", "_all"
+
+PROCESS = (
+    Metric(
+        "inturn_jobs_enqueued_total",
+        COUNTER,
+        ("queue", "task", "result"),
+        "Jobs that this process has deferred, even if your transaction was rolled back later. "
+        "`result` is `new`, or `waiting` if another job under its queueing lock stands for it",
+    ),
+    Metric(
+        "inturn_jobs_started_total",
+        COUNTER,
+        ("queue", "task"),
+        "Attempts that have started",
+    ),
+    Metric(
+        "inturn_jobs_finished_total",
+        COUNTER,
+        ("queue", "task", "outcome"),
+        "Attempts that have ended. `outcome` is `succeeded`, `failed` (for good), `retried`, "
+        "`snoozed`, `cancelled` (its resource was busy), `aborted`, `lost` (another worker had "
+        "taken the job over) or `unclear` (the database went away meanwhile)",
+    ),
+    Metric(
+        "inturn_job_run_seconds",
+        HISTOGRAM,
+        ("queue", "task"),
+        "How long attempts ran, however they ended",
+    ),
+    Metric(
+        "inturn_job_lateness_seconds",
+        HISTOGRAM,
+        ("queue",),
+        "How long after its time a scheduled job, or a retry, started",
+    ),
+    Metric("inturn_worker_slots", GAUGE, (), "How many jobs the worker can run at once"),
+    Metric("inturn_worker_slots_busy", GAUGE, (), "How many jobs it runs"),
+    Metric(
+        "inturn_fetch_seconds",
+        HISTOGRAM,
+        ("outcome",),
+        "How long claims took. `outcome` is `jobs`, `empty` or `error`",
+    ),
+    Metric(
+        "inturn_last_fetch_timestamp_seconds",
+        GAUGE,
+        (),
+        "When the last claim was answered, as a Unix time; 0 before the first",
+    ),
+    Metric(
+        "inturn_listen_connected",
+        GAUGE,
+        (),
+        "1 if notifications wake the worker, 0 if it only polls",
+    ),
+    Metric(
+        "inturn_wakeups_total",
+        COUNTER,
+        ("source",),
+        "What made the worker look for jobs. `source` is `notify`, `poll` (its own clock: "
+        "a scheduled job is due, or the poll interval is over) or `local`",
+    ),
+    Metric(
+        "inturn_heartbeat_failures_total",
+        COUNTER,
+        (),
+        "Heartbeats that could not be stored",
+    ),
+    Metric(
+        "inturn_fencing_rejections_total",
+        COUNTER,
+        (),
+        "Ends of attempts that were refused, because another worker had taken the job over",
+    ),
+    Metric("inturn_db_pool_size", GAUGE, (), "Connections of the pool that tasks use"),
+    Metric("inturn_db_pool_available", GAUGE, (), "How many of them nobody uses"),
+    Metric("inturn_db_pool_waiting", GAUGE, (), "How many calls wait for one of them"),
+    Metric(
+        "inturn_event_loop_lag_seconds",
+        GAUGE,
+        (),
+        "For how long the event loop did not turn at worst, in the last minute. "
+        "A task that blocks it shows here",
+    ),
+    Metric(
+        "inturn_build_info",
+        GAUGE,
+        ("version", "schema"),
+        "Always 1. `version` is the version of inturn, `schema` the revision that it needs",
+    ),
+)
+
+DATABASE = (
+    Metric("inturn_database_up", GAUGE, (), "1 if the database answers, 0 if not"),
+    Metric(
+        "inturn_jobs",
+        GAUGE,
+        ("queue", "state"),
+        "Live jobs. `state` is a column of the view `queue_status`: `runnable` jobs could start "
+        "now. More workers would not help `blocked` ones, which wait for others of their lane, nor "
+        "`limited` ones, whose limit is reached. `scheduled`, `pending`, `claimed` and `doing` as "
+        "there. They add up",
+    ),
+    Metric(
+        "inturn_jobs_capped",
+        GAUGE,
+        ("queue",),
+        "1 if counting stopped early, so that the numbers of the queue are lower bounds",
+    ),
+    Metric(
+        "inturn_oldest_runnable_age_seconds",
+        GAUGE,
+        ("queue",),
+        "For how long the oldest job that could start has been due; 0 if there is none",
+    ),
+    Metric(
+        "inturn_oldest_waiting_age_seconds",
+        GAUGE,
+        ("queue",),
+        "For how long the oldest job that waits has been due, even if it is blocked",
+    ),
+    Metric(
+        "inturn_queue_served", GAUGE, ("queue",), "1 if a live worker serves the queue, 0 if none"
+    ),
+    Metric(
+        "inturn_lanes",
+        GAUGE,
+        ("state",),
+        "Lanes in use or stopped. `state` is `held`, `stalled` (held by a worker that is late "
+        "or gone), `retrying`, `paused`, `halted` or `delayed`",
+    ),
+    Metric(
+        "inturn_lanes_capped",
+        GAUGE,
+        ("state",),
+        "1 if counting stopped early, so that the number of lanes is a lower bound",
+    ),
+    Metric(
+        "inturn_lanes_runnable",
+        GAUGE,
+        (),
+        "Jobs that could start now if there were enough workers: one of each free lane, and all "
+        "jobs without a lock. Scale by this number",
+    ),
+    Metric(
+        "inturn_lane_max_depth",
+        GAUGE,
+        ("queue",),
+        "How many jobs wait in the longest lane",
+    ),
+    Metric(
+        "inturn_lane_max_head_wait_seconds",
+        GAUGE,
+        ("queue",),
+        "For how long the oldest job that waits in a lane has been due",
+    ),
+    Metric(
+        "inturn_workers",
+        GAUGE,
+        ("state",),
+        "Workers. `state` is `live`, `blocked` (its event loop stands still) or `late` (no "
+        "heartbeat)",
+    ),
+    Metric(
+        "inturn_schedule_lag_seconds",
+        GAUGE,
+        ("schedule",),
+        "How late the next job of a periodic task is; 0 if it is not due yet. Only of tasks that "
+        "a live worker knows",
+    ),
+    Metric("inturn_schema_version", GAUGE, (), "The revision of the schema"),
+    Metric(
+        "inturn_schema_expected_version",
+        GAUGE,
+        (),
+        "The revision that the exporter's version needs",
+    ),
+    Metric(
+        "inturn_schema_fits",
+        GAUGE,
+        (),
+        "1 if the tables and functions are those of the exporter's version, 0 if not",
+    ),
+    Metric(
+        "inturn_table_dead_rows",
+        GAUGE,
+        ("table",),
+        "Rows that are deleted and not vacuumed yet, as the server estimates",
+    ),
+    Metric(
+        "inturn_oldest_transaction_age_seconds",
+        GAUGE,
+        (),
+        "For how long the oldest transaction of a client has been open",
+    ),
+    Metric(
+        "inturn_notify_queue_usage_ratio",
+        GAUGE,
+        (),
+        "How full the server's queue of notifications is, from 0 to 1",
+    ),
+    Metric("inturn_exporter_scrape_seconds", GAUGE, (), "How long the last look took"),
+    Metric("inturn_exporter_errors_total", COUNTER, (), "Looks that have failed"),
+)
+
+METRICS = {metric.name: metric for metric in (*PROCESS, *DATABASE)}

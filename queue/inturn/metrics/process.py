@@ -1,0 +1,166 @@
+"""What one worker process has done, and how it is."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Protocol
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
+from prometheus_client.core import Metric
+
+from inturn import sql
+from inturn.database.connector import Connector
+from inturn.endpoint import Route
+from inturn.metrics.catalogue import ALL, BUCKETS, METRICS, MOST_QUEUES, OTHER
+from inturn.metrics.exposition import Sources, WithoutCreated, family, make_route
+from inturn.metrics.producer import count_deferred_jobs
+from inturn.model import Again, Committed, Job, Outcome
+
+
+class Condition(Protocol):
+    """What a worker says about itself. It is read in other threads."""
+
+    @property
+    def slots(self) -> int:
+        """Return how many jobs the worker can run at once."""
+
+    @property
+    def busy_slots(self) -> int:
+        """Return how many jobs it runs."""
+
+    @property
+    def is_listening(self) -> bool:
+        """Return True if notifications wake the worker."""
+
+    @property
+    def counted_wakeups(self) -> Mapping[str, int]:
+        """Return what has made the worker look for jobs, and how often."""
+
+    @property
+    def heartbeat_failures(self) -> int:
+        """Return how many heartbeats could not be stored."""
+
+
+class ProcessMetrics:
+    """Counts for one worker, and serves that with all else that is in the default registry.
+
+    So metrics of your own need no second port.
+    """
+
+    def __init__(
+        self, tasks: Mapping[str, object], connector: Connector, lag: Callable[[], float]
+    ) -> None:
+        self._tasks = tasks
+        self._queues: set[str] = set()
+        self._registry = CollectorRegistry()
+        self._state = WorkerState(connector, lag)
+        self._started = self._make_counter("inturn_jobs_started_total")
+        self._finished = self._make_counter("inturn_jobs_finished_total")
+        self._rejections = self._make_counter("inturn_fencing_rejections_total")
+        self._runs = self._make_histogram("inturn_job_run_seconds")
+        self._lateness = self._make_histogram("inturn_job_lateness_seconds")
+        self._claims = self._make_histogram("inturn_fetch_seconds")
+        count_deferred_jobs()
+
+    def _make_counter(self, name: str) -> Counter:
+        return Counter(name, *_describe(name), registry=self._registry)
+
+    def _make_histogram(self, name: str) -> Histogram:
+        return Histogram(name, *_describe(name), buckets=BUCKETS[name], registry=self._registry)
+
+    def attach(self, worker: Condition) -> None:
+        """Show the state of this worker from now on."""
+        self._state.worker = worker
+
+    def routes(self) -> dict[str, Route]:
+        """Return the routes of the endpoint."""
+        return make_route(Sources(WithoutCreated(self._registry), self._state, REGISTRY))
+
+    # ------------------------------------------------------------------ what the worker reports
+
+    def note_start(self, job: Job) -> None:
+        """Note that an attempt at the job starts."""
+        self._started.labels(*self._label(job)).inc()
+        if job.scheduled_at is not None:
+            late = (datetime.now(UTC) - job.scheduled_at).total_seconds()
+            self._lateness.labels(self._label_queue(job)).observe(max(0.0, late))
+
+    def note_ends(self, outcomes: Iterable[Outcome]) -> None:
+        """Note how attempts have ended, now that this is stored."""
+        for outcome in outcomes:
+            labels = self._label(outcome.job)
+            self._finished.labels(*labels, _name(outcome)).inc()
+            if outcome.details.seconds is not None:
+                self._runs.labels(*labels).observe(outcome.details.seconds)
+
+    def note_refused(self, job: Job, *, unclear: bool) -> None:
+        """Note that the end of an attempt was refused, since the job is no longer ours."""
+        self._finished.labels(*self._label(job), "unclear" if unclear else "lost").inc()
+        if not unclear:
+            self._rejections.inc()
+
+    def note_claim(self, seconds: float, count: int | None) -> None:
+        """Note how long a claim took and how many jobs it brought. None: it failed."""
+        outcome = "error" if count is None else "jobs" if count else "empty"
+        self._claims.labels(outcome).observe(seconds)
+        if count is not None:
+            self._state.last_claim_at = time.time()
+
+    # ------------------------------------------------------------------ labels
+
+    def _label(self, job: Job) -> tuple[str, str]:
+        """Return the queue and the task, or words that stand for many of them."""
+        task = job.task_name if job.task_name in self._tasks else OTHER if self._tasks else ALL
+        return self._label_queue(job), task
+
+    def _label_queue(self, job: Job) -> str:
+        if job.queue not in self._queues:
+            if len(self._queues) >= MOST_QUEUES:
+                return OTHER
+            self._queues.add(job.queue)
+        return job.queue
+
+
+class WorkerState:
+    """What a worker's parts say when somebody asks."""
+
+    def __init__(self, connector: Connector, lag: Callable[[], float]) -> None:
+        self.worker: Condition | None = None
+        self.last_claim_at = 0.0
+        self._connector = connector
+        self._lag = lag
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics with their values of now."""
+        yield family("inturn_build_info", {(version("inturn"), str(sql.revision())): 1})
+        yield family("inturn_event_loop_lag_seconds", self._lag())
+        yield family("inturn_last_fetch_timestamp_seconds", self.last_claim_at)
+        pool = self._connector.count_pooled()
+        yield family("inturn_db_pool_size", pool.size)
+        yield family("inturn_db_pool_available", pool.available)
+        yield family("inturn_db_pool_waiting", pool.waiting)
+        worker = self.worker
+        if worker is None:
+            return
+        yield family("inturn_worker_slots", worker.slots)
+        yield family("inturn_worker_slots_busy", worker.busy_slots)
+        yield family("inturn_listen_connected", worker.is_listening)
+        yield family("inturn_heartbeat_failures_total", worker.heartbeat_failures)
+        counted = {(source,): count for source, count in worker.counted_wakeups.items()}
+        yield family("inturn_wakeups_total", counted)
+
+
+def _describe(name: str) -> tuple[str, tuple[str, ...]]:
+    about = METRICS[name]
+    return about.meaning.replace("`", ""), about.labels
+
+
+def _name(outcome: Outcome) -> str:
+    match outcome:
+        case Again():
+            return "snoozed" if outcome.uncharged else "retried"
+        case Committed():
+            return "succeeded"
+        case _:
+            return outcome.status.value

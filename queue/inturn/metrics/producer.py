@@ -1,0 +1,48 @@
+"""What one process defers: a web server, a script, or a worker whose tasks defer jobs."""
+
+from collections.abc import Sequence
+from threading import Lock
+
+from prometheus_client import Counter
+
+from inturn.metrics.catalogue import METRICS, MOST_QUEUES, OTHER
+from inturn.operations import Rows, enqueue
+from inturn.tasks.options import NewJob
+
+NAME = "inturn_jobs_enqueued_total"
+_guard = Lock()
+_counters: "list[DeferredJobs]" = []  # at most one: a process has one default registry
+
+
+def count_deferred_jobs() -> None:
+    """Count the jobs that this process defers, in the default registry of `prometheus_client`.
+
+    Your program serves that registry as it does its own metrics. Call it as often as you like.
+    """
+    with _guard:
+        if not _counters:
+            _counters.append(DeferredJobs())
+            enqueue.watchers.append(_counters[0].note)
+
+
+class DeferredJobs:
+    """Counts deferred jobs by queue and task."""
+
+    def __init__(self) -> None:
+        about = METRICS[NAME]
+        self._counter = Counter(NAME, about.meaning.replace("`", ""), about.labels)
+        self._queues: set[str] = set()
+
+    def note(self, jobs: Sequence[NewJob], rows: Rows) -> None:
+        """Note that these jobs were deferred. Rows with a second column say if they are new."""
+        for job, row in zip(jobs, rows, strict=True):
+            is_new = len(row) == 1 or row[1]
+            result = "new" if is_new else "waiting"
+            self._counter.labels(self._label(job.options.queue), job.task_name, result).inc()
+
+    def _label(self, queue: str) -> str:
+        if queue not in self._queues:
+            if len(self._queues) >= MOST_QUEUES:
+                return OTHER
+            self._queues.add(queue)
+        return queue

@@ -1,0 +1,114 @@
+"""What the database knows of the queue, in numbers for metrics. No statement counts everything."""
+
+from typing import Any, NamedTuple
+
+from inturn.operations import Operation, Statement
+from inturn.operations.maintenance import IS_MIGRATED
+
+# Other versions may have more columns, so a row comes as one object.
+QUEUES = """
+SELECT to_jsonb(status), extract(epoch FROM {schema}.clock() - runnable_since)::float8
+FROM {schema}.queue_status AS status
+"""
+WAITING = """
+SELECT queue, extract(epoch FROM {schema}.clock() - since)::float8,
+       coalesce(extract(epoch FROM {schema}.clock() - lane_since), 0)::float8, longest
+FROM {schema}.measure_waiting()
+"""
+LANES = "SELECT state, lanes, more FROM {schema}.measure_lanes()"
+WORKERS = "SELECT state, workers, tasks FROM {schema}.measure_workers()"
+APPLIED = "SELECT version_num FROM {schema}.schema_version"
+SERVER = """
+SELECT coalesce((
+           SELECT extract(epoch FROM age) FROM {schema}.open_transactions LIMIT 1
+       ), 0)::float8,
+       pg_notification_queue_usage()
+"""
+DEAD_ROWS = """
+SELECT relname::text, n_dead_tup FROM pg_stat_user_tables
+WHERE schemaname = %s AND relname IN ('jobs', 'lanes', 'workers', 'schedules')
+"""
+ALWAYS = ("live", "blocked", "late")  # states of workers, even if no worker is in one of them
+
+
+class QueueMeasure(NamedTuple):
+    """A row of queue_status, and for how long the oldest job that could start has been due."""
+
+    columns: dict[str, Any]
+    runnable_age: float
+
+
+class WaitingMeasure(NamedTuple):
+    """What waits in a queue, with ages in seconds."""
+
+    queue: str
+    age: float
+    lane_age: float
+    longest: int
+
+
+class LaneMeasure(NamedTuple):
+    """How many lanes are in a state. `more`: there may be more."""
+
+    state: str
+    lanes: int
+    more: bool
+
+
+class WorkersMeasure(NamedTuple):
+    """How many workers are in each state, and which tasks live workers know."""
+
+    states: dict[str, int]
+    live_tasks: frozenset[str]
+
+
+class ServerMeasure(NamedTuple):
+    """What the server says about itself."""
+
+    oldest_transaction: float
+    notify_usage: float
+
+
+def measure_queues() -> Operation[list[QueueMeasure]]:
+    """Return what queue_status says."""
+    rows = yield Statement(QUEUES)
+    return [QueueMeasure(columns, age or 0.0) for columns, age in rows]
+
+
+def measure_waiting() -> Operation[list[WaitingMeasure]]:
+    """Return what waits in each queue that has waiting jobs."""
+    rows = yield Statement(WAITING)
+    return [WaitingMeasure(*row) for row in rows]
+
+
+def measure_lanes() -> Operation[list[LaneMeasure]]:
+    """Return how many lanes are in each state."""
+    rows = yield Statement(LANES)
+    return [LaneMeasure(*row) for row in rows]
+
+
+def measure_workers() -> Operation[WorkersMeasure]:
+    """Return how many workers are in each state."""
+    rows = yield Statement(WORKERS)
+    states = dict.fromkeys(ALWAYS, 0) | {state: count for state, count, _ in rows}
+    tasks = (task for state, _, tasks in rows if state != "late" for task in tasks)
+    return WorkersMeasure(states, frozenset(tasks))
+
+
+def get_revision(schema: str) -> Operation[int]:
+    """Return the revision of the schema, 0 if nothing was ever migrated here."""
+    ((migrated,),) = yield Statement(IS_MIGRATED, [schema])
+    rows = (yield Statement(APPLIED)) if migrated else ()
+    return int(rows[0][0]) if rows else 0
+
+
+def measure_server() -> Operation[ServerMeasure]:
+    """Return what the server says about itself."""
+    (row,) = yield Statement(SERVER)
+    return ServerMeasure(*row)
+
+
+def count_dead_rows(schema: str) -> Operation[dict[str, int]]:
+    """Return how many rows of each table are deleted and not vacuumed, as the server estimates."""
+    rows = yield Statement(DEAD_ROWS, [schema])
+    return {table: count for table, count in rows}

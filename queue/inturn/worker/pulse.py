@@ -1,0 +1,57 @@
+"""Measures whether the event loop turns, for whoever asks in another thread."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+
+SECOND = 1.0
+KEPT = 60  # beats whose lateness is remembered
+
+
+class Pulse:
+    """A timer in the event loop. If it is late, the loop was busy with something else.
+
+    The event loop may not run yet when it is made: until `start`, nothing is late.
+    """
+
+    def __init__(self) -> None:
+        self._interval = SECOND
+        self._due_at: float | None = None
+        self._lateness: deque[float] = deque([0.0], maxlen=KEPT)
+        self._actions: list[Callable[[], object]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, interval: float = SECOND) -> None:
+        """Start the timer in the running event loop."""
+        self._interval = interval
+        self._wind_up(asyncio.get_running_loop())
+
+    def stop(self) -> None:
+        """Stop the timer. From then on nothing is late."""
+        self._due_at = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def at_each_beat(self, action: Callable[[], object]) -> None:
+        """Call this in the event loop, each time that it turns."""
+        self._actions.append(action)
+
+    def blocked(self) -> float:
+        """Return for how many seconds the event loop has not turned."""
+        due_at = self._due_at
+        return 0.0 if due_at is None else max(0.0, time.monotonic() - due_at)
+
+    def lag(self) -> float:
+        """Return for how long the event loop did not turn at worst, in the last sixty beats."""
+        return max(self.blocked(), *self._lateness.copy())
+
+    def _wind_up(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._due_at = time.monotonic() + self._interval
+        self._timer = loop.call_later(self._interval, self._beat, loop)
+
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._lateness.append(self.blocked())
+        self._wind_up(loop)
+        for action in self._actions:
+            action()

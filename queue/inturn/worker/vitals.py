@@ -1,0 +1,83 @@
+"""What others may read of a running worker, in any thread, while it runs."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from inturn.worker.claiming.wakeups import Wakeups
+from inturn.worker.heartbeat import Heartbeat
+from inturn.worker.listener import Listener
+from inturn.worker.loop import Loop
+from inturn.worker.options import Options
+from inturn.worker.recovery import Recovery
+from inturn.worker.registration import Registration
+from inturn.worker.running_jobs import RunningJobs
+
+
+@dataclass
+class Vitals:
+    """Reads the parts of a worker. They need not know of it."""
+
+    options: Options
+    registration: Registration
+    running: RunningJobs
+    recovery: Recovery
+    loop: Loop
+    wakeups: Wakeups
+    heartbeat: Heartbeat
+    listener: Listener | None
+
+    def __post_init__(self) -> None:
+        self._turns = self.loop.turns
+        self.last_turn = time.monotonic()
+
+    def look_at_loop(self) -> None:
+        """Note when the worker's loop has last done something. Call it now and then."""
+        if self._turns != self.loop.turns:
+            self._turns = self.loop.turns
+            self.last_turn = time.monotonic()
+
+    @property
+    def longest_pause(self) -> float:
+        """Return for how many seconds its loop may wait if there is nothing to do."""
+        return self.options.abort_job_polling_interval
+
+    @property
+    def is_registered(self) -> bool:
+        """Return True once the database knows the worker."""
+        return hasattr(self.registration, "worker_id")
+
+    @property
+    def is_stopping(self) -> bool:
+        """Return True if the worker takes on no more jobs."""
+        return self.loop.stopped
+
+    @property
+    def is_database_away(self) -> bool:
+        """Return True if the worker's last call did not reach the database."""
+        return self.recovery.is_database_away
+
+    @property
+    def is_listening(self) -> bool:
+        """Return True if notifications wake the worker."""
+        return self.listener is not None and self.listener.is_connected
+
+    @property
+    def slots(self) -> int:
+        """Return how many jobs the worker can run at once."""
+        return self.options.concurrency
+
+    @property
+    def busy_slots(self) -> int:
+        """Return how many jobs it runs."""
+        return len(self.running.attempts)
+
+    @property
+    def counted_wakeups(self) -> Mapping[str, int]:
+        """Return what has made the worker look for jobs, and how often."""
+        return self.wakeups.counted
+
+    @property
+    def heartbeat_failures(self) -> int:
+        """Return how many heartbeats could not be stored."""
+        return self.heartbeat.failures

@@ -1,0 +1,47 @@
+-- Returns how many lanes are in each state, for metrics. A lane is `stalled` if the worker that
+-- holds it was not heard of lately, or is gone: its job is taken over soon. A pause that is over
+-- does not count.
+--
+-- Bounded: counting a state stops at 10,000, and retrying lanes are counted among the first 10,000
+-- lanes only. `more` is true if there may be others.
+CREATE OR REPLACE FUNCTION measure_lanes()
+    RETURNS TABLE (state text, lanes bigint, more boolean)
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+    WITH running AS MATERIALIZED (
+        SELECT job.lock, coalesce(is_live(worker), false) AS is_live
+        FROM (SELECT lock, worker_id FROM jobs WHERE status = 'doing' ORDER BY worker_id
+            LIMIT 10000) AS job
+        LEFT JOIN workers AS worker ON worker.id = job.worker_id
+    ), halted AS MATERIALIZED (
+        SELECT state FROM lanes WHERE stopped = 'halted' ORDER BY stopped_at LIMIT 10000
+    ), paused AS MATERIALIZED (
+        SELECT state, stopped_until FROM lanes WHERE stopped = 'paused' ORDER BY stopped_at
+        LIMIT 10000
+    ), later AS MATERIALIZED (
+        SELECT state FROM lanes WHERE coalesce(look_at, stopped_until) IS NOT NULL
+        ORDER BY coalesce(look_at, stopped_until) LIMIT 10000
+    ), first AS MATERIALIZED (
+        SELECT state FROM lanes ORDER BY lock LIMIT 10000
+    )
+    SELECT 'held', count(*) FILTER (WHERE is_live), count(*) >= 10000
+    FROM running WHERE lock IS NOT NULL
+    UNION ALL
+    SELECT 'stalled', count(*) FILTER (WHERE NOT is_live), count(*) >= 10000
+    FROM running WHERE lock IS NOT NULL
+    UNION ALL
+    SELECT 'halted', count(*) FILTER (WHERE state = 'halted'), count(*) >= 10000 FROM halted
+    UNION ALL
+    SELECT 'paused',
+           count(*) FILTER (WHERE state = 'paused' AND (stopped_until > clock()) IS NOT FALSE),
+           count(*) >= 10000
+    FROM paused
+    UNION ALL
+    SELECT 'delayed', count(*) FILTER (WHERE state = 'delayed'), count(*) >= 10000 FROM later
+    UNION ALL
+    SELECT 'retrying', count(*) FILTER (WHERE state = 'retrying'), count(*) >= 10000 FROM first
+$$;

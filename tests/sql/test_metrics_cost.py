@@ -1,0 +1,65 @@
+"""What a look for metrics reads does not grow with the queue. Rows and pages are counted."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+
+from inturn.operations import measures
+from tests.sql.test_doctor_cost import FLAT, KINDS, LARGE, SMALL, Recorder
+from tests.sql.test_growth import Bench
+
+
+@pytest.fixture
+def bench(dsn: str) -> Iterator[Bench]:
+    with closing(
+        psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")
+    ) as connection:
+        yield Bench(connection)
+
+
+def look(bench: Bench) -> dict[str, int]:
+    """Return the rows and pages of each statement."""
+    recorder = Recorder(bench)
+    recorder.run(measures.measure_queues())
+    recorder.run(measures.measure_waiting())
+    recorder.run(measures.measure_lanes())
+    recorder.run(measures.measure_workers())
+    recorder.run(measures.measure_server())
+    return recorder.costs
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_look_for_metrics_reads_does_not_grow_with(bench: Bench, kind: str) -> None:
+    found = []
+    for first, last in ((1, SMALL), (SMALL + 1, LARGE)):
+        bench.grow(KINDS[kind], first, last)
+        look(bench)  # the first calls after a VACUUM read the catalogue
+        found.append(look(bench))
+    small, large = found
+    assert len(small) == 10
+    grown = {
+        what: (small[what], cost) for what, cost in large.items() if cost > FLAT * small[what] + 20
+    }
+    assert grown == {}, f"from {SMALL} to {LARGE}"
+
+
+def test_a_look_reads_no_more_if_the_statistics_are_those_of_an_empty_table(bench: Bench) -> None:
+    """A plan that was made for an empty table may read all of a full one."""
+    bench.grow(KINDS["free jobs"], 1, SMALL)
+    look(bench)
+    analysed = look(bench)
+    bench.connection.execute("UPDATE pg_class SET reltuples = 0, relpages = 0 "
+                             "WHERE relnamespace = 'inturn'::regnamespace AND relkind = 'r'")  # fmt: skip
+    bench.connection.execute("DELETE FROM pg_statistic WHERE starelid = 'jobs'::regclass")
+    for statement in KINDS["free jobs"]:
+        bench.connection.execute("CREATE TEMPORARY TABLE IF NOT EXISTS numbers (n int)")
+        bench.connection.execute(
+            statement, {"first": 1, "last": 1, "worker": bench.worker, "other": bench.other}
+        )
+    look(bench)
+    now = look(bench)
+    assert {
+        what: (analysed[what], cost) for what, cost in now.items() if cost > 2 * analysed[what] + 20
+    } == {}
