@@ -532,7 +532,7 @@ async def test_an_end_whose_reply_was_lost_is_not_reported_as_lost(
 
     end.defer()
     with anyio.fail_after(60):
-        await app.run_worker_async()
+        await app.run_worker_async(concurrency=1)  # it claims nothing meanwhile
     assert query("SELECT status FROM finished_jobs") == [("succeeded",)]
     assert "job.end_unclear" in caplog.text
     assert "job.lost" not in caplog.text
