@@ -20,6 +20,7 @@ DECLARE
     v_all  text[];    -- the keys of limits of these jobs that have a row
     v_keys text[];    -- those of them that are ours
     v_gone record;
+    v_ended text[];   -- their keys
 BEGIN
     SELECT array_agg(late.id) AS ids, array_agg(late.lock) AS locks,
         array_agg(DISTINCT late.limit_key) FILTER (WHERE late.limit_key IS NOT NULL) AS keys
@@ -64,12 +65,13 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ) AS late;
     IF v_gone.ids IS NOT NULL THEN
-        v_keys := ARRAY(
-            SELECT DISTINCT ended.limit_key
+        -- No filter in this call: a plan may begin with our keys, and end no job if there are none.
+        v_ended := ARRAY(
+            SELECT ended.limit_key
             FROM archive_jobs(v_gone.ids, NULL,
                 array_fill('cancelled'::job_status, ARRAY[cardinality(v_gone.ids)]),
-                v_gone.errors) AS ended
-            WHERE ended.limit_key IN (SELECT unnest(v_keys)));
+                v_gone.errors) AS ended);
+        v_keys := ARRAY(SELECT unnest(v_keys) INTERSECT SELECT unnest(v_ended));
         PERFORM notify_workers(wake_limited(v_keys)) WHERE v_keys <> '{}';
     END IF;
     PERFORM reopen_lane(lock) FROM unnest(v_held) AS lock;
