@@ -30,15 +30,16 @@ _JOB: LiteralString = (
     "started_at, "
 )
 _LISTED: LiteralString = (
-    "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid)"
+    "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s)"
 )
 LIST: LiteralString = (
-    _JOB + "finished_at, fence, timeout, expires_at, limit_key, errors::text, result::text "
+    _JOB
+    + "finished_at, fence, timeout, expires_at, limit_key, batch_id, errors::text, result::text "
     "FROM " + _LISTED
 )
 GET: LiteralString = LIST + " ORDER BY finished_at DESC NULLS FIRST LIMIT 1"
 STALLED: LiteralString = (
-    _JOB + "NULL::timestamptz, fence, timeout, expires_at, limit_key, errors::text, NULL "
+    _JOB + "NULL::timestamptz, fence, timeout, expires_at, limit_key, batch_id, errors::text, NULL "
     "FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s)"
 )
 # Without arguments, errors and result, which may be large. A job that succeeded has no error,
@@ -71,10 +72,11 @@ class JobFilter:
     id: int | None = None
     queueing_lock: str | None = None
     worker_id: UUID | str | None = None
+    batch: int | None = None
 
     def list_parameters(self) -> list[Any]:
         """Return the parameters of list_jobs.sql that follow its limit."""
-        return [self.id, *self.count_parameters(), self.queueing_lock, self.worker_id]
+        return [self.id, *self.count_parameters(), self.queueing_lock, self.worker_id, self.batch]
 
     def count_parameters(self) -> list[Any]:
         """Return the parameters of count_jobs.sql that follow its limit."""

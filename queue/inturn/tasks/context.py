@@ -13,7 +13,7 @@ import psycopg
 
 from inturn import arguments
 from inturn.errors import ConfigurationError, Snoozed
-from inturn.model import Job
+from inturn.model import BatchCounts, Job
 
 if TYPE_CHECKING:
     from inturn.tasks.task import Task, TaskCollection
@@ -86,6 +86,16 @@ class JobContext:
     leases: tuple[HeldResource, ...] = ()
     # The worker's part of `transaction`.
     begin: Callable[[], JobTransaction] | None = field(default=None, repr=False)
+
+    @property
+    def batch(self) -> BatchCounts | None:
+        """How the jobs of the batch have ended whose callback this job is, or None.
+
+        A job of a batch finds its number in `job.batch_id`, to add jobs to it:
+
+            split.configure(batch=context.job.batch_id).defer(part=2)
+        """
+        return self.job.batch
 
     @property
     def fence(self) -> int:

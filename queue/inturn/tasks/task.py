@@ -236,6 +236,7 @@ class Task(Deferrer[P, R_co]):
         If one did not succeed, "cancel" this one, let it "go", or "hold" it. See docs/flow.md.
 
             write.configure(after=[write.defer("a")], expires_in={"hours": 1}).defer("b")
+        batch: the batch that the job belongs to; see `app.batch`.
         limit: a key, such as "stripe". No more jobs of a key run than its limit allows; see
         `app.limits`.
 

@@ -14,7 +14,7 @@ import psycopg
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable, InturnError
-from inturn.operations import Operation, maintenance, workers
+from inturn.operations import Operation, batches, maintenance, workers
 from inturn.worker.backoff import Backoff
 from inturn.worker.options import Options
 
@@ -24,6 +24,7 @@ HOUR, MINUTE = 3600.0, 60.0
 EACH_ROUND = 0.0
 FIRST_PAUSE = 1.0  # seconds until a chore that has failed is tried again
 DAYS_AHEAD = 3
+BATCHES_A_ROUND = 1000
 LANES_A_ROUND = 500  # the reconciler is a safety net, so it goes through the lanes in small steps
 
 
@@ -89,6 +90,7 @@ class Chores:
             Chore("reconcile lanes", self._reconcile, rest),
             Chore("prepare history", self._prepare, rest),
             Chore("prune history", self._prune, rest),
+            Chore("prune batches", self._prune_batches, rest),
         ]
 
     def rescue_now(self) -> None:
@@ -142,6 +144,13 @@ class Chores:
         """Drop old days, and try again soon if somebody is reading one."""
         dropped = 0 if self._keep is None else self._drop_days(self._keep, connection)
         return MINUTE if dropped is None else HOUR
+
+    def _prune_batches(self, connection: psycopg.Connection) -> float:
+        """Delete old batches a few at a time."""
+        if self._keep is None:
+            return HOUR
+        pruned = self._run(batches.prune_batches(self._keep, BATCHES_A_ROUND), connection)
+        return EACH_ROUND if pruned == BATCHES_A_ROUND else HOUR
 
     def _drop_days(self, keep: timedelta, connection: psycopg.Connection) -> int | None:
         """Drop a few days at a time, so that workers can store ends of jobs in between."""

@@ -67,6 +67,9 @@ BEGIN
     IF (SELECT true FROM ends LIMIT 1) THEN
         PERFORM settle_ends(100, 1000);
     END IF;
+    IF (SELECT true FROM batch_events WHERE due_at <= clock() LIMIT 1) THEN
+        PERFORM settle_batches(2000);
+    END IF;
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
 
