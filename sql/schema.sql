@@ -390,8 +390,8 @@ BEGIN
     IF v_next.free IS NULL THEN
         last := v_next.single;
         v_status := CASE WHEN last IS NOT NULL THEN cancel_job(last, p_abort) END;
-        cancelled := (v_status = 'cancelled')::integer;
-        asked := (v_status = 'doing' AND p_abort)::integer;
+        cancelled := coalesce((v_status = 'cancelled')::integer, 0);
+        asked := coalesce((v_status = 'doing' AND p_abort)::integer, 0);
         RETURN;
     END IF;
     last := v_next.free[cardinality(v_next.free)];
@@ -1349,23 +1349,17 @@ CREATE FUNCTION inturn.end_batches(p_ids bigint[]) RETURNS void
     AS $$
 DECLARE
     v_alone bigint[];
-    v_free  bigint[];
     v_done  record;
 BEGIN
     v_alone := ARRAY(SELECT batch_id FROM batch_gates
         WHERE batch_id = ANY (p_ids) FOR UPDATE SKIP LOCKED);
-    v_free := ARRAY(SELECT jobs.id FROM jobs
-        WHERE jobs.id = ANY (ARRAY(SELECT callback_id FROM batches WHERE id = ANY (v_alone)))
-            AND status = 'pending'
-        FOR UPDATE SKIP LOCKED);
     SELECT array_agg(id) AS ids, array_agg(callback_id) AS callbacks INTO v_done
     FROM batches
     WHERE id = ANY (v_alone)
         AND (SELECT true FROM batch_events
              WHERE batch_events.batch_id = batches.id AND event <> 'look' LIMIT 1) IS NULL
-        AND (callback_id = ANY (v_free) OR (
-            SELECT true FROM jobs WHERE jobs.id = callback_id AND status = 'pending' LIMIT 1
-        ) IS NULL);
+        AND CASE WHEN (SELECT status FROM jobs WHERE jobs.id = callback_id LIMIT 1) = 'pending'
+                 THEN try_lock_job(callback_id) ELSE true END;
     IF v_done.ids IS NOT NULL THEN
         UPDATE batches SET ended_at = clock() WHERE id = ANY (v_done.ids);
         DELETE FROM batch_gates WHERE batch_id = ANY (v_done.ids);
@@ -1376,7 +1370,7 @@ BEGIN
     INSERT INTO batch_events (batch_id, xact, event, jobs, at, due_at)
     SELECT id, 0, 'look', 0, clock(), clock()
         + least(greatest((clock() - closed_at) / 10, interval '0.1 s'), interval '2 s')
-    FROM batches WHERE id = ANY (p_ids) AND id <> ALL (coalesce(v_done.ids, '{}'))
+    FROM batches WHERE id = ANY (p_ids) AND ended_at IS NULL
     ON CONFLICT DO NOTHING;
 END $$;
 CREATE FUNCTION inturn.expire_jobs(p_limit integer, p_lanes integer) RETURNS void
@@ -1552,7 +1546,7 @@ CREATE FUNCTION inturn.explain_batch(p_job inturn.jobs) RETURNS TABLE(reason tex
         'queue batches show ' || batch.id
     FROM batch WHERE remaining > 10
     UNION ALL
-    SELECT 'batch', batch.name || ' ends at a next claim, unless an open transaction has added jobs',
+    SELECT 'batch', batch.name || ' ends at a next claim, unless an open transaction adds jobs',
         NULL
     FROM batch WHERE remaining <= 0 AND state = 'closed'
 $$;
@@ -2113,8 +2107,8 @@ DECLARE
     v_joined bigint[] := ARRAY(
         SELECT batch_id FROM batch_gates WHERE batch_id = ANY (v_wanted)
         ORDER BY batch_id FOR KEY SHARE);
-    v_lost   bigint := (SELECT batch FROM unnest(v_wanted) AS batch
-        WHERE batch <> ALL (v_joined) ORDER BY batch LIMIT 1);
+    v_lost   bigint := (SELECT min(batch) FROM (
+        SELECT unnest(v_wanted) EXCEPT SELECT unnest(v_joined)) AS lost(batch));
 BEGIN
     IF v_lost IS NOT NULL THEN
         RAISE EXCEPTION 'batch: %', CASE

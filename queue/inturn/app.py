@@ -175,7 +175,7 @@ class App(Blueprint):
     ) -> BatchBlock:
         """Count jobs together, and run a job when all of them have ended.
 
-            with app.batch("import", callback=report) as batch:
+            with app.batch("import", callback=report.configure(task_kwargs={"day": 1})) as batch:
                 for letter in "abc":
                     write.configure(batch=batch).defer(letter=letter)
 
@@ -184,8 +184,8 @@ class App(Blueprint):
         until you close or cancel it; see `app.batches`.
 
         callback: the task of the job that runs once, when the batch is closed and all its jobs have
-        ended, however they ended. They are counted in `context.batch`. With `callback=
-        report.configure(lock="reports", task_kwargs={"day": 1})` it has options and arguments.
+        ended, however they ended. They are counted in `context.batch`. `configure` gives it arguments
+        (`task_kwargs`) and options.
         connection: a connection of yours, in whose transaction the batch is opened and closed.
         """
         return BatchBlock(self.batches, name, callback, connection)

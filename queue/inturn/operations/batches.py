@@ -27,7 +27,7 @@ CANCELLED_AT_ONCE = 1_000
 
 def open_batch(name: str, callback: NewJob | None) -> Operation[int]:
     """Open a batch and return its id."""
-    checked = check_lock(name, "name")
+    checked = check_lock(name or None, "name")
     if checked is None:
         raise BadArgument("name", "is missing. Give the batch a name")
     options = CheckedOptions() if callback is None else callback.options

@@ -91,9 +91,7 @@ class JobContext:
     def batch(self) -> BatchCounts | None:
         """How the jobs of the batch have ended whose callback this job is, or None.
 
-        A job of a batch finds its number in `job.batch_id`, to add jobs to it:
-
-            split.configure(batch=context.job.batch_id).defer(part=2)
+        A job of a batch finds the number of the batch in `job.batch_id`, and can add jobs to it.
         """
         return self.job.batch
 

@@ -234,11 +234,11 @@ class Task(Deferrer[P, R_co]):
         time, which needs a time zone, or this long after you defer it.
         after, on_parent: start the job when these jobs have ended (ids, or what `defer` returned).
         If one did not succeed, "cancel" this one, let it "go", or "hold" it. See docs/flow.md.
-
-            write.configure(after=[write.defer("a")], expires_in={"hours": 1}).defer("b")
         batch: the batch that the job belongs to; see `app.batch`.
         limit: a key, such as "stripe". No more jobs of a key run than its limit allows; see
         `app.limits`.
+
+            write.configure(after=[write.defer("a")], expires_in={"hours": 1}).defer("b")
 
         With a `queueing_lock`, at most one job waits under it. A running job does not count.
         `on_conflict` says what happens to a new job while another one is waiting:

@@ -37,8 +37,8 @@ BEGIN
     IF v_next.free IS NULL THEN
         last := v_next.single;
         v_status := CASE WHEN last IS NOT NULL THEN cancel_job(last, p_abort) END;
-        cancelled := (v_status = 'cancelled')::integer;
-        asked := (v_status = 'doing' AND p_abort)::integer;
+        cancelled := coalesce((v_status = 'cancelled')::integer, 0);
+        asked := coalesce((v_status = 'doing' AND p_abort)::integer, 0);
         RETURN;
     END IF;
     last := v_next.free[cardinality(v_next.free)];

@@ -26,7 +26,7 @@ LANGUAGE sql STABLE AS $$
         'queue batches show ' || batch.id
     FROM batch WHERE remaining > 10
     UNION ALL
-    SELECT 'batch', batch.name || ' ends at a next claim, unless an open transaction has added jobs',
+    SELECT 'batch', batch.name || ' ends at a next claim, unless an open transaction adds jobs',
         NULL
     FROM batch WHERE remaining <= 0 AND state = 'closed'
 $$;

@@ -9,8 +9,8 @@ DECLARE
     v_joined bigint[] := ARRAY(
         SELECT batch_id FROM batch_gates WHERE batch_id = ANY (v_wanted)
         ORDER BY batch_id FOR KEY SHARE);
-    v_lost   bigint := (SELECT batch FROM unnest(v_wanted) AS batch
-        WHERE batch <> ALL (v_joined) ORDER BY batch LIMIT 1);
+    v_lost   bigint := (SELECT min(batch) FROM (
+        SELECT unnest(v_wanted) EXCEPT SELECT unnest(v_joined)) AS lost(batch));
 BEGIN
     IF v_lost IS NOT NULL THEN
         RAISE EXCEPTION 'batch: %', CASE
