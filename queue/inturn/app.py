@@ -184,8 +184,8 @@ class App(Blueprint):
         until you close or cancel it; see `app.batches`.
 
         callback: the task of the job that runs once, when the batch is closed and all its jobs have
-        ended, however they ended. They are counted in `context.batch`. `configure` gives it arguments
-        (`task_kwargs`) and options.
+        ended, however they ended. They are counted in `context.batch`. `configure` gives it
+        arguments (`task_kwargs`) and options.
         connection: a connection of yours, in whose transaction the batch is opened and closed.
         """
         return BatchBlock(self.batches, name, callback, connection)
