@@ -3748,6 +3748,10 @@ CREATE FUNCTION inturn.sequences_behind() RETURNS TABLE(sequence text, last bigi
         SELECT 'lane_audit_id_seq', CASE WHEN is_called THEN last_value ELSE 0 END,
             (SELECT max(id) FROM lane_audit)
         FROM lane_audit_id_seq
+        UNION ALL
+        SELECT 'batches_id_seq', CASE WHEN is_called THEN last_value ELSE 0 END,
+            (SELECT max(id) FROM batches)
+        FROM batches_id_seq
     ) AS counted
     WHERE used > reached
 $$;

@@ -454,6 +454,37 @@ def test_a_job_whose_worker_dies_is_waited_for_and_counts_once(stage: Stage) -> 
     promise(progress(producer, batch) == ("ended", 1, 0, 1, 0, 0), "once")
 
 
+def test_what_is_no_end_does_not_count(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    batch, callback = open_batch(producer)
+    for lock in (None, "a"):
+        join(producer, batch, lock)
+    close(producer, batch)
+    worker.put_back(*worker.claim())
+    worker.retry(*worker.claim(), delay="1 minute")
+    promise(worker.claim() == [], "they wait for their next attempt")
+    promise(progress(producer, batch)[:3] == ("closed", 2, 2), "so no job has ended")
+    producer.pause("a")
+    worker.hasten("1 hour")
+    worker.finish(*worker.claim())
+    promise(worker.claim() == [], "one of them waits in a paused lane")
+    producer.resume_lane("a")
+    worker.finish(*worker.claim())
+    promise(ids(worker.claim()) == [callback], "both have ended")
+
+
+def test_a_sleeping_worker_is_told_of_the_close_and_of_the_last_end(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker("other")
+    batch, _ = open_batch(producer)
+    job = join(producer, batch)
+    worker.set_awake(False)
+    with stage.notifications() as of_the_end:
+        producer.cancel(job)
+    with stage.notifications() as of_the_close:
+        close(producer, batch)
+    promise((of_the_end, of_the_close) == ([""], [""]), f"{of_the_end} {of_the_close}")
+
+
 def test_an_end_that_is_rolled_back_does_not_count(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     batch, callback = open_batch(producer)

@@ -80,7 +80,7 @@ class Session(NamedTuple):
     shares: bool = False  # the gate
     alone: bool = False
     taken: tuple[str, ...] = ()
-    count: Rows | None = None  # the row of the batch, as this claim writes it
+    counted: Rows | None = None  # the row of the batch, as this claim writes it
 
 
 class State(NamedTuple):
@@ -125,7 +125,7 @@ class Batch:
         if state.close_is_to_come:
             closes = Session("close", event="closed")
             if self._scope.breaks("the close ends the batch") and is_full(state.rows):
-                closes = closes._replace(count=end(state.rows))
+                closes = closes._replace(counted=end(state.rows))
             yield enter(state._replace(close_is_to_come=False), closes, "close")
         folds = [each for each in state.sessions if each.does == "claim"]
         due = state.rows.events or state.rows.look
@@ -197,10 +197,10 @@ class Batch:
                 joined, ended = MEANING[event]
                 counted = counted._replace(total=counted.total + joined, done=counted.done + ended)
             follows = "gate" if counted.closed and is_full(counted) else "commit"
-            return session._replace(taken=rows.events, count=counted, next=follows)
-        assert session.count is not None
+            return session._replace(taken=rows.events, counted=counted, next=follows)
+        assert session.counted is not None
         later = not self._scope.breaks("nobody looks again")
-        looks_again = session._replace(count=session.count._replace(look=later), next="commit")
+        looks_again = session._replace(counted=session.counted._replace(look=later), next="commit")
         if session.next == "gate":
             in_use = any(each.shares or each.alone for each in state.sessions)
             if in_use and not self._scope.breaks("an end does not need the gate"):
@@ -209,11 +209,11 @@ class Batch:
         unseen = Counter(rows.events) - Counter(session.taken)
         if unseen and not self._scope.breaks("no second look"):
             return looks_again
-        return session._replace(count=end(session.count), next="commit")
+        return session._replace(counted=end(session.counted), next="commit")
 
     def _commit(self, rows: Rows, session: Session) -> Rows:
-        if session.count is not None:
-            new = session.count
+        if session.counted is not None:
+            new = session.counted
             left = Counter(rows.events) - Counter(session.taken)
             rows = new._replace(
                 jobs=rows.jobs,
