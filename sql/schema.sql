@@ -2717,14 +2717,18 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
     FROM (SELECT CASE WHEN p_horizon IS NULL THEN pg_current_xact_id()
         ELSE p_horizon END) AS began(horizon)
 $$;
-CREATE FUNCTION inturn.note_batch_event(p_batch bigint, p_event inturn.batch_event, p_jobs bigint) RETURNS boolean
+CREATE FUNCTION inturn.note_batch_event(p_batch bigint, p_event inturn.batch_event, p_jobs bigint, p_job bigint DEFAULT NULL::bigint) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
 DECLARE
     v_jobs bigint;
 BEGIN
     INSERT INTO batch_events AS noted (batch_id, xact, event, jobs, at)
-    VALUES (p_batch, pg_current_xact_id()::text::bigint, p_event, p_jobs, clock())
+    SELECT p_batch, pg_current_xact_id()::text::bigint, p_event, p_jobs, clock()
+    FROM batches
+    WHERE id = p_batch AND ended_at IS NULL
+        AND (p_job IS NULL OR callback_id IS DISTINCT FROM p_job)
+    LIMIT 1
     ON CONFLICT (batch_id, xact, event) DO UPDATE SET jobs = noted.jobs + p_jobs
     RETURNING jobs INTO v_jobs;
     RETURN v_jobs = p_jobs;
@@ -3169,8 +3173,8 @@ CREATE FUNCTION inturn.rejoin_batch(p_id bigint, p_batch bigint, p_status inturn
     AS $$
 BEGIN
     PERFORM FROM batch_gates WHERE batch_id = p_batch FOR KEY SHARE;
-    IF FOUND AND (SELECT callback_id IS DISTINCT FROM p_id FROM batches WHERE id = p_batch) THEN
-        PERFORM note_batch_event(p_batch, p_status::text::batch_event, -1);
+    IF FOUND THEN
+        PERFORM note_batch_event(p_batch, p_status::text::batch_event, -1, p_id);
     END IF;
 END $$;
 CREATE FUNCTION inturn.release_lanes(p_locks text[]) RETURNS text[]
@@ -4079,10 +4083,8 @@ CREATE FUNCTION inturn.tell_batch(p_id bigint, p_batch bigint, p_status inturn.j
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    IF (SELECT true FROM batches
-        WHERE id = p_batch AND ended_at IS NULL AND callback_id IS DISTINCT FROM p_id LIMIT 1) THEN
-        PERFORM notify_workers(NULL)
-        WHERE note_batch_event(p_batch, p_status::text::batch_event, 1);
+    IF note_batch_event(p_batch, p_status::text::batch_event, 1, p_id) THEN
+        PERFORM notify_workers(NULL);
     END IF;
     RETURN true;
 END $$;

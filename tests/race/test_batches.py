@@ -351,7 +351,7 @@ def test_nobody_waits_for_a_callback_that_an_open_transaction_has_locked(stage: 
     Mutation(
         "a retried job is not waited for",
         "rejoin_batch.sql",
-        "PERFORM note_batch_event(p_batch, p_status::text::batch_event, -1);",
+        "PERFORM note_batch_event(p_batch, p_status::text::batch_event, -1, p_id);",
         "NULL;",
     ),
 )
@@ -373,7 +373,7 @@ def test_a_job_that_is_retried_before_the_end_is_waited_for_again(stage: Stage) 
 
 
 @story(
-    Mutation("an ended batch goes on counting", "tell_batch.sql", "AND ended_at IS NULL", ""),
+    Mutation("an ended batch goes on counting", "note_batch_event.sql", "AND ended_at IS NULL", ""),
 )
 def test_a_job_that_is_retried_after_the_end_changes_nothing(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -523,8 +523,8 @@ def test_a_halted_lane_holds_its_batch_up_and_explain_leads_to_it(stage: Stage) 
 @story(
     Mutation(
         "the callback counts",
-        "tell_batch.sql",
-        "AND callback_id IS DISTINCT FROM p_id",
+        "note_batch_event.sql",
+        "AND (p_job IS NULL OR callback_id IS DISTINCT FROM p_job)",
         "",
     ),
 )
@@ -571,7 +571,9 @@ def test_a_callback_takes_its_place_in_its_lane(stage: Stage) -> None:
 )
 def test_events_of_a_batch_that_is_gone_keep_nobody_awake(stage: Stage) -> None:
     worker = stage.worker()
-    stage.control.execute("SELECT note_batch_event(99, 'closed', 0)")
+    stage.control.execute(
+        "INSERT INTO batch_events (batch_id, xact, event, jobs, at) VALUES (99, 1, 'closed', 0, now())"
+    )
     promise(worker.claim() == [], "there is nothing to do")
     promise(worker.next_wake() is None, "and nothing to wait for")
 

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION rejoin_batch(p_id bigint, p_batch bigint, p_status jo
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM FROM batch_gates WHERE batch_id = p_batch FOR KEY SHARE;
-    IF FOUND AND (SELECT callback_id IS DISTINCT FROM p_id FROM batches WHERE id = p_batch) THEN
-        PERFORM note_batch_event(p_batch, p_status::text::batch_event, -1);
+    IF FOUND THEN
+        PERFORM note_batch_event(p_batch, p_status::text::batch_event, -1, p_id);
     END IF;
 END $$;
