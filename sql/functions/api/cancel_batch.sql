@@ -24,6 +24,12 @@ BEGIN
     IF p_after = 0 THEN
         PERFORM close_batch(p_id);
     END IF;
+    -- After a single job usually comes another one.
+    SELECT CASE WHEN lock IS NULL AND limit_key IS NULL AND has_parents IS NOT TRUE
+                THEN p_limit ELSE least(1, p_limit) END
+    INTO p_limit
+    FROM jobs WHERE batch_id = p_id AND batch_id IS NOT NULL AND id > p_after
+    ORDER BY id LIMIT 1;
     WITH next AS MATERIALIZED (
         SELECT id, lock IS NULL AND limit_key IS NULL AND has_parents IS NOT TRUE AS free
         FROM jobs WHERE batch_id = p_id AND batch_id IS NOT NULL AND id > p_after
