@@ -17,12 +17,13 @@ import inturn
 from inturn import errors, locks, testing
 from inturn.contrib import alembic, lifespan
 from inturn.control import builtin_tasks
+from inturn.control.batches import Batches
 from inturn.control.job_lists import JobLists
 from inturn.control.jobs import Jobs
 from inturn.control.lanes import Lanes
 from inturn.control.schema import SchemaManager
 from inturn.database.direct import DirectConnector
-from inturn.model import Lane, Progress, Reason
+from inturn.model import BatchCounts, BatchProgress, Lane, Progress, Reason
 from inturn.tasks import middleware
 from inturn.tasks.middleware import RunningWorker
 from inturn.tasks.options import NewJob
@@ -62,12 +63,15 @@ CHAPTERS: dict[str, dict[str, object]] = {
     "Looking at jobs and lanes, and changing them": {
         "app.job_manager": Jobs,
         "app.lanes": Lanes,
+        "app.batches": Batches,
         "Status": inturn.Status,
         "StoredJob": inturn.StoredJob,
         "Progress": Progress,
         "NewJob": NewJob,
         "Lane": Lane,
         "Reason": Reason,
+        "BatchProgress": BatchProgress,
+        "BatchCounts": BatchCounts,
     },
     "Workers": {
         "inturn.worker.Options": Options,
@@ -99,6 +103,7 @@ ABOUT = r"^([a-z_]+(?:, [a-z_]+)*):(?= )"
 LINE = 90  # of a heading
 # Users never construct these.
 MADE_BY_US = (
+    Batches,
     Jobs,
     Lanes,
     SchemaManager,

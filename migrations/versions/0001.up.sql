@@ -28,6 +28,11 @@ CREATE TYPE failure_policy AS ENUM ('continue', 'halt');
 CREATE TYPE parent_policy AS ENUM ('cancel', 'go', 'hold');
 -- What happens to a new job while another one waits under its queueing lock.
 CREATE TYPE conflict_policy AS ENUM ('raise', 'skip', 'replace');
+-- What happens to a batch: jobs join it, it is closed, a claim has to look at it again, or jobs of
+-- it end.
+CREATE TYPE batch_event AS ENUM (
+    'joined', 'closed', 'look', 'succeeded', 'failed', 'cancelled', 'aborted'
+);
 
 -- The options of a job, as the functions that create jobs pass them to each other. They have the
 -- names of the columns of `jobs`. The defaults are filled in, and `scheduled_at` is the time that
@@ -42,7 +47,8 @@ CREATE TYPE job_options AS (
     queueing_lock text,
     timeout       interval,
     expires_at    timestamptz,
-    limit_key     text
+    limit_key     text,
+    batch_id      bigint
 );
 
 -- The rules for single columns of `jobs` are domains and not CHECKs of the table. PostgreSQL parses
@@ -123,6 +129,7 @@ CREATE TABLE jobs (
     args         job_args    NOT NULL DEFAULT '{}',
     errors       jsonb       NOT NULL DEFAULT '[]',
     limit_key    limit_name,                   -- at most so many of a key run: see limits
+    batch_id     bigint,                       -- it belongs to this batch, or is its callback
     -- Rules between columns. Each costs some microseconds a statement: see above.
     CONSTRAINT jobs_live CHECK (
         status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending', 'doing')),
@@ -154,6 +161,7 @@ CREATE INDEX jobs_running ON jobs (worker_id) WHERE status = 'doing';
 CREATE INDEX jobs_due ON jobs (status, scheduled_at) WHERE status IN ('scheduled', 'pending');
 CREATE INDEX jobs_expiring ON jobs (expires_at)
     WHERE expires_at IS NOT NULL AND status <> 'doing' AND NOT was_attempted;
+CREATE INDEX jobs_batch ON jobs (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE UNIQUE INDEX jobs_queueing ON jobs (queueing_lock)
     WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock;
 
@@ -227,6 +235,58 @@ CREATE TABLE ends (
 );
 
 CREATE INDEX ends_job ON ends (job_id);
+
+-- Jobs whose ends are counted together, and the job that runs when all of them have ended. Once it
+-- was created, only claims write to a row (settle_batches), so producers and ends wait for nobody.
+CREATE TABLE batches (
+    id          bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name        text        NOT NULL,
+    callback_id bigint,     -- the job that runs when all have ended; NULL: none
+    opened_at   timestamptz NOT NULL,
+    closed_at   timestamptz,
+    ended_at    timestamptz,
+    total       bigint      NOT NULL DEFAULT 0,   -- as far as a claim has counted batch_events
+    succeeded   bigint      NOT NULL DEFAULT 0,
+    failed      bigint      NOT NULL DEFAULT 0,
+    cancelled   bigint      NOT NULL DEFAULT 0,
+    aborted     bigint      NOT NULL DEFAULT 0,
+    CONSTRAINT batches_name_length CHECK (octet_length(name) BETWEEN 1 AND 1024)
+) WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0,
+    vacuum_truncate = off
+);
+
+CREATE INDEX batches_ended ON batches (ended_at) WHERE ended_at IS NOT NULL;
+
+-- A row while jobs can join the batch. A transaction in which jobs join it shares the row until it
+-- ends (FOR KEY SHARE). The claim that ends the batch deletes the row, for which it needs it alone.
+-- So the end comes after all that have joined, and nobody joins a batch that has ended. It is not
+-- the row of `batches`: each update of a row that is shared would make a multixact.
+CREATE TABLE batch_gates (
+    batch_id bigint PRIMARY KEY
+);
+
+-- What has happened to batches since a claim last counted. Producers and ends only add rows, one
+-- for each transaction, batch and event, so they wait for nobody.
+CREATE TABLE batch_events (
+    batch_id bigint      NOT NULL,
+    xact     bigint      NOT NULL,
+    event    batch_event NOT NULL,
+    jobs     bigint      NOT NULL,   -- how many; less than 0: they are to run again
+    at       timestamptz NOT NULL,
+    due_at   timestamptz NOT NULL DEFAULT '-infinity',   -- look: not before
+    PRIMARY KEY (batch_id, xact, event)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0,
+    vacuum_truncate = off
+);
+
+CREATE INDEX batch_events_due ON batch_events (due_at);
 
 -- How many jobs of a key may run, and how often one may start. Operators write this table. A
 -- pattern that ends with `*` is for every key that begins so, each by itself.
@@ -331,12 +391,14 @@ CREATE TABLE finished_jobs (
     result       jsonb,      -- what the task returned, or NULL
     timeout      interval,
     expires_at   timestamptz,
-    limit_key    text        COLLATE "C"
+    limit_key    text        COLLATE "C",
+    batch_id     bigint
 ) PARTITION BY RANGE (finished_at);
 
 CREATE INDEX finished_jobs_id ON finished_jobs (id);
 -- For people: which jobs failed lately, however many succeeded.
 CREATE INDEX finished_jobs_failed ON finished_jobs (finished_at) WHERE status = 'failed';
+CREATE INDEX finished_jobs_batch ON finished_jobs (batch_id, id) WHERE batch_id IS NOT NULL;
 
 -- The safety net of the daily partitions: keeps a job that finishes on a day without one.
 CREATE TABLE finished_jobs_default PARTITION OF finished_jobs DEFAULT;

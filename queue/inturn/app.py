@@ -11,6 +11,7 @@ from typing import Any, Self, Unpack
 import anyio
 
 from inturn import arguments
+from inturn.control.batches import BatchBlock, Batches
 from inturn.control.builtin_tasks import builtin_tasks
 from inturn.control.jobs import Jobs
 from inturn.control.lanes import Lanes
@@ -90,6 +91,7 @@ class App(Blueprint):
         self.json_dumps = connector.json_dumps
         self.lanes = Lanes(connector)
         self.limits = Limits(connector)
+        self.batches = Batches(connector)
         self.job_manager = Jobs(connector)
         self.schema_manager = SchemaManager(connector)
 
@@ -163,6 +165,30 @@ class App(Blueprint):
         return Deferrer(
             self, arguments.check_task_name(name), None, task_options, task_kwargs, connection
         )
+
+    def batch(
+        self,
+        name: str,
+        *,
+        callback: Deferrer[..., Any] | None = None,
+        connection: object = None,
+    ) -> BatchBlock:
+        """Count jobs together, and run a job when all of them have ended.
+
+            with app.batch("import", callback=report.configure(task_kwargs={"day": 1})) as batch:
+                for letter in "abc":
+                    write.configure(batch=batch).defer(letter=letter)
+
+        In an event loop, use `async with`. `batch` is a number, so jobs can also join from other
+        processes. At the end of the block the batch is closed. If the block raises, it stays open
+        until you close or cancel it; see `app.batches`.
+
+        callback: the task of the job that runs once, when the batch is closed and all its jobs have
+        ended, however they ended. They are counted in `context.batch`. `configure` gives it
+        arguments (`task_kwargs`) and options.
+        connection: a connection of yours, in whose transaction the batch is opened and closed.
+        """
+        return BatchBlock(self.batches, name, callback, connection)
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob[Any]]:
         """Enqueue jobs that `make_new_job` made; the same as `job_manager.batch_defer_jobs`."""

@@ -87,6 +87,25 @@ class DeleteJobCondition(StrEnum):
     ALWAYS = "always"
 
 
+class BatchCounts(NamedTuple):
+    """How the jobs of a batch have ended. Its callback gets it as `context.batch`.
+
+        @app.task(pass_context=True)
+        def report(context: JobContext) -> None:
+            assert context.batch is not None
+            print(f"{context.batch.failed} of {context.batch.total} have failed")
+
+    Jobs that expired, or were deleted before they started, count as cancelled.
+    """
+
+    id: int
+    total: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    aborted: int
+
+
 # A NamedTuple, because a worker makes one for each row, and a dataclass costs several times as
 # much.
 class Job(NamedTuple):
@@ -109,6 +128,8 @@ class Job(NamedTuple):
     task_kwargs: Mapping[str, Any] = MappingProxyType({})
     timeout: timedelta | None = None
     start_before: float | None = None  # it expires then, by the monotonic clock of its worker
+    batch_id: int | None = None  # it is in this batch, or is its callback
+    batch: BatchCounts | None = None  # of the batch whose callback it is
 
     @property
     def call_string(self) -> str:
@@ -160,6 +181,34 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """A batch, and how many of its jobs have ended, by how they ended.
+
+        with app.batch("import") as batch:
+            write.configure(batch=batch).defer(letter="a")
+        progress = app.batches.show(batch)
+        assert progress.state == "closed" and progress.remaining == progress.total == 1
+
+    It is "open" until it is closed, and "ended" when no job is left. Jobs that expired, or were
+    deleted before they started, count as cancelled. `callback_id` is the job that runs at the end.
+    """
+
+    id: int
+    name: str
+    state: str
+    total: int
+    remaining: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    aborted: int
+    opened_at: datetime
+    closed_at: datetime | None
+    ended_at: datetime | None
+    callback_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class StoredJob:
     """A job as it is stored in the database. `attempts` does not count a running attempt.
 
@@ -189,6 +238,7 @@ class StoredJob:
     timeout: timedelta | None
     expires_at: datetime | None
     limit: str | None
+    batch: int | None
     errors: list[dict[str, Any]]
     result: Any
     progress: Progress | None

@@ -16,6 +16,9 @@ SELECT * FROM (VALUES
     ('function', 'defer',               '{producer}', NULL),
     ('function', 'defer_job',           '{producer}', NULL),
     ('function', 'defer_jobs',          '{producer}', NULL),
+    ('function', 'open_batch',          '{producer}', NULL),
+    ('function', 'close_batch',         '{producer,operator}', NULL),
+    ('function', 'cancel_batch',        '{producer,operator}', NULL),
     ('function', 'await_end',           '{producer,operator}', NULL),
     ('function', 'cancel_job',          '{producer,operator}', NULL),
 
@@ -34,6 +37,7 @@ SELECT * FROM (VALUES
     ('function', 'finish',              '{worker}', NULL),
     ('function', 'retry',               '{worker}', NULL),
     ('function', 'put_back',            '{worker}', NULL),
+    ('function', 'batch_counts',        '{worker}', NULL),
     ('function', 'has_ended',           '{worker}', NULL),
     ('function', 'check_fence',         '{worker}', NULL),
     ('function', 'report_progress',     '{worker}', NULL),
@@ -47,6 +51,7 @@ SELECT * FROM (VALUES
     ('function', 'prepare_history',     '{worker}', NULL),
     ('function', 'prune_history',       '{worker}', NULL),
     ('function', 'prune_progress',      '{worker}', NULL),
+    ('function', 'prune_batches',       '{worker}', NULL),
     -- A worker may, for the built-in task that deletes old jobs.
     ('function', 'delete_old_jobs',     '{worker,operator}', NULL),
     ('function', 'register_schedules',  '{worker}', NULL),
@@ -91,24 +96,25 @@ SELECT * FROM (VALUES
     ('table', 'all_jobs',               '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, '
-        'limit_key'),
+        'limit_key, batch_id'),
     ('table', 'live_jobs',              '{operator}', NULL),
     ('table', 'live_jobs',              '{monitor}',
         'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, '
         'started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, '
-        'limit_key'),
+        'limit_key, batch_id'),
     ('table', 'claimed_jobs',           '{operator,monitor}', NULL),
     ('table', 'jobs',                   '{operator}', NULL),
     ('table', 'jobs',                   '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, '
         'has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, '
-        'limit_key'),
+        'limit_key, batch_id'),
     ('table', 'finished_jobs',          '{operator}', NULL),
     ('table', 'finished_jobs',          '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, '
-        'expires_at, limit_key'),
+        'expires_at, limit_key, batch_id'),
+    ('table', 'batch_status',           '{producer,operator,monitor}', NULL),
     ('table', 'edges',                  '{operator,monitor}', NULL),
     ('table', 'progress',               '{operator}', NULL),
     ('table', 'progress',               '{monitor}', 'job_id, fence, done, total, updated_at'),

@@ -4,15 +4,15 @@ import re
 from pathlib import Path
 from typing import Any
 
-from inturn import App
+from inturn import App, JobContext
 
 PAGE = (Path(__file__).parents[2] / "docs" / "flow.md").read_text(encoding="utf-8")
 
 
 def test_the_examples_of_the_page_about_flow_run(app: App) -> None:
     examples = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(examples) == 3
-    names: dict[str, Any] = {"app": app}
+    assert len(examples) == 4
+    names: dict[str, Any] = {"app": app, "JobContext": JobContext}
     for example in examples:
         exec(compile(example, "docs/flow.md", "exec"), names)  # noqa: S102 (our own page)
     app.run_worker()

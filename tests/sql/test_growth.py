@@ -64,6 +64,16 @@ GROW: dict[str, list[LiteralString]] = {
         "CASE n %% 2 WHEN 1 THEN 'lane ' || n %% 100 END, now() + interval '1 year' "
         "FROM numbers",
     ],
+    "jobs of a batch": [
+        "INSERT INTO jobs (created_at, status, task, batch_id) "
+        "SELECT now(), 'todo', 't', 1 FROM numbers",
+    ],
+    "open batches": [
+        "INSERT INTO batches (name, opened_at, total) SELECT 'b', now(), 1 FROM numbers",
+        "INSERT INTO batch_gates (batch_id) SELECT n FROM numbers",
+        "INSERT INTO batch_events (batch_id, xact, event, jobs, at, due_at) "
+        "SELECT n, 0, 'look', 0, now(), now() + interval '1 day' FROM numbers",
+    ],
     "finished jobs": [
         "INSERT INTO finished_jobs (id, created_at, finished_at, status, on_retry, on_failure, priority, attempts, queue, task, "
         "lock, args, errors) SELECT -n, now(), now(), 'succeeded', 'hold', 'continue', 0, 1, 'default', 't', 'lane ' || n %% 100, "

@@ -10,6 +10,7 @@ def test_sequences_that_are_behind_their_rows_are_named_with_what_they_need(dsn:
 
         connection.execute("SELECT defer('t', lock => 'a'), defer('t', lock => 'b')")
         connection.execute("SELECT pause_lane('a')")
+        connection.execute("SELECT open_batch('b')")
         ((id, claim_id, fence),) = connection.execute(
             "SELECT id, claim_id, fence "
             "FROM claim(register_worker('w', 'here', 1, NULL, 1), NULL, 1)"
@@ -22,7 +23,9 @@ def test_sequences_that_are_behind_their_rows_are_named_with_what_they_need(dsn:
 
         connection.execute("ALTER SEQUENCE jobs_id_seq RESTART; ALTER SEQUENCE fences RESTART")
         connection.execute("ALTER SEQUENCE lane_audit_id_seq RESTART")
+        connection.execute("ALTER SEQUENCE batches_id_seq RESTART")
         assert connection.execute(behind).fetchall() == [
+            ("batches_id_seq", 0, 1),
             ("fences", 0, fence),
             ("jobs_id_seq", 0, id),
             ("lane_audit_id_seq", 0, 1),

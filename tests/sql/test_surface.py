@@ -26,7 +26,7 @@ SHORT |= {"p_statuses", "v_stored"}
 
 # Where each of the ids or locks in the list is looked up in an index.
 KEYS = {"id", "job.id", "jobs.id", "again.id", "lock", "lanes.lock", "key"}
-KEYS |= {"edges.parent", "edges.child", "seq"}
+KEYS |= {"edges.parent", "edges.child", "seq", "batch_id"}
 RIVALS = "v_id and v_ids"  # in defer_unless_waiting: those under one queueing lock
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from inturn import App, JobContext, RetryStrategy
 from inturn.errors import BadArgument, ConfigurationError, TaskNotFound
-from inturn.model import Progress, Status
+from inturn.model import BatchCounts, Progress, Status
 from inturn.testing import Queue
 from inturn.testing.drain import Endless
 
@@ -44,6 +44,21 @@ def test_drain_runs_waiting_jobs_in_the_order_of_their_lane(app: App, queue: Que
         {"letter": "c"},
     ]
     assert statuses(queue) == [Status.SUCCEEDED] * 3
+
+
+def test_drain_runs_the_callback_of_a_batch_after_its_jobs(app: App, queue: Queue) -> None:
+    seen: list[object] = []
+
+    @app.task(name="part", pass_context=True)
+    def part(context: JobContext) -> None:
+        seen.append(context.batch)
+
+    with app.batch("import", callback=part) as batch:
+        part.configure(batch=batch).batch_defer({}, {})
+        queue.drain()
+        assert seen == [None, None]
+    queue.drain()
+    assert seen[2:] == [BatchCounts(batch, 2, 2, 0, 0, 0)]
 
 
 def test_drain_runs_jobs_that_jobs_defer(app: App, queue: Queue) -> None:

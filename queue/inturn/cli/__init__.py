@@ -26,6 +26,7 @@ SCRIPTS = ("queue", "inturn")  # the same program under two names
 
 # The modules in the folder `commands`.
 COMMANDS = (
+    "batches",
     "bench",
     "defer",
     "demo",

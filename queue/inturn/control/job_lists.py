@@ -41,13 +41,16 @@ class JobLists:
         queueing_lock: str | None = None,
         worker_id: UUID | str | None = None,
         limit: int = LISTED,
+        batch: int | None = None,
     ) -> list[StoredJob]:
         """Return the newest jobs that match, at most `limit`, the oldest of them first.
 
         [job.id for job in app.job_manager.list_jobs(lock="alphabet", status="failed")]
         """
         return self._connector.run(
-            list_jobs(_filter(queue, task, status, lock, id, queueing_lock, worker_id), limit)
+            list_jobs(
+                _filter(queue, task, status, lock, id, queueing_lock, worker_id, batch), limit
+            )
         )
 
     async def list_jobs_async(
@@ -60,10 +63,13 @@ class JobLists:
         queueing_lock: str | None = None,
         worker_id: UUID | str | None = None,
         limit: int = LISTED,
+        batch: int | None = None,
     ) -> list[StoredJob]:
         """Like `list_jobs`, in an event loop."""
         return await self._connector.run_async(
-            list_jobs(_filter(queue, task, status, lock, id, queueing_lock, worker_id), limit)
+            list_jobs(
+                _filter(queue, task, status, lock, id, queueing_lock, worker_id, batch), limit
+            )
         )
 
     def list_queues(
@@ -202,8 +208,9 @@ def _filter(
     id: int | None = None,
     queueing_lock: str | None = None,
     worker_id: UUID | str | None = None,
+    batch: int | None = None,
 ) -> JobFilter:
     if status is not None:
         check_choice("status", Status, status)
     statuses = () if status is None else (status,)
-    return JobFilter(statuses, queue, task, lock, id, queueing_lock, worker_id)
+    return JobFilter(statuses, queue, task, lock, id, queueing_lock, worker_id, batch)

@@ -41,8 +41,8 @@ WORN_OUT = (READ_ONLY, "25P03", "25P04", "58", "XX", "26000", "42P05", "42804", 
 FORBIDDEN = "42501"
 WANTING = ("53", FORBIDDEN)
 
-# What defer_after says of parents that cannot be.
-AFTER = "after: "
+# The arguments that only the server can check: see defer_after and join_batches.
+CHECKED_BY_SERVER = ("after", "batch")
 
 # The functions of the server that find a plan or a row to be older than a migration. The message
 # does not help, because it comes in many languages.
@@ -108,8 +108,10 @@ def _answer(error: psycopg.Error) -> InturnError:
             return StaleFence(reason)
         case pg.NoDataFound():
             return WorkerLost(reason)
-        case pg.InvalidParameterValue() if reason.startswith(AFTER):
-            return BadArgument("after", reason.removeprefix(AFTER))
+        case pg.InvalidParameterValue():
+            argument, _, problem = reason.partition(": ")
+            if argument in CHECKED_BY_SERVER:
+                return BadArgument(argument, problem)
     return ConnectorException(f"The database refused: {reason}")
 
 

@@ -7,14 +7,15 @@ from typing import LiteralString, NamedTuple
 from uuid import UUID
 
 from inturn.arguments import decode_all
-from inturn.model import Job
+from inturn.model import BatchCounts, Job
 from inturn.operations import Operation, Rows, Statement
 
 # The columns of a `Job`. The database counts attempts that were started. People count those before
 # this one: `attempts - 1`.
 _JOB: LiteralString = (
     "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, "
-    "args::text, timeout, CASE WHEN NOT was_attempted THEN expires_at - started_at END "
+    "args::text, timeout, CASE WHEN NOT was_attempted THEN expires_at - started_at END, "
+    "batch_id, CASE WHEN batch_id IS NOT NULL THEN {schema}.batch_counts(id, batch_id) END "
 )
 _IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
 CLAIM = _JOB + "FROM {schema}.claim(%s, %s::text[], %s, %s, %s)" + _IN_ORDER
@@ -99,7 +100,16 @@ def to_jobs(rows: Rows, asked_at: float) -> list[Job]:
         return []
     kwargs = decode_all([row[9] for row in rows])
     return [
-        Job._make((*row[:9], each, row[10], row[11] and asked_at + row[11].total_seconds()))
+        Job._make(
+            (
+                *row[:9],
+                each,
+                row[10],
+                row[11] and asked_at + row[11].total_seconds(),
+                row[12],
+                row[13] and BatchCounts(row[12], *row[13]),
+            )
+        )
         for row, each in zip(rows, kwargs, strict=True)
     ]
 

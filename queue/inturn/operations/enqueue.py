@@ -26,16 +26,20 @@ _COLUMNS = """
     %s::timestamptz[], %s::interval[]
 """
 # `defer_job` is for jobs without these options.
-_RARE = ("queueing_lock", "limit", "expires_at", "expires_in", "after")
+_RARE = ("queueing_lock", "limit", "expires_at", "expires_in", "after", "batch")
 _SCALARS = attrgetter(
     *(name for name in CheckedOptions._fields if name not in (*_RARE, "on_conflict", "on_parent"))
 )
 _RARELY_SET = attrgetter(*_RARE)
 _NONE_SET = (None,) * len(_RARE)
-_PARENTS = ", %s::bigint[], %s::int[], %s::text[]::{schema}.parent_policy[]"
+_BATCH: LiteralString = ", p_batch_ids => %s::bigint[]"
+_PARENTS: LiteralString = ", %s::bigint[], %s::int[], %s::text[]::{schema}.parent_policy[]"
 DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
 DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
 DEFER_AFTER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + _PARENTS + ")"  # noqa: S608 (of constants)
+# The same for jobs of batches.
+DEFER_IN_BATCH: LiteralString = DEFER.removesuffix(")") + _BATCH + ")"
+DEFER_AFTER_IN_BATCH: LiteralString = DEFER_AFTER.removesuffix(")") + _BATCH + ")"
 # What is called with deferred jobs and their rows, in this process. It must not raise.
 watchers: list[Callable[[Sequence[NewJob], Rows], None]] = []
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
@@ -52,10 +56,17 @@ def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[Deferr
         [job] = jobs
         rows = yield Statement(DEFER_ONE, [job.task_name, job.args, *_SCALARS(job.options)])
     elif any(job.options.after is not None for job in jobs):
-        rows = yield Statement(DEFER_AFTER, [*_columns(jobs), *_list_parents(jobs)])
+        batches = _list_batches(jobs)
+        rows = yield Statement(
+            DEFER_AFTER_IN_BATCH if batches else DEFER_AFTER,
+            [*_columns(jobs), *_list_parents(jobs), *batches],
+        )
     elif all(job.options.queueing_lock is None for job in jobs):
-        rows = yield Statement(DEFER, _columns(jobs))
+        batches = _list_batches(jobs)
+        rows = yield Statement(DEFER_IN_BATCH if batches else DEFER, [*_columns(jobs), *batches])
     else:
+        if _list_batches(jobs):
+            raise BadArgument("batch", "a job with a queueing_lock cannot be in a batch")
         rows = yield Statement(DEFER_UNLESS_WAITING, _columns(jobs))
         if _policy(jobs) is OnConflict.RAISE:
             _refuse_conflict(jobs, rows)
@@ -84,7 +95,8 @@ def _columns(jobs: Sequence[NewJob]) -> list[Any]:
     columns = dict(zip(CheckedOptions._fields, map(list, values), strict=True))
     for name, default in CheckedOptions()._asdict().items():
         columns[name] = unless_all(default, columns[name])
-    del columns["after"], columns["on_parent"]  # see _list_parents
+    # See _list_parents and _list_batches.
+    del columns["after"], columns["on_parent"], columns["batch"]
     columns["on_conflict"] = _policy(jobs) if columns["queueing_lock"] else OnConflict.RAISE
     return [[job.task_name for job in jobs], [job.args for job in jobs], *columns.values()]
 
@@ -98,6 +110,12 @@ def _list_parents(jobs: Sequence[NewJob]) -> list[list[Any]]:
     ]
     parents, places = map(list, zip(*edges, strict=True))
     return [parents, places, [job.options.on_parent for job in jobs]]
+
+
+def _list_batches(jobs: Sequence[NewJob]) -> list[list[int | None]]:
+    """Return the parameter with the batch of each job, or nothing if no job is in a batch."""
+    batches = unless_all(None, (job.options.batch for job in jobs))
+    return [] if batches is None else [batches]
 
 
 def _policy(jobs: Sequence[NewJob]) -> OnConflict:

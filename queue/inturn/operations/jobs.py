@@ -30,11 +30,11 @@ _JOB: LiteralString = (
     "started_at, "
 )
 _LISTED: LiteralString = (
-    "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid)"
+    "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s)"
 )
 LIST: LiteralString = (
-    _JOB + "finished_at, fence, timeout, expires_at, limit_key, errors::text, result::text, "
-    "progress::text FROM " + _LISTED
+    _JOB + "finished_at, fence, timeout, expires_at, limit_key, batch_id, errors::text, "
+    "result::text, progress::text FROM " + _LISTED
 )
 GET: LiteralString = LIST + " ORDER BY finished_at DESC NULLS FIRST LIMIT 1"
 _STALLED_PROGRESS: LiteralString = (
@@ -42,7 +42,7 @@ _STALLED_PROGRESS: LiteralString = (
 )
 STALLED: LiteralString = (
     _JOB
-    + "NULL::timestamptz, fence, timeout, expires_at, limit_key, errors::text, NULL, "
+    + "NULL::timestamptz, fence, timeout, expires_at, limit_key, batch_id, errors::text, NULL, "
     + _STALLED_PROGRESS
     + "FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s) AS stalled"
 )
@@ -76,10 +76,11 @@ class JobFilter:
     id: int | None = None
     queueing_lock: str | None = None
     worker_id: UUID | str | None = None
+    batch: int | None = None
 
     def list_parameters(self) -> list[Any]:
         """Return the parameters of list_jobs.sql that follow its limit."""
-        return [self.id, *self.count_parameters(), self.queueing_lock, self.worker_id]
+        return [self.id, *self.count_parameters(), self.queueing_lock, self.worker_id, self.batch]
 
     def count_parameters(self) -> list[Any]:
         """Return the parameters of count_jobs.sql that follow its limit."""

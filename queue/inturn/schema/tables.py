@@ -46,6 +46,16 @@ lane_state = Enum("held", "retrying", "paused", "halted", "delayed", name="lane_
 retry_policy = Enum("hold", "release", name="retry_policy")
 parent_policy = Enum("cancel", "go", "hold", name="parent_policy")
 failure_policy = Enum("continue", "halt", name="failure_policy")
+batch_event = Enum(
+    "joined",
+    "closed",
+    "look",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "aborted",
+    name="batch_event",
+)
 moment = DateTime(timezone=True)
 key = Text(collation="C")
 
@@ -79,6 +89,7 @@ jobs = Table(
     Column("args", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("errors", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
     Column("limit_key", key),
+    Column("batch_id", BigInteger),
 )
 _order: tuple[Any, ...] = (desc("priority"), jobs.c.id)
 _free = text("status = 'todo' AND lock IS NULL")
@@ -96,6 +107,8 @@ Index("jobs_due", jobs.c.status, jobs.c.scheduled_at, postgresql_where=_later)
 _expiring = text("expires_at IS NOT NULL AND status <> 'doing' AND NOT was_attempted")
 Index("jobs_expiring", jobs.c.expires_at, postgresql_where=_expiring)
 _queueing = text("queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock")
+_batch = text("batch_id IS NOT NULL")
+Index("jobs_batch", jobs.c.batch_id, jobs.c.id, postgresql_where=_batch)
 Index("jobs_queueing", jobs.c.queueing_lock, unique=True, postgresql_where=_queueing)
 
 lanes = Table(
@@ -140,6 +153,40 @@ ends = Table(
     Column("status", job_status, nullable=False),
 )
 Index("ends_job", ends.c.job_id)
+
+batches = Table(
+    "batches",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("callback_id", BigInteger),
+    Column("opened_at", moment, nullable=False),
+    Column("closed_at", moment),
+    Column("ended_at", moment),
+    *[
+        Column(name, BigInteger, nullable=False, server_default="0")
+        for name in ("total", "succeeded", "failed", "cancelled", "aborted")
+    ],
+)
+Index("batches_ended", batches.c.ended_at, postgresql_where=text("ended_at IS NOT NULL"))
+
+batch_gates = Table(
+    "batch_gates",
+    metadata,
+    Column("batch_id", BigInteger, primary_key=True, autoincrement=False),
+)
+
+batch_events = Table(
+    "batch_events",
+    metadata,
+    Column("batch_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("xact", BigInteger, primary_key=True, autoincrement=False),
+    Column("event", batch_event, primary_key=True),
+    Column("jobs", BigInteger, nullable=False),
+    Column("at", moment, nullable=False),
+    Column("due_at", moment, nullable=False, server_default="-infinity"),
+)
+Index("batch_events_due", batch_events.c.due_at)
 
 limits = Table(
     "limits",
@@ -229,7 +276,9 @@ finished_jobs = Table(
     Column("timeout", Interval),
     Column("expires_at", moment),
     Column("limit_key", key),
+    Column("batch_id", BigInteger),
 )
+Index("finished_jobs_batch", *finished_jobs.c["batch_id", "id"], postgresql_where=_batch)
 Index("finished_jobs_id", finished_jobs.c.id)
 _failed = text("status = 'failed'")
 Index("finished_jobs_failed", finished_jobs.c.finished_at, postgresql_where=_failed)

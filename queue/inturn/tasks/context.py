@@ -13,7 +13,7 @@ import psycopg
 
 from inturn import arguments
 from inturn.errors import ConfigurationError, Snoozed
-from inturn.model import Job, ProgressReport
+from inturn.model import BatchCounts, Job, ProgressReport
 from inturn.tasks.progress import check_report
 
 if TYPE_CHECKING:
@@ -89,6 +89,14 @@ class JobContext:
     begin: Callable[[], JobTransaction] | None = field(default=None, repr=False)
     # The worker's part of `progress`.
     note_progress: Callable[[ProgressReport], None] | None = field(default=None, repr=False)
+
+    @property
+    def batch(self) -> BatchCounts | None:
+        """How the jobs of the batch have ended whose callback this job is, or None.
+
+        A job of a batch finds the number of the batch in `job.batch_id`, and can add jobs to it.
+        """
+        return self.job.batch
 
     @property
     def fence(self) -> int:

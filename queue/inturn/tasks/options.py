@@ -73,6 +73,13 @@ def check_limit(limit: object) -> str | None:
     return key
 
 
+def check_batch(batch: object) -> int:
+    """Return the id of a batch, or raise BadArgument."""
+    if isinstance(batch, bool) or not isinstance(batch, int) or not 0 < batch < 2**63:
+        raise BadArgument("batch", f"{batch!r} is not a batch. Give what `app.batch` returned")
+    return int(batch)
+
+
 class Stored(NamedTuple):
     """Marks an option that is stored with the job.
 
@@ -130,6 +137,12 @@ class ExpiryOptions(TypedDict, total=False):
     ]
 
 
+class BatchOptions(TypedDict, total=False):
+    """To which batch a job belongs."""
+
+    batch: Annotated[int | None, Stored(check_batch)]
+
+
 class ParentOptions(TypedDict, total=False):
     """Which jobs must have ended before, and what happens if one did not succeed."""
 
@@ -140,7 +153,15 @@ class ParentOptions(TypedDict, total=False):
     ]
 
 
-class JobOptions(PlaceOptions, TimeOptions, RunOptions, ExpiryOptions, ParentOptions, total=False):
+class JobOptions(
+    PlaceOptions,
+    TimeOptions,
+    RunOptions,
+    ExpiryOptions,
+    ParentOptions,
+    BatchOptions,
+    total=False,
+):
     """The options of a job, for wrappers of your own.
 
     def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P, R]:

@@ -70,7 +70,7 @@ class Periodics:
             )
         overrides: dict[str, Any] = {"max_delay": max_delay, "catch_up": catch_up}
         MisfirePolicy().change(**overrides)
-        for option in options.keys() & {"connection", "schedule_at", "after"}:
+        for option in options.keys() & {"connection", "schedule_at", "after", "batch"}:
             raise BadArgument(
                 option,
                 "cannot be set for a periodic task, which is deferred when it fires. Leave it out",

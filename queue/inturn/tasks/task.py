@@ -236,6 +236,7 @@ class Task(Deferrer[P, R_co]):
         time, which needs a time zone, or this long after you defer it.
         after, on_parent: start the job when these jobs have ended (ids, or what `defer` returned).
         If one did not succeed, "cancel" this one, let it "go", or "hold" it. See docs/flow.md.
+        batch: the batch that the job belongs to; see `app.batch`.
 
             write.configure(after=[write.defer("a")], expires_in={"hours": 1}).defer("b")
 

@@ -22,6 +22,8 @@ SELECT min(due.at) FROM (
     SELECT stopped_until FROM {schema}.lanes
     UNION ALL
     SELECT look_at FROM {schema}.limit_keys
+    UNION ALL
+    SELECT due_at FROM {schema}.batch_events
 ) AS due(at) WHERE due.at > {schema}.clock()
 """
 WAITING = (

@@ -14,7 +14,7 @@ import psycopg
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable, InturnError
-from inturn.operations import Operation, maintenance, progress, workers
+from inturn.operations import Operation, batches, maintenance, progress, workers
 from inturn.worker.backoff import Backoff
 from inturn.worker.options import Options
 
@@ -24,6 +24,7 @@ HOUR, MINUTE = 3600.0, 60.0
 EACH_ROUND = 0.0
 FIRST_PAUSE = 1.0  # seconds until a chore that has failed is tried again
 PROGRESS_A_ROUND = 500  # rows to look at
+BATCHES_A_ROUND = 1000
 LANES_A_ROUND = 500  # the reconciler is a safety net, so it goes through the lanes in small steps
 
 
@@ -100,6 +101,7 @@ class Chores:
             Chore("reconcile lanes", self._reconcile, rest, later),
             Chore("prune history", self._prune, rest, later),
             Chore("prune progress", self._prune_progress, rest, later),
+            Chore("prune batches", self._prune_batches, rest, later),
         ]
 
     def rescue_now(self) -> None:
@@ -160,6 +162,13 @@ class Chores:
             progress.prune_progress(self._last_progress, PROGRESS_A_ROUND), connection
         )
         return EACH_ROUND if self._last_progress else HOUR
+
+    def _prune_batches(self, connection: psycopg.Connection) -> float:
+        """Delete old batches a few at a time."""
+        if self._keep is None:
+            return HOUR
+        pruned = self._run(batches.prune_batches(self._keep, BATCHES_A_ROUND), connection)
+        return EACH_ROUND if pruned == BATCHES_A_ROUND else HOUR
 
     def _drop_days(self, keep: timedelta, connection: psycopg.Connection) -> int | None:
         """Drop a few days at a time, so that workers can store ends of jobs in between."""

@@ -66,6 +66,7 @@ BEGIN
             WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
                 AND NOT was_attempted LIMIT 1) AS expiries,
         (SELECT true FROM ends LIMIT 1) AS ends,
+        (SELECT true FROM batch_events WHERE due_at <= v_now LIMIT 1) AS batches,
         coalesce(
             (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
             (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1)) AS looks
@@ -78,6 +79,9 @@ BEGIN
     END IF;
     IF coalesce(v_due.ends, v_due.jobs, v_due.expiries) THEN   -- the calls above may leave some
         PERFORM settle_ends(100, 1000);
+    END IF;
+    IF coalesce(v_due.batches, v_due.ends, v_due.jobs, v_due.expiries) THEN
+        PERFORM settle_batches(2000);
     END IF;
     IF v_due.looks THEN
         PERFORM resume_due(100);

@@ -22,7 +22,8 @@ CREATE OR REPLACE FUNCTION defer(
     expires_at    timestamptz DEFAULT NULL,
     limit_key     text        DEFAULT NULL,
     after         bigint[]    DEFAULT NULL,
-    on_parent     text        DEFAULT 'cancel'
+    on_parent     text        DEFAULT 'cancel',
+    batch_id      bigint      DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -75,7 +76,8 @@ BEGIN
         p_limit_keys => CASE WHEN limit_key IS NOT NULL THEN ARRAY[limit_key] END,
         p_after => CASE WHEN after <> '{}' THEN after END,
         p_after_of => CASE WHEN after <> '{}' THEN array_fill(1, ARRAY[cardinality(after)]) END,
-        p_on_parent => ARRAY[on_parent::parent_policy]
+        p_on_parent => ARRAY[on_parent::parent_policy],
+        p_batch_ids => CASE WHEN batch_id IS NOT NULL THEN ARRAY[batch_id] END
     );
     IF NOT v_job.is_new AND on_conflict = 'raise' THEN
         RAISE EXCEPTION 'job % already waits under queueing_lock %', v_job.id,

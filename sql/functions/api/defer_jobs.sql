@@ -1,7 +1,7 @@
 -- defer_jobs: creates jobs, in the order of the arrays. This is a plain INSERT in the caller's
 -- transaction. It takes no lane row and no advisory lock, and it never waits. Only queueing locks
 -- can make it wait: see defer_unless_waiting.
--- For jobs that come after others, see defer_after.
+-- For jobs that come after others, see defer_after. For batches, see join_batches.
 --
 -- A job starts as `scheduled` if its time is in the future, else as `todo`. Among the due jobs of
 -- one lane in *one* call, only the best is `todo`, and its siblings are `blocked`. They commit
@@ -24,7 +24,8 @@ CREATE OR REPLACE FUNCTION defer_jobs(
     p_expires_in interval[] DEFAULT NULL,         -- or after this time, by the server's clock
     p_after      bigint[] DEFAULT NULL,           -- jobs that must have ended before
     p_after_of   integer[] DEFAULT NULL,          -- which job each is for: its place, from 1
-    p_on_parent  parent_policy[] DEFAULT NULL     -- what to do if one did not succeed
+    p_on_parent  parent_policy[] DEFAULT NULL,    -- what to do if one did not succeed
+    p_batch_ids  bigint[] DEFAULT NULL            -- see open_batch
 ) RETURNS TABLE (id bigint, is_new boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -45,18 +46,25 @@ BEGIN
     IF v_largest > v_most THEN
         PERFORM raise_args_too_large(v_largest, v_most);
     END IF;
+    IF p_batch_ids IS NOT NULL THEN
+        IF p_queueing_locks IS NOT NULL THEN
+            RAISE EXCEPTION 'batch: a job with a queueing_lock cannot be in a batch'
+                USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        PERFORM join_batches(p_batch_ids);
+    END IF;
     IF p_queueing_locks IS NOT NULL OR p_after IS NOT NULL THEN
         v_options := ARRAY(
             SELECT ROW(coalesce(g.queue, 'default'), g.lock, coalesce(g.priority, 0),
                 coalesce(g.at, v_now + g.delay),
                 coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
                 g.queueing_lock, g.timeout,
-                coalesce(g.expires_at, v_now + g.expires_in), g.limit_key)::job_options
+                coalesce(g.expires_at, v_now + g.expires_in), g.limit_key, g.batch_id)::job_options
             FROM unnest(p_tasks, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
                         p_on_failure, p_queueing_locks, p_timeouts, p_expires_at, p_expires_in,
-                        p_limit_keys)
+                        p_limit_keys, p_batch_ids)
                 WITH ORDINALITY AS g(task, queue, lock, priority, at, delay, on_retry, on_failure,
-                    queueing_lock, timeout, expires_at, expires_in, limit_key, position)
+                    queueing_lock, timeout, expires_at, expires_in, limit_key, batch_id, position)
             ORDER BY g.position
         );
     END IF;
@@ -73,9 +81,10 @@ BEGIN
     WITH given AS (
         SELECT g.*, coalesce(g.at, v_now + g.delay) AS due_at
         FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
-                    p_on_failure, p_timeouts, p_expires_at, p_expires_in, p_limit_keys)
+                    p_on_failure, p_timeouts, p_expires_at, p_expires_in, p_limit_keys,
+                    p_batch_ids)
             WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure,
-                timeout, expires_at, expires_in, limit_key, position)
+                timeout, expires_at, expires_in, limit_key, batch_id, position)
     ), ranked AS (
         SELECT g.*, coalesce(g.due_at > v_now, false) AS later,
             row_number() OVER (
@@ -85,11 +94,11 @@ BEGIN
         FROM given AS g
     )
     INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
-        on_failure, timeout, expires_at, limit_key, status)
+        on_failure, timeout, expires_at, limit_key, batch_id, status)
     SELECT r.task, r.args, coalesce(r.queue, 'default'), r.lock, coalesce(r.priority, 0), r.due_at,
         v_now,
         coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
-        coalesce(r.expires_at, v_now + r.expires_in), r.limit_key,
+        coalesce(r.expires_at, v_now + r.expires_in), r.limit_key, r.batch_id,
         CASE WHEN r.later THEN 'scheduled'::job_status
              WHEN r.lock IS NULL OR r.limit_key IS NOT NULL OR r.place = 1 THEN 'todo'
              ELSE 'blocked' END

@@ -64,7 +64,8 @@ BEGIN
         v_found := v_found OR FOUND;
     END IF;
     IF v_job.has_parents THEN
-        RETURN QUERY SELECT * FROM explain_parents(p_id);
+        RETURN QUERY SELECT * FROM explain_parents(p_id)
+            UNION ALL SELECT * FROM explain_batch(v_job) WHERE v_job.batch_id IS NOT NULL;
         v_waits := v_waits OR FOUND;
         v_found := v_found OR FOUND;
     END IF;
@@ -81,6 +82,12 @@ BEGIN
     v_found := v_found OR FOUND;
     RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task, v_waits);
     v_found := v_found OR FOUND;
+    IF v_found AND v_job.batch_id IS NOT NULL THEN
+        RETURN QUERY SELECT 'in batch', 'batch ' || id || ' (' || name || ') waits for it',
+            'queue batches show ' || id
+        FROM batches WHERE id = v_job.batch_id AND ended_at IS NULL
+            AND callback_id IS DISTINCT FROM p_id;
+    END IF;
     IF NOT v_found THEN
         RETURN QUERY SELECT 'ready', 'nothing is in its way', NULL;
     END IF;

@@ -11,13 +11,14 @@ CREATE OR REPLACE FUNCTION list_jobs(
     p_task          text         DEFAULT NULL,
     p_lock          text         DEFAULT NULL,
     p_queueing_lock text         DEFAULT NULL,
-    p_worker        uuid         DEFAULT NULL
+    p_worker        uuid         DEFAULT NULL,
+    p_batch         bigint       DEFAULT NULL
 ) RETURNS TABLE (
     id bigint, status job_status, queue text, task text, lock text, queueing_lock text,
     priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamptz,
     scheduled_at timestamptz, started_at timestamptz, finished_at timestamptz, worker_id uuid,
     abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamptz,
-    limit_key text, progress jsonb
+    limit_key text, batch_id bigint, progress jsonb
 )
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -33,6 +34,9 @@ DECLARE
 BEGIN
     v_ids := CASE
         WHEN p_id IS NOT NULL THEN ARRAY[p_id]
+        WHEN p_batch IS NOT NULL THEN ARRAY(
+            SELECT jobs.id FROM jobs WHERE jobs.batch_id = p_batch AND jobs.batch_id IS NOT NULL
+            ORDER BY jobs.id DESC LIMIT p_limit + 10000)
         WHEN v_live THEN candidates(
             -- If you ask for no status, all of them match.
             CASE WHEN p_statuses IS NULL THEN p_limit ELSE p_limit + 10000 END,
@@ -44,7 +48,7 @@ BEGIN
            found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
            EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
            found.fence, found.timeout, found.result, found.expires_at, found.limit_key,
-           found.progress
+           found.batch_id, found.progress
     FROM (
         SELECT * FROM all_jobs AS job
         WHERE (p_id IS NULL OR job.id = p_id)
@@ -58,6 +62,7 @@ BEGIN
           AND (p_lock IS NULL OR job.lock = p_lock)
           AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
           AND (p_worker IS NULL OR job.worker_id = p_worker)
+          AND (p_batch IS NULL OR job.batch_id = p_batch)
         ORDER BY job.id DESC LIMIT p_limit
     ) AS found;
 END $$;

@@ -1,6 +1,6 @@
 -- Returns how long a worker that found nothing may sleep if nobody wakes it.
 --   delay     the time until the next scheduled job, the next job that expires, the end of a
---             pause, or the next look at a lane or at a limit.
+--             pause, or the next look at a lane, a limit or a batch.
 --             Zero if a ready job was skipped a moment ago because its lane was locked, or if
 --             somebody must look after the children of a job that has ended.
 --             NULL if there is nothing to wait for.
@@ -39,6 +39,9 @@ AS $$
              ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
             UNION ALL
             (SELECT look_at FROM limit_keys WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1)
+            UNION ALL
+            (SELECT greatest(due_at, timestamptz 'epoch') FROM batch_events
+             ORDER BY due_at LIMIT 1)
         ) AS due(at) HAVING count(*) > 0
     ) END,
     -- One snapshot for everything: the look above has seen what ended transactions have left.

@@ -33,6 +33,10 @@ AS $$
         SELECT 'lane_audit_id_seq', CASE WHEN is_called THEN last_value ELSE 0 END,
             (SELECT max(id) FROM lane_audit)
         FROM lane_audit_id_seq
+        UNION ALL
+        SELECT 'batches_id_seq', CASE WHEN is_called THEN last_value ELSE 0 END,
+            (SELECT max(id) FROM batches)
+        FROM batches_id_seq
     ) AS counted
     WHERE used > reached
 $$;

@@ -35,12 +35,12 @@ BEGIN
         INSERT INTO finished_jobs (
             id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
             on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
-            errors, result, timeout, expires_at, limit_key
+            errors, result, timeout, expires_at, limit_key, batch_id
         )
         SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
                on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
                add_error(errors, error, attempts, started_at, worker_id), result, timeout,
-               expires_at, limit_key
+               expires_at, limit_key, batch_id
         FROM gone
         WHERE outcome <> ALL (p_forget)
             OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
@@ -49,5 +49,7 @@ BEGIN
     FROM gone
     WHERE (NOT gone.has_waiters OR notify_ended(gone.id))
         AND CASE WHEN gone.has_children OR gone.has_parents
-                 THEN tell_relatives(gone.id, gone.outcome, gone.has_children) ELSE true END;
+                 THEN tell_relatives(gone.id, gone.outcome, gone.has_children) ELSE true END
+        AND CASE WHEN gone.batch_id IS NOT NULL
+                 THEN tell_batch(gone.id, gone.batch_id, gone.outcome) ELSE true END;
 END $$;

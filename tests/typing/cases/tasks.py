@@ -153,3 +153,12 @@ def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P, R]:
 reveal_type(urgent(plain, lock="a"))
 urgent(plain, lok="a")  # error
 urgent(plain).defer(1)  # error
+
+
+# ---- in a batch
+
+with app.batch("import", callback=plain.configure(task_kwargs={"letter": "a"})) as batch:
+    reveal_type(batch)  # reveals: int
+    reveal_type(plain.configure(batch=batch).defer("a").result())  # reveals: int
+app.batch("import", callback="plain")  # error
+plain.configure(batch="import")  # error

@@ -92,6 +92,9 @@ Examples:
     help="Start it after the end of this job. Can be repeated.",
 )
 @click.option(
+    "--batch", type=Number(1), metavar="ID", help="Let it join this batch, which is counted."
+)
+@click.option(
     "--on-parent",
     type=click.Choice(["cancel", "go", "hold"]),
     help="If one of these jobs does not succeed: cancel this one, start it all the same, or hold "

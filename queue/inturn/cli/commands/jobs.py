@@ -21,6 +21,7 @@ from inturn.cli.job_argument import (
     job_not_found,
     make_runnable,
 )
+from inturn.cli.next_command import complete
 from inturn.cli.output import Output, advice, details, more, output_options, remark
 from inturn.cli.values import Number
 
@@ -77,6 +78,7 @@ def filter_options(function: Any) -> Any:
 
 @command.command("list", epilog="Example: queue jobs list --status failed --queue mail --limit 100")
 @filter_options
+@click.option("--batch", type=Number(1), metavar="ID", help="Only jobs of this batch.")
 @click.option(
     "--limit",
     type=Number(1, COUNTED),
@@ -112,6 +114,9 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
     Output(form).records(found, columns, nothing, spare=("DEFERRED", "QUEUE", "ATTEMPTS", "WHEN"))
     asks_live = bool(set(LIVE) & set(which.statuses))
     if len(found) < limit and not asks_live:
+        return
+    if which.batch is not None:
+        remark(f"To see how many there are: {complete(f'queue batches show {which.batch}')}")
         return
     count, or_more = database.run(jobs.count_jobs(which, COUNTED))
     if len(found) == limit < count:
@@ -168,6 +173,7 @@ def show(database: Database, job_id: int, form: str) -> None:
         "lock": visible(job.lock) if job.lock else None,
         "queueing lock": visible(job.queueing_lock) if job.queueing_lock else None,
         "limit": visible(job.limit) if job.limit else None,
+        "batch": str(job.batch) if job.batch else None,
         "priority": str(job.priority),
         "timeout": stored["timeout"],
         "attempts": str(stored["attempts"]),
@@ -224,6 +230,7 @@ def in_words_of_sql(job: StoredJob) -> dict[str, Any]:
         "task_kwargs": "args",
         "abort_requested": "abort",
         "limit": "limit_key",
+        "batch": "batch_id",
     }
     values = {names.get(each.name, each.name): getattr(job, each.name) for each in fields(job)}
     values["attempts"] += job.status in ("claimed", "doing")

@@ -1,0 +1,141 @@
+"""`app.batch` and `app.batches`: jobs that are counted together, and a job when all have ended."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from inturn.database.connector import Connector
+from inturn.model import BatchProgress
+from inturn.operations import Operation, batches
+from inturn.tasks.task import Deferrer
+
+# In the class, `list` is the method.
+BatchList = list[BatchProgress]
+
+
+class Batches:
+    """Looks after batches. Each of them is named by its id, which `app.batch` returned.
+
+    for batch in app.batches.list():
+        print(batch.name, batch.state, batch.remaining, "of", batch.total)
+    """
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+
+    def open(
+        self,
+        name: str,
+        *,
+        callback: Deferrer[..., Any] | None = None,
+        connection: object = None,
+    ) -> int:
+        """Open a batch and return its id. It does not end before you close it.
+
+            batch = app.batches.open("import")
+            write.configure(batch=batch).defer(letter="a")
+            app.batches.close(batch)
+
+        For its arguments, see `app.batch`, which closes it too.
+        """
+        return self._connector.run(_open(name, callback), connection)
+
+    async def open_async(
+        self,
+        name: str,
+        *,
+        callback: Deferrer[..., Any] | None = None,
+        connection: object = None,
+    ) -> int:
+        """Like `open`, in an event loop."""
+        return await self._connector.run_async(_open(name, callback), connection)
+
+    def close(self, batch: int, *, connection: object = None) -> bool:
+        """Let a batch end as soon as no job of it is left, and its callback run.
+
+        You may close it twice. Return False if there is no such batch.
+        """
+        return self._connector.run(batches.close_batch(batch), connection)
+
+    async def close_async(self, batch: int, *, connection: object = None) -> bool:
+        """Like `close`, in an event loop."""
+        return await self._connector.run_async(batches.close_batch(batch), connection)
+
+    def cancel(self, batch: int, *, abort: bool = False) -> int:
+        """Cancel the callback of a batch and its jobs that wait, and close it.
+
+        Return how many were cancelled. Jobs that run go on. With `abort`, they are asked to end.
+        """
+        return self._connector.run(batches.cancel_batch(batch, abort))[0]
+
+    async def cancel_async(self, batch: int, *, abort: bool = False) -> int:
+        """Like `cancel`, in an event loop."""
+        return (await self._connector.run_async(batches.cancel_batch(batch, abort)))[0]
+
+    def show(self, batch: int) -> BatchProgress | None:
+        """Return how many jobs of a batch have ended, or None if there is no such batch."""
+        return self._connector.run(batches.show_batch(batch))
+
+    async def show_async(self, batch: int) -> BatchProgress | None:
+        """Like `show`, in an event loop."""
+        return await self._connector.run_async(batches.show_batch(batch))
+
+    def list(self, limit: int = 1000) -> BatchList:
+        """Return the batches, the newest first."""
+        return self._connector.run(batches.list_batches(limit))
+
+    async def list_async(self, limit: int = 1000) -> BatchList:
+        """Like `list`, in an event loop."""
+        return await self._connector.run_async(batches.list_batches(limit))
+
+
+class BatchBlock:
+    """A batch that is opened and closed by `with` or `async with`. See `app.batch`."""
+
+    def __init__(
+        self,
+        owner: Batches,
+        name: str,
+        callback: Deferrer[..., Any] | None,
+        connection: object,
+    ) -> None:
+        self._owner = owner
+        self._name = name
+        self._callback = callback
+        self._connection = connection
+        self._id = 0
+
+    def __enter__(self) -> int:
+        self._id = self._owner.open(
+            self._name, callback=self._callback, connection=self._connection
+        )
+        return self._id
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self._owner.close(self._id, connection=self._connection)
+
+    async def __aenter__(self) -> int:
+        self._id = await self._owner.open_async(
+            self._name, callback=self._callback, connection=self._connection
+        )
+        return self._id
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if error is None:
+            await self._owner.close_async(self._id, connection=self._connection)
+
+
+def _open(name: str, callback: Deferrer[..., Any] | None) -> Operation[int]:
+    return batches.open_batch(name, None if callback is None else callback.make_new_job())

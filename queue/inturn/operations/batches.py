@@ -1,0 +1,92 @@
+"""Batches: jobs that are counted together, and the job that runs when all of them have ended."""
+
+from datetime import timedelta
+
+from inturn.arguments import check_lock
+from inturn.errors import BadArgument
+from inturn.model import BatchProgress
+from inturn.operations import Operation, Statement
+from inturn.tasks.options import CheckedOptions, NewJob, check_batch
+
+OPEN = """
+SELECT {schema}.open_batch(
+    %s, %s, %s::text::jsonb, %s, %s, %s, %s::text, %s::text, %s::interval, %s)
+"""
+CLOSE = "SELECT {schema}.close_batch(%s)"
+CANCEL = "SELECT cancelled, asked, last FROM {schema}.cancel_batch(%s, %s, %s, %s)"
+LIST = """
+SELECT id, name, state, total, remaining, succeeded, failed, cancelled, aborted, opened_at,
+       closed_at, ended_at, callback_id
+FROM {schema}.batch_status WHERE id = %s OR %s ORDER BY id DESC LIMIT %s
+"""
+PRUNE = "SELECT {schema}.prune_batches(%s, %s)"
+
+FOR_CALLBACKS = ("queue", "lock", "priority", "on_retry", "on_failure", "timeout", "limit")
+CANCELLED_AT_ONCE = 1_000
+
+
+def open_batch(name: str, callback: NewJob | None) -> Operation[int]:
+    """Open a batch and return its id."""
+    checked = check_lock(name or None, "name")
+    if checked is None:
+        raise BadArgument("name", "is missing. Give the batch a name")
+    options = CheckedOptions() if callback is None else callback.options
+    for option, default in CheckedOptions()._asdict().items():
+        if option not in FOR_CALLBACKS and getattr(options, option) != default:
+            raise BadArgument("callback", f"cannot have the option {option}. Leave it out")
+    task, args = (None, "{}") if callback is None else (callback.task_name, callback.args)
+    ((id,),) = yield Statement(
+        OPEN,
+        [
+            checked,
+            task,
+            args,
+            options.lock,
+            options.queue,
+            options.priority,
+            options.on_retry,
+            options.on_failure,
+            options.timeout,
+            options.limit,
+        ],
+    )
+    return int(id)
+
+
+def close_batch(batch: int) -> Operation[bool]:
+    """Let a batch end as soon as no job of it is left. Return False if there is no such batch."""
+    ((is_known,),) = yield Statement(CLOSE, [check_batch(batch)])
+    return bool(is_known)
+
+
+def cancel_batch(batch: int, abort: bool) -> Operation[tuple[int, int]]:
+    """Cancel the jobs of a batch, a few in each statement.
+
+    Return how many were cancelled, and how many that run were asked to end.
+    """
+    check_batch(batch)
+    cancelled, asked = 0, 0
+    last: int | None = 0
+    while last is not None:
+        rows = yield Statement(CANCEL, [batch, last, CANCELLED_AT_ONCE, abort])
+        ((now_cancelled, now_asked, last),) = rows
+        cancelled, asked = cancelled + now_cancelled, asked + now_asked
+    return cancelled, asked
+
+
+def show_batch(batch: int) -> Operation[BatchProgress | None]:
+    """Return the batch, or None if there is no such batch."""
+    rows = yield Statement(LIST, [check_batch(batch), False, 1])
+    return BatchProgress(*rows[0]) if rows else None
+
+
+def list_batches(limit: int) -> Operation[list[BatchProgress]]:
+    """Return the batches, the newest first."""
+    rows = yield Statement(LIST, [None, True, limit])
+    return [BatchProgress(*row) for row in rows]
+
+
+def prune_batches(keep: timedelta, limit: int) -> Operation[int]:
+    """Delete batches that ended longer ago. Return how many."""
+    ((count,),) = yield Statement(PRUNE, [keep, limit])
+    return int(count)

@@ -1,0 +1,17 @@
+-- close_batch: lets a batch end as soon as no job of it is left, and its callback run. An empty one
+-- ends at once. It may be closed twice. Returns false if there is no such batch. It waits for
+-- nobody: a claim closes it.
+CREATE OR REPLACE FUNCTION close_batch(p_id bigint) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM batches WHERE id = p_id) THEN
+        RETURN false;
+    END IF;
+    IF EXISTS (SELECT FROM batches WHERE id = p_id AND closed_at IS NULL) THEN
+        PERFORM note_batch_event(p_id, 'closed', 0);
+        PERFORM notify_workers(NULL);
+    END IF;
+    RETURN true;
+END $$;

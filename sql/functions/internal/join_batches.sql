@@ -1,0 +1,24 @@
+-- Counts jobs that are about to be created, and to which batch each belongs (NULL: none). It keeps
+-- these batches from ending until the caller's transaction is over. It waits for nobody but a claim
+-- that is ending such a batch.
+CREATE OR REPLACE FUNCTION join_batches(p_batches bigint[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_wanted bigint[] := ARRAY(
+        SELECT DISTINCT batch FROM unnest(p_batches) AS batch WHERE batch IS NOT NULL);
+    v_joined bigint[] := ARRAY(
+        SELECT batch_id FROM batch_gates WHERE batch_id = ANY (v_wanted)
+        ORDER BY batch_id FOR KEY SHARE);
+    v_lost   bigint := (SELECT min(batch) FROM (
+        SELECT unnest(v_wanted) EXCEPT SELECT unnest(v_joined)) AS lost(batch));
+BEGIN
+    IF v_lost IS NOT NULL THEN
+        RAISE EXCEPTION 'batch: %', CASE
+            WHEN EXISTS (SELECT FROM batches WHERE id = v_lost)
+                THEN 'batch ' || v_lost || ' has ended, so no job can join it'
+            ELSE 'there is no batch ' || v_lost || '; give the id of a batch that was opened' END
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    PERFORM note_batch_event(batch, 'joined', count(*))
+    FROM unnest(p_batches) AS batch WHERE batch IS NOT NULL GROUP BY batch ORDER BY batch;
+END $$;

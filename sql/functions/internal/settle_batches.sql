@@ -1,0 +1,58 @@
+-- settle_batches: counts what has happened to batches, and ends those that are closed and have no
+-- job left (end_batches). It waits for nobody, and looks at about p_limit events. If another claim
+-- is counting for a batch, its events stay for the next call.
+--
+-- The row of a batch is locked first, and its events are taken afterwards, in a new statement. So
+-- no event counts twice.
+CREATE OR REPLACE FUNCTION settle_batches(p_limit integer) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_due  bigint[] := ARRAY(SELECT DISTINCT batch_id FROM (
+        SELECT batch_id FROM batch_events WHERE due_at <= clock()
+        ORDER BY due_at LIMIT p_limit) AS due);
+    v_ids  bigint[] := ARRAY(
+        SELECT id FROM batches WHERE id = ANY (v_due) FOR NO KEY UPDATE SKIP LOCKED);
+    v_full bigint[];
+BEGIN
+    WITH taken AS (
+        DELETE FROM batch_events USING (
+            SELECT event.batch_id, event.xact, event.event
+            FROM unnest(v_ids) AS ours(id)
+            CROSS JOIN LATERAL (
+                SELECT e.batch_id, e.xact, e.event FROM batch_events AS e
+                WHERE e.batch_id = ours.id AND e.due_at <= clock() LIMIT p_limit
+            ) AS event
+            LIMIT p_limit
+        ) AS due
+        WHERE batch_events.batch_id = due.batch_id AND batch_events.xact = due.xact
+            AND batch_events.event = due.event
+        RETURNING batch_events.batch_id, batch_events.event, batch_events.jobs, batch_events.at
+    ), counted AS (
+        SELECT batch_id, min(at) FILTER (WHERE event = 'closed') AS closed_at,
+            coalesce(sum(jobs) FILTER (WHERE event = 'joined'), 0) AS joined,
+            coalesce(sum(jobs) FILTER (WHERE event = 'succeeded'), 0) AS succeeded,
+            coalesce(sum(jobs) FILTER (WHERE event = 'failed'), 0) AS failed,
+            coalesce(sum(jobs) FILTER (WHERE event = 'cancelled'), 0) AS cancelled,
+            coalesce(sum(jobs) FILTER (WHERE event = 'aborted'), 0) AS aborted
+        FROM taken GROUP BY batch_id
+    )
+    UPDATE batches
+    SET closed_at = coalesce(batches.closed_at, counted.closed_at), total = total + joined,
+        succeeded = batches.succeeded + counted.succeeded,
+        failed = batches.failed + counted.failed,
+        cancelled = batches.cancelled + counted.cancelled,
+        aborted = batches.aborted + counted.aborted
+    FROM counted WHERE batches.id = ANY (ARRAY[counted.batch_id]);
+
+    v_full := ARRAY(SELECT id FROM batches
+        WHERE id = ANY (v_ids) AND closed_at IS NOT NULL AND ended_at IS NULL
+            AND total = succeeded + failed + cancelled + aborted);
+    IF v_full <> '{}' THEN
+        PERFORM end_batches(v_full);
+    END IF;
+    -- Of batches that are no more there is nothing to count.
+    IF cardinality(v_ids) < cardinality(v_due) THEN
+        DELETE FROM batch_events WHERE batch_id = ANY (v_due)
+            AND (SELECT true FROM batches WHERE id = batch_events.batch_id LIMIT 1) IS NULL;
+    END IF;
+END $$;

@@ -1,0 +1,48 @@
+-- Batches, and how their jobs have ended. It counts what claims have counted, and the events that
+-- no claim has looked at yet.
+CREATE OR REPLACE VIEW batch_status AS
+SELECT batches.id, batches.name,
+       CASE WHEN batches.ended_at IS NOT NULL THEN 'ended'
+            WHEN batches.closed_at IS NOT NULL OR new.closed_at IS NOT NULL THEN 'closed'
+            ELSE 'open' END AS state,
+       now_at.total,
+       now_at.total - now_at.succeeded - now_at.failed - now_at.cancelled - now_at.aborted
+           AS remaining,
+       now_at.succeeded, now_at.failed, now_at.cancelled, now_at.aborted, batches.opened_at,
+       coalesce(batches.closed_at, new.closed_at) AS closed_at, batches.ended_at,
+       batches.callback_id
+FROM batches
+CROSS JOIN LATERAL (
+    SELECT min(event.at) FILTER (WHERE event.event = 'closed') AS closed_at,
+           coalesce(sum(event.jobs) FILTER (WHERE event.event = 'joined'), 0)::bigint AS total,
+           coalesce(sum(event.jobs) FILTER (WHERE event.event = 'succeeded'), 0)::bigint
+               AS succeeded,
+           coalesce(sum(event.jobs) FILTER (WHERE event.event = 'failed'), 0)::bigint AS failed,
+           coalesce(sum(event.jobs) FILTER (WHERE event.event = 'cancelled'), 0)::bigint
+               AS cancelled,
+           coalesce(sum(event.jobs) FILTER (WHERE event.event = 'aborted'), 0)::bigint AS aborted
+    FROM batch_events AS event WHERE event.batch_id = batches.id
+) AS new
+CROSS JOIN LATERAL (
+    SELECT batches.total + new.total AS total, batches.succeeded + new.succeeded AS succeeded,
+           batches.failed + new.failed AS failed, batches.cancelled + new.cancelled AS cancelled,
+           batches.aborted + new.aborted AS aborted
+) AS now_at;
+
+COMMENT ON VIEW batch_status IS 'Batches, and how their jobs have ended.';
+COMMENT ON COLUMN batch_status.id IS 'Its number.';
+COMMENT ON COLUMN batch_status.name IS 'Its name, which several batches may have.';
+COMMENT ON COLUMN batch_status.state IS
+    'open: it does not end before it is closed; closed: it ends when no job is left; ended: its '
+    'callback may run.';
+COMMENT ON COLUMN batch_status.total IS 'How many jobs have joined it.';
+COMMENT ON COLUMN batch_status.remaining IS 'How many of them have not ended.';
+COMMENT ON COLUMN batch_status.succeeded IS 'How many have succeeded.';
+COMMENT ON COLUMN batch_status.failed IS 'How many have failed.';
+COMMENT ON COLUMN batch_status.cancelled IS
+    'How many were cancelled, expired or deleted before they started.';
+COMMENT ON COLUMN batch_status.aborted IS 'How many were aborted while they ran.';
+COMMENT ON COLUMN batch_status.opened_at IS 'When it was opened.';
+COMMENT ON COLUMN batch_status.closed_at IS 'When it was closed; NULL: it is open.';
+COMMENT ON COLUMN batch_status.ended_at IS 'When its last job was counted; NULL: it has not ended.';
+COMMENT ON COLUMN batch_status.callback_id IS 'The job that runs at its end; NULL: none.';
