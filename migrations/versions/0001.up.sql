@@ -42,7 +42,8 @@ CREATE TYPE job_options AS (
     queueing_lock text,
     timeout       interval,
     expires_at    timestamptz,
-    limit_key     text
+    limit_key     text,
+    group_key     text
 );
 
 -- The rules for single columns of `jobs` are domains and not CHECKs of the table. PostgreSQL parses
@@ -69,6 +70,10 @@ CREATE DOMAIN queueing_lock_name AS text COLLATE "C"
     CONSTRAINT jobs_queueing_lock_length CHECK (octet_length(VALUE) BETWEEN 1 AND 1024);
 -- A pattern of limits ends with `*`, so no key has one.
 CREATE DOMAIN limit_name AS text COLLATE "C" CONSTRAINT jobs_limit_key CHECK (
+    octet_length(VALUE) BETWEEN 1 AND 1024 AND strpos(VALUE, '*') = 0
+);
+-- It is a key of jobs_turns, whose entries must stay below the btree's limit too.
+CREATE DOMAIN group_name AS text COLLATE "C" CONSTRAINT jobs_group_key CHECK (
     octet_length(VALUE) BETWEEN 1 AND 1024 AND strpos(VALUE, '*') = 0
 );
 CREATE DOMAIN job_args AS jsonb
@@ -123,6 +128,7 @@ CREATE TABLE jobs (
     args         job_args    NOT NULL DEFAULT '{}',
     errors       jsonb       NOT NULL DEFAULT '[]',
     limit_key    limit_name,                   -- at most so many of a key run: see limits
+    group_key    group_name,                   -- it takes turns with the jobs of other groups
     -- Rules between columns. Each costs some microseconds a statement: see above.
     CONSTRAINT jobs_live CHECK (
         status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending', 'doing')),
@@ -141,9 +147,14 @@ CREATE TABLE jobs (
 );
 
 -- Disjoint by predicate: a row sits in the primary key and in as few of these as possible.
-CREATE INDEX jobs_free ON jobs (queue, priority DESC, id) WHERE status = 'todo' AND lock IS NULL;
-CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id) WHERE status = 'todo'
-    AND lock IS NOT NULL;
+CREATE INDEX jobs_free ON jobs (queue, priority DESC, id)
+    WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL;
+CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id)
+    WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL;
+-- Claims go from group to group here. One index for free jobs and for tokens of lanes, since each
+-- index costs every statement that writes a job.
+CREATE INDEX jobs_turns ON jobs (queue, (lock IS NULL), priority DESC, group_key, id)
+    WHERE group_key IS NOT NULL AND status = 'todo';
 CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id)
     WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL;
 -- Jobs that lanes wait for go first.
@@ -265,6 +276,17 @@ CREATE TABLE limit_keys (
 
 CREATE INDEX limit_keys_look ON limit_keys (look_at) WHERE look_at IS NOT NULL;
 
+-- How many jobs of a group start in each of its turns. Operators write this table. A pattern that
+-- ends with `*` is for every group that begins so, each by itself. A group without a row has 1.
+CREATE TABLE groups (
+    pattern text     COLLATE "C" PRIMARY KEY,
+    weight  integer  NOT NULL,
+    CONSTRAINT groups_pattern CHECK (
+        octet_length(pattern) BETWEEN 1 AND 1024
+        AND strpos(pattern, '*') IN (0, length(pattern))),
+    CONSTRAINT groups_weight CHECK (weight BETWEEN 1 AND 1000)
+);
+
 -- What people, and the reconciler, did to lanes.
 CREATE TABLE lane_audit (
     id        bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -331,7 +353,8 @@ CREATE TABLE finished_jobs (
     result       jsonb,      -- what the task returned, or NULL
     timeout      interval,
     expires_at   timestamptz,
-    limit_key    text        COLLATE "C"
+    limit_key    text        COLLATE "C",
+    group_key    text        COLLATE "C"
 ) PARTITION BY RANGE (finished_at);
 
 CREATE INDEX finished_jobs_id ON finished_jobs (id);

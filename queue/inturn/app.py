@@ -14,6 +14,7 @@ from inturn import arguments
 from inturn.control.builtin_tasks import builtin_tasks
 from inturn.control.jobs import Jobs
 from inturn.control.lanes import Lanes
+from inturn.control.groups import Groups
 from inturn.control.limits import Limits
 from inturn.control.schema import SchemaManager
 from inturn.database.connector import Connector
@@ -90,6 +91,7 @@ class App(Blueprint):
         self.json_dumps = connector.json_dumps
         self.lanes = Lanes(connector)
         self.limits = Limits(connector)
+        self.groups = Groups(connector)
         self.job_manager = Jobs(connector)
         self.schema_manager = SchemaManager(connector)
 

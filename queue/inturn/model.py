@@ -142,6 +142,20 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """A group of jobs that takes turns with the others, or a pattern of groups.
+
+    `weight` is how many of its jobs start in a turn. `waiting` counts its jobs that could start
+    now, up to 1,000, and `running` those that run. Both are None for a pattern.
+    """
+
+    name: str
+    weight: int
+    waiting: int | None
+    running: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class StoredJob:
     """A job as it is stored in the database. `attempts` does not count a running attempt.
 
@@ -171,6 +185,7 @@ class StoredJob:
     timeout: timedelta | None
     expires_at: datetime | None
     limit: str | None
+    group: str | None
     errors: list[dict[str, Any]]
     result: Any
 

@@ -3,12 +3,13 @@
 CREATE OR REPLACE VIEW all_jobs AS
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, NULL::timestamptz AS finished_at, worker_id, fence, queueing_lock, timeout,
-       NULL::jsonb AS result, stored_as, expires_at, limit_key
+       NULL::jsonb AS result, stored_as, expires_at, limit_key,
+       group_key
 FROM live_jobs
 UNION ALL
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, finished_at, worker_id, fence, queueing_lock, timeout, result, status,
-       expires_at, limit_key
+       expires_at, limit_key, group_key
 FROM finished_jobs;
 
 COMMENT ON VIEW all_jobs IS 'Every job, live and finished.';
@@ -38,6 +39,8 @@ COMMENT ON COLUMN all_jobs.queueing_lock IS
 COMMENT ON COLUMN all_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
 COMMENT ON COLUMN all_jobs.limit_key IS
     'The key of its limit; NULL: it has none.';
+COMMENT ON COLUMN all_jobs.group_key IS
+    'Its group, which takes turns with the others; NULL: none.';
 COMMENT ON COLUMN all_jobs.result IS 'What the task returned; NULL: nothing, or not yet.';
 COMMENT ON COLUMN all_jobs.stored_as IS
     'The status in the tables, where a blocked job may still be todo, and a claimed one is doing.';

@@ -36,7 +36,7 @@ SELECT jobs.id,
        jobs.attempts, jobs.args::jsonb, jobs.errors, jobs.created_at,
        jobs.scheduled_at::timestamptz, jobs.started_at, jobs.worker_id, jobs.fence,
        jobs.queueing_lock::text, jobs.timeout::interval, jobs.abort,
-       jobs.expires_at::timestamptz, jobs.limit_key::text
+       jobs.expires_at::timestamptz, jobs.limit_key::text, jobs.group_key::text
 FROM jobs;
 
 COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
@@ -69,6 +69,8 @@ COMMENT ON COLUMN live_jobs.queueing_lock IS 'At most one job waits under it; NU
 COMMENT ON COLUMN live_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
 COMMENT ON COLUMN live_jobs.limit_key IS
     'The key of its limit; NULL: it has none.';
+COMMENT ON COLUMN live_jobs.group_key IS
+    'Its group, which takes turns with the others; NULL: none.';
 COMMENT ON COLUMN live_jobs.abort IS 'True if somebody has asked it to end.';
 COMMENT ON COLUMN live_jobs.expires_at IS
     'If it has not started by then, it is cancelled; NULL: it does not expire.';

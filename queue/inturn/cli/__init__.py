@@ -35,6 +35,7 @@ COMMANDS = (
     "jobs",
     "lanes",
     "limits",
+    "groups",
     "locks",
     "migrate",
     "queues",

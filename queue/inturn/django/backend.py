@@ -39,6 +39,7 @@ JOB_OPTIONS = (
     "timeout",
     "expires_in",
     "limit",
+    "group",
 )
 NO_APP = checks.Error(
     "inturn.django is not in INSTALLED_APPS, so the queue has no tables.",

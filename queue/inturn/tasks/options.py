@@ -73,6 +73,14 @@ def check_limit(limit: object) -> str | None:
     return key
 
 
+def check_group(group: object) -> str | None:
+    """Return the name of a group as text, or raise BadArgument."""
+    name = check_lock(group, "group")
+    if name is not None and "*" in name:
+        raise BadArgument("group", f"{name!r} contains *, with which only patterns of groups end")
+    return name
+
+
 class Stored(NamedTuple):
     """Marks an option that is stored with the job.
 
@@ -119,6 +127,7 @@ class RunOptions(TypedDict, total=False):
     ]
     timeout: Annotated[float | timedelta | None, Stored(check_timeout)]
     limit: Annotated[str | int | UUID | None, Stored(check_limit)]
+    group: Annotated[str | int | UUID | None, Stored(check_group)]
 
 
 class ExpiryOptions(TypedDict, total=False):

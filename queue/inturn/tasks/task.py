@@ -238,6 +238,8 @@ class Task(Deferrer[P, R_co]):
             write.configure(after=[write.defer("a")], expires_in={"hours": 1}).defer("b")
         limit: a key, such as "stripe". No more jobs of a key run than its limit allows; see
         `app.limits`.
+        group: a name, such as "tenant:7". The groups take turns, so that the jobs of one cannot
+        hold up those of another; see `app.groups`.
 
         With a `queueing_lock`, at most one job waits under it. A running job does not count.
         `on_conflict` says what happens to a new job while another one is waiting:
@@ -247,8 +249,8 @@ class Task(Deferrer[P, R_co]):
         that job has expired and is about to be cancelled, it takes over the new work, as in
         "replace".
         replace: like "skip", but the waiting job takes over the task, arguments, timeout and expiry
-        of the new one. If it is scheduled, it also takes over the time, queue, priority, on_retry
-        and on_failure, unless it waits for a retry with its lane. It keeps its id, its lock and its
+        of the new one. If it is scheduled, it also takes over the time, queue, priority, group,
+        on_retry and on_failure, unless it waits for a retry with its lane. It keeps its id, its lock and its
         place in the lane. It must have the same limit.
 
             report.configure(queueing_lock="report:1", on_conflict="skip").defer(day=1)

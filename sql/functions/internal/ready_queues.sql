@@ -6,22 +6,36 @@ DECLARE
     v_result text[];
 BEGIN
     WITH RECURSIVE free(queue) AS (
-        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL ORDER BY queue LIMIT 1)
+        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+         ORDER BY queue LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.queue FROM jobs
-                WHERE status = 'todo' AND lock IS NULL AND jobs.queue > free.queue
+                WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+                    AND jobs.queue > free.queue
                 ORDER BY jobs.queue LIMIT 1)
         FROM free WHERE free.queue IS NOT NULL
     ), heads(queue) AS (
-        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NOT NULL ORDER BY queue LIMIT 1)
+        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+         ORDER BY queue LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.queue FROM jobs
-                WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue > heads.queue
+                WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+                    AND jobs.queue > heads.queue
                 ORDER BY jobs.queue LIMIT 1)
         FROM heads WHERE heads.queue IS NOT NULL
+    ), turns(queue) AS (
+        (SELECT queue FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+         ORDER BY queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT jobs.queue FROM jobs
+                WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue > turns.queue
+                ORDER BY jobs.queue LIMIT 1)
+        FROM turns WHERE turns.queue IS NOT NULL
     )
     SELECT coalesce(array_agg(queue::text), '{}') INTO v_result
-    FROM (SELECT queue FROM free UNION SELECT queue FROM heads) AS ready
+    FROM (
+        SELECT queue FROM free UNION SELECT queue FROM heads UNION SELECT queue FROM turns
+    ) AS ready
     WHERE queue IS NOT NULL;
     RETURN v_result;
 END $$;
