@@ -551,7 +551,8 @@ DECLARE
     v_limited boolean;    -- some of the jobs have a limit
     v_slots   record;     -- what take_slots says of them
     v_marked  boolean;    -- some of them wait for their limit now
-    v_fair    boolean := false;  -- jobs with a group wait
+    v_rare    boolean;    -- jobs with a group wait, or jobs have expired, or had children
+    v_fair    boolean := false;  -- the groups take turns
     v_kept    bigint[];   -- those that stay tokens
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
     v_started integer;
@@ -560,19 +561,27 @@ BEGIN
     PERFORM require_read_committed();
     PERFORM require_registered(p_worker);
     PERFORM promote(1000);   -- before we have a transaction id, see await_parents
-    -- What it cannot end now does not start all the same, see start_jobs.
-    IF (SELECT true FROM jobs
-        WHERE expires_at <= clock() AND expires_at IS NOT NULL AND status <> 'doing'
-            AND NOT was_attempted LIMIT 1) THEN
-        PERFORM expire_jobs(10000, 500);
-    END IF;
-    IF (SELECT true FROM ends LIMIT 1) THEN
-        PERFORM settle_ends(100, 1000);
+    -- One statement looks for all that is rare: that is cheaper than three.
+    v_rare := (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+               ORDER BY jobs.queue LIMIT 1)
+        OR (SELECT true FROM ends LIMIT 1)
+        OR (SELECT true FROM jobs
+            WHERE expires_at <= clock() AND expires_at IS NOT NULL AND status <> 'doing'
+                AND NOT was_attempted LIMIT 1);
+    IF v_rare THEN
+        -- What it cannot end now does not start all the same, see start_jobs.
+        IF (SELECT true FROM jobs
+            WHERE expires_at <= clock() AND expires_at IS NOT NULL AND status <> 'doing'
+                AND NOT was_attempted LIMIT 1) THEN
+            PERFORM expire_jobs(10000, 500);
+        END IF;
+        IF (SELECT true FROM ends LIMIT 1) THEN
+            PERFORM settle_ends(100, 1000);
+        END IF;
     END IF;
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
-    IF (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
-        ORDER BY queue LIMIT 1) AND groups_wait(v_queues) THEN
+    IF v_rare AND groups_wait(v_queues) THEN
         v_fair := true;
         p_turns := coalesce(p_turns, '{}');
         p_limit := least(p_limit, p_slots);
@@ -1426,6 +1435,10 @@ BEGIN
     RETURN QUERY SELECT * FROM explain_busy(p_id);
     v_waits := v_waits OR FOUND;
     v_found := v_found OR FOUND;
+    IF v_job.group_key IS NOT NULL AND v_job.status = 'todo' AND NOT v_found THEN
+        RETURN QUERY SELECT * FROM explain_turn(v_job);
+        v_found := FOUND;
+    END IF;
     RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task, v_waits);
     v_found := v_found OR FOUND;
     IF NOT v_found THEN
@@ -1582,6 +1595,49 @@ CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, d
     UNION ALL
     SELECT 'parents', 'and ' || count(*) - 10 || ' more', NULL FROM waits HAVING count(*) > 10
 $$;
+CREATE FUNCTION inturn.explain_turn(p_job inturn.jobs) RETURNS TABLE(reason text, detail text, unblock text)
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    v_queue   text[] := ARRAY[p_job.queue::text];
+    v_older   bigint;
+    v_others  text[];
+    v_between bigint;   -- how many jobs of the others start between two turns of its group
+    v_is_cut  boolean;
+BEGIN
+    v_older := (
+        SELECT count(*) FROM (
+            (SELECT FROM jobs
+             WHERE status = 'todo' AND group_key = p_job.group_key AND queue = p_job.queue
+               AND lock IS NULL AND priority = p_job.priority AND id < p_job.id
+             ORDER BY id LIMIT 1000)
+            UNION ALL
+            (SELECT FROM jobs
+             WHERE status = 'todo' AND group_key = p_job.group_key AND queue = p_job.queue
+               AND lock IS NOT NULL AND priority = p_job.priority AND id < p_job.id
+             ORDER BY id LIMIT 1000)
+        ) AS older);
+    v_others := array_remove(ARRAY(
+        SELECT unnest(next_groups(v_queue, true, p_job.priority, '', NULL, 101))
+        UNION SELECT unnest(next_groups(v_queue, false, p_job.priority, '', NULL, 101))
+    ), p_job.group_key::text);
+    v_between := coalesce((SELECT sum(weight) FROM unnest(group_weights(v_others)) AS weight), 0)
+        + CASE WHEN EXISTS (
+              SELECT FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+                  AND queue = p_job.queue AND priority = p_job.priority
+          ) OR EXISTS (
+              SELECT FROM jobs WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+                  AND queue = p_job.queue AND priority = p_job.priority
+          ) THEN 1 ELSE 0 END;
+    v_is_cut := v_older >= 1000 OR cardinality(v_others) >= 100;
+    RETURN QUERY SELECT 'turn',
+        CASE WHEN v_is_cut THEN 'at least ' ELSE 'at most ' END
+        || v_older + v_between * (1 + v_older / (group_weights(ARRAY[p_job.group_key::text]))[1])
+        || ' jobs of queue ' || p_job.queue || ' go first: ' || v_older || ' of group '
+        || p_job.group_key || ', and the turns of others in between',
+        NULL
+    WHERE v_older > 0 OR v_between > 0;
+END $$;
 CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text, p_waits boolean) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
@@ -2306,7 +2362,7 @@ BEGIN
      FROM (SELECT lane.lock FROM lane WHERE lane.lock IS NOT NULL LIMIT p_looked) AS found
      CROSS JOIN LATERAL lane_heads(ARRAY[found.lock]) AS head);
 END $$;
-CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost text[], p_of_groups bigint[] DEFAULT '{}'::bigint[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean, group_key text)
+CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost text[], p_of_groups bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean, group_key text)
     LANGUAGE sql STABLE
     AS $$
     SELECT t.id, t.lock, t.priority,
@@ -3122,38 +3178,33 @@ CREATE FUNCTION inturn.ready_queues() RETURNS text[]
 DECLARE
     v_result text[];
 BEGIN
-    WITH RECURSIVE free(queue) AS (
-        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
-         ORDER BY queue LIMIT 1)
+    WITH RECURSIVE ready(queue) AS (
+        SELECT least(
+            (SELECT queue::text FROM jobs
+             WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+             ORDER BY jobs.queue LIMIT 1),
+            (SELECT queue::text FROM jobs
+             WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+             ORDER BY jobs.queue LIMIT 1),
+            (SELECT queue::text FROM jobs
+             WHERE status = 'todo' AND group_key IS NOT NULL
+             ORDER BY jobs.queue LIMIT 1))
         UNION ALL
-        SELECT (SELECT jobs.queue FROM jobs
-                WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
-                    AND jobs.queue > free.queue
-                ORDER BY jobs.queue LIMIT 1)
-        FROM free WHERE free.queue IS NOT NULL
-    ), heads(queue) AS (
-        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
-         ORDER BY queue LIMIT 1)
-        UNION ALL
-        SELECT (SELECT jobs.queue FROM jobs
-                WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
-                    AND jobs.queue > heads.queue
-                ORDER BY jobs.queue LIMIT 1)
-        FROM heads WHERE heads.queue IS NOT NULL
-    ), turns(queue) AS (
-        (SELECT queue FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
-         ORDER BY queue LIMIT 1)
-        UNION ALL
-        SELECT (SELECT jobs.queue FROM jobs
-                WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue > turns.queue
-                ORDER BY jobs.queue LIMIT 1)
-        FROM turns WHERE turns.queue IS NOT NULL
+        SELECT least(
+            (SELECT queue::text FROM jobs
+             WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+               AND jobs.queue > ready.queue
+             ORDER BY jobs.queue LIMIT 1),
+            (SELECT queue::text FROM jobs
+             WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+               AND jobs.queue > ready.queue
+             ORDER BY jobs.queue LIMIT 1),
+            (SELECT queue::text FROM jobs
+             WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue > ready.queue
+             ORDER BY jobs.queue LIMIT 1))
+        FROM ready WHERE ready.queue IS NOT NULL
     )
-    SELECT coalesce(array_agg(queue::text), '{}') INTO v_result
-    FROM (
-        SELECT queue FROM free UNION SELECT queue FROM heads UNION SELECT queue FROM turns
-    ) AS ready
-    WHERE queue IS NOT NULL;
+    SELECT coalesce(array_agg(queue), '{}') INTO v_result FROM ready WHERE queue IS NOT NULL;
     RETURN v_result;
 END $$;
 CREATE FUNCTION inturn.reconcile(p_after text, p_limit integer) RETURNS text

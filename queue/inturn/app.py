@@ -12,9 +12,9 @@ import anyio
 
 from inturn import arguments
 from inturn.control.builtin_tasks import builtin_tasks
+from inturn.control.groups import Groups
 from inturn.control.jobs import Jobs
 from inturn.control.lanes import Lanes
-from inturn.control.groups import Groups
 from inturn.control.limits import Limits
 from inturn.control.schema import SchemaManager
 from inturn.database.connector import Connector

@@ -250,8 +250,8 @@ class Task(Deferrer[P, R_co]):
         "replace".
         replace: like "skip", but the waiting job takes over the task, arguments, timeout and expiry
         of the new one. If it is scheduled, it also takes over the time, queue, priority, group,
-        on_retry and on_failure, unless it waits for a retry with its lane. It keeps its id, its lock and its
-        place in the lane. It must have the same limit.
+        on_retry and on_failure, unless it waits for a retry with its lane. It keeps its id, its
+        lock and its place in the lane. It must have the same limit.
 
             report.configure(queueing_lock="report:1", on_conflict="skip").defer(day=1)
 

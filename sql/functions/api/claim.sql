@@ -55,7 +55,8 @@ DECLARE
     v_limited boolean;    -- some of the jobs have a limit
     v_slots   record;     -- what take_slots says of them
     v_marked  boolean;    -- some of them wait for their limit now
-    v_fair    boolean := false;  -- jobs with a group wait
+    v_rare    boolean;    -- jobs with a group wait, or jobs have expired, or had children
+    v_fair    boolean := false;  -- the groups take turns
     v_kept    bigint[];   -- those that stay tokens
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
     v_started integer;
@@ -64,19 +65,27 @@ BEGIN
     PERFORM require_read_committed();
     PERFORM require_registered(p_worker);
     PERFORM promote(1000);   -- before we have a transaction id, see await_parents
-    -- What it cannot end now does not start all the same, see start_jobs.
-    IF (SELECT true FROM jobs
-        WHERE expires_at <= clock() AND expires_at IS NOT NULL AND status <> 'doing'
-            AND NOT was_attempted LIMIT 1) THEN
-        PERFORM expire_jobs(10000, 500);
-    END IF;
-    IF (SELECT true FROM ends LIMIT 1) THEN
-        PERFORM settle_ends(100, 1000);
+    -- One statement looks for all that is rare: that is cheaper than three.
+    v_rare := (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+               ORDER BY jobs.queue LIMIT 1)
+        OR (SELECT true FROM ends LIMIT 1)
+        OR (SELECT true FROM jobs
+            WHERE expires_at <= clock() AND expires_at IS NOT NULL AND status <> 'doing'
+                AND NOT was_attempted LIMIT 1);
+    IF v_rare THEN
+        -- What it cannot end now does not start all the same, see start_jobs.
+        IF (SELECT true FROM jobs
+            WHERE expires_at <= clock() AND expires_at IS NOT NULL AND status <> 'doing'
+                AND NOT was_attempted LIMIT 1) THEN
+            PERFORM expire_jobs(10000, 500);
+        END IF;
+        IF (SELECT true FROM ends LIMIT 1) THEN
+            PERFORM settle_ends(100, 1000);
+        END IF;
     END IF;
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
-    IF (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
-        ORDER BY queue LIMIT 1) AND groups_wait(v_queues) THEN
+    IF v_rare AND groups_wait(v_queues) THEN
         v_fair := true;
         p_turns := coalesce(p_turns, '{}');
         p_limit := least(p_limit, p_slots);

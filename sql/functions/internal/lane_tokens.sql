@@ -2,9 +2,10 @@
 -- p_of_groups, which the caller has found (see group_front). `open` tells whether the lane can be
 -- acquired for this token: nobody holds it, or it waits for the retry that we see. Among several
 -- tokens of a lane, only the best can be open. Lanes in p_lost were lost to another claim just now:
--- we cannot see its hold before it commits.
+-- we cannot see its hold before it commits. The planner leaves out the part for groups if
+-- p_of_groups is not given.
 CREATE OR REPLACE FUNCTION lane_tokens(
-    p_queues text[], p_windows integer[], p_lost text[], p_of_groups bigint[] DEFAULT '{}'
+    p_queues text[], p_windows integer[], p_lost text[], p_of_groups bigint[] DEFAULT NULL
 ) RETURNS TABLE (
     id bigint, lock text, priority integer, open boolean, touched boolean, group_key text
 )
