@@ -37,9 +37,9 @@ BEGIN
           ) THEN 1 ELSE 0 END;
     v_is_cut := v_older >= 1000 OR cardinality(v_others) >= 100;
     RETURN QUERY SELECT 'turn',
-        CASE WHEN v_is_cut THEN 'at least ' ELSE 'at most ' END
+        'each worker starts at ' || CASE WHEN v_is_cut THEN 'least ' ELSE 'most ' END
         || v_older + v_between * (1 + v_older / (group_weights(ARRAY[p_job.group_key::text]))[1])
-        || ' jobs of queue ' || p_job.queue || ' go first: ' || v_older || ' of group '
+        || ' jobs of queue ' || p_job.queue || ' first: ' || v_older || ' of group '
         || p_job.group_key || ', and the turns of others in between',
         NULL
     WHERE v_older > 0 OR v_between > 0;
