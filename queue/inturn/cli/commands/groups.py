@@ -69,7 +69,7 @@ def list_groups(database: Database, form: str) -> None:
 
     columns = {
         "GROUP": lambda group: group.name,
-        "WEIGHT": lambda group: group.weight,
+        "WEIGHT": lambda group: str(group.weight),
         "WAITING": lambda group: _count(group.waiting),
         "RUNNING": lambda group: _count(group.running),
     }
