@@ -581,7 +581,7 @@ BEGIN
     END IF;
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
-    IF v_rare AND groups_wait(v_queues) THEN
+    IF v_rare IS TRUE AND groups_wait(v_queues) THEN
         v_fair := true;
         p_turns := coalesce(p_turns, '{}');
         p_limit := least(p_limit, p_slots);
@@ -788,7 +788,7 @@ DECLARE
 BEGIN
     PERFORM require_registered(p_worker);
     IF (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
-        ORDER BY queue LIMIT 1) AND groups_wait(p_queues) THEN
+        ORDER BY jobs.queue LIMIT 1) IS TRUE AND groups_wait(p_queues) THEN
         RETURN;
     END IF;
     SELECT array_agg(free.id) FILTER (WHERE free.limit_key IS NULL) INTO v_ids
@@ -1609,12 +1609,12 @@ BEGIN
         SELECT count(*) FROM (
             (SELECT FROM jobs
              WHERE status = 'todo' AND group_key = p_job.group_key AND queue = p_job.queue
-               AND lock IS NULL AND priority = p_job.priority AND id < p_job.id
+               AND (lock IS NULL)::integer = 1 AND priority = p_job.priority AND id < p_job.id
              ORDER BY id LIMIT 1000)
             UNION ALL
             (SELECT FROM jobs
              WHERE status = 'todo' AND group_key = p_job.group_key AND queue = p_job.queue
-               AND lock IS NOT NULL AND priority = p_job.priority AND id < p_job.id
+               AND (lock IS NULL)::integer = 0 AND priority = p_job.priority AND id < p_job.id
              ORDER BY id LIMIT 1000)
         ) AS older);
     v_others := array_remove(ARRAY(
@@ -1631,9 +1631,9 @@ BEGIN
           ) THEN 1 ELSE 0 END;
     v_is_cut := v_older >= 1000 OR cardinality(v_others) >= 100;
     RETURN QUERY SELECT 'turn',
-        CASE WHEN v_is_cut THEN 'at least ' ELSE 'at most ' END
+        'each worker starts at ' || CASE WHEN v_is_cut THEN 'least ' ELSE 'most ' END
         || v_older + v_between * (1 + v_older / (group_weights(ARRAY[p_job.group_key::text]))[1])
-        || ' jobs of queue ' || p_job.queue || ' go first: ' || v_older || ' of group '
+        || ' jobs of queue ' || p_job.queue || ' first: ' || v_older || ' of group '
         || p_job.group_key || ', and the turns of others in between',
         NULL
     WHERE v_older > 0 OR v_between > 0;
@@ -1997,7 +1997,7 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT jobs.priority FROM jobs
                 WHERE jobs.status = 'todo' AND jobs.group_key IS NOT NULL
-                  AND jobs.queue = q.queue AND (jobs.lock IS NULL) = p_free
+                  AND jobs.queue = q.queue AND (jobs.lock IS NULL)::integer = p_free::integer
                   AND jobs.priority < v_priority
                 ORDER BY jobs.priority DESC LIMIT 1
             ) AS best);
@@ -2055,12 +2055,12 @@ BEGIN
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
             UNION ALL
             (SELECT NULL, jobs.priority, 0 FROM jobs
-             WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+             WHERE jobs.status = 'todo' AND (jobs.lock IS NULL)::integer = 1
                AND jobs.group_key IS NOT NULL AND jobs.queue = q.queue
              ORDER BY jobs.priority DESC LIMIT 1)
             UNION ALL
             (SELECT NULL, jobs.priority, 0 FROM jobs
-             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL
+             WHERE jobs.status = 'todo' AND (jobs.lock IS NULL)::integer = 0
                AND jobs.group_key IS NOT NULL AND jobs.queue = q.queue
              ORDER BY jobs.priority DESC LIMIT 1)
         ) AS ready
@@ -2187,7 +2187,8 @@ BEGIN
         CROSS JOIN unnest(p_queues) AS q(queue)
         CROSS JOIN LATERAL (
             SELECT jobs.id FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.group_key = g.name AND jobs.lock IS NULL
+            WHERE jobs.status = 'todo' AND jobs.group_key = g.name
+              AND (jobs.lock IS NULL)::integer = 1
               AND jobs.queue = q.queue AND jobs.priority = p_priority
             ORDER BY jobs.id
             LIMIT p_times * g.weight
@@ -2200,7 +2201,8 @@ BEGIN
         CROSS JOIN unnest(p_queues) AS q(queue)
         CROSS JOIN LATERAL (
             SELECT jobs.id FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.group_key = g.name AND jobs.lock IS NOT NULL
+            WHERE jobs.status = 'todo' AND jobs.group_key = g.name
+              AND (jobs.lock IS NULL)::integer = 0
               AND jobs.queue = q.queue AND jobs.priority = p_priority
             ORDER BY jobs.id
             LIMIT p_times * g.weight
@@ -2429,7 +2431,8 @@ BEGIN
         ) AS seen
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.limit_key FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.group_key = seen.group_key AND jobs.lock IS NULL
+            WHERE jobs.status = 'todo' AND jobs.group_key = seen.group_key
+              AND (jobs.lock IS NULL)::integer = 1
               AND jobs.queue = seen.queue AND jobs.priority = seen.priority
             ORDER BY jobs.id
             LIMIT p_window
@@ -2492,7 +2495,7 @@ BEGIN
         SELECT level.queue, level.free, (
             SELECT jobs.priority::bigint FROM jobs
             WHERE jobs.status = 'todo' AND jobs.group_key IS NOT NULL
-              AND jobs.queue = level.queue AND (jobs.lock IS NULL) = level.free
+              AND jobs.queue = level.queue AND (jobs.lock IS NULL)::integer = level.free::integer
               AND jobs.priority < level.priority
             ORDER BY jobs.priority DESC LIMIT 1), level.number + 1
         FROM level WHERE level.priority IS NOT NULL AND level.number < 100
@@ -2509,7 +2512,7 @@ BEGIN
             SELECT count(*) AS jobs FROM (
                 SELECT FROM jobs
                 WHERE jobs.status = 'todo' AND jobs.group_key = found.name
-                  AND jobs.queue = found.queue AND (jobs.lock IS NULL) = found.free
+                  AND jobs.queue = found.queue AND (jobs.lock IS NULL)::integer = found.free::integer
                   AND jobs.priority = found.priority
                 ORDER BY jobs.id LIMIT 1000
             ) AS job
@@ -2854,7 +2857,7 @@ BEGIN
                 CROSS JOIN LATERAL (
                     SELECT jobs.group_key::text AS name FROM jobs
                     WHERE jobs.status = 'todo' AND jobs.group_key IS NOT NULL
-                      AND jobs.queue = q.queue AND (jobs.lock IS NULL) = p_free
+                      AND jobs.queue = q.queue AND (jobs.lock IS NULL)::integer = p_free::integer
                       AND jobs.priority = p_priority AND jobs.group_key >= p_from
                     ORDER BY jobs.group_key LIMIT 1
                 ) AS first
@@ -2866,7 +2869,7 @@ BEGIN
                 CROSS JOIN LATERAL (
                     SELECT jobs.group_key::text AS name FROM jobs
                     WHERE jobs.status = 'todo' AND jobs.group_key IS NOT NULL
-                      AND jobs.queue = q.queue AND (jobs.lock IS NULL) = p_free
+                      AND jobs.queue = q.queue AND (jobs.lock IS NULL)::integer = p_free::integer
                       AND jobs.priority = p_priority AND jobs.group_key > found.name
                     ORDER BY jobs.group_key LIMIT 1
                 ) AS first
@@ -5377,7 +5380,7 @@ CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHER
 CREATE INDEX jobs_limited ON inturn.jobs USING btree (limit_key, queue, ((was_attempted AND (on_retry = 'hold'::inturn.retry_policy) AND (lock IS NOT NULL))) DESC, priority DESC, id) WHERE (status = 'limited'::inturn.job_status);
 CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT lost_queueing_lock));
 CREATE INDEX jobs_running ON inturn.jobs USING btree (worker_id) WHERE (status = 'doing'::inturn.job_status);
-CREATE INDEX jobs_turns ON inturn.jobs USING btree (queue, ((lock IS NULL)), priority DESC, group_key, id) WHERE ((group_key IS NOT NULL) AND (status = 'todo'::inturn.job_status));
+CREATE INDEX jobs_turns ON inturn.jobs USING btree (queue, (((lock IS NULL))::integer), priority DESC, group_key, id) WHERE ((group_key IS NOT NULL) AND (status = 'todo'::inturn.job_status));
 CREATE INDEX lane_audit_lock ON inturn.lane_audit USING btree (lock, id);
 CREATE INDEX lanes_resume ON inturn.lanes USING btree (COALESCE(look_at, stopped_until)) WHERE (COALESCE(look_at, stopped_until) IS NOT NULL);
 CREATE INDEX lanes_stopped ON inturn.lanes USING btree (stopped, stopped_at) WHERE (stopped IS NOT NULL);

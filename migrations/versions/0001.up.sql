@@ -152,8 +152,9 @@ CREATE INDEX jobs_free ON jobs (queue, priority DESC, id)
 CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id)
     WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL;
 -- Claims go from group to group here. One index for free jobs and for tokens of lanes, since each
--- index costs every statement that writes a job.
-CREATE INDEX jobs_turns ON jobs (queue, (lock IS NULL), priority DESC, group_key, id)
+-- index costs every statement that writes a job. A number says which of the two it is, since the
+-- planner turns a comparison with a constant truth value into something that is not in the index.
+CREATE INDEX jobs_turns ON jobs (queue, ((lock IS NULL)::integer), priority DESC, group_key, id)
     WHERE group_key IS NOT NULL AND status = 'todo';
 CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id)
     WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL;

@@ -89,7 +89,7 @@ Index("jobs_free", jobs.c.queue, *_order, postgresql_where=_free)
 Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
 _turns: tuple[Any, ...] = (
     jobs.c.queue,
-    text("(lock IS NULL)"),
+    text("((lock IS NULL)::integer)"),
     desc("priority"),
     jobs.c.group_key,
     jobs.c.id,

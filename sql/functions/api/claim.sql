@@ -85,7 +85,7 @@ BEGIN
     END IF;
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
-    IF v_rare AND groups_wait(v_queues) THEN
+    IF v_rare IS TRUE AND groups_wait(v_queues) THEN
         v_fair := true;
         p_turns := coalesce(p_turns, '{}');
         p_limit := least(p_limit, p_slots);

@@ -33,7 +33,7 @@ DECLARE
 BEGIN
     PERFORM require_registered(p_worker);
     IF (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
-        ORDER BY queue LIMIT 1) AND groups_wait(p_queues) THEN
+        ORDER BY jobs.queue LIMIT 1) IS TRUE AND groups_wait(p_queues) THEN
         RETURN;
     END IF;
     SELECT array_agg(free.id) FILTER (WHERE free.limit_key IS NULL) INTO v_ids

@@ -21,7 +21,7 @@ BEGIN
         SELECT level.queue, level.free, (
             SELECT jobs.priority::bigint FROM jobs
             WHERE jobs.status = 'todo' AND jobs.group_key IS NOT NULL
-              AND jobs.queue = level.queue AND (jobs.lock IS NULL) = level.free
+              AND jobs.queue = level.queue AND (jobs.lock IS NULL)::integer = level.free::integer
               AND jobs.priority < level.priority
             ORDER BY jobs.priority DESC LIMIT 1), level.number + 1
         FROM level WHERE level.priority IS NOT NULL AND level.number < 100
@@ -38,7 +38,7 @@ BEGIN
             SELECT count(*) AS jobs FROM (
                 SELECT FROM jobs
                 WHERE jobs.status = 'todo' AND jobs.group_key = found.name
-                  AND jobs.queue = found.queue AND (jobs.lock IS NULL) = found.free
+                  AND jobs.queue = found.queue AND (jobs.lock IS NULL)::integer = found.free::integer
                   AND jobs.priority = found.priority
                 ORDER BY jobs.id LIMIT 1000
             ) AS job

@@ -15,12 +15,12 @@ BEGIN
         SELECT count(*) FROM (
             (SELECT FROM jobs
              WHERE status = 'todo' AND group_key = p_job.group_key AND queue = p_job.queue
-               AND lock IS NULL AND priority = p_job.priority AND id < p_job.id
+               AND (lock IS NULL)::integer = 1 AND priority = p_job.priority AND id < p_job.id
              ORDER BY id LIMIT 1000)
             UNION ALL
             (SELECT FROM jobs
              WHERE status = 'todo' AND group_key = p_job.group_key AND queue = p_job.queue
-               AND lock IS NOT NULL AND priority = p_job.priority AND id < p_job.id
+               AND (lock IS NULL)::integer = 0 AND priority = p_job.priority AND id < p_job.id
              ORDER BY id LIMIT 1000)
         ) AS older);
     v_others := array_remove(ARRAY(

@@ -20,7 +20,7 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT jobs.priority FROM jobs
                 WHERE jobs.status = 'todo' AND jobs.group_key IS NOT NULL
-                  AND jobs.queue = q.queue AND (jobs.lock IS NULL) = p_free
+                  AND jobs.queue = q.queue AND (jobs.lock IS NULL)::integer = p_free::integer
                   AND jobs.priority < v_priority
                 ORDER BY jobs.priority DESC LIMIT 1
             ) AS best);

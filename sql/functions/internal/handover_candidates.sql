@@ -41,12 +41,12 @@ BEGIN
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
             UNION ALL
             (SELECT NULL, jobs.priority, 0 FROM jobs
-             WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+             WHERE jobs.status = 'todo' AND (jobs.lock IS NULL)::integer = 1
                AND jobs.group_key IS NOT NULL AND jobs.queue = q.queue
              ORDER BY jobs.priority DESC LIMIT 1)
             UNION ALL
             (SELECT NULL, jobs.priority, 0 FROM jobs
-             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL
+             WHERE jobs.status = 'todo' AND (jobs.lock IS NULL)::integer = 0
                AND jobs.group_key IS NOT NULL AND jobs.queue = q.queue
              ORDER BY jobs.priority DESC LIMIT 1)
         ) AS ready

@@ -15,7 +15,8 @@ BEGIN
         CROSS JOIN unnest(p_queues) AS q(queue)
         CROSS JOIN LATERAL (
             SELECT jobs.id FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.group_key = g.name AND jobs.lock IS NULL
+            WHERE jobs.status = 'todo' AND jobs.group_key = g.name
+              AND (jobs.lock IS NULL)::integer = 1
               AND jobs.queue = q.queue AND jobs.priority = p_priority
             ORDER BY jobs.id
             LIMIT p_times * g.weight
@@ -28,7 +29,8 @@ BEGIN
         CROSS JOIN unnest(p_queues) AS q(queue)
         CROSS JOIN LATERAL (
             SELECT jobs.id FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.group_key = g.name AND jobs.lock IS NOT NULL
+            WHERE jobs.status = 'todo' AND jobs.group_key = g.name
+              AND (jobs.lock IS NULL)::integer = 0
               AND jobs.queue = q.queue AND jobs.priority = p_priority
             ORDER BY jobs.id
             LIMIT p_times * g.weight

@@ -25,7 +25,8 @@ BEGIN
         ) AS seen
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.limit_key FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.group_key = seen.group_key AND jobs.lock IS NULL
+            WHERE jobs.status = 'todo' AND jobs.group_key = seen.group_key
+              AND (jobs.lock IS NULL)::integer = 1
               AND jobs.queue = seen.queue AND jobs.priority = seen.priority
             ORDER BY jobs.id
             LIMIT p_window

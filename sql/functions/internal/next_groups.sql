@@ -15,7 +15,7 @@ BEGIN
                 CROSS JOIN LATERAL (
                     SELECT jobs.group_key::text AS name FROM jobs
                     WHERE jobs.status = 'todo' AND jobs.group_key IS NOT NULL
-                      AND jobs.queue = q.queue AND (jobs.lock IS NULL) = p_free
+                      AND jobs.queue = q.queue AND (jobs.lock IS NULL)::integer = p_free::integer
                       AND jobs.priority = p_priority AND jobs.group_key >= p_from
                     ORDER BY jobs.group_key LIMIT 1
                 ) AS first
@@ -27,7 +27,7 @@ BEGIN
                 CROSS JOIN LATERAL (
                     SELECT jobs.group_key::text AS name FROM jobs
                     WHERE jobs.status = 'todo' AND jobs.group_key IS NOT NULL
-                      AND jobs.queue = q.queue AND (jobs.lock IS NULL) = p_free
+                      AND jobs.queue = q.queue AND (jobs.lock IS NULL)::integer = p_free::integer
                       AND jobs.priority = p_priority AND jobs.group_key > found.name
                     ORDER BY jobs.group_key LIMIT 1
                 ) AS first
