@@ -74,7 +74,7 @@ def test_a_job_without_a_group_costs_a_probe_a_claim(query: Query) -> None:
         query("SELECT pg_stat_clear_snapshot()")
         return int(query(PROBES)[0][0])
 
-    for lock, probes in (("NULL", 1), ("a", 3)):
+    for lock in ("NULL", "a"):
         before = count()
         for _ in range(10):
             query("SELECT defer('t', lock => nullif(%s, 'NULL'))", lock)
@@ -83,4 +83,4 @@ def test_a_job_without_a_group_costs_a_probe_a_claim(query: Query) -> None:
                 "SELECT finish(%s, '{default}', 10, %s, %s, '{succeeded}', ARRAY[NULL::jsonb])",
                 worker, ids, claims,
             )  # fmt: skip
-        assert count() - before == 10 * probes  # one a claim, and two an end in a lane
+        assert count() - before in (10, 11)  # one a claim, and one if a statement is planned

@@ -230,16 +230,16 @@ class Task(Deferrer[P, R_co]):
         before this much later.
         task_kwargs: arguments for the task, to which `defer` adds its own.
         timeout, on_retry, on_failure, queue, priority, lock: the same as for the task.
+        limit: a key, such as "stripe". No more jobs of a key run than its limit allows; see
+        `app.limits`.
+        group: a name, such as "tenant:7". The groups take turns, so that the jobs of one cannot
+        hold up those of another; see `app.groups`.
         expires_at, expires_in: the job is cancelled if its first attempt has not started by this
         time, which needs a time zone, or this long after you defer it.
         after, on_parent: start the job when these jobs have ended (ids, or what `defer` returned).
         If one did not succeed, "cancel" this one, let it "go", or "hold" it. See docs/flow.md.
 
             write.configure(after=[write.defer("a")], expires_in={"hours": 1}).defer("b")
-        limit: a key, such as "stripe". No more jobs of a key run than its limit allows; see
-        `app.limits`.
-        group: a name, such as "tenant:7". The groups take turns, so that the jobs of one cannot
-        hold up those of another; see `app.groups`.
 
         With a `queueing_lock`, at most one job waits under it. A running job does not count.
         `on_conflict` says what happens to a new job while another one is waiting:

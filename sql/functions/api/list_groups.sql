@@ -38,8 +38,8 @@ BEGIN
             SELECT count(*) AS jobs FROM (
                 SELECT FROM jobs
                 WHERE jobs.status = 'todo' AND jobs.group_key = found.name
-                  AND jobs.queue = found.queue AND (jobs.lock IS NULL)::integer = found.free::integer
-                  AND jobs.priority = found.priority
+                  AND jobs.queue = found.queue AND jobs.priority = found.priority
+                  AND (jobs.lock IS NULL)::integer = found.free::integer
                 ORDER BY jobs.id LIMIT 1000
             ) AS job
         ) AS counted
