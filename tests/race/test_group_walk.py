@@ -50,11 +50,11 @@ def walk(stage: Stage, random: Random) -> None:
     jobs = 0
     for _ in range(STEPS):
         for _ in range(random.randrange(4)):
-            group = random.choice(["a", "a", "b", "c", "d", None])
+            chosen = random.choice(["a", "a", "b", "c", "d", None])
             jobs += 1
-            lock = random.choice([None, None, f"lane {jobs}", f"lane of {group}"])
+            lock = random.choice([None, None, f"lane {jobs}", f"lane of {chosen}"])
             many = random.choice([1, 1, 3, 30])
-            person.defer(lock, *[0] * many, group=group)
+            person.defer(lock, *[0] * many, group=chosen)
         worker, book = random.choice(workers)
         book.note(step(stage, worker, random.choice([1, 1, 2, 5, 12])), waiting_groups(stage))
 

@@ -24,7 +24,7 @@ def start(worker: Worker, count: int) -> list[int]:
 def groups(stage: Stage, jobs: list[int]) -> str:
     """Return the groups of these jobs, which are named by letters. `-` is a job without one."""
     rows = stage.control.execute("SELECT id, coalesce(group_key, '-') FROM jobs").fetchall()
-    names = dict(rows)
+    names: dict[int, str] = dict(rows)
     return "".join(names[job] for job in jobs)
 
 
