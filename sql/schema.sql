@@ -551,8 +551,9 @@ DECLARE
     v_limited boolean;    -- some of the jobs have a limit
     v_slots   record;     -- what take_slots says of them
     v_marked  boolean;    -- some of them wait for their limit now
-    v_rare    boolean;    -- jobs with a group wait, or jobs have expired, or had children
-    v_fair    boolean := false;  -- the groups take turns
+    v_late    boolean;    -- jobs have expired
+    v_ended   boolean;    -- jobs have ended that others come after
+    v_fair    boolean;    -- jobs with a group wait, so the groups take turns
     v_kept    bigint[];   -- those that stay tokens
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
     v_started integer;
@@ -561,28 +562,25 @@ BEGIN
     PERFORM require_read_committed();
     PERFORM require_registered(p_worker);
     PERFORM promote(1000);   -- before we have a transaction id, see await_parents
-    -- One statement looks for all that is rare: that is cheaper than three.
-    v_rare := (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
-               ORDER BY jobs.queue LIMIT 1)
-        OR (SELECT true FROM ends LIMIT 1)
-        OR (SELECT true FROM jobs
+    -- One look for all that is rare: that is cheaper than three.
+    SELECT (SELECT true FROM jobs
             WHERE expires_at <= clock() AND expires_at IS NOT NULL AND status <> 'doing'
-                AND NOT was_attempted LIMIT 1);
-    IF v_rare THEN
-        -- What it cannot end now does not start all the same, see start_jobs.
-        IF (SELECT true FROM jobs
-            WHERE expires_at <= clock() AND expires_at IS NOT NULL AND status <> 'doing'
-                AND NOT was_attempted LIMIT 1) THEN
-            PERFORM expire_jobs(10000, 500);
-        END IF;
-        IF (SELECT true FROM ends LIMIT 1) THEN
-            PERFORM settle_ends(100, 1000);
-        END IF;
+                AND NOT was_attempted LIMIT 1),
+        (SELECT true FROM ends LIMIT 1),
+        (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+         ORDER BY jobs.queue LIMIT 1)
+    INTO v_late, v_ended, v_fair;
+    -- What it cannot end now does not start all the same, see start_jobs.
+    IF v_late THEN
+        PERFORM expire_jobs(10000, 500);
+    END IF;
+    IF v_late OR v_ended THEN
+        PERFORM settle_ends(100, 1000);
     END IF;
     PERFORM resume_due(100);
     v_queues := coalesce(p_queues, ready_queues());
-    IF v_rare IS TRUE AND groups_wait(v_queues) THEN
-        v_fair := true;
+    v_fair := (v_late OR v_ended OR v_fair) IS TRUE AND groups_wait(v_queues);
+    IF v_fair THEN
         p_turns := coalesce(p_turns, '{}');
         p_limit := least(p_limit, p_slots);
         v_wanted := p_limit;

@@ -10,8 +10,9 @@
 --   would give each lane up after every single job. At most a quarter of the lanes give way in one
 --   call, those that were held longest: a worker with many lanes in hand never comes round to all
 --   of them within a slice, and to claim a lane anew costs more than to hand it over.
---   A job with a group always should: claims give the groups their turns. So should any job of the
---   same priority if the head itself has a group.
+--   A job with a group always should, even if it may turn out to be locked or in a lane that is
+--   held: claims give the groups their turns. So should any job of the same priority if the head
+--   itself has a group.
 -- * It has not expired, and it has no limit. A slot that falls free goes to the best job that waits
 --   for it, and only a claim takes one.
 -- * No open transaction has the job locked. A locked job is neither handed over nor given way
