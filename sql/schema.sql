@@ -578,8 +578,9 @@ BEGIN
         PERFORM settle_ends(100, 1000);
     END IF;
     PERFORM resume_due(100);
-    v_queues := coalesce(p_queues, ready_queues());
-    v_fair := (v_late OR v_ended OR v_fair) IS TRUE AND groups_wait(v_queues);
+    v_fair := (v_late OR v_ended OR v_fair) IS TRUE;
+    v_queues := coalesce(p_queues, ready_queues(v_fair));
+    v_fair := v_fair AND groups_wait(v_queues);
     IF v_fair THEN
         p_turns := coalesce(p_turns, '{}');
         p_limit := least(p_limit, p_slots);
@@ -2036,9 +2037,12 @@ CREATE FUNCTION inturn.handover_candidates(p_worker uuid, p_locks text[], p_queu
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    WITH first AS (
+    WITH grouped AS MATERIALIZED (
+        SELECT true AS waits FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+        ORDER BY jobs.queue LIMIT 1
+    ), first AS (
         SELECT ready.priority, ready.id
-        FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
+        FROM unnest(coalesce(p_queues, ready_queues(EXISTS (TABLE grouped)))) AS q(queue)
         CROSS JOIN LATERAL (
             (SELECT NULL AS lock, jobs.priority, jobs.id FROM jobs
              WHERE jobs.status = 'todo' AND jobs.lock IS NULL
@@ -2052,12 +2056,12 @@ BEGIN
                AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
             UNION ALL
-            (SELECT NULL, jobs.priority, 0 FROM jobs
+            (SELECT NULL, jobs.priority, 0 FROM grouped, jobs
              WHERE jobs.status = 'todo' AND (jobs.lock IS NULL)::integer = 1
                AND jobs.group_key IS NOT NULL AND jobs.queue = q.queue
              ORDER BY jobs.priority DESC LIMIT 1)
             UNION ALL
-            (SELECT NULL, jobs.priority, 0 FROM jobs
+            (SELECT NULL, jobs.priority, 0 FROM grouped, jobs
              WHERE jobs.status = 'todo' AND (jobs.lock IS NULL)::integer = 0
                AND jobs.group_key IS NOT NULL AND jobs.queue = q.queue
              ORDER BY jobs.priority DESC LIMIT 1)
@@ -3173,40 +3177,48 @@ BEGIN
             SELECT quote_literal(left(min(queue), 63)) || ' is not a valid queue name'
             FROM unnest(p_queues) AS queue WHERE has_invalid_queue(ARRAY[queue]));
 END $$;
-CREATE FUNCTION inturn.ready_queues() RETURNS text[]
+CREATE FUNCTION inturn.ready_queues(p_groups boolean DEFAULT true) RETURNS text[]
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
     v_result text[];
 BEGIN
-    WITH RECURSIVE ready(queue) AS (
-        SELECT least(
-            (SELECT queue::text FROM jobs
-             WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
-             ORDER BY jobs.queue LIMIT 1),
-            (SELECT queue::text FROM jobs
-             WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
-             ORDER BY jobs.queue LIMIT 1),
-            (SELECT queue::text FROM jobs
-             WHERE status = 'todo' AND group_key IS NOT NULL
-             ORDER BY jobs.queue LIMIT 1))
+    WITH RECURSIVE free(queue) AS (
+        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+         ORDER BY queue LIMIT 1)
         UNION ALL
-        SELECT least(
-            (SELECT queue::text FROM jobs
-             WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
-               AND jobs.queue > ready.queue
-             ORDER BY jobs.queue LIMIT 1),
-            (SELECT queue::text FROM jobs
-             WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
-               AND jobs.queue > ready.queue
-             ORDER BY jobs.queue LIMIT 1),
-            (SELECT queue::text FROM jobs
-             WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue > ready.queue
-             ORDER BY jobs.queue LIMIT 1))
-        FROM ready WHERE ready.queue IS NOT NULL
+        SELECT (SELECT jobs.queue FROM jobs
+                WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+                    AND jobs.queue > free.queue
+                ORDER BY jobs.queue LIMIT 1)
+        FROM free WHERE free.queue IS NOT NULL
+    ), heads(queue) AS (
+        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+         ORDER BY queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT jobs.queue FROM jobs
+                WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+                    AND jobs.queue > heads.queue
+                ORDER BY jobs.queue LIMIT 1)
+        FROM heads WHERE heads.queue IS NOT NULL
     )
-    SELECT coalesce(array_agg(queue), '{}') INTO v_result FROM ready WHERE queue IS NOT NULL;
-    RETURN v_result;
+    SELECT coalesce(array_agg(queue::text), '{}') INTO v_result
+    FROM (SELECT queue FROM free UNION SELECT queue FROM heads) AS ready
+    WHERE queue IS NOT NULL;
+    IF NOT p_groups THEN
+        RETURN v_result;
+    END IF;
+    RETURN ARRAY(
+        WITH RECURSIVE turns(queue) AS (
+            (SELECT queue FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+             ORDER BY queue LIMIT 1)
+            UNION ALL
+            SELECT (SELECT jobs.queue FROM jobs
+                    WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue > turns.queue
+                    ORDER BY jobs.queue LIMIT 1)
+            FROM turns WHERE turns.queue IS NOT NULL
+        )
+        SELECT queue::text FROM turns WHERE queue IS NOT NULL UNION SELECT unnest(v_result));
 END $$;
 CREATE FUNCTION inturn.reconcile(p_after text, p_limit integer) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER

@@ -82,8 +82,9 @@ BEGIN
         PERFORM settle_ends(100, 1000);
     END IF;
     PERFORM resume_due(100);
-    v_queues := coalesce(p_queues, ready_queues());
-    v_fair := (v_late OR v_ended OR v_fair) IS TRUE AND groups_wait(v_queues);
+    v_fair := (v_late OR v_ended OR v_fair) IS TRUE;
+    v_queues := coalesce(p_queues, ready_queues(v_fair));
+    v_fair := v_fair AND groups_wait(v_queues);
     IF v_fair THEN
         p_turns := coalesce(p_turns, '{}');
         p_limit := least(p_limit, p_slots);

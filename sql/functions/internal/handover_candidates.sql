@@ -25,9 +25,12 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    WITH first AS (
+    WITH grouped AS MATERIALIZED (
+        SELECT true AS waits FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+        ORDER BY jobs.queue LIMIT 1
+    ), first AS (
         SELECT ready.priority, ready.id
-        FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
+        FROM unnest(coalesce(p_queues, ready_queues(EXISTS (TABLE grouped)))) AS q(queue)
         CROSS JOIN LATERAL (
             (SELECT NULL AS lock, jobs.priority, jobs.id FROM jobs
              WHERE jobs.status = 'todo' AND jobs.lock IS NULL
@@ -41,12 +44,12 @@ BEGIN
                AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
             UNION ALL
-            (SELECT NULL, jobs.priority, 0 FROM jobs
+            (SELECT NULL, jobs.priority, 0 FROM grouped, jobs
              WHERE jobs.status = 'todo' AND (jobs.lock IS NULL)::integer = 1
                AND jobs.group_key IS NOT NULL AND jobs.queue = q.queue
              ORDER BY jobs.priority DESC LIMIT 1)
             UNION ALL
-            (SELECT NULL, jobs.priority, 0 FROM jobs
+            (SELECT NULL, jobs.priority, 0 FROM grouped, jobs
              WHERE jobs.status = 'todo' AND (jobs.lock IS NULL)::integer = 0
                AND jobs.group_key IS NOT NULL AND jobs.queue = q.queue
              ORDER BY jobs.priority DESC LIMIT 1)
