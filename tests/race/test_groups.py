@@ -1,6 +1,10 @@
 """Groups: their jobs take turns, whatever happens to the jobs and however many one group has."""
 
-from tests.race.harness import Mutation, Session, Stage, Worker, ids, promise, story
+from collections.abc import Callable
+
+import pytest
+
+from tests.race.harness import Job, Mutation, Session, Stage, Worker, ids, promise, story
 
 NO_MEMORY = Mutation(
     "each claim begins with the first group",
@@ -318,3 +322,51 @@ def test_explain_says_how_many_jobs_go_first(stage: Stage) -> None:
     promise(reason == "turn" and "at most 8 jobs" in detail and "2 of group a" in detail, detail)
     before = start(worker, 8)
     promise(jobs[2] in before, "no more than that start before it")
+
+
+ACTS: dict[str, Callable[[Stage, Session, Worker, Job], object]] = {
+    "fails": lambda _, __, worker, job: worker.finish(job, want=0, status="failed"),
+    "is retried": lambda _, __, worker, job: worker.retry(job),
+    "is retried later": lambda _, __, worker, job: worker.retry(job, delay="1 hour"),
+    "is put back": lambda _, __, worker, job: worker.put_back(job),
+    "is rescued": lambda stage, person, worker, _: (
+        stage.forget(worker),
+        person.rescue(),
+        worker.register(),
+    ),
+    "is cancelled, and its lane is paused": lambda _, person, worker, job: (
+        person.pause("lane"),
+        worker.finish(job, want=0, status="cancelled"),
+    ),
+    "halts its lane": lambda stage, _, worker, job: (
+        stage.control.execute("UPDATE jobs SET on_failure = 'halt'"),
+        worker.finish(job, want=0, status="failed"),
+    ),
+    "gives up its lane": lambda stage, _, worker, job: (
+        stage.control.execute("UPDATE jobs SET on_retry = 'release'"),
+        worker.retry(job, delay="1 hour"),
+    ),
+    "is deleted behind": lambda _, person, worker, job: (
+        person.delete(job.id + 1),
+        worker.finish(job, want=0),
+    ),
+    "skips the next": lambda _, person, worker, job: (
+        worker.retry(job, delay="1 hour"),
+        person.skip_head("lane"),
+    ),
+}
+
+
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
+def test_the_groups_alternate_whatever_happens_to_a_job(
+    stage: Stage, act: Callable[[Stage, Session, Worker, Job], object]
+) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.defer("lane", 0, 0, 0, group="a")
+    job = worker.claim_one()
+    person.defer(None, *[0] * 4, group="a")
+    person.defer(None, *[0] * 8, group="b")
+    act(stage, person, worker, job)
+    started = groups(stage, start(worker, 6))
+    promise(started in ("bababa", "ababab"), f"not {started}")
+    promise(len(set(stage.doing())) == len(stage.doing()), "each job once")
