@@ -324,16 +324,18 @@ def test_explain_says_how_many_jobs_go_first(stage: Stage) -> None:
     promise(jobs[2] in before, "no more than that start before it")
 
 
+def rescue(stage: Stage, person: Session, worker: Worker) -> None:
+    stage.forget(worker)
+    person.rescue()
+    worker.register()
+
+
 ACTS: dict[str, Callable[[Stage, Session, Worker, Job], object]] = {
     "fails": lambda _, __, worker, job: worker.finish(job, want=0, status="failed"),
     "is retried": lambda _, __, worker, job: worker.retry(job),
     "is retried later": lambda _, __, worker, job: worker.retry(job, delay="1 hour"),
     "is put back": lambda _, __, worker, job: worker.put_back(job),
-    "is rescued": lambda stage, person, worker, _: (
-        stage.forget(worker),
-        person.rescue(),
-        worker.register(),
-    ),
+    "is rescued": lambda stage, person, worker, _: rescue(stage, person, worker),
     "is cancelled, and its lane is paused": lambda _, person, worker, job: (
         person.pause("lane"),
         worker.finish(job, want=0, status="cancelled"),
