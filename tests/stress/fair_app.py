@@ -6,7 +6,6 @@ import os
 from inturn import App
 
 app = App()
-SLOTS = 5
 
 
 @app.task(name="tell")
@@ -18,4 +17,4 @@ async def tell(group: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(app.run_worker_async(concurrency=SLOTS, wait=True))
+    asyncio.run(app.run_worker_async(concurrency=5))

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 from tests.conftest import Query
-from tests.stress.fair_app import SLOTS
 from tests.waiting import wait_until
 
 FLOOD = int(os.environ.get("INTURN_FAIR_FLOOD") or 20_000)
@@ -75,8 +74,8 @@ def test_nine_tenants_behind_one_with_very_many_jobs_end_as_if_alone(
     started, seconds = run_until_the_nine_have_ended(app_dsn, tmp_path / "log")
     in_front = count_in_front(started)
     print(f"{FLOOD:,} in front: {in_front} of them before the nine had ended, {seconds:.1f} s")
-    # A turn for each of theirs, and what the slots of the workers had begun with.
-    assert in_front <= EACH + 2 * WORKERS * SLOTS, Counter(started)
+    # A turn for each of theirs. A group whose first job another claim has locked misses a turn.
+    assert in_front <= 2 * EACH, Counter(started)
     assert in_front > EACH / 2, "the large one has its share too"
 
 
@@ -87,4 +86,4 @@ def test_the_log_shows_tenants_that_wait_for_the_large_one(
     for name in SMALL:
         defer(query, name, EACH, grouped=False)
     started, _ = run_until_the_nine_have_ended(app_dsn, tmp_path / "log")
-    assert count_in_front(started) > EACH + 2 * WORKERS * SLOTS
+    assert count_in_front(started) > 2 * EACH
