@@ -5,8 +5,8 @@ PARALLEL := -n logical --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress chaos witness check bench bench-surface bench-growth bench-scale
-.PHONY: schema docs
+.PHONY: help demo test stress fair-shares chaos witness check bench bench-surface bench-growth
+.PHONY: bench-scale schema docs
 .PHONY: patroni wheel-demo lock locked clean
 
 help: ## list these commands
@@ -25,6 +25,10 @@ stress: .venv/installed ## run everything at once for ten minutes, then grow to 
 	@INTURN_STRESS_SECONDS=$(or $(SECONDS),600) INTURN_STRESS_SEED=$(SEED) \
 	  $(python) -m pytest -q tests/stress/test_stress.py
 	@INTURN_TEST_GROWTH=1000000 $(python) -m pytest -q tests/sql/test_growth.py
+
+# `make test` has 20,000 jobs in front. Use FLOOD=... for another number.
+fair-shares: .venv/installed ## run nine tenants behind one with a million jobs
+	@INTURN_FAIR_FLOOD=$(or $(FLOOD),1000000) $(python) -m pytest -q -s tests/stress/test_fair_shares.py
 
 patroni: .venv/installed ## fail over three nodes under Patroni (names missing Debian packages)
 	@$(python) -m tests.failover.patroni

@@ -48,6 +48,7 @@ CREATE TYPE job_options AS (
     timeout       interval,
     expires_at    timestamptz,
     limit_key     text,
+    group_key     text,
     batch_id      bigint
 );
 
@@ -75,6 +76,10 @@ CREATE DOMAIN queueing_lock_name AS text COLLATE "C"
     CONSTRAINT jobs_queueing_lock_length CHECK (octet_length(VALUE) BETWEEN 1 AND 1024);
 -- A pattern of limits ends with `*`, so no key has one.
 CREATE DOMAIN limit_name AS text COLLATE "C" CONSTRAINT jobs_limit_key CHECK (
+    octet_length(VALUE) BETWEEN 1 AND 1024 AND strpos(VALUE, '*') = 0
+);
+-- It is a key of jobs_turns, whose entries must stay below the btree's limit too.
+CREATE DOMAIN group_name AS text COLLATE "C" CONSTRAINT jobs_group_key CHECK (
     octet_length(VALUE) BETWEEN 1 AND 1024 AND strpos(VALUE, '*') = 0
 );
 CREATE DOMAIN job_args AS jsonb
@@ -129,6 +134,7 @@ CREATE TABLE jobs (
     args         job_args    NOT NULL DEFAULT '{}',
     errors       jsonb       NOT NULL DEFAULT '[]',
     limit_key    limit_name,                   -- at most so many of a key run: see limits
+    group_key    group_name,                   -- it takes turns with the jobs of other groups
     batch_id     bigint,                       -- it belongs to this batch, or is its callback
     -- Rules between columns. Each costs some microseconds a statement: see above.
     CONSTRAINT jobs_live CHECK (
@@ -148,9 +154,15 @@ CREATE TABLE jobs (
 );
 
 -- Disjoint by predicate: a row sits in the primary key and in as few of these as possible.
-CREATE INDEX jobs_free ON jobs (queue, priority DESC, id) WHERE status = 'todo' AND lock IS NULL;
-CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id) WHERE status = 'todo'
-    AND lock IS NOT NULL;
+CREATE INDEX jobs_free ON jobs (queue, priority DESC, id)
+    WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL;
+CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id)
+    WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL;
+-- Claims go from group to group here. One index for free jobs and for tokens of lanes, since each
+-- index costs every statement that writes a job. A number says which of the two it is, since the
+-- planner turns a comparison with a constant truth value into something that is not in the index.
+CREATE INDEX jobs_turns ON jobs (queue, ((lock IS NULL)::integer), priority DESC, group_key, id)
+    WHERE group_key IS NOT NULL AND status = 'todo';
 CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id)
     WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL;
 -- Jobs that lanes wait for go first.
@@ -325,6 +337,17 @@ CREATE TABLE limit_keys (
 
 CREATE INDEX limit_keys_look ON limit_keys (look_at) WHERE look_at IS NOT NULL;
 
+-- How many jobs of a group start in each of its turns. Operators write this table. A pattern that
+-- ends with `*` is for every group that begins so, each by itself. A group without a row has 1.
+CREATE TABLE groups (
+    pattern text     COLLATE "C" PRIMARY KEY,
+    weight  integer  NOT NULL,
+    CONSTRAINT groups_pattern CHECK (
+        octet_length(pattern) BETWEEN 1 AND 1024
+        AND strpos(pattern, '*') IN (0, length(pattern))),
+    CONSTRAINT groups_weight CHECK (weight BETWEEN 1 AND 1000)
+);
+
 -- What people, and the reconciler, did to lanes.
 CREATE TABLE lane_audit (
     id        bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -392,6 +415,7 @@ CREATE TABLE finished_jobs (
     timeout      interval,
     expires_at   timestamptz,
     limit_key    text        COLLATE "C",
+    group_key    text        COLLATE "C",
     batch_id     bigint
 ) PARTITION BY RANGE (finished_at);
 

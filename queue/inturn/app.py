@@ -13,6 +13,7 @@ import anyio
 from inturn import arguments
 from inturn.control.batches import BatchBlock, Batches
 from inturn.control.builtin_tasks import builtin_tasks
+from inturn.control.groups import Groups
 from inturn.control.jobs import Jobs
 from inturn.control.lanes import Lanes
 from inturn.control.limits import Limits
@@ -91,6 +92,7 @@ class App(Blueprint):
         self.json_dumps = connector.json_dumps
         self.lanes = Lanes(connector)
         self.limits = Limits(connector)
+        self.groups = Groups(connector)
         self.batches = Batches(connector)
         self.job_manager = Jobs(connector)
         self.schema_manager = SchemaManager(connector)

@@ -163,6 +163,20 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """A group of jobs that takes turns with the others, or a pattern of groups.
+
+    `weight` is how many of its jobs start in a turn. `waiting` counts its jobs that could start
+    now, up to 1,000, and `running` those that run. Both are None for a pattern.
+    """
+
+    name: str
+    weight: int
+    waiting: int | None
+    running: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far the last attempt at a job is, as it said with `context.progress`.
 
@@ -238,6 +252,7 @@ class StoredJob:
     timeout: timedelta | None
     expires_at: datetime | None
     limit: str | None
+    group: str | None
     batch: int | None
     errors: list[dict[str, Any]]
     result: Any

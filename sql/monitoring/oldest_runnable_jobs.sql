@@ -6,12 +6,18 @@ WITH front AS (
     SELECT job.*
     FROM inturn.queue_status CROSS JOIN LATERAL (
         (SELECT * FROM inturn.jobs
-         WHERE status = 'todo' AND lock IS NULL AND jobs.queue = queue_status.queue
+         WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+           AND jobs.queue = queue_status.queue
          ORDER BY priority DESC, id LIMIT 1000)
         UNION ALL
         (SELECT * FROM inturn.jobs
-         WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue = queue_status.queue
+         WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+           AND jobs.queue = queue_status.queue
          ORDER BY priority DESC, id LIMIT 1000)
+        UNION ALL
+        (SELECT * FROM inturn.jobs
+         WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue = queue_status.queue
+         ORDER BY jobs.queue LIMIT 1000)
     ) AS job
     UNION ALL
     (SELECT * FROM inturn.jobs

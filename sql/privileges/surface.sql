@@ -80,6 +80,9 @@ SELECT * FROM (VALUES
     ('function', 'list_limits',         '{operator,monitor}', NULL),
     ('function', 'set_limit',           '{operator}', NULL),
     ('function', 'remove_limit',        '{operator}', NULL),
+    ('function', 'list_groups',         '{operator,monitor}', NULL),
+    ('function', 'set_group',           '{operator}', NULL),
+    ('function', 'remove_group',        '{operator}', NULL),
     ('function', 'sequences_behind',    '{operator,monitor}', NULL),   -- for `queue doctor`
 
     -- For metrics.
@@ -96,24 +99,24 @@ SELECT * FROM (VALUES
     ('table', 'all_jobs',               '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, '
-        'limit_key, batch_id'),
+        'limit_key, group_key, batch_id'),
     ('table', 'live_jobs',              '{operator}', NULL),
     ('table', 'live_jobs',              '{monitor}',
         'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, '
         'started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, '
-        'limit_key, batch_id'),
+        'limit_key, group_key, batch_id'),
     ('table', 'claimed_jobs',           '{operator,monitor}', NULL),
     ('table', 'jobs',                   '{operator}', NULL),
     ('table', 'jobs',                   '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, '
         'has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, '
-        'limit_key, batch_id'),
+        'limit_key, group_key, batch_id'),
     ('table', 'finished_jobs',          '{operator}', NULL),
     ('table', 'finished_jobs',          '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, '
-        'expires_at, limit_key, batch_id'),
+        'expires_at, limit_key, group_key, batch_id'),
     ('table', 'batch_status',           '{producer,operator,monitor}', NULL),
     ('table', 'edges',                  '{operator,monitor}', NULL),
     ('table', 'progress',               '{operator}', NULL),
@@ -126,6 +129,7 @@ SELECT * FROM (VALUES
     ('table', 'lanes',                  '{operator,monitor}', NULL),
     ('table', 'limits',                 '{operator,monitor}', NULL),
     ('table', 'limit_keys',             '{operator,monitor}', NULL),
+    ('table', 'groups',                 '{operator,monitor}', NULL),
     ('table', 'lane_audit',             '{operator,monitor}', NULL),
     ('table', 'queue_status',           '{operator,monitor}', NULL),
     ('table', 'workers',                '{operator,monitor}', NULL),

@@ -3,12 +3,13 @@
 CREATE OR REPLACE VIEW all_jobs AS
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, NULL::timestamptz AS finished_at, worker_id, fence, queueing_lock, timeout,
-       NULL::jsonb AS result, stored_as, expires_at, limit_key, batch_id, progress
+       NULL::jsonb AS result, stored_as, expires_at, limit_key, group_key, batch_id,
+       progress
 FROM live_jobs
 UNION ALL
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, finished_at, worker_id, fence, queueing_lock, timeout, result, status,
-       expires_at, limit_key, batch_id,
+       expires_at, limit_key, group_key, batch_id,
        (SELECT jsonb_build_object('done', reported.done, 'total', reported.total,
             'text', reported.text, 'updated_at', reported.updated_at)
         FROM progress AS reported
@@ -42,6 +43,8 @@ COMMENT ON COLUMN all_jobs.queueing_lock IS
 COMMENT ON COLUMN all_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
 COMMENT ON COLUMN all_jobs.limit_key IS
     'The key of its limit; NULL: it has none.';
+COMMENT ON COLUMN all_jobs.group_key IS
+    'Its group, which takes turns with the others; NULL: none.';
 COMMENT ON COLUMN all_jobs.batch_id IS
     'The batch that it is in, or whose callback it is; NULL: none.';
 COMMENT ON COLUMN all_jobs.result IS 'What the task returned; NULL: nothing, or not yet.';

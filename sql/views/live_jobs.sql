@@ -36,7 +36,8 @@ SELECT jobs.id,
        jobs.attempts, jobs.args::jsonb, jobs.errors, jobs.created_at,
        jobs.scheduled_at::timestamptz, jobs.started_at, jobs.worker_id, jobs.fence,
        jobs.queueing_lock::text, jobs.timeout::interval, jobs.abort,
-       jobs.expires_at::timestamptz, jobs.limit_key::text, jobs.batch_id,
+       jobs.expires_at::timestamptz, jobs.limit_key::text, jobs.group_key::text,
+       jobs.batch_id,
        (SELECT jsonb_build_object('done', reported.done, 'total', reported.total,
             'text', reported.text, 'updated_at', reported.updated_at)
         FROM progress AS reported
@@ -73,6 +74,8 @@ COMMENT ON COLUMN live_jobs.queueing_lock IS 'At most one job waits under it; NU
 COMMENT ON COLUMN live_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
 COMMENT ON COLUMN live_jobs.limit_key IS
     'The key of its limit; NULL: it has none.';
+COMMENT ON COLUMN live_jobs.group_key IS
+    'Its group, which takes turns with the others; NULL: none.';
 COMMENT ON COLUMN live_jobs.batch_id IS
     'The batch that it is in, or whose callback it is; NULL: none.';
 COMMENT ON COLUMN live_jobs.abort IS 'True if somebody has asked it to end.';

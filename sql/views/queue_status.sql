@@ -2,25 +2,38 @@
 -- counted apart from those that could not.
 --
 -- The cost does not grow with the number of waiting jobs. Each queue name takes one index probe.
--- Runnable jobs are counted among the first 1,000 of a queue in the two indexes that a claim reads,
--- and in the first 1,000 lanes whose pause is over or that a claim is to look at again. Jobs that
--- workers have in hand are all read, at most some 1,000 of each worker. The rest comes from the
--- first 10,000 entries of their index, for all queues together.
+-- Runnable jobs are counted among the first 1,000 of a queue in each index that a claim reads (jobs
+-- with a group are in the order of its name), and in the first 1,000 lanes whose pause is over or
+-- that a claim is to look at again. Jobs that workers have in hand are all read, at most some 1,000
+-- of each worker. The rest comes from the first 10,000 entries of their index, for all queues
+-- together.
 CREATE OR REPLACE VIEW queue_status AS
 WITH RECURSIVE free_name(queue) AS (
-    (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL ORDER BY queue LIMIT 1)
+    (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+     ORDER BY queue LIMIT 1)
     UNION ALL
     SELECT (SELECT jobs.queue FROM jobs
-            WHERE status = 'todo' AND lock IS NULL AND jobs.queue > free_name.queue
+            WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+              AND jobs.queue > free_name.queue
             ORDER BY jobs.queue LIMIT 1)
     FROM free_name WHERE free_name.queue IS NOT NULL
 ), head_name(queue) AS (
-    (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NOT NULL ORDER BY queue LIMIT 1)
+    (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+     ORDER BY queue LIMIT 1)
     UNION ALL
     SELECT (SELECT jobs.queue FROM jobs
-            WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue > head_name.queue
+            WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+              AND jobs.queue > head_name.queue
             ORDER BY jobs.queue LIMIT 1)
     FROM head_name WHERE head_name.queue IS NOT NULL
+), turn_name(queue) AS (
+    (SELECT queue FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+     ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT (SELECT jobs.queue FROM jobs
+            WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue > turn_name.queue
+            ORDER BY jobs.queue LIMIT 1)
+    FROM turn_name WHERE turn_name.queue IS NOT NULL
 ), in_lane AS MATERIALIZED (
     SELECT queue, count(*) AS looked, count(*) FILTER (WHERE status = 'blocked') AS blocked
     FROM (
@@ -67,6 +80,7 @@ WITH RECURSIVE free_name(queue) AS (
 ), name AS MATERIALIZED (
     SELECT queue FROM free_name WHERE queue IS NOT NULL
     UNION SELECT queue FROM head_name WHERE queue IS NOT NULL
+    UNION SELECT queue FROM turn_name WHERE queue IS NOT NULL
     UNION SELECT queue FROM in_lane
     UNION SELECT queue FROM limited
     UNION SELECT queue FROM later
@@ -80,12 +94,19 @@ WITH RECURSIVE free_name(queue) AS (
         (SELECT id, lock, coalesce(scheduled_at, created_at) AS since, false AS is_token,
              false AS waits
          FROM jobs
-         WHERE status = 'todo' AND lock IS NULL AND jobs.queue = name.queue
+         WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+           AND jobs.queue = name.queue
          ORDER BY priority DESC, id LIMIT 1000)
         UNION ALL
         (SELECT id, lock, coalesce(scheduled_at, created_at), true, true FROM jobs
-         WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue = name.queue
+         WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+           AND jobs.queue = name.queue
          ORDER BY priority DESC, id LIMIT 1000)
+        UNION ALL
+        (SELECT id, lock, coalesce(scheduled_at, created_at), lock IS NOT NULL, lock IS NOT NULL
+         FROM jobs
+         WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue = name.queue
+         ORDER BY jobs.queue LIMIT 1000)
         UNION ALL
         SELECT id, lock, scheduled_at, false, false FROM later WHERE later.queue = name.queue
             AND scheduled_at <= clock()

@@ -11,12 +11,18 @@ WITH front AS MATERIALIZED (
     UNION ALL
     SELECT job.* FROM queue_status AS known CROSS JOIN LATERAL (
         (SELECT id, queue, task, lock, errors FROM jobs
-         WHERE status = 'todo' AND lock IS NULL AND jobs.queue = known.queue
+         WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+           AND jobs.queue = known.queue
          ORDER BY priority DESC, id LIMIT 1000)
         UNION ALL
         (SELECT id, queue, task, lock, errors FROM jobs
-         WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue = known.queue
+         WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+           AND jobs.queue = known.queue
          ORDER BY priority DESC, id LIMIT 1000)
+        UNION ALL
+        (SELECT id, queue, task, lock, errors FROM jobs
+         WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue = known.queue
+         ORDER BY jobs.queue LIMIT 1000)
     ) AS job
 ), counted AS (
     SELECT id, queue, task, lock, errors @> '[{"crashed": true}]' AS crashed,

@@ -1,19 +1,25 @@
 -- Queues and tasks of waiting jobs, if no live worker of the queue knows the task. A worker that
 -- does not know a task tries the job again half a minute later, so jobs that are due soon count.
--- Bounded: it looks at the first 1,000 jobs that could start, without and with a lock, in each
--- queue that a worker serves, and at the first 10,000 that are due within a minute.
+-- Bounded: it looks at the first 1,000 jobs that could start, without a lock, with one, and with a
+-- group, in each queue that a worker serves, and at the first 10,000 that are due within a minute.
 CREATE OR REPLACE VIEW unknown_tasks AS
 WITH served AS MATERIALIZED (
     SELECT queue FROM queue_status WHERE workers > 0
 ), waiting AS MATERIALIZED (
     SELECT DISTINCT served.queue, job.task FROM served CROSS JOIN LATERAL (
         (SELECT task FROM jobs
-         WHERE status = 'todo' AND lock IS NULL AND jobs.queue = served.queue
+         WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+           AND jobs.queue = served.queue
          ORDER BY priority DESC, id LIMIT 1000)
         UNION ALL
         (SELECT task FROM jobs
-         WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue = served.queue
+         WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+           AND jobs.queue = served.queue
          ORDER BY priority DESC, id LIMIT 1000)
+        UNION ALL
+        (SELECT task FROM jobs
+         WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue = served.queue
+         ORDER BY jobs.queue LIMIT 1000)
     ) AS job
     UNION
     SELECT queue, task FROM (

@@ -12,6 +12,7 @@ def test_limits_are_set_listed_and_removed(queue: Run) -> None:
     customer, stripe = json.loads(queue("limits", "list", "--json").stdout)
     assert (customer["pattern"], customer["concurrency"]) == ("customer:*", 1)
     assert (stripe["rate"], stripe["burst"], stripe["running"]) == ("100/min", 20, 0)
+    assert "100/min" in queue("limits", "list").stdout
     queue("limits", "remove", "stripe")
     assert "stripe" not in queue("limits", "list").stdout
     again = queue("limits", "remove", "stripe")

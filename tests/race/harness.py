@@ -225,6 +225,7 @@ class Session:
         on_failure: str = "continue",
         expires_in: str | None = None,
         limit: str | None = None,
+        group: str | None = None,
     ) -> list[int]:
         """Defer a job for each priority given, or one job, in one call."""
         given: Sequence[int] = priorities or (0,)
@@ -233,9 +234,9 @@ class Session:
             "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], "
             "%s::timestamptz[], %s::interval[], "
             "%s::retry_policy[], %s::failure_policy[], p_expires_in => %s::interval[], "
-            "p_limit_keys => %s::text[])",
+            "p_limit_keys => %s::text[], p_group_keys => %s::text[])",
             ["task"] * n, ["{}"] * n, [queue] * n, [lock] * n, list(given), [None] * n, [delay] * n,
-            [on_retry] * n, [on_failure] * n, [expires_in] * n, [limit] * n,
+            [on_retry] * n, [on_failure] * n, [expires_in] * n, [limit] * n, [group] * n,
         )  # fmt: skip
         return [id for (id,) in rows]
 
@@ -341,6 +342,7 @@ class Worker(Session):
         super().__init__(stage)
         self.queues = queues
         self.busy: list[int] = []  # what its last retry() could not take back
+        self.turns: str | None = None  # of the groups, as its last claim left them
         self.register()
 
     def register(self) -> None:
@@ -350,11 +352,15 @@ class Worker(Session):
         )
 
     def claim(self, limit: int = 10, patient: bool = False, slots: int | None = None) -> list[Job]:
-        """Claim jobs, of which `slots` can begin now: those with a limit must."""
-        return _jobs(self.run(
-            "SELECT id, claim_id, worker_id, queue, attempts FROM claim(%s, %s::text[], %s, %s, %s)",
-            self.id, self.queues, limit, patient, slots,
-        ))  # fmt: skip
+        """Claim jobs, of which `slots` can begin now: those with a limit or a group must."""
+        rows = self.run(
+            "SELECT id, claim_id, worker_id, queue, attempts, current_setting('inturn.turns', true)"
+            " FROM claim(%s, %s::text[], %s, %s, %s, %s::jsonb)",
+            self.id, self.queues, limit, patient, slots, self.turns,
+        )  # fmt: skip
+        if rows and rows[0][-1]:
+            self.turns = rows[0][-1]
+        return _jobs([row[:-1] for row in rows])
 
     def claim_further(
         self, after: int, limit: int = 10, queues: Sequence[str] = ("default",)

@@ -167,9 +167,9 @@ def test_a_finish_does_not_wait_for_a_replace_of_the_next_job(stage: Stage, end:
     promise(stage.drain() == [second, third], "in order")
 
 
-LOCKED_FREE = """AND jobs.lock IS NULL AND jobs.queue = q.queue
+LOCKED_FREE = """AND jobs.lock IS NULL AND jobs.group_key IS NULL AND jobs.queue = q.queue
                AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))"""
-LOCKED_TOKEN = LOCKED_FREE.replace("IS NULL", "IS NOT NULL")
+LOCKED_TOKEN = LOCKED_FREE.replace("lock IS NULL", "lock IS NOT NULL")
 
 
 @story(

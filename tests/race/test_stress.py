@@ -31,6 +31,7 @@ BACKLOG = 300  # so much may wait before producers slow down
 
 EQUALS = [f"equal {n}" for n in range(5)]
 RANKED = [f"ranked {n}" for n in range(3)]
+GROUPS = [None, None, "large", "large", "small"]
 QUEUES = ["x", "y"]
 
 RARE = ["crash in a claim", "crash in a finish", "crash with jobs", "refused", "rescued",
@@ -89,10 +90,11 @@ class Producer:
         called, call, committed = time.monotonic(), next(self.run.calls), float("inf")
         connection.execute("BEGIN")
         rows = connection.execute(
-            "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], %s::timestamptz[], %s::interval[])",
+            "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], %s::timestamptz[], "
+            "%s::interval[], p_group_keys => %s::text[])",
             [["task"] * n, ["{}"] * n, [self.dice.choice(QUEUES)] * n, [lane] * n, priorities,
              [None] * n,
-             ["10 ms" if scheduled else None] * n],
+             ["10 ms" if scheduled else None] * n, [self.dice.choice(GROUPS)] * n],
         ).fetchall()  # fmt: skip
         if self.dice.random() < 0.3:
             connection.execute("SELECT pg_sleep(%s)", [self.dice.random() * 0.02])

@@ -63,6 +63,7 @@ class Producer:
             lock=lane,
             priority=priority,
             queue=dice.choice(["x", "x", "y"]),
+            group=dice.choice([None, None, "large", "large", "small"]),
             schedule_in={"milliseconds": 300} if scheduled else None,
             on_retry="release" if lane and lane.startswith("release") else "hold",
             on_failure="halt" if halts else "continue",

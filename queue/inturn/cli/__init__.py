@@ -37,6 +37,7 @@ COMMANDS = (
     "jobs",
     "lanes",
     "limits",
+    "groups",
     "locks",
     "metrics",
     "migrate",

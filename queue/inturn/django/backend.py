@@ -39,6 +39,7 @@ JOB_OPTIONS = (
     "timeout",
     "expires_in",
     "limit",
+    "group",
 )
 NO_APP = checks.Error(
     "inturn.django is not in INSTALLED_APPS, so the queue has no tables.",
@@ -62,6 +63,7 @@ class InturnTask(Task):
     timeout: float | None = None
     expires_in: timedelta | Mapping[str, float] | None = None
     limit: str | None = None
+    group: str | None = None
 
     def using(self, **changes: Any) -> Self:
         """Return the task with other options: those of Django, and those of this class."""
@@ -72,8 +74,8 @@ class InturnBackend(BaseTaskBackend):
     """Enqueues tasks as jobs, through Django's connection: in its transaction, if there is one.
 
     OPTIONS are defaults for all tasks of this backend: `lock`, `queueing_lock`, `on_conflict`,
-    `on_retry`, `on_failure`, `timeout`, `expires_in`, `limit` and `retry`, which is that of
-    `@app.task`.
+    `on_retry`, `on_failure`, `timeout`, `expires_in`, `limit`, `group` and `retry`, which is that
+    of `@app.task`.
     """
 
     task_class = InturnTask

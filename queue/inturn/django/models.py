@@ -45,6 +45,7 @@ class JobFields(ReadOnlyModelBase):
     scheduled_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     limit_key = models.TextField(null=True)
+    group_key = models.TextField(null=True)
     batch_id = models.BigIntegerField(null=True)
 
     instead = {

@@ -18,7 +18,10 @@ _JOB: LiteralString = (
     "batch_id, CASE WHEN batch_id IS NOT NULL THEN {schema}.batch_counts(id, batch_id) END "
 )
 _IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
-CLAIM = _JOB + "FROM {schema}.claim(%s, %s::text[], %s, %s, %s)" + _IN_ORDER
+CLAIM = (
+    _JOB + ", current_setting('inturn.turns', true) "
+    "FROM {schema}.claim(%s, %s::text[], %s, %s, %s, %s::jsonb)" + _IN_ORDER
+)
 CLAIM_FURTHER = (
     _JOB + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s)" + _IN_ORDER
 )
@@ -40,15 +43,30 @@ class Wake(NamedTuple):
     horizon: str
 
 
+class Turns:
+    """Where the turns of the groups continue at the worker's next claim, as claim.sql writes it."""
+
+    def __init__(self) -> None:
+        self.text: str | None = None
+
+
 def claim(
-    worker_id: UUID, queues: Queues, limit: int, patient: bool, slots: int
+    worker_id: UUID,
+    queues: Queues,
+    limit: int,
+    patient: bool,
+    slots: int,
+    turns: Turns | None = None,
 ) -> Operation[list[Job]]:
     """Start up to `limit` jobs and return them, the best first.
 
     Only `slots` of them can begin now, and jobs with a limit are started only if they can.
     """
+    turns = turns or Turns()
     asked_at = time.monotonic()
-    rows = yield Statement(CLAIM, [worker_id, to_list(queues), limit, patient, slots])
+    rows = yield Statement(CLAIM, [worker_id, to_list(queues), limit, patient, slots, turns.text])
+    if rows and rows[0][12]:  # else no job with a group waited
+        turns.text = rows[0][12]
     return to_jobs(rows, asked_at)
 
 

@@ -22,11 +22,11 @@ _COLUMNS = """
     %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[],
     %s::interval[],
     %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[],
-    %b::text[], %s::text::{schema}.conflict_policy, %s::interval[], %b::text[],
+    %b::text[], %s::text::{schema}.conflict_policy, %s::interval[], %b::text[], %b::text[],
     %s::timestamptz[], %s::interval[]
 """
 # `defer_job` is for jobs without these options.
-_RARE = ("queueing_lock", "limit", "expires_at", "expires_in", "after", "batch")
+_RARE = ("queueing_lock", "limit", "group", "expires_at", "expires_in", "after", "batch")
 _SCALARS = attrgetter(
     *(name for name in CheckedOptions._fields if name not in (*_RARE, "on_conflict", "on_parent"))
 )

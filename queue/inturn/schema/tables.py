@@ -89,14 +89,24 @@ jobs = Table(
     Column("args", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("errors", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
     Column("limit_key", key),
+    Column("group_key", key),
     Column("batch_id", BigInteger),
 )
 _order: tuple[Any, ...] = (desc("priority"), jobs.c.id)
-_free = text("status = 'todo' AND lock IS NULL")
-_heads = text("status = 'todo' AND lock IS NOT NULL")
+_free = text("status = 'todo' AND lock IS NULL AND group_key IS NULL")
+_heads = text("status = 'todo' AND lock IS NOT NULL AND group_key IS NULL")
 _lane = text("status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL")
 Index("jobs_free", jobs.c.queue, *_order, postgresql_where=_free)
 Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
+_turns: tuple[Any, ...] = (
+    jobs.c.queue,
+    text("((lock IS NULL)::integer)"),
+    desc("priority"),
+    jobs.c.group_key,
+    jobs.c.id,
+)
+_grouped = text("group_key IS NOT NULL AND status = 'todo'")
+Index("jobs_turns", *_turns, postgresql_where=_grouped)
 Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=_lane)
 _kept = desc(text("(was_attempted AND on_retry = 'hold' AND lock IS NOT NULL)"))
 _limited: tuple[Any, ...] = (jobs.c.limit_key, jobs.c.queue, _kept, *_order)
@@ -210,6 +220,13 @@ limit_keys = Table(
 _look = text("look_at IS NOT NULL")
 Index("limit_keys_look", limit_keys.c.look_at, postgresql_where=_look)
 
+groups = Table(
+    "groups",
+    metadata,
+    Column("pattern", key, primary_key=True),
+    Column("weight", Integer, nullable=False),
+)
+
 lane_audit = Table(
     "lane_audit",
     metadata,
@@ -276,6 +293,7 @@ finished_jobs = Table(
     Column("timeout", Interval),
     Column("expires_at", moment),
     Column("limit_key", key),
+    Column("group_key", key),
     Column("batch_id", BigInteger),
 )
 Index("finished_jobs_batch", *finished_jobs.c["batch_id", "id"], postgresql_where=_batch)

@@ -181,7 +181,7 @@ class Blueprint(Periodics):
         ("release").
         on_failure: when a job has failed for good, its lane goes on ("continue") or stops until you
         resume it ("halt").
-        queueing_lock, on_conflict, limit, expires_in, on_parent: see `configure`.
+        queueing_lock, on_conflict, limit, group, expires_in, on_parent: see `configure`.
         timeout: an attempt that takes longer, in seconds or as a timedelta, fails with JobTimeout.
         An async task is cancelled. A sync task has to check `context.should_abort()`, and keeps its
         slot until it ends.

@@ -73,6 +73,14 @@ def check_limit(limit: object) -> str | None:
     return key
 
 
+def check_group(group: object) -> str | None:
+    """Return the name of a group as text, or raise BadArgument."""
+    name = check_lock(group, "group")
+    if name is not None and "*" in name:
+        raise BadArgument("group", f"{name!r} contains *, with which only patterns of groups end")
+    return name
+
+
 def check_batch(batch: object) -> int:
     """Return the id of a batch, or raise BadArgument."""
     if isinstance(batch, bool) or not isinstance(batch, int) or not 0 < batch < 2**63:
@@ -126,6 +134,7 @@ class RunOptions(TypedDict, total=False):
     ]
     timeout: Annotated[float | timedelta | None, Stored(check_timeout)]
     limit: Annotated[str | int | UUID | None, Stored(check_limit)]
+    group: Annotated[str | int | UUID | None, Stored(check_group)]
 
 
 class ExpiryOptions(TypedDict, total=False):

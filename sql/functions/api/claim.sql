@@ -11,6 +11,10 @@
 -- of everything. Jobs that a user's open transaction has locked cannot be cleared: the last round
 -- looks past some thousands of them.
 --
+-- While jobs with a group wait, the groups take turns (see fair_candidates), and no job is claimed
+-- ahead: the worker would run it before the next group's. p_turns is what the setting inturn.turns
+-- said after the worker's last claim.
+--
 -- A job with a limit starts only if it can begin now: jobs that are claimed ahead would keep slots
 -- of their limit from others. It takes the slot after its lane is won and it is the head.
 CREATE OR REPLACE FUNCTION claim(
@@ -18,7 +22,8 @@ CREATE OR REPLACE FUNCTION claim(
     p_queues text[],     -- NULL: all queues
     p_limit  integer,
     p_patient boolean DEFAULT false, -- give up if another claim is clearing the front
-    p_slots   integer DEFAULT NULL   -- how many of the jobs can begin now; NULL: all
+    p_slots   integer DEFAULT NULL,  -- how many of the jobs can begin now; NULL: all
+    p_turns   jsonb   DEFAULT NULL   -- where the turns of the groups continue
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -52,6 +57,7 @@ DECLARE
     v_limited boolean;    -- some of the jobs have a limit
     v_slots   record;     -- what take_slots says of them
     v_marked  boolean;    -- some of them wait for their limit now
+    v_fair    boolean;    -- jobs with a group wait, so the groups take turns
     v_kept    bigint[];   -- those that stay tokens
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
     v_started integer;
@@ -66,6 +72,8 @@ BEGIN
             WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
                 AND NOT was_attempted LIMIT 1) AS expiries,
         (SELECT true FROM ends LIMIT 1) AS ends,
+        (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+         ORDER BY jobs.queue LIMIT 1) AS groups,
         (SELECT true FROM batch_events WHERE due_at <= v_now LIMIT 1) AS batches,
         coalesce(
             (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
@@ -86,7 +94,17 @@ BEGIN
     IF v_due.looks THEN
         PERFORM resume_due(100);
     END IF;
-    v_queues := coalesce(p_queues, ready_queues());
+    -- All that was due may have made jobs with a group ready.
+    v_fair := coalesce(v_due.groups, v_due.jobs, v_due.ends, v_due.expiries, v_due.batches,
+        v_due.looks, false);
+    v_queues := coalesce(p_queues, ready_queues(v_fair));
+    v_fair := v_fair AND groups_wait(v_queues);
+    IF v_fair THEN
+        p_turns := coalesce(p_turns, '{}');
+        p_limit := least(p_limit, p_slots);
+        v_wanted := p_limit;
+        v_window := 2 * p_limit;
+    END IF;
 
     FOR round IN 1..4 LOOP
         -- With many queues, read and lock only the best of all. If other claims were faster, the
@@ -97,9 +115,15 @@ BEGIN
         v_windows := CASE WHEN cardinality(v_queues) > 1
                           THEN front_shares(v_queues, v_window, true)
                           ELSE ARRAY[v_window] END;
-        SELECT * INTO v_look
-        FROM claim_candidates(
-            v_queues, v_shares, v_wanted, v_windows, v_window, v_lost, v_lanes);
+        IF v_fair THEN
+            SELECT * INTO v_look FROM fair_candidates(
+                v_queues, v_shares, v_wanted, v_windows, v_window, v_lost, v_lanes, p_turns);
+            p_turns := v_look.turns;
+        ELSE
+            SELECT * INTO v_look
+            FROM claim_candidates(
+                v_queues, v_shares, v_wanted, v_windows, v_window, v_lost, v_lanes);
+        END IF;
         v_ids := v_look.free;
         IF cardinality(v_queues) > 1 THEN
             v_short := NOT v_short
@@ -115,7 +139,7 @@ BEGIN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
             FROM acquire_lanes(p_worker, p_queues, v_look.lanes, v_look.seen,
                 cardinality(v_look.lanes)) AS w;
-            IF cardinality(v_won) < cardinality(v_look.lanes) THEN
+            IF cardinality(v_won) < cardinality(v_look.lanes) AND NOT v_fair THEN
                 SELECT * INTO v_spare
                 FROM spare_lanes(v_queues, v_wanted, v_windows, v_lost || v_look.lanes, v_ids,
                     v_lanes);
@@ -157,7 +181,8 @@ BEGIN
             FROM take_slots(v_ids, coalesce(p_slots, p_limit) - (p_limit - v_wanted));
             v_marked := v_slots.full_keys <> '{}';
             IF v_marked AND v_slots.ids = '{}' THEN
-                PERFORM limit_front(v_queues, v_slots.full_keys, (4 ^ round)::integer * p_limit);
+                PERFORM limit_front(
+                    v_queues, v_slots.full_keys, (4 ^ round)::integer * p_limit, v_ids);
             END IF;
             -- Lanes of jobs without a slot go back. Those that waited for a retry wait again.
             SELECT coalesce(array_agg(lock) FILTER (WHERE fits), '{}'),
@@ -216,4 +241,7 @@ BEGIN
                 ELSE least(2000, 8 * v_window) END;
         END IF;
     END LOOP;
+    IF v_fair THEN
+        PERFORM set_config('inturn.turns', p_turns::text, true);
+    END IF;
 END $$;

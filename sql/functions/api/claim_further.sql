@@ -1,7 +1,8 @@
 -- claim_further: starts more free jobs after a batch that this worker has just claimed. It goes
 -- on where that claim stopped, for each queue and priority. It leaves the rest to the next full
 -- claim: lanes, due jobs, higher priorities, jobs that came back, jobs with a limit.
--- Workers make full claims often enough.
+-- Workers make full claims often enough. While jobs with a group wait, it starts nothing: a full
+-- claim gives all of them their turns.
 --
 -- It is cheaper than a full claim. Its cost does not grow while an old transaction keeps finished
 -- jobs from being vacuumed, since their index entries lie before its starting point. Free jobs
@@ -31,11 +32,15 @@ DECLARE
     v_ids bigint[];
 BEGIN
     PERFORM require_registered(p_worker);
+    IF (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+        ORDER BY jobs.queue LIMIT 1) IS TRUE AND groups_wait(p_queues) THEN
+        RETURN;
+    END IF;
     SELECT array_agg(free.id) FILTER (WHERE free.limit_key IS NULL) INTO v_ids
     FROM unnest(p_queues, p_priorities, p_after, v_shares) AS mark(queue, priority, id, share)
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.limit_key FROM jobs
-        WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+        WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.group_key IS NULL
           AND jobs.queue = mark.queue AND jobs.priority = mark.priority AND jobs.id > mark.id
         ORDER BY jobs.id
         LIMIT mark.share

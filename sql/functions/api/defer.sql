@@ -23,6 +23,7 @@ CREATE OR REPLACE FUNCTION defer(
     limit_key     text        DEFAULT NULL,
     after         bigint[]    DEFAULT NULL,
     on_parent     text        DEFAULT 'cancel',
+    group_key     text        DEFAULT NULL,
     batch_id      bigint      DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql
@@ -49,6 +50,8 @@ DECLARE
             THEN 'on_conflict: give raise, skip, or replace'
         WHEN octet_length(limit_key) NOT BETWEEN 1 AND 1024 OR strpos(limit_key, '*') > 0
             THEN 'limit_key: give 1 to 1,024 bytes without *, or NULL for a job without a limit'
+        WHEN octet_length(group_key) NOT BETWEEN 1 AND 1024 OR strpos(group_key, '*') > 0
+            THEN 'group_key: give 1 to 1,024 bytes without *, or NULL for a job without a group'
         WHEN timeout < interval '1 ms' OR timeout > interval '365 days'
             THEN 'timeout: give how long a run may take, from a millisecond to 365 days, or NULL'
         WHEN expires_at < timestamptz '0002-01-01 00:00:00+00'
@@ -77,6 +80,7 @@ BEGIN
         p_after => CASE WHEN after <> '{}' THEN after END,
         p_after_of => CASE WHEN after <> '{}' THEN array_fill(1, ARRAY[cardinality(after)]) END,
         p_on_parent => ARRAY[on_parent::parent_policy],
+        p_group_keys => CASE WHEN group_key IS NOT NULL THEN ARRAY[group_key] END,
         p_batch_ids => CASE WHEN batch_id IS NOT NULL THEN ARRAY[batch_id] END
     );
     IF NOT v_job.is_new AND on_conflict = 'raise' THEN

@@ -20,6 +20,7 @@ CREATE OR REPLACE FUNCTION defer_jobs(
     p_on_conflict    conflict_policy DEFAULT 'raise',  -- what to do if one already waits
     p_timeouts   interval[] DEFAULT NULL,         -- how long a run may take
     p_limit_keys text[] DEFAULT NULL,             -- see set_limit
+    p_group_keys text[] DEFAULT NULL,             -- they take turns
     p_expires_at timestamptz[] DEFAULT NULL,      -- a job that has not started by then is cancelled
     p_expires_in interval[] DEFAULT NULL,         -- or after this time, by the server's clock
     p_after      bigint[] DEFAULT NULL,           -- jobs that must have ended before
@@ -59,12 +60,14 @@ BEGIN
                 coalesce(g.at, v_now + g.delay),
                 coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
                 g.queueing_lock, g.timeout,
-                coalesce(g.expires_at, v_now + g.expires_in), g.limit_key, g.batch_id)::job_options
+                coalesce(g.expires_at, v_now + g.expires_in), g.limit_key, g.group_key, g.batch_id
+            )::job_options
             FROM unnest(p_tasks, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
                         p_on_failure, p_queueing_locks, p_timeouts, p_expires_at, p_expires_in,
-                        p_limit_keys, p_batch_ids)
+                        p_limit_keys, p_group_keys, p_batch_ids)
                 WITH ORDINALITY AS g(task, queue, lock, priority, at, delay, on_retry, on_failure,
-                    queueing_lock, timeout, expires_at, expires_in, limit_key, batch_id, position)
+                    queueing_lock, timeout, expires_at, expires_in, limit_key, group_key, batch_id,
+                    position)
             ORDER BY g.position
         );
     END IF;
@@ -82,9 +85,9 @@ BEGIN
         SELECT g.*, coalesce(g.at, v_now + g.delay) AS due_at
         FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
                     p_on_failure, p_timeouts, p_expires_at, p_expires_in, p_limit_keys,
-                    p_batch_ids)
+                    p_group_keys, p_batch_ids)
             WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure,
-                timeout, expires_at, expires_in, limit_key, batch_id, position)
+                timeout, expires_at, expires_in, limit_key, group_key, batch_id, position)
     ), ranked AS (
         SELECT g.*, coalesce(g.due_at > v_now, false) AS later,
             row_number() OVER (
@@ -94,11 +97,12 @@ BEGIN
         FROM given AS g
     )
     INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
-        on_failure, timeout, expires_at, limit_key, batch_id, status)
+        on_failure, timeout, expires_at, limit_key, group_key, batch_id,
+        status)
     SELECT r.task, r.args, coalesce(r.queue, 'default'), r.lock, coalesce(r.priority, 0), r.due_at,
         v_now,
         coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
-        coalesce(r.expires_at, v_now + r.expires_in), r.limit_key, r.batch_id,
+        coalesce(r.expires_at, v_now + r.expires_in), r.limit_key, r.group_key, r.batch_id,
         CASE WHEN r.later THEN 'scheduled'::job_status
              WHEN r.lock IS NULL OR r.limit_key IS NOT NULL OR r.place = 1 THEN 'todo'
              ELSE 'blocked' END

@@ -80,6 +80,10 @@ BEGIN
     RETURN QUERY SELECT * FROM explain_busy(p_id);
     v_waits := v_waits OR FOUND;
     v_found := v_found OR FOUND;
+    IF v_job.group_key IS NOT NULL AND v_job.status = 'todo' AND NOT v_found THEN
+        RETURN QUERY SELECT * FROM explain_turn(v_job);
+        v_found := FOUND;
+    END IF;
     RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task, v_waits);
     v_found := v_found OR FOUND;
     IF v_found AND v_job.batch_id IS NOT NULL THEN

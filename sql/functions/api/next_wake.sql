@@ -21,9 +21,11 @@ SET jit = off
 AS $$
     SELECT CASE WHEN EXISTS (
         SELECT FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
-        WHERE (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NULL
+        WHERE (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
                AND jobs.queue = q.queue LIMIT 1)
            OR (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NOT NULL
+               AND group_key IS NULL AND jobs.queue = q.queue LIMIT 1)
+           OR (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
                AND jobs.queue = q.queue LIMIT 1)
     ) OR (SELECT true FROM ends LIMIT 1) THEN interval '0'
     ELSE (

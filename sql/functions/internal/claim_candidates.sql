@@ -24,7 +24,8 @@ BEGIN
         FROM unnest(p_queues, p_shares) AS q(queue, share)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.priority, jobs.limit_key FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+              AND jobs.group_key IS NULL AND jobs.queue = q.queue
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT q.share
             FOR UPDATE SKIP LOCKED

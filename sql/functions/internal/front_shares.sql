@@ -28,19 +28,22 @@ BEGIN
             CROSS JOIN LATERAL (
                 (SELECT jobs.id, jobs.priority FROM jobs
                  WHERE NOT p_lanes AND p_after IS NULL
-                   AND jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = asked.queue
+                   AND jobs.status = 'todo' AND jobs.lock IS NULL
+                   AND jobs.group_key IS NULL AND jobs.queue = asked.queue
                  ORDER BY jobs.priority DESC, jobs.id
                  LIMIT asked.reads)
                 UNION ALL
                 (SELECT jobs.id, jobs.priority FROM jobs
                  WHERE p_lanes
-                   AND jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = asked.queue
+                   AND jobs.status = 'todo' AND jobs.lock IS NOT NULL
+                   AND jobs.group_key IS NULL AND jobs.queue = asked.queue
                  ORDER BY jobs.priority DESC, jobs.id
                  LIMIT asked.reads)
                 UNION ALL
                 (SELECT jobs.id, jobs.priority FROM jobs
                  WHERE p_after IS NOT NULL
-                   AND jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = asked.queue
+                   AND jobs.status = 'todo' AND jobs.lock IS NULL
+                   AND jobs.group_key IS NULL AND jobs.queue = asked.queue
                    AND jobs.priority = asked.priority AND jobs.id > asked.after
                  ORDER BY jobs.id
                  LIMIT asked.reads)

@@ -10,6 +10,9 @@
 --   would give each lane up after every single job. At most a quarter of the lanes give way in one
 --   call, those that were held longest: a worker with many lanes in hand never comes round to all
 --   of them within a slice, and to claim a lane anew costs more than to hand it over.
+--   A job with a group always should, even if it may turn out to be locked or in a lane that is
+--   held: claims give the groups their turns. So should any job of the same priority if the head
+--   itself has a group.
 -- * It has not expired, and it has no limit. A slot that falls free goes to the best job that waits
 --   for it, and only a claim takes one.
 -- * No open transaction has the job locked. A locked job is neither handed over nor given way
@@ -22,19 +25,34 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    WITH first AS (
+    WITH grouped AS MATERIALIZED (
+        SELECT true AS waits FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+        ORDER BY jobs.queue LIMIT 1
+    ), first AS (
         SELECT ready.priority, ready.id
-        FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
+        FROM unnest(coalesce(p_queues, ready_queues(EXISTS (TABLE grouped)))) AS q(queue)
         CROSS JOIN LATERAL (
             (SELECT NULL AS lock, jobs.priority, jobs.id FROM jobs
-             WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+             WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+               AND jobs.group_key IS NULL AND jobs.queue = q.queue
                AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
             UNION ALL
             (SELECT jobs.lock, jobs.priority, jobs.id FROM jobs
-             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
+             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL
+               AND jobs.group_key IS NULL AND jobs.queue = q.queue
                AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
+            UNION ALL
+            (SELECT NULL, jobs.priority, 0 FROM grouped, jobs
+             WHERE jobs.status = 'todo' AND (jobs.lock IS NULL)::integer = 1
+               AND jobs.group_key IS NOT NULL AND jobs.queue = q.queue
+             ORDER BY jobs.priority DESC LIMIT 1)
+            UNION ALL
+            (SELECT NULL, jobs.priority, 0 FROM grouped, jobs
+             WHERE jobs.status = 'todo' AND (jobs.lock IS NULL)::integer = 0
+               AND jobs.group_key IS NOT NULL AND jobs.queue = q.queue
+             ORDER BY jobs.priority DESC LIMIT 1)
         ) AS ready
         WHERE ready.lock IS NULL OR ready.lock NOT IN (SELECT unnest(p_locks))
         ORDER BY ready.priority DESC, ready.id
@@ -43,7 +61,7 @@ BEGIN
     SELECT head.lock, head.id
     FROM (
         SELECT lane.lock, best.id, best.priority, best.queue, best.touched,
-            best.start_before, best.limited, held.since,
+            best.start_before, best.limited, best.grouped, held.since,
             row_number() OVER (ORDER BY held.since, best.id) AS place
         FROM unnest(p_locks) AS lane(lock)
         CROSS JOIN LATERAL (
@@ -57,8 +75,9 @@ BEGIN
       AND (head.start_before IS NULL OR head.start_before > clock())
       AND NOT head.limited
       AND (NOT head.touched OR try_lock_job(head.id))
-      AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
-           OR (head.priority = first.priority
+      AND (first.id IS NULL OR head.priority > first.priority
+           OR NOT head.grouped AND (head.priority, first.id) > (first.priority, head.id)
+           OR (head.priority = first.priority AND first.id > 0 AND NOT head.grouped
                AND (head.since + interval '0.1 s' > clock()
                     OR head.place > (cardinality(p_locks) + 3) / 4)))
     ORDER BY head.priority DESC, head.id

@@ -1,9 +1,14 @@
--- Returns the tokens of lanes in front of these queues, at most p_windows in each. `open` tells
--- whether the lane can be acquired for this token: nobody holds it, or it waits for the retry
--- that we see. Among several tokens of a lane, only the best can be open. Lanes in p_lost were
--- lost to another claim just now: we cannot see its hold before it commits.
-CREATE OR REPLACE FUNCTION lane_tokens(p_queues text[], p_windows integer[], p_lost text[])
-RETURNS TABLE (id bigint, lock text, priority integer, open boolean, touched boolean)
+-- Returns the tokens of lanes in front of these queues, at most p_windows in each, and the tokens
+-- p_of_groups, which the caller has found (see group_front). `open` tells whether the lane can be
+-- acquired for this token: nobody holds it, or it waits for the retry that we see. Among several
+-- tokens of a lane, only the best can be open. Lanes in p_lost were lost to another claim just now:
+-- we cannot see its hold before it commits. The planner leaves out the part for groups if
+-- p_of_groups is not given.
+CREATE OR REPLACE FUNCTION lane_tokens(
+    p_queues text[], p_windows integer[], p_lost text[], p_of_groups bigint[] DEFAULT NULL
+) RETURNS TABLE (
+    id bigint, lock text, priority integer, open boolean, touched boolean, group_key text
+)
 LANGUAGE sql STABLE AS $$
     SELECT t.id, t.lock, t.priority,
         (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
@@ -13,13 +18,20 @@ LANGUAGE sql STABLE AS $$
                     ORDER BY t.priority DESC, t.id) = 1
             -- A token that an open transaction has locked must not take another one's place.
             AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
-        is_touched(t.xmin, t.xmax)
-    FROM unnest(p_queues, p_windows) AS q(queue, size)
-    CROSS JOIN LATERAL (
-        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax FROM jobs
-        WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
-        ORDER BY jobs.priority DESC, jobs.id
-        LIMIT q.size
+        is_touched(t.xmin, t.xmax), coalesce(t.group_key, '')
+    FROM (
+        SELECT front.* FROM unnest(p_queues, p_windows) AS q(queue, size)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.group_key
+            FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL
+              AND jobs.group_key IS NULL AND jobs.queue = q.queue
+            ORDER BY jobs.priority DESC, jobs.id
+            LIMIT q.size
+        ) AS front
+        UNION ALL
+        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.group_key
+        FROM jobs WHERE jobs.id = ANY (p_of_groups)
     ) AS t
     LEFT JOIN LATERAL (
         SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes WHERE lanes.lock = t.lock LIMIT 1

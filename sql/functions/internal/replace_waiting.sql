@@ -1,6 +1,7 @@
 -- Gives the job that waits under a queueing lock the work of a new one: its task, arguments,
 -- timeout and expiry. If the job is scheduled and no lane waits for it, it also takes over time,
--- queue, priority and policies. Its id, lock and place stay. Returns false if it no longer waits.
+-- queue, priority, group and policies. Its id, lock and place stay. Returns false if it
+-- no longer waits.
 --
 -- The job stays locked until the caller commits. A worker that is to start it waits for that.
 CREATE OR REPLACE FUNCTION replace_waiting(
@@ -35,6 +36,7 @@ BEGIN
                           ELSE 'todo' END,
             scheduled_at = coalesce(p_options.scheduled_at, clock()),
             queue = p_options.queue, priority = p_options.priority,
+            group_key = p_options.group_key,
             on_retry = p_options.on_retry, on_failure = p_options.on_failure
         WHERE id = p_id;
     END IF;

@@ -15,11 +15,12 @@ BEGIN
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
             timeout, expires_at, has_children, priority, attempts, queue, task, lock,
-            queueing_lock, lost_queueing_lock, args, errors, limit_key, batch_id)
+            queueing_lock, lost_queueing_lock, args, errors, limit_key, group_key, batch_id)
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
             CASE WHEN expires_at > clock() THEN expires_at END, true, priority, attempts, queue,
-            task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors, limit_key, batch_id
+            task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors, limit_key,
+            group_key, batch_id
         FROM found
         RETURNING lost_queueing_lock
     )

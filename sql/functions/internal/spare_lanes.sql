@@ -19,7 +19,8 @@ BEGIN
         FROM unnest(p_queues) AS q(queue)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.priority FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+              AND jobs.group_key IS NULL AND jobs.queue = q.queue
                 AND jobs.id NOT IN (SELECT unnest(p_free))
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT 1

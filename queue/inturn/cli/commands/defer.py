@@ -51,6 +51,7 @@ Examples:
     "--timeout", callback=duration, metavar="TIME", help="How long a run may take, e.g. 90s."
 )
 @click.option("--limit", metavar="KEY", help="Let no more jobs of this key run than its limit.")
+@click.option("--group", metavar="NAME", help="Let its jobs take turns with other groups.")
 @click.option("--queue", metavar="NAME", help="The queue.  [default: the task's]")
 @click.option(
     "--priority",

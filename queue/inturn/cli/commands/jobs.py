@@ -173,6 +173,7 @@ def show(database: Database, job_id: int, form: str) -> None:
         "lock": visible(job.lock) if job.lock else None,
         "queueing lock": visible(job.queueing_lock) if job.queueing_lock else None,
         "limit": visible(job.limit) if job.limit else None,
+        "group": visible(job.group) if job.group else None,
         "batch": str(job.batch) if job.batch else None,
         "priority": str(job.priority),
         "timeout": stored["timeout"],
@@ -230,6 +231,7 @@ def in_words_of_sql(job: StoredJob) -> dict[str, Any]:
         "task_kwargs": "args",
         "abort_requested": "abort",
         "limit": "limit_key",
+        "group": "group_key",
         "batch": "batch_id",
     }
     values = {names.get(each.name, each.name): getattr(job, each.name) for each in fields(job)}

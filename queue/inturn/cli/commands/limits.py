@@ -74,11 +74,11 @@ def list_limits(database: Database, form: str) -> None:
 
     columns = {
         "PATTERN": lambda limit: limit.pattern,
-        "CONCURRENCY": lambda limit: limit.concurrency or "",
+        "CONCURRENCY": lambda limit: str(limit.concurrency or ""),
         "RATE": lambda limit: limit.rate or "",
-        "BURST": lambda limit: limit.burst or "",
-        "RUNNING": lambda limit: limit.running,
-        "LIMITED": lambda limit: limit.limited,
+        "BURST": lambda limit: str(limit.burst or ""),
+        "RUNNING": lambda limit: str(limit.running),
+        "LIMITED": lambda limit: str(limit.limited),
     }
     nothing = complete("There is no limit. Set one: queue limits set stripe --concurrency 5")
     Output(form).records(database.run(limits.list_limits(LISTED)), columns, nothing)

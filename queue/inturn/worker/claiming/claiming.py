@@ -53,8 +53,9 @@ class Claiming:
         self._prefetch = prefetch
         self._awake_flag = AwakeFlag(connection, registration, options.queues)
         self._cursor = ClaimCursor()
+        self._turns = claim.Turns()  # of the groups
         self._claimed_at = time.monotonic()  # when the last full claim began
-        self._lacks_slots = False  # a ready job may have a limit, and no slot of ours was free
+        self._lacks_slots = False  # a ready job may need a slot at once, and none of ours was free
         self._claim: asyncio.Task[None] | None = None  # until the loop has seen how it ended
 
     # ------------------------------------------------------------------ what the loop asks
@@ -173,7 +174,7 @@ class Claiming:
 
         A lane that went back to the queue may have a job that only we have room for. A worker that
         does not wait for jobs must also run what its own jobs have deferred before it ends. A job
-        with a limit may have waited until we can begin it at once.
+        with a limit or a group may have waited until we can begin it at once.
         """
         self._prefetch.note_ended(count)
         if lanes_went_back or self._lacks_slots or not self._options.wait:
@@ -230,7 +231,12 @@ class Claiming:
         slots = max(0, self._options.concurrency - self._running.in_hand)
         began = self._claimed_at = time.monotonic()
         full_claim = claim.claim(
-            self._registration.worker_id, self._options.queues, room, self._wakeups.patient, slots
+            self._registration.worker_id,
+            self._options.queues,
+            room,
+            self._wakeups.patient,
+            slots,
+            self._turns,
         )
         jobs = await self._run(full_claim)
         self._cursor.begin(jobs, room, time.monotonic() - began)

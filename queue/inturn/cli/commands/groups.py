@@ -1,0 +1,83 @@
+"""`queue groups`: set how many jobs of a group start in each of its turns."""
+
+from __future__ import annotations
+
+import click
+
+from inturn.cli.database import Database, with_database
+from inturn.cli.exit_status import Conflict
+from inturn.cli.formatting import visible
+from inturn.cli.lane_argument import by_option
+from inturn.cli.next_command import complete
+from inturn.cli.output import Output, output_options, remark
+
+LISTED = 100
+COUNTED = 1_000
+
+
+@click.group(
+    "groups",
+    epilog="""\b
+Examples:
+  queue groups list
+  queue groups set tenant:7 --weight 3
+  queue groups set 'paying:*' --weight 2   each of them by itself
+  queue groups remove tenant:7""",
+)
+def command() -> None:
+    """Show groups, and set how many jobs of a group start in each turn."""
+
+
+@command.command("set", epilog="Example: queue groups set tenant:7 --weight 3")
+@click.argument("pattern")
+@click.option("--weight", type=int, required=True, metavar="N", help="Jobs in a turn, 1 to 1,000.")
+@by_option
+@with_database
+def set_group(database: Database, pattern: str, weight: int, by: str) -> None:
+    """Set the weight of a group, or of all groups that begin so.
+
+    It replaces an earlier weight of the same PATTERN.
+    """
+    from inturn.operations import groups
+
+    database.run(groups.set_group(pattern, weight, by))
+    remark(f"The weight of {visible(pattern)} is set.")
+
+
+@command.command("remove", epilog="Example: queue groups remove tenant:7")
+@click.argument("pattern")
+@by_option
+@with_database
+def remove_group(database: Database, pattern: str, by: str) -> None:
+    """Remove a weight. The jobs of the group stay."""
+    from inturn.operations import groups
+
+    if not database.run(groups.remove_group(pattern, by)):
+        raise Conflict(f"{visible(pattern)} has no weight: queue groups list")
+    remark(f"The weight of {visible(pattern)} is removed.")
+
+
+@command.command("list", epilog="Example: queue groups list --json")
+@output_options
+@with_database
+def list_groups(database: Database, form: str) -> None:
+    """List the weights, and groups that have jobs to run.
+
+    WAITING counts the jobs that could start now, up to 1,000.
+    """
+    from inturn.operations import groups
+
+    columns = {
+        "GROUP": lambda group: group.name,
+        "WEIGHT": lambda group: str(group.weight),
+        "WAITING": lambda group: _count(group.waiting),
+        "RUNNING": lambda group: _count(group.running),
+    }
+    nothing = complete("No group has a weight or a job to run.")
+    Output(form).records(database.run(groups.list_groups(LISTED)), columns, nothing)
+
+
+def _count(number: int | None) -> str:
+    if number is None:
+        return ""
+    return f"{number}+" if number >= COUNTED else str(number)

@@ -1,0 +1,46 @@
+-- Returns the reason if a job with a group could start but others go first: those of its group that
+-- are older, and between them the turns of the other groups of its queue and priority. It counts up
+-- to 1,000 jobs and 100 groups.
+CREATE OR REPLACE FUNCTION explain_turn(p_job jobs)
+    RETURNS TABLE (reason text, detail text, unblock text)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_queue   text[] := ARRAY[p_job.queue::text];
+    v_older   bigint;
+    v_others  text[];
+    v_between bigint;   -- how many jobs of the others start between two turns of its group
+    v_is_cut  boolean;
+BEGIN
+    v_older := (
+        SELECT count(*) FROM (
+            (SELECT FROM jobs
+             WHERE status = 'todo' AND group_key = p_job.group_key AND queue = p_job.queue
+               AND (lock IS NULL)::integer = 1 AND priority = p_job.priority AND id < p_job.id
+             ORDER BY id LIMIT 1000)
+            UNION ALL
+            (SELECT FROM jobs
+             WHERE status = 'todo' AND group_key = p_job.group_key AND queue = p_job.queue
+               AND (lock IS NULL)::integer = 0 AND priority = p_job.priority AND id < p_job.id
+             ORDER BY id LIMIT 1000)
+        ) AS older);
+    v_others := array_remove(ARRAY(
+        SELECT unnest(next_groups(v_queue, true, p_job.priority, '', NULL, 101))
+        UNION SELECT unnest(next_groups(v_queue, false, p_job.priority, '', NULL, 101))
+    ), p_job.group_key::text);
+    v_between := coalesce((SELECT sum(weight) FROM unnest(group_weights(v_others)) AS weight), 0)
+        + CASE WHEN EXISTS (
+              SELECT FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+                  AND queue = p_job.queue AND priority = p_job.priority
+          ) OR EXISTS (
+              SELECT FROM jobs WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+                  AND queue = p_job.queue AND priority = p_job.priority
+          ) THEN 1 ELSE 0 END;
+    v_is_cut := v_older >= 1000 OR cardinality(v_others) >= 100;
+    RETURN QUERY SELECT 'turn',
+        'each worker starts at ' || CASE WHEN v_is_cut THEN 'least ' ELSE 'most ' END
+        || v_older + v_between * (1 + v_older / (group_weights(ARRAY[p_job.group_key::text]))[1])
+        || ' jobs of queue ' || p_job.queue || ' first: ' || v_older || ' of group '
+        || p_job.group_key || ', and the turns of others in between',
+        NULL
+    WHERE v_older > 0 OR v_between > 0;
+END $$;

@@ -1,0 +1,91 @@
+-- What a claim looks at while jobs with a group wait: the same as claim_candidates, but the groups
+-- take turns in each priority. All queues are together, and the jobs without a group are one group
+-- ('') too. In a turn, the oldest job of the group starts, or as many as its weight says.
+--
+-- The groups go in the order of their names, round and round. p_turns says for each priority which
+-- group was last, and how many of its jobs may still start before those of the next group. Returns
+-- the same after the jobs in the answer. So no group has a row that others would wait for, and
+-- whoever defers a job only inserts it.
+CREATE OR REPLACE FUNCTION fair_candidates(p_queues text[], p_shares integer[], p_limit integer,
+    p_windows integer[], p_window integer, p_lost text[], p_lanes integer, p_turns jsonb)
+RETURNS TABLE (
+    free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean,
+        widest bigint, limited boolean, turns jsonb
+)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_free   bigint[] := group_front(p_queues, true, p_limit, p_turns);
+    v_tokens bigint[] := group_front(p_queues, false, p_window, p_turns);
+BEGIN
+    RETURN QUERY
+    WITH token AS MATERIALIZED (
+        SELECT * FROM lane_tokens(p_queues, p_windows, p_lost, v_tokens)
+    ), startable AS MATERIALIZED (
+        SELECT f.id, f.priority, NULL AS lock, f.limit_key IS NOT NULL AS limited, '' AS name
+        FROM unnest(p_queues, p_shares) AS q(queue, share)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.priority, jobs.limit_key FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+              AND jobs.group_key IS NULL AND jobs.queue = q.queue
+            ORDER BY jobs.priority DESC, jobs.id
+            LIMIT q.share
+            FOR UPDATE SKIP LOCKED
+        ) AS f
+        UNION ALL
+        SELECT jobs.id, jobs.priority, NULL, jobs.limit_key IS NOT NULL, jobs.group_key
+        FROM jobs WHERE jobs.id = ANY (v_free)
+        UNION ALL
+        SELECT token.id, token.priority, token.lock, false, token.group_key FROM token WHERE open
+    ), known AS (
+        SELECT array_agg(DISTINCT startable.name) AS names FROM startable
+    ), weighed AS (
+        SELECT each.name, each.weight
+        FROM known CROSS JOIN LATERAL unnest(names, group_weights(names)) AS each(name, weight)
+    ), placed AS (
+        SELECT startable.*, weighed.weight, last.name AS last,
+            CASE WHEN startable.name = last.name THEN last.rest ELSE 0 END AS first,
+            row_number() OVER (
+                PARTITION BY startable.priority, startable.name ORDER BY startable.id) AS place
+        FROM startable JOIN weighed ON weighed.name = startable.name
+        CROSS JOIN LATERAL (
+            SELECT p_turns -> startable.priority::text ->> 0 AS name,
+                coalesce((p_turns -> startable.priority::text ->> 1)::integer, 0) AS rest
+        ) AS last
+    ), ordered AS (
+        SELECT placed.*, row_number() OVER (
+            ORDER BY priority DESC,
+                CASE WHEN place <= first THEN -1 ELSE (place - first - 1) / weight END,
+                coalesce(name <= last COLLATE "C", false), name COLLATE "C", id) AS position
+        FROM placed
+    ), best AS (
+        SELECT ordered.*, count(lock) OVER (ORDER BY position) <= p_lanes AS fits
+        FROM ordered ORDER BY position LIMIT p_limit
+    ), last AS (
+        SELECT DISTINCT ON (priority) priority, name,
+            CASE WHEN place <= first THEN first - place
+                 ELSE weight - 1 - (place - first - 1) % weight END AS rest
+        FROM best ORDER BY priority, position DESC
+    ), chosen AS (
+        SELECT array_agg(id ORDER BY position) FILTER (WHERE lock IS NULL) AS free,
+               array_agg(lock ORDER BY position) FILTER (WHERE lock IS NOT NULL AND fits) AS lanes,
+               array_agg(id ORDER BY position) FILTER (WHERE lock IS NOT NULL AND fits) AS seen,
+               bool_or(best.limited) AS limited
+        FROM best
+    ), rest AS (
+        SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
+               array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
+               count(*) >= p_window OR count(*) FILTER (WHERE open) > p_lanes AS more,
+               2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
+        FROM token
+    )
+    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
+           rest.behind, rest.behind_locks, rest.more, rest.widest,
+           coalesce(chosen.limited, false),
+           -- A worker remembers about a hundred priorities.
+           CASE WHEN (SELECT count(*) FROM jsonb_object_keys(p_turns)) < 100 THEN p_turns
+                ELSE '{}' END
+               || coalesce((SELECT jsonb_object_agg(last.priority,
+                   jsonb_build_array(last.name, last.rest)) FROM last), '{}')
+    FROM chosen, rest;
+END $$;
