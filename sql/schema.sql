@@ -23,6 +23,8 @@ CREATE TYPE inturn.failure_policy AS ENUM (
     'continue',
     'halt'
 );
+CREATE DOMAIN inturn.group_name AS text COLLATE pg_catalog."C"
+	CONSTRAINT jobs_group_key CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)) AND (strpos(VALUE, '*'::text) = 0)));
 CREATE DOMAIN inturn.job_args AS jsonb
 	CONSTRAINT jobs_args_object CHECK ((jsonb_typeof(VALUE) = 'object'::text));
 CREATE TYPE inturn.retry_policy AS ENUM (
@@ -40,6 +42,7 @@ CREATE TYPE inturn.job_options AS (
 	timeout interval,
 	expires_at timestamp with time zone,
 	limit_key text,
+	group_key text,
 	batch_id bigint
 );
 CREATE TYPE inturn.job_status AS ENUM (
@@ -152,12 +155,12 @@ BEGIN
         INSERT INTO finished_jobs (
             id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
             on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
-            errors, result, timeout, expires_at, limit_key, batch_id
+            errors, result, timeout, expires_at, limit_key, group_key, batch_id
         )
         SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
                on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
                add_error(errors, error, attempts, started_at, worker_id), result, timeout,
-               expires_at, limit_key, batch_id
+               expires_at, limit_key, group_key, batch_id
         FROM gone
         WHERE outcome <> ALL (p_forget)
             OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
@@ -572,6 +575,7 @@ CREATE TABLE inturn.jobs (
     args inturn.job_args DEFAULT '{}'::jsonb NOT NULL,
     errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     limit_key inturn.limit_name,
+    group_key inturn.group_name,
     batch_id bigint,
     CONSTRAINT jobs_blocked_in_a_lane CHECK (((status <> 'blocked'::inturn.job_status) OR (lock IS NOT NULL))),
     CONSTRAINT jobs_claimed CHECK (((status = 'doing'::inturn.job_status) = (claim_id IS NOT NULL))),
@@ -581,7 +585,7 @@ CREATE TABLE inturn.jobs (
     CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL)))
 )
 WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_patient boolean DEFAULT false, p_slots integer DEFAULT NULL::integer) RETURNS SETOF inturn.jobs
+CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_patient boolean DEFAULT false, p_slots integer DEFAULT NULL::integer, p_turns jsonb DEFAULT NULL::jsonb) RETURNS SETOF inturn.jobs
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -614,6 +618,7 @@ DECLARE
     v_limited boolean;    -- some of the jobs have a limit
     v_slots   record;     -- what take_slots says of them
     v_marked  boolean;    -- some of them wait for their limit now
+    v_fair    boolean;    -- jobs with a group wait, so the groups take turns
     v_kept    bigint[];   -- those that stay tokens
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
     v_started integer;
@@ -628,6 +633,8 @@ BEGIN
             WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
                 AND NOT was_attempted LIMIT 1) AS expiries,
         (SELECT true FROM ends LIMIT 1) AS ends,
+        (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+         ORDER BY jobs.queue LIMIT 1) AS groups,
         (SELECT true FROM batch_events WHERE due_at <= v_now LIMIT 1) AS batches,
         coalesce(
             (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
@@ -648,7 +655,17 @@ BEGIN
     IF v_due.looks THEN
         PERFORM resume_due(100);
     END IF;
-    v_queues := coalesce(p_queues, ready_queues());
+    -- All that was due may have made jobs with a group ready.
+    v_fair := coalesce(v_due.groups, v_due.jobs, v_due.ends, v_due.expiries, v_due.batches,
+        v_due.looks, false);
+    v_queues := coalesce(p_queues, ready_queues(v_fair));
+    v_fair := v_fair AND groups_wait(v_queues);
+    IF v_fair THEN
+        p_turns := coalesce(p_turns, '{}');
+        p_limit := least(p_limit, p_slots);
+        v_wanted := p_limit;
+        v_window := 2 * p_limit;
+    END IF;
     FOR round IN 1..4 LOOP
         -- With many queues, read and lock only the best of all. If other claims were faster, the
         -- next round locks what it reads.
@@ -658,9 +675,15 @@ BEGIN
         v_windows := CASE WHEN cardinality(v_queues) > 1
                           THEN front_shares(v_queues, v_window, true)
                           ELSE ARRAY[v_window] END;
-        SELECT * INTO v_look
-        FROM claim_candidates(
-            v_queues, v_shares, v_wanted, v_windows, v_window, v_lost, v_lanes);
+        IF v_fair THEN
+            SELECT * INTO v_look FROM fair_candidates(
+                v_queues, v_shares, v_wanted, v_windows, v_window, v_lost, v_lanes, p_turns);
+            p_turns := v_look.turns;
+        ELSE
+            SELECT * INTO v_look
+            FROM claim_candidates(
+                v_queues, v_shares, v_wanted, v_windows, v_window, v_lost, v_lanes);
+        END IF;
         v_ids := v_look.free;
         IF cardinality(v_queues) > 1 THEN
             v_short := NOT v_short
@@ -676,7 +699,7 @@ BEGIN
             SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
             FROM acquire_lanes(p_worker, p_queues, v_look.lanes, v_look.seen,
                 cardinality(v_look.lanes)) AS w;
-            IF cardinality(v_won) < cardinality(v_look.lanes) THEN
+            IF cardinality(v_won) < cardinality(v_look.lanes) AND NOT v_fair THEN
                 SELECT * INTO v_spare
                 FROM spare_lanes(v_queues, v_wanted, v_windows, v_lost || v_look.lanes, v_ids,
                     v_lanes);
@@ -716,7 +739,8 @@ BEGIN
             FROM take_slots(v_ids, coalesce(p_slots, p_limit) - (p_limit - v_wanted));
             v_marked := v_slots.full_keys <> '{}';
             IF v_marked AND v_slots.ids = '{}' THEN
-                PERFORM limit_front(v_queues, v_slots.full_keys, (4 ^ round)::integer * p_limit);
+                PERFORM limit_front(
+                    v_queues, v_slots.full_keys, (4 ^ round)::integer * p_limit, v_ids);
             END IF;
             -- Lanes of jobs without a slot go back. Those that waited for a retry wait again.
             SELECT coalesce(array_agg(lock) FILTER (WHERE fits), '{}'),
@@ -771,6 +795,9 @@ BEGIN
                 ELSE least(2000, 8 * v_window) END;
         END IF;
     END LOOP;
+    IF v_fair THEN
+        PERFORM set_config('inturn.turns', p_turns::text, true);
+    END IF;
 END $$;
 CREATE FUNCTION inturn.claim_candidates(p_queues text[], p_shares integer[], p_limit integer, p_windows integer[], p_window integer, p_lost text[], p_lanes integer) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint, limited boolean)
     LANGUAGE plpgsql
@@ -783,7 +810,8 @@ BEGIN
         FROM unnest(p_queues, p_shares) AS q(queue, share)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.priority, jobs.limit_key FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+              AND jobs.group_key IS NULL AND jobs.queue = q.queue
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT q.share
             FOR UPDATE SKIP LOCKED
@@ -837,11 +865,15 @@ DECLARE
     v_ids bigint[];
 BEGIN
     PERFORM require_registered(p_worker);
+    IF (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+        ORDER BY jobs.queue LIMIT 1) IS TRUE AND groups_wait(p_queues) THEN
+        RETURN;
+    END IF;
     SELECT array_agg(free.id) FILTER (WHERE free.limit_key IS NULL) INTO v_ids
     FROM unnest(p_queues, p_priorities, p_after, v_shares) AS mark(queue, priority, id, share)
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.limit_key FROM jobs
-        WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+        WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.group_key IS NULL
           AND jobs.queue = mark.queue AND jobs.priority = mark.priority AND jobs.id > mark.id
         ORDER BY jobs.id
         LIMIT mark.share
@@ -1016,7 +1048,7 @@ CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp wit
     )
     DELETE FROM workers USING silent WHERE workers.id = silent.id RETURNING workers.id
 $$;
-CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, limit_key text DEFAULT NULL::text, after bigint[] DEFAULT NULL::bigint[], on_parent text DEFAULT 'cancel'::text, batch_id bigint DEFAULT NULL::bigint) RETURNS bigint
+CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, limit_key text DEFAULT NULL::text, after bigint[] DEFAULT NULL::bigint[], on_parent text DEFAULT 'cancel'::text, group_key text DEFAULT NULL::text, batch_id bigint DEFAULT NULL::bigint) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $_$
@@ -1041,6 +1073,8 @@ DECLARE
             THEN 'on_conflict: give raise, skip, or replace'
         WHEN octet_length(limit_key) NOT BETWEEN 1 AND 1024 OR strpos(limit_key, '*') > 0
             THEN 'limit_key: give 1 to 1,024 bytes without *, or NULL for a job without a limit'
+        WHEN octet_length(group_key) NOT BETWEEN 1 AND 1024 OR strpos(group_key, '*') > 0
+            THEN 'group_key: give 1 to 1,024 bytes without *, or NULL for a job without a group'
         WHEN timeout < interval '1 ms' OR timeout > interval '365 days'
             THEN 'timeout: give how long a run may take, from a millisecond to 365 days, or NULL'
         WHEN expires_at < timestamptz '0002-01-01 00:00:00+00'
@@ -1069,6 +1103,7 @@ BEGIN
         p_after => CASE WHEN after <> '{}' THEN after END,
         p_after_of => CASE WHEN after <> '{}' THEN array_fill(1, ARRAY[cardinality(after)]) END,
         p_on_parent => ARRAY[on_parent::parent_policy],
+        p_group_keys => CASE WHEN group_key IS NOT NULL THEN ARRAY[group_key] END,
         p_batch_ids => CASE WHEN batch_id IS NOT NULL THEN ARRAY[batch_id] END
     );
     IF NOT v_job.is_new AND on_conflict = 'raise' THEN
@@ -1114,14 +1149,14 @@ BEGIN
     v_ids := ARRAY(SELECT nextval('jobs_id_seq') FROM unnest(p_tasks));
     INSERT INTO jobs (id, task, args, created_at, status, has_parents,
                       queue, lock, priority, scheduled_at, on_retry, on_failure, queueing_lock,
-                      timeout, expires_at, limit_key, batch_id)
+                      timeout, expires_at, limit_key, group_key, batch_id)
     OVERRIDING SYSTEM VALUE
     SELECT v_ids[g.position], g.task, g.args, v_now,
         CASE WHEN o.scheduled_at > v_now OR after.any THEN 'scheduled'::job_status ELSE 'todo' END,
         nullif(after.any, false), o.queue, o.lock, o.priority,
         CASE WHEN after.any THEN coalesce(o.scheduled_at, v_now) ELSE o.scheduled_at END,
         o.on_retry, o.on_failure, o.queueing_lock, o.timeout, o.expires_at, o.limit_key,
-        o.batch_id
+        o.group_key, o.batch_id
     FROM unnest(p_tasks, p_args) WITH ORDINALITY AS g(task, args, position)
     CROSS JOIN LATERAL (SELECT (p_options[g.position]).*) AS o
     CROSS JOIN LATERAL (SELECT g.position IN (SELECT unnest(p_after_of)) AS any) AS after
@@ -1156,7 +1191,7 @@ BEGIN
     PERFORM notify_workers(ARRAY[p_queue]);
     RETURN v_id;
 END $$;
-CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[], p_after bigint[] DEFAULT NULL::bigint[], p_after_of integer[] DEFAULT NULL::integer[], p_on_parent inturn.parent_policy[] DEFAULT NULL::inturn.parent_policy[], p_batch_ids bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(id bigint, is_new boolean)
+CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_group_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[], p_after bigint[] DEFAULT NULL::bigint[], p_after_of integer[] DEFAULT NULL::integer[], p_on_parent inturn.parent_policy[] DEFAULT NULL::inturn.parent_policy[], p_batch_ids bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(id bigint, is_new boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -1189,12 +1224,14 @@ BEGIN
                 coalesce(g.at, v_now + g.delay),
                 coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
                 g.queueing_lock, g.timeout,
-                coalesce(g.expires_at, v_now + g.expires_in), g.limit_key, g.batch_id)::job_options
+                coalesce(g.expires_at, v_now + g.expires_in), g.limit_key, g.group_key, g.batch_id
+            )::job_options
             FROM unnest(p_tasks, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
                         p_on_failure, p_queueing_locks, p_timeouts, p_expires_at, p_expires_in,
-                        p_limit_keys, p_batch_ids)
+                        p_limit_keys, p_group_keys, p_batch_ids)
                 WITH ORDINALITY AS g(task, queue, lock, priority, at, delay, on_retry, on_failure,
-                    queueing_lock, timeout, expires_at, expires_in, limit_key, batch_id, position)
+                    queueing_lock, timeout, expires_at, expires_in, limit_key, group_key, batch_id,
+                    position)
             ORDER BY g.position
         );
     END IF;
@@ -1211,9 +1248,9 @@ BEGIN
         SELECT g.*, coalesce(g.at, v_now + g.delay) AS due_at
         FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
                     p_on_failure, p_timeouts, p_expires_at, p_expires_in, p_limit_keys,
-                    p_batch_ids)
+                    p_group_keys, p_batch_ids)
             WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure,
-                timeout, expires_at, expires_in, limit_key, batch_id, position)
+                timeout, expires_at, expires_in, limit_key, group_key, batch_id, position)
     ), ranked AS (
         SELECT g.*, coalesce(g.due_at > v_now, false) AS later,
             row_number() OVER (
@@ -1223,11 +1260,12 @@ BEGIN
         FROM given AS g
     )
     INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
-        on_failure, timeout, expires_at, limit_key, batch_id, status)
+        on_failure, timeout, expires_at, limit_key, group_key, batch_id,
+        status)
     SELECT r.task, r.args, coalesce(r.queue, 'default'), r.lock, coalesce(r.priority, 0), r.due_at,
         v_now,
         coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
-        coalesce(r.expires_at, v_now + r.expires_in), r.limit_key, r.batch_id,
+        coalesce(r.expires_at, v_now + r.expires_in), r.limit_key, r.group_key, r.batch_id,
         CASE WHEN r.later THEN 'scheduled'::job_status
              WHEN r.lock IS NULL OR r.limit_key IS NOT NULL OR r.place = 1 THEN 'todo'
              ELSE 'blocked' END
@@ -1236,7 +1274,7 @@ BEGIN
     RETURNING jobs.id, true;
     PERFORM notify_workers(coalesce(p_queues, '{default}'));
 END $$;
-CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[]) RETURNS bigint
+CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_group_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET lock_timeout TO '100ms'
@@ -1254,8 +1292,8 @@ BEGIN
     END IF;
     SELECT id INTO v_job_id
     FROM defer_jobs(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
-        p_on_failure, p_queueing_locks, p_on_conflict, p_timeouts, p_limit_keys, p_expires_at,
-        p_expires_in);
+        p_on_failure, p_queueing_locks, p_on_conflict, p_timeouts, p_limit_keys, p_group_keys,
+        p_expires_at, p_expires_in);
     UPDATE schedules SET last_instant = p_instant, last_job_id = v_job_id
     WHERE task = p_tasks[1] AND periodic_id = p_periodic_id;
     RETURN v_job_id;
@@ -1304,7 +1342,8 @@ BEGIN
             -- columns are those of job_options, in its order.
             INSERT INTO jobs (id, task, args, created_at, status,
                               queue, lock, priority, scheduled_at, on_retry, on_failure,
-                              queueing_lock, timeout, expires_at, limit_key, batch_id)
+                              queueing_lock, timeout, expires_at, limit_key, group_key,
+                              batch_id)
             OVERRIDING SYSTEM VALUE
             SELECT v_job.id, v_job.task, v_job.args, v_now,
                    CASE WHEN v_options.scheduled_at > v_now THEN 'scheduled'::job_status
@@ -1536,6 +1575,10 @@ BEGIN
     RETURN QUERY SELECT * FROM explain_busy(p_id);
     v_waits := v_waits OR FOUND;
     v_found := v_found OR FOUND;
+    IF v_job.group_key IS NOT NULL AND v_job.status = 'todo' AND NOT v_found THEN
+        RETURN QUERY SELECT * FROM explain_turn(v_job);
+        v_found := FOUND;
+    END IF;
     RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task, v_waits);
     v_found := v_found OR FOUND;
     IF v_found AND v_job.batch_id IS NOT NULL THEN
@@ -1736,6 +1779,49 @@ CREATE FUNCTION inturn.explain_progress(p_id bigint, p_fence bigint) RETURNS TAB
         NULL
     FROM progress WHERE job_id = p_id AND fence = p_fence
 $$;
+CREATE FUNCTION inturn.explain_turn(p_job inturn.jobs) RETURNS TABLE(reason text, detail text, unblock text)
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    v_queue   text[] := ARRAY[p_job.queue::text];
+    v_older   bigint;
+    v_others  text[];
+    v_between bigint;   -- how many jobs of the others start between two turns of its group
+    v_is_cut  boolean;
+BEGIN
+    v_older := (
+        SELECT count(*) FROM (
+            (SELECT FROM jobs
+             WHERE status = 'todo' AND group_key = p_job.group_key AND queue = p_job.queue
+               AND (lock IS NULL)::integer = 1 AND priority = p_job.priority AND id < p_job.id
+             ORDER BY id LIMIT 1000)
+            UNION ALL
+            (SELECT FROM jobs
+             WHERE status = 'todo' AND group_key = p_job.group_key AND queue = p_job.queue
+               AND (lock IS NULL)::integer = 0 AND priority = p_job.priority AND id < p_job.id
+             ORDER BY id LIMIT 1000)
+        ) AS older);
+    v_others := array_remove(ARRAY(
+        SELECT unnest(next_groups(v_queue, true, p_job.priority, '', NULL, 101))
+        UNION SELECT unnest(next_groups(v_queue, false, p_job.priority, '', NULL, 101))
+    ), p_job.group_key::text);
+    v_between := coalesce((SELECT sum(weight) FROM unnest(group_weights(v_others)) AS weight), 0)
+        + CASE WHEN EXISTS (
+              SELECT FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+                  AND queue = p_job.queue AND priority = p_job.priority
+          ) OR EXISTS (
+              SELECT FROM jobs WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+                  AND queue = p_job.queue AND priority = p_job.priority
+          ) THEN 1 ELSE 0 END;
+    v_is_cut := v_older >= 1000 OR cardinality(v_others) >= 100;
+    RETURN QUERY SELECT 'turn',
+        'each worker starts at ' || CASE WHEN v_is_cut THEN 'least ' ELSE 'most ' END
+        || v_older + v_between * (1 + v_older / (group_weights(ARRAY[p_job.group_key::text]))[1])
+        || ' jobs of queue ' || p_job.queue || ' first: ' || v_older || ' of group '
+        || p_job.group_key || ', and the turns of others in between',
+        NULL
+    WHERE v_older > 0 OR v_between > 0;
+END $$;
 CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text, p_waits boolean) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
@@ -1768,6 +1854,85 @@ CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text, p_waits boolea
         'queue worker --queues ' || p_queue
     FROM serving HAVING NOT p_waits AND count(*) > 0 AND bool_and(busy >= concurrency)
 $$;
+CREATE FUNCTION inturn.fair_candidates(p_queues text[], p_shares integer[], p_limit integer, p_windows integer[], p_window integer, p_lost text[], p_lanes integer, p_turns jsonb) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint, limited boolean, turns jsonb)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_free   bigint[] := group_front(p_queues, true, p_limit, p_turns);
+    v_tokens bigint[] := group_front(p_queues, false, p_window, p_turns);
+BEGIN
+    RETURN QUERY
+    WITH token AS MATERIALIZED (
+        SELECT * FROM lane_tokens(p_queues, p_windows, p_lost, v_tokens)
+    ), startable AS MATERIALIZED (
+        SELECT f.id, f.priority, NULL AS lock, f.limit_key IS NOT NULL AS limited, '' AS name
+        FROM unnest(p_queues, p_shares) AS q(queue, share)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.priority, jobs.limit_key FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+              AND jobs.group_key IS NULL AND jobs.queue = q.queue
+            ORDER BY jobs.priority DESC, jobs.id
+            LIMIT q.share
+            FOR UPDATE SKIP LOCKED
+        ) AS f
+        UNION ALL
+        SELECT jobs.id, jobs.priority, NULL, jobs.limit_key IS NOT NULL, jobs.group_key
+        FROM jobs WHERE jobs.id = ANY (v_free)
+        UNION ALL
+        SELECT token.id, token.priority, token.lock, false, token.group_key FROM token WHERE open
+    ), known AS (
+        SELECT array_agg(DISTINCT startable.name) AS names FROM startable
+    ), weighed AS (
+        SELECT each.name, each.weight
+        FROM known CROSS JOIN LATERAL unnest(names, group_weights(names)) AS each(name, weight)
+    ), placed AS (
+        SELECT startable.*, weighed.weight, last.name AS last,
+            CASE WHEN startable.name = last.name THEN last.rest ELSE 0 END AS first,
+            row_number() OVER (
+                PARTITION BY startable.priority, startable.name ORDER BY startable.id) AS place
+        FROM startable JOIN weighed ON weighed.name = startable.name
+        CROSS JOIN LATERAL (
+            SELECT p_turns -> startable.priority::text ->> 0 AS name,
+                coalesce((p_turns -> startable.priority::text ->> 1)::integer, 0) AS rest
+        ) AS last
+    ), ordered AS (
+        SELECT placed.*, row_number() OVER (
+            ORDER BY priority DESC,
+                CASE WHEN place <= first THEN -1 ELSE (place - first - 1) / weight END,
+                coalesce(name <= last COLLATE "C", false), name COLLATE "C", id) AS position
+        FROM placed
+    ), best AS (
+        SELECT ordered.*, count(lock) OVER (ORDER BY position) <= p_lanes AS fits
+        FROM ordered ORDER BY position LIMIT p_limit
+    ), last AS (
+        SELECT DISTINCT ON (priority) priority, name,
+            CASE WHEN place <= first THEN first - place
+                 ELSE weight - 1 - (place - first - 1) % weight END AS rest
+        FROM best ORDER BY priority, position DESC
+    ), chosen AS (
+        SELECT array_agg(id ORDER BY position) FILTER (WHERE lock IS NULL) AS free,
+               array_agg(lock ORDER BY position) FILTER (WHERE lock IS NOT NULL AND fits) AS lanes,
+               array_agg(id ORDER BY position) FILTER (WHERE lock IS NOT NULL AND fits) AS seen,
+               bool_or(best.limited) AS limited
+        FROM best
+    ), rest AS (
+        SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
+               array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
+               count(*) >= p_window OR count(*) FILTER (WHERE open) > p_lanes AS more,
+               2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
+        FROM token
+    )
+    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
+           rest.behind, rest.behind_locks, rest.more, rest.widest,
+           coalesce(chosen.limited, false),
+           -- A worker remembers about a hundred priorities.
+           CASE WHEN (SELECT count(*) FROM jsonb_object_keys(p_turns)) < 100 THEN p_turns
+                ELSE '{}' END
+               || coalesce((SELECT jsonb_object_agg(last.priority,
+                   jsonb_build_array(last.name, last.rest)) FROM last), '{}')
+    FROM chosen, rest;
+END $$;
 CREATE TABLE inturn.limits (
     pattern text NOT NULL COLLATE pg_catalog."C",
     slots integer,
@@ -1927,19 +2092,22 @@ BEGIN
             CROSS JOIN LATERAL (
                 (SELECT jobs.id, jobs.priority FROM jobs
                  WHERE NOT p_lanes AND p_after IS NULL
-                   AND jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = asked.queue
+                   AND jobs.status = 'todo' AND jobs.lock IS NULL
+                   AND jobs.group_key IS NULL AND jobs.queue = asked.queue
                  ORDER BY jobs.priority DESC, jobs.id
                  LIMIT asked.reads)
                 UNION ALL
                 (SELECT jobs.id, jobs.priority FROM jobs
                  WHERE p_lanes
-                   AND jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = asked.queue
+                   AND jobs.status = 'todo' AND jobs.lock IS NOT NULL
+                   AND jobs.group_key IS NULL AND jobs.queue = asked.queue
                  ORDER BY jobs.priority DESC, jobs.id
                  LIMIT asked.reads)
                 UNION ALL
                 (SELECT jobs.id, jobs.priority FROM jobs
                  WHERE p_after IS NOT NULL
-                   AND jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = asked.queue
+                   AND jobs.status = 'todo' AND jobs.lock IS NULL
+                   AND jobs.group_key IS NULL AND jobs.queue = asked.queue
                    AND jobs.priority = asked.priority AND jobs.id > asked.after
                  ORDER BY jobs.id
                  LIMIT asked.reads)
@@ -1998,25 +2166,90 @@ BEGIN
         EXECUTE v_change;
     END LOOP;
 END $$;
+CREATE FUNCTION inturn.group_front(p_queues text[], p_free boolean, p_limit integer, p_turns jsonb) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_result   bigint[] := '{}';
+    v_left     integer := p_limit;   -- how many are still to be found
+    v_priority bigint := 2147483648; -- above all
+BEGIN
+    WHILE v_left > 0 LOOP
+        v_priority := (
+            SELECT max(best.priority)
+            FROM unnest(p_queues) AS q(queue)
+            CROSS JOIN LATERAL (
+                SELECT jobs.priority FROM jobs
+                WHERE jobs.status = 'todo' AND jobs.group_key IS NOT NULL
+                  AND jobs.queue = q.queue AND (jobs.lock IS NULL)::integer = p_free::integer
+                  AND jobs.priority < v_priority
+                ORDER BY jobs.priority DESC LIMIT 1
+            ) AS best);
+        EXIT WHEN v_priority IS NULL;
+        v_result := v_result || turns_of_priority(
+            p_queues, p_free, v_priority::integer, v_left, p_turns -> v_priority::text);
+        v_left := p_limit - cardinality(v_result);
+    END LOOP;
+    RETURN v_result;
+END $$;
+CREATE FUNCTION inturn.group_weights(p_groups text[]) RETURNS integer[]
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM groups) THEN
+        RETURN array_fill(1, ARRAY[cardinality(p_groups)]);
+    END IF;
+    RETURN ARRAY(
+        SELECT coalesce((
+            SELECT weight FROM groups
+            WHERE each.name <> '' AND (pattern = each.name
+                OR (right(pattern, 1) = '*' AND starts_with(each.name, left(pattern, -1))))
+            ORDER BY pattern = each.name DESC, length(pattern) DESC LIMIT 1), 1)
+        FROM unnest(p_groups) WITH ORDINALITY AS each(name, place) ORDER BY each.place);
+END $$;
+CREATE FUNCTION inturn.groups_wait(p_queues text[]) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM unnest(p_queues) AS q(queue)
+        WHERE (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+               AND jobs.queue = q.queue ORDER BY jobs.queue LIMIT 1));
+END $$;
 CREATE FUNCTION inturn.handover_candidates(p_worker uuid, p_locks text[], p_queues text[], p_want integer) RETURNS TABLE(lock text, id bigint)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    WITH first AS (
+    WITH grouped AS MATERIALIZED (
+        SELECT true AS waits FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+        ORDER BY jobs.queue LIMIT 1
+    ), first AS (
         SELECT ready.priority, ready.id
-        FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
+        FROM unnest(coalesce(p_queues, ready_queues(EXISTS (TABLE grouped)))) AS q(queue)
         CROSS JOIN LATERAL (
             (SELECT NULL AS lock, jobs.priority, jobs.id FROM jobs
-             WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+             WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+               AND jobs.group_key IS NULL AND jobs.queue = q.queue
                AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
             UNION ALL
             (SELECT jobs.lock, jobs.priority, jobs.id FROM jobs
-             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
+             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL
+               AND jobs.group_key IS NULL AND jobs.queue = q.queue
                AND (NOT is_touched(jobs.xmin, jobs.xmax) OR try_lock_job(jobs.id))
              ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
+            UNION ALL
+            (SELECT NULL, jobs.priority, 0 FROM grouped, jobs
+             WHERE jobs.status = 'todo' AND (jobs.lock IS NULL)::integer = 1
+               AND jobs.group_key IS NOT NULL AND jobs.queue = q.queue
+             ORDER BY jobs.priority DESC LIMIT 1)
+            UNION ALL
+            (SELECT NULL, jobs.priority, 0 FROM grouped, jobs
+             WHERE jobs.status = 'todo' AND (jobs.lock IS NULL)::integer = 0
+               AND jobs.group_key IS NOT NULL AND jobs.queue = q.queue
+             ORDER BY jobs.priority DESC LIMIT 1)
         ) AS ready
         WHERE ready.lock IS NULL OR ready.lock NOT IN (SELECT unnest(p_locks))
         ORDER BY ready.priority DESC, ready.id
@@ -2025,7 +2258,7 @@ BEGIN
     SELECT head.lock, head.id
     FROM (
         SELECT lane.lock, best.id, best.priority, best.queue, best.touched,
-            best.start_before, best.limited, held.since,
+            best.start_before, best.limited, best.grouped, held.since,
             row_number() OVER (ORDER BY held.since, best.id) AS place
         FROM unnest(p_locks) AS lane(lock)
         CROSS JOIN LATERAL (
@@ -2039,8 +2272,9 @@ BEGIN
       AND (head.start_before IS NULL OR head.start_before > clock())
       AND NOT head.limited
       AND (NOT head.touched OR try_lock_job(head.id))
-      AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
-           OR (head.priority = first.priority
+      AND (first.id IS NULL OR head.priority > first.priority
+           OR NOT head.grouped AND (head.priority, first.id) > (first.priority, head.id)
+           OR (head.priority = first.priority AND first.id > 0 AND NOT head.grouped
                AND (head.since + interval '0.1 s' > clock()
                     OR head.place > (cardinality(p_locks) + 3) / 4)))
     ORDER BY head.priority DESC, head.id
@@ -2128,6 +2362,40 @@ CREATE FUNCTION inturn.is_touched(p_xmin xid, p_xmax xid) RETURNS boolean
     AS $$
     SELECT p_xmax <> '0'::xid AND p_xmax <> p_xmin
 $$;
+CREATE FUNCTION inturn.jobs_of_groups(p_queues text[], p_free boolean, p_priority integer, p_groups text[], p_weights integer[], p_times integer) RETURNS TABLE(id bigint, place bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    IF p_free THEN
+        RETURN QUERY
+        SELECT job.id, g.place
+        FROM unnest(p_groups, p_weights) WITH ORDINALITY AS g(name, weight, place)
+        CROSS JOIN unnest(p_queues) AS q(queue)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.group_key = g.name
+              AND (jobs.lock IS NULL)::integer = 1
+              AND jobs.queue = q.queue AND jobs.priority = p_priority
+            ORDER BY jobs.id
+            LIMIT p_times * g.weight
+            FOR UPDATE SKIP LOCKED
+        ) AS job;
+    ELSE
+        RETURN QUERY
+        SELECT job.id, g.place
+        FROM unnest(p_groups, p_weights) WITH ORDINALITY AS g(name, weight, place)
+        CROSS JOIN unnest(p_queues) AS q(queue)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.group_key = g.name
+              AND (jobs.lock IS NULL)::integer = 0
+              AND jobs.queue = q.queue AND jobs.priority = p_priority
+            ORDER BY jobs.id
+            LIMIT p_times * g.weight
+        ) AS job;
+    END IF;
+END $$;
 CREATE FUNCTION inturn.jobs_of_worker(p_worker uuid) RETURNS SETOF inturn.jobs
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -2184,16 +2452,17 @@ BEGIN
     SELECT array_agg(lock) INTO v_result FROM stopped;
     RETURN v_result;
 END $$;
-CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean, start_before timestamp with time zone, limited boolean)
+CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean, start_before timestamp with time zone, limited boolean, grouped boolean)
     LANGUAGE sql STABLE
     AS $$
     SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
         is_touched(head.xmin, head.xmax),
-        CASE WHEN NOT head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL
+        CASE WHEN NOT head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL,
+        head.group_key IS NOT NULL
     FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax,
-            jobs.was_attempted, jobs.expires_at, jobs.limit_key
+            jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key
         FROM jobs
         WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
             AND jobs.lock IS NOT NULL
@@ -2304,7 +2573,7 @@ BEGIN
      FROM (SELECT lane.lock FROM lane WHERE lane.lock IS NOT NULL LIMIT p_looked) AS found
      CROSS JOIN LATERAL lane_heads(ARRAY[found.lock]) AS head);
 END $$;
-CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost text[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean)
+CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost text[], p_of_groups bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean, group_key text)
     LANGUAGE sql STABLE
     AS $$
     SELECT t.id, t.lock, t.priority,
@@ -2315,13 +2584,20 @@ CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost 
                     ORDER BY t.priority DESC, t.id) = 1
             -- A token that an open transaction has locked must not take another one's place.
             AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
-        is_touched(t.xmin, t.xmax)
-    FROM unnest(p_queues, p_windows) AS q(queue, size)
-    CROSS JOIN LATERAL (
-        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax FROM jobs
-        WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
-        ORDER BY jobs.priority DESC, jobs.id
-        LIMIT q.size
+        is_touched(t.xmin, t.xmax), coalesce(t.group_key, '')
+    FROM (
+        SELECT front.* FROM unnest(p_queues, p_windows) AS q(queue, size)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.group_key
+            FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL
+              AND jobs.group_key IS NULL AND jobs.queue = q.queue
+            ORDER BY jobs.priority DESC, jobs.id
+            LIMIT q.size
+        ) AS front
+        UNION ALL
+        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.group_key
+        FROM jobs WHERE jobs.id = ANY (p_of_groups)
     ) AS t
     LEFT JOIN LATERAL (
         SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes WHERE lanes.lock = t.lock LIMIT 1
@@ -2340,7 +2616,7 @@ BEGIN
            CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END
     FROM workers;
 END $$;
-CREATE FUNCTION inturn.limit_front(p_queues text[], p_keys text[], p_window integer) RETURNS void
+CREATE FUNCTION inturn.limit_front(p_queues text[], p_keys text[], p_window integer, p_seen bigint[]) RETURNS void
     LANGUAGE plpgsql
     AS $$
 BEGIN
@@ -2349,8 +2625,25 @@ BEGIN
         FROM unnest(p_queues) AS q(queue)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.limit_key FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+              AND jobs.group_key IS NULL AND jobs.queue = q.queue
             ORDER BY jobs.priority DESC, jobs.id
+            LIMIT p_window
+            FOR UPDATE SKIP LOCKED
+        ) AS job
+        WHERE coalesce(job.limit_key IN (SELECT unnest(p_keys)), false)
+        UNION ALL
+        SELECT job.id
+        FROM (
+            SELECT DISTINCT queue, priority, group_key FROM jobs
+            WHERE id = ANY (p_seen) AND group_key IS NOT NULL AND lock IS NULL
+        ) AS seen
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.limit_key FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.group_key = seen.group_key
+              AND (jobs.lock IS NULL)::integer = 1
+              AND jobs.queue = seen.queue AND jobs.priority = seen.priority
+            ORDER BY jobs.id
             LIMIT p_window
             FOR UPDATE SKIP LOCKED
         ) AS job
@@ -2394,7 +2687,64 @@ CREATE FUNCTION inturn.list_audit(p_lock text, p_limit integer) RETURNS SETOF in
     AS $$
     SELECT * FROM lane_audit WHERE lock = p_lock ORDER BY id DESC LIMIT p_limit
 $$;
-CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_batch bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, batch_id bigint, progress jsonb)
+CREATE FUNCTION inturn.list_groups(p_limit integer) RETURNS TABLE(name text, weight integer, waiting bigint, running bigint)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH RECURSIVE level(queue, free, priority, number) AS (
+        SELECT q.queue, kind.free, 2147483648, 0
+        FROM unnest(ready_queues()) AS q(queue), (VALUES (true), (false)) AS kind(free)
+        UNION ALL
+        SELECT level.queue, level.free, (
+            SELECT jobs.priority::bigint FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.group_key IS NOT NULL
+              AND jobs.queue = level.queue AND (jobs.lock IS NULL)::integer = level.free::integer
+              AND jobs.priority < level.priority
+            ORDER BY jobs.priority DESC LIMIT 1), level.number + 1
+        FROM level WHERE level.priority IS NOT NULL AND level.number < 100
+    ), found AS MATERIALIZED (
+        SELECT level.*, each.name
+        FROM level CROSS JOIN LATERAL unnest(next_groups(
+            ARRAY[level.queue], level.free, level.priority::integer, '', NULL, p_limit)
+        ) AS each(name)
+        WHERE level.number > 0 AND level.priority IS NOT NULL
+        LIMIT p_limit
+    ), waiting AS (
+        SELECT found.name, least(sum(counted.jobs), 1000)::bigint AS jobs
+        FROM found CROSS JOIN LATERAL (
+            SELECT count(*) AS jobs FROM (
+                SELECT FROM jobs
+                WHERE jobs.status = 'todo' AND jobs.group_key = found.name
+                  AND jobs.queue = found.queue AND jobs.priority = found.priority
+                  AND (jobs.lock IS NULL)::integer = found.free::integer
+                ORDER BY jobs.id LIMIT 1000
+            ) AS job
+        ) AS counted
+        GROUP BY found.name
+    ), running AS (
+        SELECT group_key::text AS name, count(*) AS jobs FROM (
+            SELECT group_key FROM jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10000
+        ) AS job WHERE group_key IS NOT NULL GROUP BY group_key ORDER BY group_key LIMIT p_limit
+    ), known AS (
+        SELECT waiting.name FROM waiting UNION SELECT running.name FROM running
+        UNION (SELECT pattern FROM groups ORDER BY pattern LIMIT p_limit)
+    )
+    SELECT known.name, coalesce(groups.weight, (group_weights(ARRAY[known.name]))[1]),
+        CASE WHEN right(known.name, 1) <> '*' THEN coalesce(waiting.jobs, 0) END,
+        CASE WHEN right(known.name, 1) <> '*' THEN coalesce(running.jobs, 0) END
+    FROM known
+    LEFT JOIN groups ON groups.pattern = known.name
+    LEFT JOIN waiting ON waiting.name = known.name
+    LEFT JOIN running ON running.name = known.name
+    ORDER BY known.name COLLATE "C";
+END $$;
+CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_batch bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, group_key text, batch_id bigint, progress jsonb)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -2423,7 +2773,7 @@ BEGIN
            found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
            EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
            found.fence, found.timeout, found.result, found.expires_at, found.limit_key,
-           found.batch_id, found.progress
+           found.group_key, found.batch_id, found.progress
     FROM (
         SELECT * FROM all_jobs AS job
         WHERE (p_id IS NULL OR job.id = p_id)
@@ -2788,6 +3138,42 @@ CREATE FUNCTION inturn.next_epoch(p_fence bigint, p_timeline bigint) RETURNS big
     SELECT (p_fence >> 56 << 56) + (p_timeline << 40)
            + CASE WHEN p_timeline > (p_fence >> 40) & 65535 THEN 0 ELSE 1::bigint << 56 END
 $$;
+CREATE FUNCTION inturn.next_groups(p_queues text[], p_free boolean, p_priority integer, p_from text, p_before text, p_limit integer) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE found(name) AS (
+            SELECT (
+                SELECT min(first.name)
+                FROM unnest(p_queues) AS q(queue)
+                CROSS JOIN LATERAL (
+                    SELECT jobs.group_key::text AS name FROM jobs
+                    WHERE jobs.status = 'todo' AND jobs.group_key IS NOT NULL
+                      AND jobs.queue = q.queue AND (jobs.lock IS NULL)::integer = p_free::integer
+                      AND jobs.priority = p_priority AND jobs.group_key >= p_from
+                    ORDER BY jobs.group_key LIMIT 1
+                ) AS first
+            )
+            UNION ALL
+            SELECT (
+                SELECT min(first.name)
+                FROM unnest(p_queues) AS q(queue)
+                CROSS JOIN LATERAL (
+                    SELECT jobs.group_key::text AS name FROM jobs
+                    WHERE jobs.status = 'todo' AND jobs.group_key IS NOT NULL
+                      AND jobs.queue = q.queue AND (jobs.lock IS NULL)::integer = p_free::integer
+                      AND jobs.priority = p_priority AND jobs.group_key > found.name
+                    ORDER BY jobs.group_key LIMIT 1
+                ) AS first
+            )
+            FROM found WHERE found.name < p_before OR p_before IS NULL AND found.name IS NOT NULL
+        )
+        SELECT found.name FROM found
+        WHERE found.name < p_before OR p_before IS NULL AND found.name IS NOT NULL
+        LIMIT p_limit
+    );
+END $$;
 CREATE FUNCTION inturn.next_look_at(p_since timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE sql STABLE
     AS $$
@@ -2802,9 +3188,11 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
     AS $$
     SELECT CASE WHEN EXISTS (
         SELECT FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
-        WHERE (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NULL
+        WHERE (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
                AND jobs.queue = q.queue LIMIT 1)
            OR (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NOT NULL
+               AND group_key IS NULL AND jobs.queue = q.queue LIMIT 1)
+           OR (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
                AND jobs.queue = q.queue LIMIT 1)
     ) OR (SELECT true FROM ends LIMIT 1) THEN interval '0'
     ELSE (
@@ -3165,31 +3553,48 @@ BEGIN
             SELECT quote_literal(left(min(queue), 63)) || ' is not a valid queue name'
             FROM unnest(p_queues) AS queue WHERE has_invalid_queue(ARRAY[queue]));
 END $$;
-CREATE FUNCTION inturn.ready_queues() RETURNS text[]
+CREATE FUNCTION inturn.ready_queues(p_groups boolean DEFAULT true) RETURNS text[]
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
     v_result text[];
 BEGIN
     WITH RECURSIVE free(queue) AS (
-        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL ORDER BY queue LIMIT 1)
+        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+         ORDER BY queue LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.queue FROM jobs
-                WHERE status = 'todo' AND lock IS NULL AND jobs.queue > free.queue
+                WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+                    AND jobs.queue > free.queue
                 ORDER BY jobs.queue LIMIT 1)
         FROM free WHERE free.queue IS NOT NULL
     ), heads(queue) AS (
-        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NOT NULL ORDER BY queue LIMIT 1)
+        (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+         ORDER BY queue LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.queue FROM jobs
-                WHERE status = 'todo' AND lock IS NOT NULL AND jobs.queue > heads.queue
+                WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+                    AND jobs.queue > heads.queue
                 ORDER BY jobs.queue LIMIT 1)
         FROM heads WHERE heads.queue IS NOT NULL
     )
     SELECT coalesce(array_agg(queue::text), '{}') INTO v_result
     FROM (SELECT queue FROM free UNION SELECT queue FROM heads) AS ready
     WHERE queue IS NOT NULL;
-    RETURN v_result;
+    IF NOT p_groups THEN
+        RETURN v_result;
+    END IF;
+    RETURN ARRAY(
+        WITH RECURSIVE turns(queue) AS (
+            (SELECT queue FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+             ORDER BY queue LIMIT 1)
+            UNION ALL
+            SELECT (SELECT jobs.queue FROM jobs
+                    WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue > turns.queue
+                    ORDER BY jobs.queue LIMIT 1)
+            FROM turns WHERE turns.queue IS NOT NULL
+        )
+        SELECT queue::text FROM turns WHERE queue IS NOT NULL UNION SELECT unnest(v_result));
 END $$;
 CREATE FUNCTION inturn.reconcile(p_after text, p_limit integer) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
@@ -3361,6 +3766,18 @@ BEGIN
     FOR SHARE;
     RETURN FOUND;
 END $$;
+CREATE FUNCTION inturn.remove_group(p_pattern text, p_by text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+BEGIN
+    DELETE FROM groups WHERE pattern = p_pattern;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM audit('remove-group', p_pattern, 0, p_by, NULL);
+    RETURN true;
+END $$;
 CREATE FUNCTION inturn.remove_limit(p_pattern text, p_by text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -3450,6 +3867,7 @@ BEGIN
                           ELSE 'todo' END,
             scheduled_at = coalesce(p_options.scheduled_at, clock()),
             queue = p_options.queue, priority = p_options.priority,
+            group_key = p_options.group_key,
             on_retry = p_options.on_retry, on_failure = p_options.on_failure
         WHERE id = p_id;
     END IF;
@@ -3602,11 +4020,12 @@ BEGIN
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
             timeout, expires_at, has_children, priority, attempts, queue, task, lock,
-            queueing_lock, lost_queueing_lock, args, errors, limit_key, batch_id)
+            queueing_lock, lost_queueing_lock, args, errors, limit_key, group_key, batch_id)
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
             CASE WHEN expires_at > clock() THEN expires_at END, true, priority, attempts, queue,
-            task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors, limit_key, batch_id
+            task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors, limit_key,
+            group_key, batch_id
         FROM found
         RETURNING lost_queueing_lock
     )
@@ -3929,6 +4348,26 @@ BEGIN
     UPDATE workers SET awake = p_awake WHERE id = p_worker;
     RETURN true;
 END $$;
+CREATE FUNCTION inturn.set_group(p_pattern text, p_weight integer, p_by text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+DECLARE
+    v_problem text := CASE
+        WHEN (octet_length(p_pattern) BETWEEN 1 AND 1024
+            AND strpos(p_pattern, '*') IN (0, length(p_pattern))) IS NOT TRUE
+            THEN 'pattern: give a group, or the beginning of groups with a * at its end'
+        WHEN (p_weight BETWEEN 1 AND 1000) IS NOT TRUE
+            THEN 'weight: give a whole number from 1 to 1,000'
+        END;
+BEGIN
+    IF v_problem IS NOT NULL THEN
+        RAISE EXCEPTION '%', v_problem USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO groups (pattern, weight) VALUES (p_pattern, p_weight)
+    ON CONFLICT (pattern) DO UPDATE SET weight = excluded.weight;
+    PERFORM audit('set-group', p_pattern, 0, p_by, 'weight ' || p_weight);
+END $$;
 CREATE FUNCTION inturn.set_limit(p_pattern text, p_slots integer DEFAULT NULL::integer, p_rate integer DEFAULT NULL::integer, p_period interval DEFAULT NULL::interval, p_burst integer DEFAULT NULL::integer, p_by text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4122,7 +4561,8 @@ BEGIN
         FROM unnest(p_queues) AS q(queue)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.priority FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.queue = q.queue
+            WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+              AND jobs.group_key IS NULL AND jobs.queue = q.queue
                 AND jobs.id NOT IN (SELECT unnest(p_free))
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT 1
@@ -4291,6 +4731,54 @@ BEGIN
     RETURN ARRAY(SELECT key FROM limit_keys WHERE key = ANY (p_keys) ORDER BY key
         FOR UPDATE SKIP LOCKED);
 END $$;
+CREATE FUNCTION inturn.turns_of_priority(p_queues text[], p_free boolean, p_priority integer, p_limit integer, p_turn jsonb) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    -- No name is between a name and the same one with this character behind it.
+    v_first   text := coalesce(p_turn ->> 0, '')
+        || CASE WHEN (p_turn ->> 1)::integer > 0 THEN '' ELSE chr(1) END;
+    v_from    text := v_first;
+    v_before  text;            -- where the round ends, once it has begun again with the first name
+    v_new     text[];
+    v_groups  text[] := '{}';
+    v_weights integer[];
+    v_share   bigint;          -- how many jobs start in one turn of all groups that may have more
+    v_times   integer := 1;
+    v_result  bigint[] := '{}';
+BEGIN
+    -- No more groups than we need, since others want the jobs that we lock.
+    LOOP
+        v_new := next_groups(
+            p_queues, p_free, p_priority, v_from, v_before, p_limit - cardinality(v_result));
+        IF v_new <> '{}' THEN
+            v_from := v_new[cardinality(v_new)] || chr(1);
+            v_groups := v_groups || v_new;
+            v_result := v_result || ARRAY(SELECT id FROM jobs_of_groups(
+                p_queues, p_free, p_priority, v_new, group_weights(v_new), 1));
+            EXIT WHEN cardinality(v_result) >= p_limit;
+        ELSE
+            EXIT WHEN v_before IS NOT NULL;
+            v_from := '';
+            v_before := v_first;
+        END IF;
+    END LOOP;
+    v_weights := group_weights(v_groups);
+    v_share := (SELECT sum(weight) FROM unnest(v_weights) AS weight);
+    WHILE cardinality(v_result) < p_limit AND v_share > 0 LOOP
+        v_times := v_times + greatest(1, (p_limit - cardinality(v_result)) / v_share);
+        WITH found AS MATERIALIZED (
+            SELECT * FROM jobs_of_groups(
+                p_queues, p_free, p_priority, v_groups, v_weights, v_times)
+        ), more AS (
+            SELECT v_weights[place] AS weight FROM found GROUP BY place
+            HAVING count(*) >= v_times * v_weights[place]
+        )
+        SELECT coalesce(array_agg(id), '{}'), (SELECT sum(weight) FROM more)
+        INTO v_result, v_share FROM found;
+    END LOOP;
+    RETURN v_result;
+END $$;
 CREATE FUNCTION inturn.unregister_worker(p_worker uuid, p_error text DEFAULT NULL::text, p_max_lost integer DEFAULT 5) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4422,6 +4910,7 @@ CREATE TABLE inturn.finished_jobs (
     timeout interval,
     expires_at timestamp with time zone,
     limit_key text COLLATE pg_catalog."C",
+    group_key text COLLATE pg_catalog."C",
     batch_id bigint
 )
 PARTITION BY RANGE (finished_at);
@@ -4473,6 +4962,7 @@ CREATE VIEW inturn.live_jobs AS
     abort,
     (expires_at)::timestamp with time zone AS expires_at,
     (limit_key)::text AS limit_key,
+    (group_key)::text AS group_key,
     batch_id,
     ( SELECT jsonb_build_object('done', reported.done, 'total', reported.total, 'text', reported.text, 'updated_at', reported.updated_at) AS jsonb_build_object
            FROM inturn.progress reported
@@ -4499,6 +4989,7 @@ COMMENT ON COLUMN inturn.live_jobs.timeout IS 'How long a run may take; NULL: as
 COMMENT ON COLUMN inturn.live_jobs.abort IS 'True if somebody has asked it to end.';
 COMMENT ON COLUMN inturn.live_jobs.expires_at IS 'If it has not started by then, it is cancelled; NULL: it does not expire.';
 COMMENT ON COLUMN inturn.live_jobs.limit_key IS 'The key of its limit; NULL: it has none.';
+COMMENT ON COLUMN inturn.live_jobs.group_key IS 'Its group, which takes turns with the others; NULL: none.';
 COMMENT ON COLUMN inturn.live_jobs.batch_id IS 'The batch that it is in, or whose callback it is; NULL: none.';
 COMMENT ON COLUMN inturn.live_jobs.progress IS 'How far its last attempt says it is: done, total, text, updated_at; NULL: it has not said.';
 CREATE VIEW inturn.all_jobs AS
@@ -4523,6 +5014,7 @@ CREATE VIEW inturn.all_jobs AS
     live_jobs.stored_as,
     live_jobs.expires_at,
     live_jobs.limit_key,
+    live_jobs.group_key,
     live_jobs.batch_id,
     live_jobs.progress
    FROM inturn.live_jobs
@@ -4548,6 +5040,7 @@ UNION ALL
     finished_jobs.status AS stored_as,
     finished_jobs.expires_at,
     finished_jobs.limit_key,
+    finished_jobs.group_key,
     finished_jobs.batch_id,
     ( SELECT jsonb_build_object('done', reported.done, 'total', reported.total, 'text', reported.text, 'updated_at', reported.updated_at) AS jsonb_build_object
            FROM inturn.progress reported
@@ -4575,6 +5068,7 @@ COMMENT ON COLUMN inturn.all_jobs.result IS 'What the task returned; NULL: nothi
 COMMENT ON COLUMN inturn.all_jobs.stored_as IS 'The status in the tables, where a blocked job may still be todo, and a claimed one is doing.';
 COMMENT ON COLUMN inturn.all_jobs.expires_at IS 'If it has not started by then, it is cancelled; NULL: it does not expire.';
 COMMENT ON COLUMN inturn.all_jobs.limit_key IS 'The key of its limit; NULL: it has none.';
+COMMENT ON COLUMN inturn.all_jobs.group_key IS 'Its group, which takes turns with the others; NULL: none.';
 COMMENT ON COLUMN inturn.all_jobs.batch_id IS 'The batch that it is in, or whose callback it is; NULL: none.';
 COMMENT ON COLUMN inturn.all_jobs.progress IS 'How far its last attempt says it is: done, total, text, updated_at; NULL: it has not said.';
 CREATE TABLE inturn.applied_code (
@@ -4719,12 +5213,19 @@ CREATE TABLE inturn.finished_jobs_default (
     timeout interval,
     expires_at timestamp with time zone,
     limit_key text COLLATE pg_catalog."C",
+    group_key text COLLATE pg_catalog."C",
     batch_id bigint
 );
 CREATE TABLE inturn.granted_roles (
     role text NOT NULL COLLATE pg_catalog."C",
     kind text NOT NULL,
     CONSTRAINT granted_roles_kind CHECK ((kind = ANY (ARRAY['producer'::text, 'worker'::text, 'operator'::text, 'monitor'::text])))
+);
+CREATE TABLE inturn.groups (
+    pattern text NOT NULL COLLATE pg_catalog."C",
+    weight integer NOT NULL,
+    CONSTRAINT groups_pattern CHECK ((((octet_length(pattern) >= 1) AND (octet_length(pattern) <= 1024)) AND ((strpos(pattern, '*'::text) = 0) OR (strpos(pattern, '*'::text) = length(pattern))))),
+    CONSTRAINT groups_weight CHECK (((weight >= 1) AND (weight <= 1000)))
 );
 CREATE VIEW inturn.halted_lanes AS
  SELECT lock,
@@ -4881,13 +5382,13 @@ CREATE VIEW inturn.queue_status AS
  WITH RECURSIVE free_name(queue) AS (
         ( SELECT jobs.queue
            FROM inturn.jobs
-          WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL))
+          WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.group_key IS NULL))
           ORDER BY jobs.queue
          LIMIT 1)
         UNION ALL
          SELECT ( SELECT jobs.queue
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND ((jobs.queue)::text > (free_name.queue)::text))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text > (free_name.queue)::text))
                   ORDER BY jobs.queue
                  LIMIT 1) AS queue
            FROM free_name
@@ -4895,17 +5396,31 @@ CREATE VIEW inturn.queue_status AS
         ), head_name(queue) AS (
         ( SELECT jobs.queue
            FROM inturn.jobs
-          WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL))
+          WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.group_key IS NULL))
           ORDER BY jobs.queue
          LIMIT 1)
         UNION ALL
          SELECT ( SELECT jobs.queue
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND ((jobs.queue)::text > (head_name.queue)::text))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text > (head_name.queue)::text))
                   ORDER BY jobs.queue
                  LIMIT 1) AS queue
            FROM head_name
           WHERE (head_name.queue IS NOT NULL)
+        ), turn_name(queue) AS (
+        ( SELECT jobs.queue
+           FROM inturn.jobs
+          WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.group_key IS NOT NULL))
+          ORDER BY jobs.queue
+         LIMIT 1)
+        UNION ALL
+         SELECT ( SELECT jobs.queue
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.group_key IS NOT NULL) AND ((jobs.queue)::text > (turn_name.queue)::text))
+                  ORDER BY jobs.queue
+                 LIMIT 1) AS queue
+           FROM turn_name
+          WHERE (turn_name.queue IS NOT NULL)
         ), in_lane AS MATERIALIZED (
          SELECT waiting.queue,
             count(*) AS looked,
@@ -4987,6 +5502,10 @@ CREATE VIEW inturn.queue_status AS
            FROM head_name
           WHERE (head_name.queue IS NOT NULL)
         UNION
+         SELECT turn_name.queue
+           FROM turn_name
+          WHERE (turn_name.queue IS NOT NULL)
+        UNION
          SELECT in_lane_1.queue
            FROM in_lane in_lane_1
         UNION
@@ -5021,7 +5540,7 @@ CREATE VIEW inturn.queue_status AS
                     false AS is_token,
                     false AS waits
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND ((jobs.queue)::text = name_1.queue))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.priority DESC, jobs.id
                  LIMIT 1000)
                 UNION ALL
@@ -5031,8 +5550,18 @@ CREATE VIEW inturn.queue_status AS
                     true,
                     true
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND ((jobs.queue)::text = name_1.queue))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT 1000)
+                UNION ALL
+                ( SELECT jobs.id,
+                    jobs.lock,
+                    COALESCE((jobs.scheduled_at)::timestamp with time zone, jobs.created_at) AS "coalesce",
+                    (jobs.lock IS NOT NULL),
+                    (jobs.lock IS NOT NULL)
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.group_key IS NOT NULL) AND ((jobs.queue)::text = name_1.queue))
+                  ORDER BY jobs.queue
                  LIMIT 1000)
                 UNION ALL
                  SELECT later.id,
@@ -5239,7 +5768,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, batch_id'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, batch_id'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, batch_id'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, batch_id'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -5279,7 +5808,7 @@ CREATE VIEW inturn.suspect_jobs AS
                     jobs.lock,
                     jobs.errors
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND ((jobs.queue)::text = known.queue))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = known.queue))
                   ORDER BY jobs.priority DESC, jobs.id
                  LIMIT 1000)
                 UNION ALL
@@ -5289,8 +5818,18 @@ CREATE VIEW inturn.suspect_jobs AS
                     jobs.lock,
                     jobs.errors
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND ((jobs.queue)::text = known.queue))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = known.queue))
                   ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT 1000)
+                UNION ALL
+                ( SELECT jobs.id,
+                    jobs.queue,
+                    jobs.task,
+                    jobs.lock,
+                    jobs.errors
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.group_key IS NOT NULL) AND ((jobs.queue)::text = known.queue))
+                  ORDER BY jobs.queue
                  LIMIT 1000)) job)
         ), counted AS (
          SELECT front.id,
@@ -5328,14 +5867,20 @@ CREATE VIEW inturn.unknown_tasks AS
            FROM (served
              CROSS JOIN LATERAL (( SELECT jobs.task
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND ((jobs.queue)::text = served.queue))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = served.queue))
                   ORDER BY jobs.priority DESC, jobs.id
                  LIMIT 1000)
                 UNION ALL
                 ( SELECT jobs.task
                    FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND ((jobs.queue)::text = served.queue))
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = served.queue))
                   ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT 1000)
+                UNION ALL
+                ( SELECT jobs.task
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.group_key IS NOT NULL) AND ((jobs.queue)::text = served.queue))
+                  ORDER BY jobs.queue
                  LIMIT 1000)) job)
         UNION
          SELECT due.queue,
@@ -5419,6 +5964,8 @@ ALTER TABLE ONLY inturn.fences_seen
     ADD CONSTRAINT fences_seen_pkey PRIMARY KEY (resource);
 ALTER TABLE ONLY inturn.granted_roles
     ADD CONSTRAINT granted_roles_pkey PRIMARY KEY (role);
+ALTER TABLE ONLY inturn.groups
+    ADD CONSTRAINT groups_pkey PRIMARY KEY (pattern);
 ALTER TABLE ONLY inturn.jobs
     ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY inturn.lane_audit
@@ -5450,12 +5997,13 @@ CREATE INDEX finished_jobs_default_id_idx ON inturn.finished_jobs_default USING 
 CREATE INDEX jobs_batch ON inturn.jobs USING btree (batch_id, id) WHERE (batch_id IS NOT NULL);
 CREATE INDEX jobs_due ON inturn.jobs USING btree (status, scheduled_at) WHERE (status = ANY (ARRAY['scheduled'::inturn.job_status, 'pending'::inturn.job_status]));
 CREATE INDEX jobs_expiring ON inturn.jobs USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT was_attempted));
-CREATE INDEX jobs_free ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NULL));
-CREATE INDEX jobs_heads ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL));
+CREATE INDEX jobs_free ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NULL) AND (group_key IS NULL));
+CREATE INDEX jobs_heads ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL) AND (group_key IS NULL));
 CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (lock IS NOT NULL));
 CREATE INDEX jobs_limited ON inturn.jobs USING btree (limit_key, queue, ((was_attempted AND (on_retry = 'hold'::inturn.retry_policy) AND (lock IS NOT NULL))) DESC, priority DESC, id) WHERE (status = 'limited'::inturn.job_status);
 CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT lost_queueing_lock));
 CREATE INDEX jobs_running ON inturn.jobs USING btree (worker_id) WHERE (status = 'doing'::inturn.job_status);
+CREATE INDEX jobs_turns ON inturn.jobs USING btree (queue, (((lock IS NULL))::integer), priority DESC, group_key, id) WHERE ((group_key IS NOT NULL) AND (status = 'todo'::inturn.job_status));
 CREATE INDEX lane_audit_lock ON inturn.lane_audit USING btree (lock, id);
 CREATE INDEX lanes_resume ON inturn.lanes USING btree (COALESCE(look_at, stopped_until)) WHERE (COALESCE(look_at, stopped_until) IS NOT NULL);
 CREATE INDEX lanes_stopped ON inturn.lanes USING btree (stopped, stopped_at) WHERE (stopped IS NOT NULL);

@@ -18,7 +18,7 @@ CREATE OR REPLACE FUNCTION list_jobs(
     priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamptz,
     scheduled_at timestamptz, started_at timestamptz, finished_at timestamptz, worker_id uuid,
     abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamptz,
-    limit_key text, group_key, batch_id bigint, progress jsonb
+    limit_key text, group_key text, batch_id bigint, progress jsonb
 )
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
