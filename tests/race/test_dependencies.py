@@ -21,6 +21,12 @@ UNTOLD = Mutation(
     "IF p_has_children THEN",
     "IF false THEN",
 )
+UNSEEN = Mutation(
+    "explain knows no parent that is in no table",
+    "explain_parents.sql",
+    "job.status IS NULL AND NOT edges.failed AND coalesce(",
+    "false AND coalesce(",
+)
 UNSETTLED = Mutation(
     "no claim looks at the ends", "claim.sql", "PERFORM settle_ends(100, 1000);", "NULL;"
 )
@@ -426,6 +432,7 @@ HORIZON = "coalesce(edges.horizon, v_own)"
         f"{HORIZON} <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
         "true",
     ),
+    UNSEEN,
 )
 def test_a_child_that_commits_before_its_parent_waits_for_it(stage: Stage) -> None:
     producer, other, worker = stage.session(), stage.session(), stage.worker()
@@ -433,7 +440,9 @@ def test_a_child_that_commits_before_its_parent_waits_for_it(stage: Stage) -> No
     [parent] = producer.defer(None)
     child = other.defer_after(parent)
     promise(worker.claim() == [], "its parent is not there yet")
+    promise("parent" in worker.reasons(child), f"and explain says so: {worker.reasons(child)}")
     producer.commit()
+    promise("parent" in worker.reasons(child), f"it has not ended: {worker.reasons(child)}")
     worker.hasten("3 seconds")
     promise(ids(running := worker.claim()) == [parent], "now it is")
     promise(status(worker, child) == "pending", "and has not ended")
