@@ -5,7 +5,7 @@ PARALLEL := -n logical --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress chaos witness check bench bench-surface bench-growth bench-scale
+.PHONY: help demo test stress chaos graph witness check bench bench-surface bench-growth bench-scale
 .PHONY: schema docs
 .PHONY: patroni wheel-demo lock locked clean
 
@@ -25,6 +25,11 @@ stress: .venv/installed ## run everything at once for ten minutes, then grow to 
 	@INTURN_STRESS_SECONDS=$(or $(SECONDS),600) INTURN_STRESS_SEED=$(SEED) \
 	  $(python) -m pytest -q tests/stress/test_stress.py
 	@INTURN_TEST_GROWTH=1000000 $(python) -m pytest -q tests/sql/test_growth.py
+
+# `make test` runs some hundred. Use JOBS=10000 and SEED=... to choose.
+graph: .venv/installed ## run 10,000 jobs that come after others, and kill their workers
+	@INTURN_GRAPH_JOBS=$(or $(JOBS),10000) INTURN_GRAPH_SEED=$(SEED) \
+	  $(python) -m pytest -q tests/stress/test_graph.py
 
 patroni: .venv/installed ## fail over three nodes under Patroni (names missing Debian packages)
 	@$(python) -m tests.failover.patroni

@@ -92,8 +92,9 @@ def _stalled(faults: list[tuple[int, int]], at: int) -> bool:
 def early(evidence: Evidence) -> Iterator[Violation]:
     """A job starts after its parents have ended, and only if they ended as it demands."""
     runs = runs_of_jobs(evidence)
+    free = evidence.let_go | evidence.retried  # some were cancelled with a parent and then retried
     for job in evidence.jobs.values():
-        if job.after and runs.get(job.key) and job.key not in evidence.let_go:
+        if job.after and runs.get(job.key) and job.key not in free:
             first = min(runs[job.key], key=lambda run: run.fence)
             for parent in job.after:
                 yield from _after(evidence, job, first, parent, runs.get(parent, []))

@@ -53,7 +53,7 @@ SELECT edges.child, edges.parent, parent.lock IS NULL AND parent.args ? 'op' AS 
     parent.args->>'op', (parent.args->>'index')::int
 FROM edges JOIN jobs AS child ON child.id = edges.child
 JOIN finished_jobs AS parent ON parent.id = edges.parent
-WHERE edges.failed ORDER BY edges.child
+WHERE edges.failed AND parent.status <> 'succeeded' ORDER BY edges.child
 """
 LEFTOVERS = """
 SELECT 'an edge of job ' || child FROM edges UNION ALL SELECT 'an end of job ' || job_id FROM ends

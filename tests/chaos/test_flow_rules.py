@@ -95,6 +95,9 @@ SOUND: dict[str, Story] = {
         family("hold", **FAILED).tell(4.5, "conductor", "let_go", key=["child", 0])
     ),
     "held, until its parent was retried": starts(retried(), at=7, fence=13),
+    "cancelled with its parent, and retried": starts(
+        family(**FAILED).tell(4.5, "conductor", "retried", key=["child", 0])
+    ),
     "a parent that was rolled back": starts(
         story().defer(1, "parent", "fail", lane=None)
         .defer(2, "child", ids=(2,), after=[["parent", 0]])
