@@ -126,6 +126,8 @@ def late(evidence: Evidence) -> Iterator[Violation]:
         job = evidence.jobs.get(run.key)
         if job is None or job.expires is None or job.inserted is None or run.attempt > 1:
             continue
+        if job.key in evidence.retried:
+            continue  # somebody wanted it to run all the same
         until = job.inserted + int((job.expires + LATE) * SECOND)
         stood_still = any(
             silence.start < run.begin and silence.end > until - (job.expires + LATE) * SECOND

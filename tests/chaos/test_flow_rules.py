@@ -105,6 +105,9 @@ SOUND: dict[str, Story] = {
     "in time": expiring(1.9),
     "its second attempt is late": expiring(9, attempt=2),
     "its process stood still before the task": expiring(9).stop(1.5, 8.9),
+    "expired, and retried all the same": expiring(9).tell(
+        8, "conductor", "retried", key=["one", 0]
+    ),
     "expired": story().defer(1, "one", expires=1.0).final("one", None, "cancelled"),
 }  # fmt: skip
 

@@ -101,7 +101,7 @@ def _after(ledger: Ledger, job: Job, first: Run, parent: int, runs: list[Run]) -
 def _late(ledger: Ledger) -> Iterator[str]:
     for run in ledger.runs:
         job = ledger.jobs.get(run.job)
-        if job is None or job.expires is None or run.attempt > 1:
+        if job is None or job.expires is None or run.attempt > 1 or run.job in ledger.retried:
             continue
         if run.start > job.inserted + job.expires + LATE and not _slept(ledger, run):
             yield f"job {run.job} started after it had expired"
