@@ -562,7 +562,7 @@ BEGIN
         (SELECT true FROM jobs
             WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
                 AND NOT was_attempted LIMIT 1) AS expiries,
-        (SELECT true FROM ends LIMIT 1) AS ends,
+        (SELECT true FROM ends WHERE look_at <= v_now LIMIT 1) AS ends,
         coalesce(
             (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
             (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1)) AS looks
@@ -2532,7 +2532,7 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
                AND jobs.queue = q.queue LIMIT 1)
            OR (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NOT NULL
                AND jobs.queue = q.queue LIMIT 1)
-    ) OR (SELECT true FROM ends LIMIT 1) THEN interval '0'
+    ) THEN interval '0'
     ELSE (
         SELECT greatest(min(due.at) - clock(), interval '0') FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
@@ -2544,6 +2544,8 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
             (SELECT coalesce(look_at, stopped_until) FROM lanes
              WHERE coalesce(look_at, stopped_until) IS NOT NULL
              ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
+            UNION ALL
+            (SELECT look_at FROM ends ORDER BY look_at LIMIT 1)
             UNION ALL
             (SELECT look_at FROM limit_keys WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1)
         ) AS due(at) HAVING count(*) > 0
@@ -3581,36 +3583,47 @@ CREATE FUNCTION inturn.settle_ends(p_limit integer, p_most integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_after bigint := 0;
+    v_now   timestamptz := clock();
+    v_at    timestamptz := '-infinity';   -- the last end that was taken
+    v_seq   bigint := 0;
+    v_left  bigint := p_most;   -- so many children it may still look at
     v_ends  record;
     v_ours  record;   -- edges whose children we have locked
     v_edges record;
 BEGIN
     FOR round IN 1..20 LOOP
         WITH taken AS MATERIALIZED (
-            SELECT seq, job_id, status FROM ends
-            WHERE seq > v_after ORDER BY seq LIMIT p_limit FOR UPDATE SKIP LOCKED
+            SELECT seq, job_id, status, look_at FROM ends
+            WHERE (look_at, seq) > (v_at, v_seq) AND look_at <= v_now
+            ORDER BY look_at, seq LIMIT p_limit FOR UPDATE SKIP LOCKED
         ), last AS (
             SELECT DISTINCT ON (job_id) job_id, status FROM taken ORDER BY job_id, seq DESC
         )
-        SELECT (SELECT array_agg(seq ORDER BY seq) FROM taken) AS seqs,
-            array_agg(job_id) AS parents, array_agg(status) AS statuses
+        SELECT (SELECT array_agg(seq ORDER BY look_at, seq) FROM taken) AS seqs,
+            (SELECT max(look_at) FROM taken) AS at, array_agg(job_id) AS parents, array_agg(status) AS statuses
         INTO v_ends FROM last;
         EXIT WHEN v_ends.seqs IS NULL;
-        v_after := v_ends.seqs[cardinality(v_ends.seqs)];
-        SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children INTO v_ours
+        v_at := v_ends.at;
+        v_seq := v_ends.seqs[cardinality(v_ends.seqs)];
+        SELECT array_agg(parent) FILTER (WHERE is_ours) AS parents,
+            array_agg(child) FILTER (WHERE is_ours) AS children, count(*) AS looked,
+            array_agg(DISTINCT parent) AS all_parents
+        INTO v_ours
         FROM (
-            SELECT edge.parent, edge.child
-            FROM unnest(v_ends.parents, v_ends.statuses) AS ended(parent, status)
-            CROSS JOIN LATERAL (
-                SELECT edges.parent, edges.child FROM edges
-                WHERE edges.parent = ended.parent
-                    AND (NOT edges.failed OR ended.status = 'succeeded')
-                    AND try_lock_job(edges.child)
-                LIMIT p_most
-            ) AS edge
-            LIMIT p_most
-        ) AS ours;
+            SELECT near.parent, near.child, try_lock_job(near.child) AS is_ours
+            FROM (
+                SELECT edge.parent, edge.child
+                FROM unnest(v_ends.parents, v_ends.statuses) AS ended(parent, status)
+                CROSS JOIN LATERAL (
+                    SELECT edges.parent, edges.child FROM edges
+                    WHERE edges.parent = ended.parent
+                        AND (NOT edges.failed OR ended.status = 'succeeded')
+                    LIMIT v_left
+                ) AS edge
+                LIMIT v_left
+            ) AS near
+        ) AS seen;
+        v_left := v_left - v_ours.looked;
         SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children,
             array_agg((SELECT ends.status FROM ends WHERE ends.job_id = ours.parent
                        ORDER BY ends.seq DESC LIMIT 1)) AS outcomes
@@ -3627,6 +3640,11 @@ BEGIN
             OR (SELECT true FROM edges
                 WHERE edges.parent = ends.job_id
                     AND (NOT edges.failed OR ends.status = 'succeeded') LIMIT 1) IS NULL);
+        UPDATE ends SET look_at = v_now
+            + least(greatest((v_now - told_at) / 10, interval '10 ms'), interval '2 s')
+        WHERE seq = ANY (v_ends.seqs) AND coalesce(job_id IN (
+            SELECT unnest(v_ours.all_parents) EXCEPT SELECT unnest(v_ours.parents)), false);
+        EXIT WHEN v_left <= 0;
     END LOOP;
 END $$;
 CREATE FUNCTION inturn.shell_argument(p_text text) RETURNS text
@@ -3800,7 +3818,8 @@ CREATE FUNCTION inturn.tell_relatives(p_id bigint, p_status inturn.job_status, p
 BEGIN
     DELETE FROM edges WHERE child = p_id;
     IF p_has_children THEN
-        INSERT INTO ends (job_id, status) VALUES (p_id, p_status);
+        INSERT INTO ends (job_id, told_at, look_at, status)
+        VALUES (p_id, clock(), clock(), p_status);
         PERFORM notify_workers(NULL);
     END IF;
     RETURN true;
@@ -4091,6 +4110,8 @@ WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000',
 CREATE TABLE inturn.ends (
     seq bigint NOT NULL,
     job_id bigint NOT NULL,
+    told_at timestamp with time zone NOT NULL,
+    look_at timestamp with time zone NOT NULL,
     status inturn.job_status NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
@@ -4847,7 +4868,8 @@ ALTER TABLE ONLY inturn.schema_version
 ALTER TABLE ONLY inturn.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (id);
 CREATE INDEX edges_child ON inturn.edges USING btree (child);
-CREATE INDEX ends_job ON inturn.ends USING btree (job_id);
+CREATE INDEX ends_due ON inturn.ends USING btree (look_at, seq);
+CREATE INDEX ends_job ON inturn.ends USING btree (job_id, seq);
 CREATE INDEX finished_jobs_failed ON ONLY inturn.finished_jobs USING btree (finished_at) WHERE (status = 'failed'::inturn.job_status);
 CREATE INDEX finished_jobs_default_finished_at_idx ON inturn.finished_jobs_default USING btree (finished_at) WHERE (status = 'failed'::inturn.job_status);
 CREATE INDEX finished_jobs_id ON ONLY inturn.finished_jobs USING btree (id);

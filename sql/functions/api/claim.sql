@@ -65,7 +65,7 @@ BEGIN
         (SELECT true FROM jobs
             WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
                 AND NOT was_attempted LIMIT 1) AS expiries,
-        (SELECT true FROM ends LIMIT 1) AS ends,
+        (SELECT true FROM ends WHERE look_at <= v_now LIMIT 1) AS ends,
         coalesce(
             (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
             (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1)) AS looks
