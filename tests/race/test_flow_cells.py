@@ -222,6 +222,31 @@ def test_a_failover_changes_no_count_and_frees_no_child(stage: Stage) -> None:
     promise(ids(after.claim()) == [token] and status(after, late) == "cancelled", "times go on")
 
 
+def test_a_job_that_waits_for_its_slot_or_token_is_replaced_and_keeps_waiting(
+    stage: Stage,
+) -> None:
+    producer = stage.session()
+    replace = (
+        "SELECT defer('t', %s::jsonb, queueing_lock => %s, on_conflict => 'replace', "
+        "limit_key => %s, priority => 5)"
+    )
+    for key, slots, rate in (("slot", 1, None), ("token", None, 1)):
+        worker = stage.worker()
+        producer.set_limit(key, slots, rate)
+        producer.defer(None, 9, limit=key)
+        [(job,)] = producer.run(replace, '{"n": 1}', key, key)
+        [running] = worker.claim()
+        promise(status(worker, job) == "limited", f"{key}: it waits")
+        promise(producer.run(replace, '{"n": 2}', key, key) == [(job,)], f"{key}: it is the same")
+        promise(worker.claim() == [], f"{key}: it waits still")
+        worker.finish(running)
+        promise(producer.run(replace, '{"n": 3}', key, key) == [(job,)], f"{key}: once more")
+        worker.hasten("61 seconds")
+        promise(ids(worker.claim()) == [job], f"{key}: it starts once there is one")
+        [(args,)] = worker.run("SELECT args FROM jobs WHERE id = %s", job)
+        promise(args == {"n": 3}, f"{key}: with what came last: {args}")
+
+
 # ---------------------------------------------------------------- parents
 
 
@@ -338,6 +363,24 @@ def test_explain_names_a_parent_that_waits_for_its_limit(stage: Stage) -> None:
     child = producer.defer_after(parent)
     worker.claim()
     promise(worker.reasons(child)[:1] == ["parent"], f"{worker.reasons(child)}")
+
+
+def test_a_child_takes_its_slot_when_its_parents_have_ended_and_not_before(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    producer.set_limit("slots", 1)
+    [parent] = producer.defer(None, limit="slots")
+    [(child,)] = producer.run(
+        "SELECT defer('task', limit_key => 'slots', after => %s, expires_at => now() + interval "
+        "'1 hour')", [parent],
+    )  # fmt: skip
+    running = worker.claim_one()
+    [beside] = producer.defer(None, limit="slots")
+    promise(worker.claim() == [] and used(stage, "slots") == 1, "the parent has the slot")
+    worker.finish(running)
+    promise(ids(running := worker.claim()) == [child], "as the older of two")
+    promise(used(stage, "slots") == 1 and status(worker, beside) == "limited", "it has the slot")
+    worker.finish(*running)
+    promise(ids(worker.claim()) == [beside], "and passes it on")
 
 
 def test_a_parent_that_is_replaced_is_waited_for_as_the_job_that_it_becomes(stage: Stage) -> None:
