@@ -144,6 +144,5 @@ def seen(ledger: Ledger) -> dict[str, int]:
             job.id in cancelled and _parent_failed(ledger, job) for job in jobs
         ),
         "expired": sum(job.id in cancelled and job.expires is not None for job in jobs),
-        "parents retried": len(ledger.retried),
-        "children let go": len(ledger.let_go),
+        "held up and looked after": len(ledger.retried) + len(ledger.let_go),
     }
