@@ -2534,7 +2534,7 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
                AND jobs.queue = q.queue LIMIT 1)
     ) THEN interval '0'
     ELSE (
-        SELECT greatest(min(due.at) - clock(), interval '0') FROM (
+        SELECT greatest(min(due.at), clock()) - clock() FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
             UNION ALL
             (SELECT expires_at FROM jobs
@@ -3600,7 +3600,8 @@ BEGIN
             SELECT DISTINCT ON (job_id) job_id, status FROM taken ORDER BY job_id, seq DESC
         )
         SELECT (SELECT array_agg(seq ORDER BY look_at, seq) FROM taken) AS seqs,
-            (SELECT max(look_at) FROM taken) AS at, array_agg(job_id) AS parents, array_agg(status) AS statuses
+            (SELECT max(look_at) FROM taken) AS at,
+            array_agg(job_id) AS parents, array_agg(status) AS statuses
         INTO v_ends FROM last;
         EXIT WHEN v_ends.seqs IS NULL;
         v_at := v_ends.at;
@@ -3819,7 +3820,7 @@ BEGIN
     DELETE FROM edges WHERE child = p_id;
     IF p_has_children THEN
         INSERT INTO ends (job_id, told_at, look_at, status)
-        VALUES (p_id, clock(), clock(), p_status);
+        VALUES (p_id, clock(), '-infinity', p_status);   -- due, whatever the clock says
         PERFORM notify_workers(NULL);
     END IF;
     RETURN true;

@@ -377,9 +377,9 @@ def test_a_child_takes_its_slot_when_its_parents_have_ended_and_not_before(stage
     [beside] = producer.defer(None, limit="slots")
     promise(worker.claim() == [] and used(stage, "slots") == 1, "the parent has the slot")
     worker.finish(running)
-    promise(ids(running := worker.claim()) == [child], "as the older of two")
+    promise(ids(started := worker.claim()) == [child], "as the older of two")
     promise(used(stage, "slots") == 1 and status(worker, beside) == "limited", "it has the slot")
-    worker.finish(*running)
+    worker.finish(*started)
     promise(ids(worker.claim()) == [beside], "and passes it on")
 
 

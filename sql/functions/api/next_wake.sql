@@ -27,7 +27,7 @@ AS $$
                AND jobs.queue = q.queue LIMIT 1)
     ) THEN interval '0'
     ELSE (
-        SELECT greatest(min(due.at) - clock(), interval '0') FROM (
+        SELECT greatest(min(due.at), clock()) - clock() FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
             UNION ALL
             (SELECT expires_at FROM jobs

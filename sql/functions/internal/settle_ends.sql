@@ -34,7 +34,8 @@ BEGIN
             SELECT DISTINCT ON (job_id) job_id, status FROM taken ORDER BY job_id, seq DESC
         )
         SELECT (SELECT array_agg(seq ORDER BY look_at, seq) FROM taken) AS seqs,
-            (SELECT max(look_at) FROM taken) AS at, array_agg(job_id) AS parents, array_agg(status) AS statuses
+            (SELECT max(look_at) FROM taken) AS at,
+            array_agg(job_id) AS parents, array_agg(status) AS statuses
         INTO v_ends FROM last;
         EXIT WHEN v_ends.seqs IS NULL;
         v_at := v_ends.at;
