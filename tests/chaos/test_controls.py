@@ -3,16 +3,20 @@
 The servers, proxy, producers and checker are those of any run. Each test says what is broken.
 """
 
+import contextlib
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from psycopg.errors import DeadlockDetected
 from psycopg.types.json import Jsonb
 
 from tests.chaos.checker import Verdict, check, describe
 from tests.chaos.faults import chosen
 from tests.chaos.play import Fault, Play, Setup, perform
-from tests.chaos.server import Server
+from tests.chaos.server import LIMIT, Server
 
 HEARTBEAT, STALLED = 0.3, 1.0
 FENCE = re.compile(r"AND jobs\.claim_id\s*(=|IS NOT DISTINCT FROM)\s*\w+\.claim_id")
@@ -170,3 +174,17 @@ def checkpoint(server: Server) -> None:
     """At least the schema must survive."""
     with server.connect() as connection:
         connection.execute("CHECKPOINT")
+
+
+def test_a_deadlock_is_found_in_the_servers_log(server: Server) -> None:
+    def hold(first: int, second: int) -> None:
+        with contextlib.suppress(DeadlockDetected), server.connect() as connection:
+            connection.execute("SELECT pg_advisory_lock(%s)", [first])
+            both.wait(LIMIT)
+            connection.execute("SELECT pg_advisory_lock(%s)", [second])
+
+    before, both = server.deadlocks(), threading.Barrier(2)
+    with ThreadPoolExecutor(2) as threads:
+        for ended in [threads.submit(hold, 1, 2), threads.submit(hold, 2, 1)]:
+            ended.result(LIMIT)
+    assert len(server.deadlocks()) == len(before) + 1
