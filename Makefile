@@ -5,8 +5,8 @@ PARALLEL := -n logical --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress fair-shares chaos witness check bench bench-surface bench-growth
-.PHONY: bench-scale schema docs
+.PHONY: help demo test stress fair-shares graph chaos witness check bench bench-surface
+.PHONY: bench-growth bench-scale schema docs
 .PHONY: patroni wheel-demo lock locked clean
 
 help: ## list these commands
@@ -29,6 +29,11 @@ stress: .venv/installed ## run everything at once for ten minutes, then grow to 
 # `make test` has 20,000 jobs in front. Use FLOOD=... for another number.
 fair-shares: .venv/installed ## run nine tenants behind one with a million jobs
 	@INTURN_FAIR_FLOOD=$(or $(FLOOD),1000000) $(python) -m pytest -q -s tests/stress/test_fair_shares.py
+
+# `make test` runs some hundred. Use JOBS=10000 and SEED=... to choose.
+graph: .venv/installed ## run 10,000 jobs that come after others, and kill their workers
+	@INTURN_GRAPH_JOBS=$(or $(JOBS),10000) INTURN_GRAPH_SEED=$(SEED) \
+	  $(python) -m pytest -q tests/stress/test_graph.py
 
 patroni: .venv/installed ## fail over three nodes under Patroni (names missing Debian packages)
 	@$(python) -m tests.failover.patroni

@@ -632,7 +632,7 @@ BEGIN
         (SELECT true FROM jobs
             WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
                 AND NOT was_attempted LIMIT 1) AS expiries,
-        (SELECT true FROM ends LIMIT 1) AS ends,
+        (SELECT true FROM ends WHERE look_at <= v_now LIMIT 1) AS ends,
         (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
          ORDER BY jobs.queue LIMIT 1) AS groups,
         (SELECT true FROM batch_events WHERE due_at <= v_now LIMIT 1) AS batches,
@@ -1751,7 +1751,10 @@ CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, d
         SELECT edges.parent, job.status, job.task,
             -- A failed parent that was retried is a parent like any other.
             edges.failed AND coalesce(job.status IN ('failed', 'cancelled', 'aborted'), true)
-                AS failed
+                AS failed,
+            -- An open transaction may bring it, as in await_parents.
+            job.status IS NULL AND NOT edges.failed AND coalesce(edges.horizon
+                > pg_snapshot_xmin(pg_current_snapshot())::text::bigint, false) AS missed
         FROM edges LEFT JOIN LATERAL (
             SELECT all_jobs.status, all_jobs.task FROM all_jobs WHERE all_jobs.id = edges.parent
             ORDER BY finished_at DESC NULLS FIRST LIMIT 1
@@ -1759,12 +1762,16 @@ CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, d
         WHERE edges.child = p_id
     ), waits AS (
         SELECT * FROM parent
-        WHERE failed OR status IN ('todo', 'blocked', 'scheduled', 'pending', 'claimed', 'doing')
+        WHERE failed OR missed
+            OR status NOT IN ('succeeded', 'failed', 'cancelled', 'aborted')
     )
     (SELECT CASE WHEN failed THEN 'parent failed' ELSE 'parent' END,
-        'it comes after job ' || parent || coalesce(' (' || task || '), which is ' || status,
-            ', which has not succeeded and is gone'),
-        CASE WHEN NOT failed THEN 'queue jobs explain ' || parent
+        'it comes after job ' || parent || CASE
+            WHEN missed THEN ', which is in no table: a transaction that is open may add it'
+            ELSE coalesce(' (' || task || '), which is ' || status,
+                ', which has not succeeded and is gone') END,
+        CASE WHEN missed THEN NULL
+             WHEN NOT failed THEN 'queue jobs explain ' || parent
              WHEN status IS NULL THEN 'queue jobs retry ' || p_id
              ELSE 'queue jobs retry ' || parent END
      FROM waits ORDER BY failed DESC, parent LIMIT 10)
@@ -3194,9 +3201,9 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
                AND group_key IS NULL AND jobs.queue = q.queue LIMIT 1)
            OR (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
                AND jobs.queue = q.queue LIMIT 1)
-    ) OR (SELECT true FROM ends LIMIT 1) THEN interval '0'
+    ) THEN interval '0'
     ELSE (
-        SELECT greatest(min(due.at) - clock(), interval '0') FROM (
+        SELECT greatest(min(due.at), clock()) - clock() FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
             UNION ALL
             (SELECT expires_at FROM jobs
@@ -3206,6 +3213,8 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
             (SELECT coalesce(look_at, stopped_until) FROM lanes
              WHERE coalesce(look_at, stopped_until) IS NOT NULL
              ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
+            UNION ALL
+            (SELECT look_at FROM ends ORDER BY look_at LIMIT 1)
             UNION ALL
             (SELECT look_at FROM limit_keys WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1)
             UNION ALL
@@ -4463,36 +4472,48 @@ CREATE FUNCTION inturn.settle_ends(p_limit integer, p_most integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_after bigint := 0;
+    v_now   timestamptz := clock();
+    v_at    timestamptz := '-infinity';   -- the last end that was taken
+    v_seq   bigint := 0;
+    v_left  bigint := p_most;   -- so many children it may still look at
     v_ends  record;
     v_ours  record;   -- edges whose children we have locked
     v_edges record;
 BEGIN
     FOR round IN 1..20 LOOP
         WITH taken AS MATERIALIZED (
-            SELECT seq, job_id, status FROM ends
-            WHERE seq > v_after ORDER BY seq LIMIT p_limit FOR UPDATE SKIP LOCKED
+            SELECT seq, job_id, status, look_at FROM ends
+            WHERE (look_at, seq) > (v_at, v_seq) AND look_at <= v_now
+            ORDER BY look_at, seq LIMIT p_limit FOR UPDATE SKIP LOCKED
         ), last AS (
             SELECT DISTINCT ON (job_id) job_id, status FROM taken ORDER BY job_id, seq DESC
         )
-        SELECT (SELECT array_agg(seq ORDER BY seq) FROM taken) AS seqs,
+        SELECT (SELECT array_agg(seq ORDER BY look_at, seq) FROM taken) AS seqs,
+            (SELECT max(look_at) FROM taken) AS at,
             array_agg(job_id) AS parents, array_agg(status) AS statuses
         INTO v_ends FROM last;
         EXIT WHEN v_ends.seqs IS NULL;
-        v_after := v_ends.seqs[cardinality(v_ends.seqs)];
-        SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children INTO v_ours
+        v_at := v_ends.at;
+        v_seq := v_ends.seqs[cardinality(v_ends.seqs)];
+        SELECT array_agg(parent) FILTER (WHERE is_ours) AS parents,
+            array_agg(child) FILTER (WHERE is_ours) AS children, count(*) AS looked,
+            array_agg(DISTINCT parent) AS all_parents
+        INTO v_ours
         FROM (
-            SELECT edge.parent, edge.child
-            FROM unnest(v_ends.parents, v_ends.statuses) AS ended(parent, status)
-            CROSS JOIN LATERAL (
-                SELECT edges.parent, edges.child FROM edges
-                WHERE edges.parent = ended.parent
-                    AND (NOT edges.failed OR ended.status = 'succeeded')
-                    AND try_lock_job(edges.child)
-                LIMIT p_most
-            ) AS edge
-            LIMIT p_most
-        ) AS ours;
+            SELECT near.parent, near.child, try_lock_job(near.child) AS is_ours
+            FROM (
+                SELECT edge.parent, edge.child
+                FROM unnest(v_ends.parents, v_ends.statuses) AS ended(parent, status)
+                CROSS JOIN LATERAL (
+                    SELECT edges.parent, edges.child FROM edges
+                    WHERE edges.parent = ended.parent
+                        AND (NOT edges.failed OR ended.status = 'succeeded')
+                    LIMIT v_left
+                ) AS edge
+                LIMIT v_left
+            ) AS near
+        ) AS seen;
+        v_left := v_left - v_ours.looked;
         SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children,
             array_agg((SELECT ends.status FROM ends WHERE ends.job_id = ours.parent
                        ORDER BY ends.seq DESC LIMIT 1)) AS outcomes
@@ -4509,6 +4530,11 @@ BEGIN
             OR (SELECT true FROM edges
                 WHERE edges.parent = ends.job_id
                     AND (NOT edges.failed OR ends.status = 'succeeded') LIMIT 1) IS NULL);
+        UPDATE ends SET look_at = v_now
+            + least(greatest((v_now - told_at) / 10, interval '10 ms'), interval '2 s')
+        WHERE seq = ANY (v_ends.seqs) AND coalesce(job_id IN (
+            SELECT unnest(v_ours.all_parents) EXCEPT SELECT unnest(v_ours.parents)), false);
+        EXIT WHEN v_left <= 0;
     END LOOP;
 END $$;
 CREATE FUNCTION inturn.shell_argument(p_text text) RETURNS text
@@ -4692,7 +4718,8 @@ CREATE FUNCTION inturn.tell_relatives(p_id bigint, p_status inturn.job_status, p
 BEGIN
     DELETE FROM edges WHERE child = p_id;
     IF p_has_children THEN
-        INSERT INTO ends (job_id, status) VALUES (p_id, p_status);
+        INSERT INTO ends (job_id, told_at, look_at, status)
+        VALUES (p_id, clock(), '-infinity', p_status);   -- due, whatever the clock says
         PERFORM notify_workers(NULL);
     END IF;
     RETURN true;
@@ -5167,6 +5194,8 @@ WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000',
 CREATE TABLE inturn.ends (
     seq bigint NOT NULL,
     job_id bigint NOT NULL,
+    told_at timestamp with time zone NOT NULL,
+    look_at timestamp with time zone NOT NULL,
     status inturn.job_status NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
@@ -5987,7 +6016,8 @@ ALTER TABLE ONLY inturn.workers
 CREATE INDEX batch_events_due ON inturn.batch_events USING btree (due_at);
 CREATE INDEX batches_ended ON inturn.batches USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 CREATE INDEX edges_child ON inturn.edges USING btree (child);
-CREATE INDEX ends_job ON inturn.ends USING btree (job_id);
+CREATE INDEX ends_due ON inturn.ends USING btree (look_at, seq);
+CREATE INDEX ends_job ON inturn.ends USING btree (job_id, seq);
 CREATE INDEX finished_jobs_batch ON ONLY inturn.finished_jobs USING btree (batch_id, id) WHERE (batch_id IS NOT NULL);
 CREATE INDEX finished_jobs_default_batch_id_id_idx ON inturn.finished_jobs_default USING btree (batch_id, id) WHERE (batch_id IS NOT NULL);
 CREATE INDEX finished_jobs_failed ON ONLY inturn.finished_jobs USING btree (finished_at) WHERE (status = 'failed'::inturn.job_status);

@@ -236,9 +236,11 @@ CREATE INDEX edges_child ON edges (child);
 -- The ends of jobs that others come after. A job that ends only adds a row, so it waits for nobody.
 -- The claims that follow look after the children (settle_ends).
 CREATE TABLE ends (
-    seq    bigint     GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    job_id bigint     NOT NULL,
-    status job_status NOT NULL
+    seq     bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    job_id  bigint      NOT NULL,
+    told_at timestamptz NOT NULL,
+    look_at timestamptz NOT NULL,   -- not before; later if somebody has the children locked
+    status  job_status  NOT NULL
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 2000,
@@ -246,7 +248,8 @@ CREATE TABLE ends (
     vacuum_truncate = off
 );
 
-CREATE INDEX ends_job ON ends (job_id);
+CREATE INDEX ends_job ON ends (job_id, seq);
+CREATE INDEX ends_due ON ends (look_at, seq);
 
 -- Jobs whose ends are counted together, and the job that runs when all of them have ended. Once it
 -- was created, only claims write to a row (settle_batches), so producers and ends wait for nobody.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.chaos.evidence import SECOND, Evidence, collect
+from tests.chaos.flow_rules import FLOW_RULES
 from tests.chaos.history import Event, read
 from tests.chaos.rare import counted
 from tests.chaos.rules import RULES, Violation
@@ -35,7 +36,8 @@ class Verdict(NamedTuple):
 def judge(events: Sequence[Event], gaps: Sequence[str] = ()) -> Verdict:
     evidence = collect(events)
     violations = sorted(
-        (found for rule in RULES for found in rule(evidence)), key=lambda found: found.start
+        (found for rule in (*RULES, *FLOW_RULES) for found in rule(evidence)),
+        key=lambda found: found.start,
     )
     counts = counted(evidence)
     required = {

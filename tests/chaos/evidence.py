@@ -26,6 +26,10 @@ class Job:
     answer: str = "unknown"  # the answer to the call: ok, fail, or unknown
     committed: int | None = None  # when the call was answered with ok
     cancel_asked: bool = False
+    limit: str | None = None
+    after: tuple[Key, ...] = ()  # jobs that must have ended before
+    on_parent: str = "cancel"
+    expires: float | None = None  # seconds after which it must not start for the first time
 
 
 @dataclass
@@ -76,6 +80,8 @@ class Evidence:
     seen: dict[str, int] = field(
         default_factory=lambda: defaultdict(int)
     )  # how often each rare event was counted
+    retried: set[Key] = field(default_factory=set)  # a person retried them after their end
+    let_go: set[Key] = field(default_factory=set)  # a person let them go without their parents
     _calls: dict[str, list[Job]] = field(default_factory=dict)
     _open: dict[tuple[str, int], Run] = field(default_factory=dict)
 
@@ -139,6 +145,10 @@ class Evidence:
                 spec.get("fails", 0),
                 spec.get("odd", False),
                 spec.get("later", False),
+                limit=spec.get("limit"),
+                after=tuple((op, index) for op, index in spec.get("after", ())),
+                on_parent=spec.get("on_parent") or "cancel",
+                expires=spec.get("expires"),
             )
             for index, spec in enumerate(event.facts["jobs"])
         ]
@@ -163,6 +173,12 @@ class Evidence:
         for key in [tuple(event.facts["key"])]:
             if key in self.jobs:
                 self.jobs[key].cancel_asked = True
+
+    def _retried(self, event: Event) -> None:
+        self.retried.add(tuple(event.facts["key"]))
+
+    def _let_go(self, event: Event) -> None:
+        self.let_go.add(tuple(event.facts["key"]))
 
     def _begin(self, event: Event) -> None:
         f = event.facts

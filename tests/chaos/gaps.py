@@ -55,7 +55,13 @@ def _idle(evidence: Evidence) -> Iterator[tuple[int, int]]:
     ready = sorted(
         (job.committed, begun.get(job.key, FOR_EVER))
         for job in evidence.jobs.values()
-        if job.lane is None and job.committed is not None and not job.later and not job.odd
+        if job.lane is None
+        and job.committed is not None
+        and not job.later
+        and not job.odd
+        and job.limit is None
+        and not job.after
+        and job.expires is None
     )
     waiting: list[int] = []
     place = 0

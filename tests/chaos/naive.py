@@ -1,6 +1,6 @@
 """Broken workers that the harness must catch: CHAOS_… python -m tests.chaos.naive MODE
 
-lanes: claims what waits, in order, and ignores lanes.
+lanes: claims what waits, in order, and ignores lanes, limits and parents.
 early: acknowledges a job before it runs it, one at a time, so that nothing else is wrong.
 """
 

@@ -16,6 +16,7 @@ from inturn.schema.migrate import migrate
 from tests.chaos.clients import Clients
 from tests.chaos.history import History
 from tests.chaos.pooler import Pooler
+from tests.chaos.produce_flow import LIMITS
 from tests.chaos.proxy import Network
 from tests.chaos.server import Server
 
@@ -40,7 +41,24 @@ ALWAYS = (
     "a commit came late, below the head of its lane",
     "a call was rolled back",
     "a job was tried again after it raised",
+    "a job took the last slot of a limit",
+    "a job with a rate started",
+    "a job started after others",
+    "a job expired",
+    "a job was cancelled with its parent",
 )
+HELD = """
+SELECT edges.child, edges.parent, parent.lock IS NULL AND parent.args ? 'op' AS free,
+    child.args->>'op', (child.args->>'index')::int,
+    parent.args->>'op', (parent.args->>'index')::int
+FROM edges JOIN jobs AS child ON child.id = edges.child
+JOIN finished_jobs AS parent ON parent.id = edges.parent
+WHERE edges.failed AND parent.status <> 'succeeded' ORDER BY edges.child
+"""
+LEFTOVERS = """
+SELECT 'an edge of job ' || child FROM edges UNION ALL SELECT 'an end of job ' || job_id FROM ends
+UNION ALL SELECT used || ' slots of limit ' || key FROM limit_keys WHERE used <> 0
+"""
 
 
 FAMILY = 20  # a run with more kinds of faults than this has all of them
@@ -48,6 +66,7 @@ LONG_RUN = [
     "a lane was halted",
     "the end of a stale attempt was refused",
     "runs of an attempt that was taken over",
+    "a held job went on when its parent was retried",
 ]
 
 
@@ -142,8 +161,25 @@ class Play:
                 for (lock,) in lanes:
                     connection.execute("SELECT resume_lane(%s)", [lock])
                     self.seen("a lane was halted")
+                self.operate(connection)
         except psycopg.OperationalError:
             return
+
+    def operate(self, connection: psycopg.Connection[Any]) -> None:
+        """Look after jobs that a failure holds up, and change a limit."""
+        slots = self.dice.randrange(1, int(LIMITS["tuned"]["slots"]) + 1)
+        connection.execute("SELECT set_limit('tuned', %s)", [slots])
+        seen: set[int] = set()
+        for child, parent, is_free, op, index, parent_op, parent_index in connection.execute(HELD):
+            if {child, parent} & seen:
+                continue
+            seen |= {child, parent}
+            if is_free:  # the order of a lane knows nothing of jobs that come back
+                self.history.write("retried", key=[parent_op, parent_index])
+                connection.execute("SELECT retry_job(%s)", [parent])
+            else:
+                self.history.write("let_go", key=[op, index])
+                connection.execute("SELECT retry_job(%s)", [child])
 
     def inflict(self, fault: Fault) -> None:
         start = self.history.write("fault begins", kind=fault.kind)
@@ -188,7 +224,10 @@ class Play:
         """End the producers, let the workers finish what is left, and end them."""
         self.clients.dismiss(self.clients.producers())
         since = time.monotonic()
-        while self.query("SELECT FROM jobs LIMIT 1") and time.monotonic() < since + DRAINED_WITHIN:
+        while (
+            self.query("(SELECT FROM jobs LIMIT 1) UNION ALL (SELECT FROM ends LIMIT 1)")
+            and time.monotonic() < since + DRAINED_WITHIN
+        ):
             self.hold(0.2)
         self.history.write("drained", seconds=round(time.monotonic() - since, 1))
         self._rows("left", LEFT)
@@ -208,6 +247,10 @@ class Play:
                 rule="stuck",
                 text=f"lane {lock} is {state} in the end, and there is no job",
             )
+        for (text,) in self.query(LEFTOVERS):
+            self.history.write("problem", rule="left over", text=text)
+        for text in self.server.deadlocks():
+            self.history.write("problem", rule="deadlock", text=text)
 
     def _rows(self, event: str, statement: LiteralString) -> None:
         with self.server.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
@@ -268,10 +311,14 @@ def perform(
         fault.seconds + 3 * setup.pause for fault in faults
     ):  # enough time for each
         required += [*(fault.kind for fault in faults), *(LONG_RUN if len(faults) > FAMILY else ())]
-    history.write("settings", excuse=setup.excuse, max_lost=MAX_LOST, required=required, seed=seed)
+    history.write(
+        "settings", excuse=setup.excuse, max_lost=MAX_LOST, required=required, seed=seed,
+        limits=LIMITS,
+    )  # fmt: skip
     with ExitStack() as stack:
         server = stack.enter_context(Server(bin_dir=setup.bin_dir, settings=setup.settings))
         migrate(server.dsn)
+        set_limits(server)
         setup.prepare(server)
         network = stack.enter_context(
             Network(lambda: server.port, lambda what: history.write("seen", what=what))
@@ -291,6 +338,16 @@ def perform(
         play.hold(1)
         play.drain()
     history.close()
+
+
+def set_limits(server: Server) -> None:
+    with server.connect() as connection:
+        for key, limit in LIMITS.items():
+            rate = limit.get("rate")
+            connection.execute(
+                "SELECT set_limit(%s, %s, %s, CASE WHEN %s THEN interval '1 s' END, %s)",
+                [key, limit.get("slots"), rate, rate is not None, limit.get("burst")],
+            )
 
 
 def go_on(play: Play, faults: list[Fault], seconds: float | None, pause: float) -> None:

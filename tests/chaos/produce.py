@@ -16,17 +16,15 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from inturn.errors import InturnError
+from tests.chaos.produce_flow import POLICIES, Flow, configured, told
 from tests.chaos.work import app, history, step, stroll
 
 BACKLOG = 60  # when this many jobs wait, the producer slows down
-RESERVE = 48  # this many jobs of low priority always wait, so an idle worker needs a reason
-SLOW, LONG, IDLE = (
-    0.4,
-    7.0,
-    0.3,
-)  # seconds of a few jobs: a long one outlives an outage and a heartbeat
+CROWD = 25  # when this many wait for their limits, it defers no more of them
+SLOW, LONG = 0.4, 7.0  # seconds of a few jobs: a long one outlives an outage and a heartbeat
 WAITING = """
-SELECT count(*) FILTER (WHERE priority = 0), count(*) FILTER (WHERE priority < 0) FROM inturn.jobs WHERE status <> 'scheduled'
+SELECT count(*) FILTER (WHERE status NOT IN ('scheduled', 'pending', 'limited')),
+    count(*) FILTER (WHERE status = 'limited') FROM inturn.jobs
 """
 Spec = dict[str, Any]
 TROUBLE = (psycopg.Error, InturnError)
@@ -35,6 +33,7 @@ TROUBLE = (psycopg.Error, InturnError)
 class Producer:
     def __init__(self, seed: str, lanes: int, dsn: str) -> None:
         self.dice = random.Random(seed)
+        self.flow = Flow(self.dice)
         self.lanes = [f"lane-{n}" for n in range(lanes)]
         self.dsn = dsn
         self.connection: psycopg.Connection[Any] | None = None
@@ -47,7 +46,10 @@ class Producer:
         with opened():
             while not self.stopping:
                 self.calls += 1
-                ways = [self.by_the_pool, self.in_a_transaction, self.in_a_transaction, self.by_sql]
+                ways = [
+                    self.by_the_pool, self.in_a_transaction, self.in_a_transaction, self.by_sql,
+                    self.in_a_flow, self.as_a_family,
+                ]  # fmt: skip
                 self.dice.choice(ways)(f"{history().who}/{self.calls}", self.lane())
                 time.sleep(self.dice.random() * 0.04)
                 if self.calls % 10 == 0:
@@ -95,6 +97,7 @@ class Producer:
         else:
             history().write("inserted", op=op, ids=[int(id) for id in ids])
             history().write("ok", op=op)
+            self.flow.remember(op, [int(id) for id in ids])
 
     def in_a_transaction(self, op: str, lane: str | None) -> None:
         """Defer in a transaction that is often committed late, and sometimes never."""
@@ -121,6 +124,7 @@ class Producer:
             self.unclear(op, error, "unclear" if is_asked else "fail")
         else:
             history().write("ok", op=op)
+            self.flow.remember(op, [int(id) for id in ids])
 
     def by_sql(self, op: str, lane: str | None) -> None:
         spec = self.specs(lane)[0]
@@ -138,21 +142,55 @@ class Producer:
             history().write("inserted", op=op, ids=[id])
             history().write("ok", op=op)
 
-    def fill_up(self) -> None:
-        self.calls += 1
-        op = f"{history().who}/{self.calls}"
-        specs: list[Spec] = [{"seconds": IDLE, "fails": 0}] * RESERVE
-        self.call(op, None, specs)
+    def in_a_flow(self, op: str, lane: str | None) -> None:
+        """Defer jobs with a limit, after others, or with an expiry. Often more than fit at once."""
+        spec = self.flow.options()
+        specs = [spec] * self.dice.choice([1, 2, 6] if "limit" in spec else [1, 2])
+        self.call(op, lane, [told(spec) for spec in specs])
         try:
-            ids = step.configure(priority=-1, connection=self.connected()).batch_defer(
-                *arguments(op, specs)
-            )
+            ids = step.configure(lock=lane, **configured(spec)).batch_defer(*arguments(op, specs))
         except TROUBLE as error:
-            self.drop()
             self.unclear(op, error)
         else:
             history().write("inserted", op=op, ids=[int(id) for id in ids])
             history().write("ok", op=op)
+            self.flow.remember(op, [int(id) for id in ids])
+
+    def as_a_family(self, op: str, lane: str | None) -> None:
+        """Defer parents and their children in a transaction. One in ten is rolled back."""
+        parent: Spec = {"seconds": 0.02, "fails": self.dice.choice([0, 0, 0, 0, 5])}
+        own = f"{op}/children"
+        children = self.flow.options(seconds=(0.001,)) | {
+            "after": [[op, 0], [op, 1]], "on_parent": self.dice.choice(POLICIES),
+        }  # fmt: skip
+        answer, is_asked = "ok", False
+        try:
+            connection = self.connected()
+            connection.execute("BEGIN")
+            self.call(op, None, [parent] * 2)
+            ids = step.configure(connection=connection).batch_defer(*arguments(op, [parent] * 2))
+            history().write("inserted", op=op, ids=[int(id) for id in ids])
+            self.call(own, lane, [told(children)] * 2)
+            options = configured(children | {"ids": [int(id) for id in ids]})
+            after = step.configure(lock=lane, connection=connection, **options).batch_defer(
+                *arguments(own, [children] * 2)
+            )
+            history().write("inserted", op=own, ids=[int(id) for id in after])
+            time.sleep(self.dice.choice([0.0, 0.0, 0.1]))
+            if self.dice.random() < 0.1:
+                answer = "fail"
+                connection.execute("ROLLBACK")
+            else:
+                is_asked = True
+                connection.execute("COMMIT")
+                self.flow.remember(op, [int(id) for id in ids])
+        except TROUBLE as error:
+            self.drop()
+            self.unclear(op, error, "unclear" if is_asked else "fail")
+            answer = "unclear" if is_asked else "fail"
+        else:
+            history().write(answer, op=op)
+        history().write(answer, op=own)
 
     # -- notes
 
@@ -190,12 +228,9 @@ class Producer:
     def wait_for_workers(self) -> None:
         try:
             while not self.stopping:
-                row = (
-                    self.connected()
-                    .execute("SELECT count(*) FROM inturn.jobs WHERE status <> 'scheduled'")
-                    .fetchone()
-                )
+                row = self.connected().execute(WAITING).fetchone()
                 if row is None or row[0] < BACKLOG:
+                    self.flow.crowded = row is not None and row[1] > CROWD
                     return
                 time.sleep(0.05)
         except TROUBLE:

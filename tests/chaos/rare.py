@@ -6,6 +6,7 @@ Standard library only.
 from collections import defaultdict
 
 from tests.chaos.evidence import SECOND, Evidence, Run
+from tests.chaos.flow_rules import full
 
 WORDS = {  # what a worker logs, and what that means
     "database.lost": "an outage was seen by a worker",
@@ -44,6 +45,7 @@ def counted(evidence: Evidence) -> dict[str, int]:
     counts["an odd row was ended"] = sum(
         job.odd and bool(evidence.finals[job.key]) for job in evidence.jobs.values()
     )
+    counts |= _flow(evidence)
     counts["runs of an attempt that was taken over"] = _zombies(evidence)
     counts["a worker could not start in a fault"] = sum(
         map(evidence.could_not_start, evidence.exits)
@@ -66,6 +68,29 @@ def _late_commits(evidence: Evidence) -> int:
         late += job.id < highest[0] and run.attempt == 1
         started[job.lane] = max(highest, (job.id, run.begin))
     return late
+
+
+def _flow(evidence: Evidence) -> dict[str, int]:
+    """Count what became of jobs with limits, of jobs after others, and of jobs that expire."""
+    ran = {run.key for run in evidence.runs}
+    counts = dict.fromkeys(
+        ("a job with a rate started", "a job started after others", "a job expired",
+         "a job was cancelled with its parent",
+         "a held job went on when its parent was retried"), 0)  # fmt: skip
+    rated = {key for key, limit in evidence.settings.get("limits", {}).items() if "rate" in limit}
+    for job in evidence.jobs.values():
+        started = job.key in ran
+        ended = {end["status"] for end in evidence.finals.get(job.key, [])}
+        unasked = "cancelled" in ended and not job.cancel_asked
+        counts["a job with a rate started"] += started and job.limit in rated
+        counts["a job started after others"] += started and bool(job.after)
+        counts["a job expired"] += unasked and job.expires is not None and not job.after
+        counts["a job was cancelled with its parent"] += unasked and job.expires is None
+        counts["a held job went on when its parent was retried"] += (
+            started and job.on_parent == "hold" and job.key not in evidence.let_go
+            and not evidence.retried.isdisjoint(job.after)
+        )  # fmt: skip
+    return counts | {"a job took the last slot of a limit": full(evidence)}
 
 
 def _zombies(evidence: Evidence) -> int:

@@ -26,7 +26,7 @@ class Violation(NamedTuple):
     keys: tuple[Key, ...] = ()
 
 
-def _at_job(evidence: Evidence, rule: str, key: Key, text: str) -> Violation:
+def at_job(evidence: Evidence, rule: str, key: Key, text: str) -> Violation:
     times = [
         event.at
         for event in evidence.events
@@ -38,7 +38,7 @@ def _at_job(evidence: Evidence, rule: str, key: Key, text: str) -> Violation:
     return Violation(rule, f"job {_name(job, key)} {text}", start, end, lane, (key,))
 
 
-def _between(rule: str, text: str, first: Run, second: Run) -> Violation:
+def between(rule: str, text: str, first: Run, second: Run) -> Violation:
     start, end = sorted((first.begin, second.begin))
     return Violation(rule, text, start, end, first.lane, (first.key, second.key))
 
@@ -47,7 +47,7 @@ def _name(job: Job | None, key: Key) -> str:
     return f"{key[0]}#{key[1]}" + (f" (id {job.id}, lane {job.lane})" if job else "")
 
 
-def _runs_of_jobs(evidence: Evidence) -> dict[Key, list[Run]]:
+def runs_of_jobs(evidence: Evidence) -> dict[Key, list[Run]]:
     runs: dict[Key, list[Run]] = defaultdict(list)
     for run in evidence.runs:
         runs[run.key].append(run)
@@ -69,7 +69,7 @@ def lost(evidence: Evidence) -> Iterator[Violation]:
     left = {(row["op"], row["index"]) for row in evidence.left}
     for job in evidence.jobs.values():
         if job.answer == "ok" and job.key not in evidence.finals and job.key not in left:
-            yield _at_job(
+            yield at_job(
                 evidence,
                 "lost",
                 job.key,
@@ -84,13 +84,13 @@ def ghosts(evidence: Evidence) -> Iterator[Violation]:
     for key in sorted(there):
         job = evidence.jobs.get(key)
         if job is None:
-            yield _at_job(evidence, "ghost", key, "was never deferred, and yet it is there")
+            yield at_job(evidence, "ghost", key, "was never deferred, and yet it is there")
         elif job.answer == "fail":
-            yield _at_job(evidence, "ghost", key, "was rolled back, and yet it is there")
+            yield at_job(evidence, "ghost", key, "was rolled back, and yet it is there")
     whole = {key[0] for key in there}
     for job in evidence.jobs.values():
         if job.answer == "unknown" and job.key[0] in whole and job.key not in there:
-            yield _at_job(
+            yield at_job(
                 evidence, "half a call", job.key, "is missing, and other jobs of its call are there"
             )
 
@@ -108,24 +108,24 @@ def overlaps(evidence: Evidence) -> Iterator[Violation]:
         for run in runs:
             for before, end in under_way:
                 if end > run.begin and not evidence.silenced(before, run.begin):
-                    yield _between(
+                    yield between(
                         "overlap",
-                        f"lane {lane}: {_run(run)} began while {_run(before)} ran",
+                        f"lane {lane}: {describe_run(run)} began while {describe_run(before)} ran",
                         before,
                         run,
                     )
             ends = [(before, end) for before, end in under_way if end > run.begin]
-            under_way = [*ends, (run, _over(evidence, run))]
+            under_way = [*ends, (run, over(evidence, run))]
 
 
-def _over(evidence: Evidence, run: Run) -> int:
+def over(evidence: Evidence, run: Run) -> int:
     if run.end is not None:
         return run.end
     died = evidence.died(run.who)
     return run.begin if died is None else died
 
 
-def _run(run: Run) -> str:
+def describe_run(run: Run) -> str:
     return f"{run.key[0]}#{run.key[1]} (attempt {run.attempt}, fence {run.fence}, {run.who})"
 
 
@@ -136,7 +136,9 @@ def disorder(evidence: Evidence) -> Iterator[Violation]:
         for run in runs:
             firsts.setdefault(run.key, run)
         ordered = [(evidence.jobs[key], run) for key, run in firsts.items() if key in evidence.jobs]
-        yield from _disorder(lane, [(job, run) for job, run in ordered if not job.later])
+        yield from _disorder(
+            lane, [(job, run) for job, run in ordered if not job.later and not job.after]
+        )
 
 
 def _disorder(lane: str, ordered: list[tuple[Job, Run]]) -> Iterator[Violation]:
@@ -146,13 +148,13 @@ def _disorder(lane: str, ordered: list[tuple[Job, Run]]) -> Iterator[Violation]:
     siblings: dict[str, int] = {}  # among those that started later: the first index in each call
     for job, run in reversed(ordered):
         if earliest is not None and earliest[0] < job.called:
-            text = f"lane {lane}: {_run(run)} started before {_run(earliest[2])}, which had been committed before its insert"
-            yield _between("order", text, run, earliest[2])
+            text = f"lane {lane}: {describe_run(run)} started before {describe_run(earliest[2])}, which had been committed before its insert"
+            yield between("order", text, run, earliest[2])
         op, place = job.key
         if siblings.get(op, place) < place:
-            yield _between(
+            yield between(
                 "order",
-                f"lane {lane}: {_run(run)} started before an earlier job of the same call",
+                f"lane {lane}: {describe_run(run)} started before an earlier job of the same call",
                 run,
                 run,
             )
@@ -169,9 +171,9 @@ def overtaken(evidence: Evidence) -> Iterator[Violation]:
         for before, run in itertools.pairwise(runs):
             begun.add(before.key)
             if run.key in begun and run.key != before.key:
-                yield _between(
+                yield between(
                     "overtaken",
-                    f"lane {lane}: {_run(before)} started between attempts of {_run(run)}",
+                    f"lane {lane}: {describe_run(before)} started between attempts of {describe_run(run)}",
                     before,
                     run,
                 )
@@ -181,31 +183,44 @@ def fences(evidence: Evidence) -> Iterator[Violation]:
     """Fences rise with each start in a lane, and attempts in a job. No fence is given twice."""
     for before, run in itertools.pairwise(evidence.runs):
         if before.fence == run.fence:
-            yield _between("fence", f"{_run(before)} and {_run(run)} have one fence", before, run)
+            yield between(
+                "fence",
+                f"{describe_run(before)} and {describe_run(run)} have one fence",
+                before,
+                run,
+            )
     for lane, runs in _lanes(evidence).items():
         latest: Run | None = None
         for run in sorted(runs, key=lambda run: run.begin):
             if latest is None or run.fence > latest.fence:
                 latest = run
             elif not evidence.silenced(run, latest.begin):
-                yield _between(
-                    "fence", f"lane {lane}: {_run(run)} began after {_run(latest)}", latest, run
+                yield between(
+                    "fence",
+                    f"lane {lane}: {describe_run(run)} began after {describe_run(latest)}",
+                    latest,
+                    run,
                 )
-    for runs in _runs_of_jobs(evidence).values():
+    for runs in runs_of_jobs(evidence).values():
         for before, run in itertools.pairwise(runs):
             if before.attempt >= run.attempt:
-                yield _between("attempts", f"{_run(run)} comes after {_run(before)}", before, run)
+                yield between(
+                    "attempts",
+                    f"{describe_run(run)} comes after {describe_run(before)}",
+                    before,
+                    run,
+                )
 
 
 # ------------------------------------------------------- once, unless something explains more
 
 
 def repeated(evidence: Evidence) -> Iterator[Violation]:
-    for runs in _runs_of_jobs(evidence).values():
+    for runs in runs_of_jobs(evidence).values():
         for before, run in itertools.pairwise(runs):
             if not _excused(evidence, before, run):
-                text = f"{_run(run)} started, and nothing had happened to {_run(before)}"
-                yield _between("repeated", text, before, run)
+                text = f"{describe_run(run)} started, and nothing had happened to {describe_run(before)}"
+                yield between("repeated", text, before, run)
 
 
 def _excused(evidence: Evidence, before: Run, run: Run) -> bool:
@@ -222,17 +237,17 @@ def _excused(evidence: Evidence, before: Run, run: Run) -> bool:
 
 
 def ended_wrongly(evidence: Evidence) -> Iterator[Violation]:
-    runs = _runs_of_jobs(evidence)
+    runs = runs_of_jobs(evidence)
     for key, ends in evidence.finals.items():
         if len(ends) > 1:
-            yield _at_job(
+            yield at_job(
                 evidence,
                 "ended twice",
                 key,
                 f"ended {len(ends)} times: {[end['status'] for end in ends]}",
             )
         for problem in _wrong_ends(evidence, key, ends, runs.get(key, [])):
-            yield _at_job(evidence, "wrong end", key, problem)
+            yield at_job(evidence, "wrong end", key, problem)
 
 
 def _wrong_ends(
@@ -242,7 +257,11 @@ def _wrong_ends(
     for end in ends:
         status, fence = end["status"], end["fence"]
         if status in ("cancelled", "aborted"):
-            if job is not None and not job.cancel_asked:
+            if (
+                job is not None
+                and not job.cancel_asked
+                and (runs or status == "aborted" or not may_be_cancelled(evidence, job))
+            ):
                 yield f"is {status}, and nobody asked for that"
         elif job is not None and job.odd:
             if status != "failed":
@@ -255,6 +274,18 @@ def _wrong_ends(
             yield from _not_succeeded(runs, fence)
         elif job is not None and not _may_fail(evidence, job, runs):
             yield f"is {status}, though no attempt of it had to fail"
+
+
+def may_be_cancelled(evidence: Evidence, job: Job) -> bool:
+    """Return True if it could expire, or comes after a job that may not have succeeded."""
+    return job.expires is not None or (
+        job.on_parent == "cancel"
+        and any(
+            parent in evidence.retried
+            or any(end["status"] != "succeeded" for end in evidence.finals.get(parent, []))
+            for parent in job.after
+        )
+    )
 
 
 def _not_succeeded(runs: list[Run], fence: object) -> Iterator[str]:
@@ -304,7 +335,7 @@ def effects(evidence: Evidence) -> Iterator[Violation]:
                 and end["status"] == "succeeded"
                 and end["fence"] not in accepted
             ):
-                yield _at_job(
+                yield at_job(
                     evidence,
                     "effect",
                     key,
@@ -328,8 +359,8 @@ def processes(evidence: Evidence) -> Iterator[Violation]:
             yield Violation("a process ended", text, event.at, event.at)
     for run in evidence.runs:
         if run.end is None and evidence.died(run.who) is None:
-            yield _between(
-                "never ended", f"{_run(run)} neither ended nor did its process", run, run
+            yield between(
+                "never ended", f"{describe_run(run)} neither ended nor did its process", run, run
             )
 
 
@@ -337,7 +368,7 @@ def liveness(evidence: Evidence) -> Iterator[Violation]:
     for event in evidence.problems:
         yield Violation(event.facts["rule"], event.facts["text"], event.at, event.at)
     for row in evidence.left:
-        yield _at_job(
+        yield at_job(
             evidence, "stuck", (row["op"], row["index"]), f"is left in the end: {row['state']}"
         )
 

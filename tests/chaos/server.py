@@ -93,6 +93,11 @@ class Server:
         )
         return psycopg.connect(self.dsn, autocommit=autocommit, connect_timeout=5, options=settings)
 
+    def deadlocks(self) -> list[str]:
+        """Return the deadlocks in its log. Its own counter starts again with every crash."""
+        lines = (self._folder / "server.log").read_text(errors="replace").splitlines()
+        return [line for line in lines if "deadlock detected" in line]
+
     def start(self) -> None:
         """Return when it answers.
 

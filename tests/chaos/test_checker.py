@@ -15,7 +15,7 @@ from tests.chaos.evidence import SECOND
 from tests.chaos.history import Event, History, read
 from tests.chaos.rules import RULES
 
-JUDGE = ["checker", "evidence", "gaps", "history", "rare", "report", "rules"]
+JUDGE = ["checker", "evidence", "flow_rules", "gaps", "history", "rare", "report", "rules"]
 
 
 class Story:
@@ -47,7 +47,7 @@ class Story:
         who: str = "a", how: str = "ok", attempt: int = 1, index: int = 0, lane: str | None = "L", accepted: bool = True,
     ) -> Self:  # fmt: skip
         self.tell(start, who, "begin", op=op, index=index, lane=lane, attempt=attempt, fence=fence)
-        if end is not None:
+        if end is not None and lane is not None:
             self.tell(
                 end - 0.001,
                 who,
@@ -57,6 +57,7 @@ class Story:
                 accepted=accepted,
                 place=int(end * 1000),
             )
+        if end is not None:
             self.tell(end, who, "end", op=op, index=index, lane=lane, fence=fence, how=how)
         return self
 

@@ -3,14 +3,20 @@
 The servers, proxy, producers and checker are those of any run. Each test says what is broken.
 """
 
+import contextlib
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from psycopg.errors import DeadlockDetected
+from psycopg.types.json import Jsonb
 
 from tests.chaos.checker import Verdict, check, describe
 from tests.chaos.faults import chosen
 from tests.chaos.play import Fault, Play, Setup, perform
-from tests.chaos.server import Server
+from tests.chaos.server import LIMIT, Server
 
 HEARTBEAT, STALLED = 0.3, 1.0
 FENCE = re.compile(r"AND jobs\.claim_id\s*(=|IS NOT DISTINCT FROM)\s*\w+\.claim_id")
@@ -31,8 +37,42 @@ def naive(mode: str, bin_dir: Path | None, workers: int = 2) -> Setup:
     return Setup(worker=command, workers=workers, producers=1, required=(), bin_dir=bin_dir)
 
 
-def test_workers_without_lanes_are_found_to_overlap(tmp_path: Path, bin_dir: Path | None) -> None:
-    assert "overlap" in rules(judged(tmp_path, [], naive("lanes", bin_dir)))
+def test_workers_that_know_no_lanes_limits_and_parents_are_found_out(
+    tmp_path: Path, bin_dir: Path | None
+) -> None:
+    storm = [Fault("a storm", let_storm, 4, ())]
+    found = rules(judged(tmp_path, storm, naive("lanes", bin_dir)))
+    assert {"overlap", "too many", "too often", "early"} <= found
+
+
+def test_an_engine_that_starts_jobs_which_have_expired_is_found_out(
+    tmp_path: Path, bin_dir: Path | None
+) -> None:
+    setup = naive("lanes", bin_dir, workers=1)
+    verdict = judged(tmp_path, [Fault("jobs expire", let_expire, 4, ())], setup)
+    assert "late" in rules(verdict), describe(verdict)
+
+
+def let_storm(play: Play) -> None:
+    """Defer far more jobs of each limit than may start now. Nothing holds a claim up meanwhile."""
+    before = play.query("SELECT count(*) FROM finished_jobs")[0][0]
+    for key in ("rate", "slots"):
+        op, count = play.op(), 40
+        play.history.write("call", op=op, lane=None, jobs=[{"limit": key}] * count)
+        for index in range(count):
+            args = Jsonb({"op": op, "index": index, "seconds": 0.03, "fails": 0})
+            play.query("SELECT defer('step', %s, limit_key => %s)", args, key)
+        play.history.write("ok", op=op)
+    play.await_jobs(before + 60)
+
+
+def let_expire(play: Play) -> None:
+    """Stop the only worker until some jobs have expired."""
+    [worker] = play.clients.workers()
+    play.clients.stop(worker)
+    play.hold(5)
+    play.clients.kill(worker)
+    play.hold(2)
 
 
 def test_a_worker_that_acknowledges_before_it_runs_is_found_to_lose(
@@ -134,3 +174,17 @@ def checkpoint(server: Server) -> None:
     """At least the schema must survive."""
     with server.connect() as connection:
         connection.execute("CHECKPOINT")
+
+
+def test_a_deadlock_is_found_in_the_servers_log(server: Server) -> None:
+    def hold(first: int, second: int) -> None:
+        with contextlib.suppress(DeadlockDetected), server.connect() as connection:
+            connection.execute("SELECT pg_advisory_lock(%s)", [first])
+            both.wait(LIMIT)
+            connection.execute("SELECT pg_advisory_lock(%s)", [second])
+
+    before, both = server.deadlocks(), threading.Barrier(2)
+    with ThreadPoolExecutor(2) as threads:
+        for ended in [threads.submit(hold, 1, 2), threads.submit(hold, 2, 1)]:
+            ended.result(LIMIT)
+    assert len(server.deadlocks()) == len(before) + 1

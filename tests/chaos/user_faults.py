@@ -69,9 +69,14 @@ def _begun(play: Play) -> int:
 
 def abort_a_job(play: Play) -> None:
     """Ask to abort a running job, in a transaction that stays open for a while."""
-    running = play.query(
-        "SELECT id, args->>'op', (args->>'index')::int FROM jobs WHERE status = 'doing' LIMIT 1"
-    )
+    play.defer(1.5)
+    running: list[tuple[Any, ...]] = []
+    until = time.monotonic() + PATIENCE
+    while not running and time.monotonic() < until:
+        play.hold(0.05)
+        running = play.query(
+            "SELECT id, args->>'op', (args->>'index')::int FROM jobs WHERE status = 'doing' LIMIT 1"
+        )
     if running:
         [(id, op, index)] = running
         play.history.write("cancel", key=[op, index])

@@ -21,6 +21,12 @@ UNTOLD = Mutation(
     "IF p_has_children THEN",
     "IF false THEN",
 )
+UNSEEN = Mutation(
+    "explain knows no parent that is in no table",
+    "explain_parents.sql",
+    "job.status IS NULL AND NOT edges.failed AND coalesce(",
+    "false AND coalesce(",
+)
 UNSETTLED = Mutation(
     "no claim looks at the ends", "claim.sql", "PERFORM settle_ends(100, 1000);", "NULL;"
 )
@@ -107,8 +113,8 @@ def test_a_parent_that_ends_while_the_claim_looks_is_seen(stage: Stage) -> None:
     Mutation(
         "the children are not locked",
         "settle_ends.sql",
-        "AND try_lock_job(edges.child)",
-        "",
+        "try_lock_job(near.child)",
+        "true",
     ),
 )
 def test_two_parents_that_end_at_once_leave_no_child_behind(stage: Stage) -> None:
@@ -128,6 +134,7 @@ def test_two_parents_that_end_at_once_leave_no_child_behind(stage: Stage) -> Non
     )
     promise(two.claim() == [], "another claim has the child")
     one.commit()
+    two.hasten("1 second")
     promise(ids(two.claim()) == [child], "the last end frees it")
 
 
@@ -141,8 +148,8 @@ def test_two_parents_that_end_at_once_leave_no_child_behind(stage: Stage) -> Non
     Mutation(
         "claims wait for the child",
         "settle_ends.sql",
-        "AND try_lock_job(edges.child)",
-        "AND EXISTS (SELECT FROM jobs WHERE jobs.id = edges.child FOR UPDATE)",
+        "try_lock_job(near.child)",
+        "EXISTS (SELECT FROM jobs WHERE jobs.id = near.child FOR UPDATE)",
     ),
 )
 def test_nobody_waits_for_a_child_that_an_open_transaction_has_locked(stage: Stage) -> None:
@@ -161,7 +168,10 @@ def test_nobody_waits_for_a_child_that_an_open_transaction_has_locked(stage: Sta
 
 @story(
     Mutation(
-        "only the first ends are looked at", "settle_ends.sql", "WHERE seq > v_after", "WHERE true"
+        "only the first ends are looked at",
+        "settle_ends.sql",
+        "WHERE (look_at, seq) > (v_at, v_seq) AND",
+        "WHERE",
     ),
     Mutation(
         "only the first children are looked at",
@@ -177,7 +187,7 @@ def test_children_that_are_locked_do_not_keep_others_from_their_turn(stage: Stag
     locked, beside = producer.defer_after(first), producer.defer_after(first)
     behind = producer.defer_after(second)
     worker.claim()
-    stage.adjust("claim.sql", "settle_ends(100, 1000)", "settle_ends(1, 1)")
+    stage.adjust("claim.sql", "settle_ends(100, 1000)", "settle_ends(1, 3)")
     producer.begin()
     producer.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", locked)
     worker.finish(*running)
@@ -403,7 +413,12 @@ def test_parents_that_have_ended_before_count_as_they_ended(stage: Stage) -> Non
 
 
 @story(
-    Mutation("an idle worker sleeps on", "next_wake.sql", "OR (SELECT true FROM ends LIMIT 1)", ""),
+    Mutation(
+        "an idle worker sleeps on",
+        "next_wake.sql",
+        "(SELECT look_at FROM ends ORDER BY look_at LIMIT 1)",
+        "(SELECT NULL::timestamptz)",
+    ),
 )
 def test_a_worker_looks_again_while_ends_are_left(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -416,6 +431,45 @@ def test_a_worker_looks_again_while_ends_are_left(stage: Stage) -> None:
     promise(str(worker.next_wake()) == "0:00:00", "there is a child to look after")
 
 
+@story(
+    Mutation(
+        "children that stay locked are looked at again and again",
+        "settle_ends.sql",
+        "UPDATE ends SET look_at = v_now +",
+        "UPDATE ends SET look_at = v_now + '0' *",
+    ),
+    Mutation(
+        "a child that is not ours makes its sibling wait",
+        "settle_ends.sql",
+        "EXCEPT SELECT unnest(v_ours.parents)",
+        "",
+    ),
+)
+def test_nobody_looks_all_the_time_at_children_that_an_open_transaction_has_locked(
+    stage: Stage,
+) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    running = worker.claim_one()
+    child, other = producer.defer_after(parent), producer.defer_after(parent)
+    worker.claim()
+    stage.adjust("claim.sql", "settle_ends(100, 1000)", "settle_ends(1, 1)")
+    worker.finish(running)
+    producer.begin()
+    producer.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", other)
+    worker.hasten("0")  # its clock stands still
+    promise(ids(worker.claim()) == [child], "the first is free")
+    promise(str(worker.next_wake()) == "0:00:00", "there may be others like it")
+    promise(worker.claim() == [], "there is none")
+    promise(str(worker.next_wake()) == "0:00:00.010000", "the next look is later")
+    worker.hasten("10 seconds")
+    promise(worker.claim() == [], "it is locked still")
+    promise(str(worker.next_wake()) > "0:00:00.9", "ever later")
+    producer.rollback()
+    worker.hasten("12 seconds")
+    promise(ids(worker.claim()) == [other], "and nobody forgets it")
+
+
 HORIZON = "coalesce(edges.horizon, v_own)"
 
 
@@ -426,6 +480,7 @@ HORIZON = "coalesce(edges.horizon, v_own)"
         f"{HORIZON} <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
         "true",
     ),
+    UNSEEN,
 )
 def test_a_child_that_commits_before_its_parent_waits_for_it(stage: Stage) -> None:
     producer, other, worker = stage.session(), stage.session(), stage.worker()
@@ -433,7 +488,9 @@ def test_a_child_that_commits_before_its_parent_waits_for_it(stage: Stage) -> No
     [parent] = producer.defer(None)
     child = other.defer_after(parent)
     promise(worker.claim() == [], "its parent is not there yet")
+    promise("parent" in worker.reasons(child), f"and explain says so: {worker.reasons(child)}")
     producer.commit()
+    promise("parent" in worker.reasons(child), f"it has not ended: {worker.reasons(child)}")
     worker.hasten("3 seconds")
     promise(ids(running := worker.claim()) == [parent], "now it is")
     promise(status(worker, child) == "pending", "and has not ended")

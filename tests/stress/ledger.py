@@ -59,6 +59,11 @@ class Job:
     committed: float | None = (
         None  # None: its producer did not live to see it; infinite: rolled back
     )
+    inserted: float = 0.0
+    limit: str | None = None
+    after: tuple[int, ...] = ()  # jobs that must have ended before
+    on_parent: str = "cancel"
+    expires: float | None = None  # seconds in which its first attempt must have started
 
 
 @dataclass
@@ -68,6 +73,7 @@ class Run:
     pid: int
     start: float
     end: float | None = None  # None: its process died on the way
+    attempt: int = 1
 
 
 @dataclass
@@ -91,6 +97,8 @@ class Ledger:
         default_factory=lambda: defaultdict(list)
     )  # fence, status
     cancelled: dict[int, float] = field(default_factory=dict)
+    retried: set[int] = field(default_factory=set)  # a person retried them after their end
+    let_go: set[int] = field(default_factory=set)  # a person let them go without their parents
     killed: dict[int, float] = field(default_factory=dict)
     stopped: dict[int, list[Span]] = field(default_factory=lambda: defaultdict(list))
     pauses: dict[str, list[Pause]] = field(default_factory=lambda: defaultdict(list))
@@ -102,9 +110,16 @@ class Ledger:
 
     # -- one method for each event
 
-    def _insert(self, call: str, called: float, jobs: list[list[Any]], **_: Any) -> None:
+    def _insert(
+        self, call: str, called: float, jobs: list[list[Any]], at: float,
+        limit: str | None = None, after: Iterable[int] = (), on_parent: str | None = None,
+        expires: float | None = None, **_: Any,
+    ) -> None:  # fmt: skip
         for position, (id, lane, priority, scheduled) in enumerate(jobs):
-            self.jobs[id] = Job(id, lane, priority, scheduled, call, position, called)
+            job = Job(id, lane, priority, scheduled, call, position, called, inserted=at)
+            job.limit, job.after, job.expires = limit, tuple(after), expires
+            job.on_parent = on_parent or "cancel"
+            self.jobs[id] = job
 
     def _commit(self, jobs: list[int], at: float, **_: Any) -> None:
         for id in jobs:
@@ -118,8 +133,8 @@ class Ledger:
         for id in jobs:
             self.jobs[id].committed = FOR_EVER
 
-    def _start(self, job: int, fence: int, pid: int, at: float, **_: Any) -> None:
-        self.runs.append(Run(job, fence, pid, at))
+    def _start(self, job: int, fence: int, pid: int, at: float, attempt: int = 1, **_: Any) -> None:
+        self.runs.append(Run(job, fence, pid, at, attempt=attempt))
         self._open[fence] = self.runs[-1]
 
     def _end(self, fence: int, at: float, **_: Any) -> None:
@@ -136,6 +151,12 @@ class Ledger:
 
     def _stop(self, victim: int, start: float, end: float, **_: Any) -> None:
         self.stopped[victim].append(Span(start, end))
+
+    def _retry(self, job: int, **_: Any) -> None:
+        self.retried.add(job)
+
+    def _free(self, job: int, **_: Any) -> None:
+        self.let_go.add(job)
 
     def _cancel(self, job: int, at: float, **_: Any) -> None:
         self.cancelled[job] = at
@@ -291,7 +312,7 @@ def _disorder(in_order_of_start: list[Job]) -> Iterator[str]:
         int, tuple[float, int]
     ] = {}  # of those that started later, by priority: who was committed first
     siblings: dict[tuple[str, int], int] = {}  # ... and by call and priority, the first position
-    for job in reversed([job for job in in_order_of_start if not job.scheduled]):
+    for job in reversed([j for j in in_order_of_start if not j.scheduled and not j.after]):
         for priority, (committed, other) in later.items():
             if priority >= job.priority and committed < job.called:
                 yield f"job {other} was there before job {job.id}, and started after it"

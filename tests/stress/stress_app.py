@@ -5,12 +5,15 @@ import os
 import random
 import sys
 import time
+from collections import deque
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
 from inturn import App, JobContext, RetryStrategy
 from tests.stress import ledger
+from tests.stress.flow_ledger import LIMITS
 
 HEARTBEAT, STALLED = (
     0.5,
@@ -30,7 +33,8 @@ log = Path(os.environ.get("STRESS_LOG", "stress.log"))
 @app.task(name="step", pass_context=True, retry=RetryStrategy(max_attempts=3, wait=0.02))
 def step(context: JobContext, fails: int, seconds: float) -> None:
     """Fail in the first attempts, as many as the job says."""
-    ledger.write(log, "start", job=context.job.id, fence=context.job.fence)
+    job = context.job
+    ledger.write(log, "start", job=job.id, fence=job.fence, attempt=job.attempts + 1)
     try:
         time.sleep(seconds)
         if context.job.attempts < fails:
@@ -42,6 +46,7 @@ def step(context: JobContext, fails: int, seconds: float) -> None:
 class Producer:
     def __init__(self, seed: str, until: float) -> None:
         self.dice, self.until, self.calls = random.Random(seed), until, 0
+        self.known: deque[int] = deque(maxlen=30)  # jobs that others may come after
 
     def work(self, dsn: str) -> None:
         with psycopg.connect(dsn, autocommit=True) as connection, app.open():
@@ -59,6 +64,7 @@ class Producer:
         priority = dice.choice([0, 0, 1]) if lane and lane.startswith("ranked") else 0
         scheduled = dice.random() < 0.05
         halts = lane is not None and lane.startswith("equal") and dice.random() < 0.01
+        flow = {} if halts else self.flow()
         deferrer = step.configure(
             lock=lane,
             priority=priority,
@@ -67,12 +73,16 @@ class Producer:
             schedule_in={"milliseconds": 300} if scheduled else None,
             on_retry="release" if lane and lane.startswith("release") else "hold",
             on_failure="halt" if halts else "continue",
+            limit=flow.get("limit"),
+            after=flow.get("after"),
+            on_parent=flow.get("on_parent"),
+            expires_in={"seconds": flow["expires"]} if "expires" in flow else None,
             connection=connection,
         )
         jobs = [
             {
                 "fails": 9 if halts else dice.choice([0] * 15 + [1, 9]),
-                "seconds": dice.choice([0.001] * 30 + [0.2]),
+                "seconds": dice.choice([0.001] * 30 + [0.2]) if not flow else 0.02,
             }
             for _ in range(dice.choice([1, 1, 1, 4]))
         ]
@@ -85,6 +95,7 @@ class Producer:
             call=call,
             called=called,
             jobs=[[id, lane, priority, scheduled] for id in ids],
+            **flow,
         )
         if dice.random() < 0.15:
             time.sleep(dice.random() * 0.1)
@@ -95,6 +106,19 @@ class Producer:
         else:
             connection.execute("COMMIT")
             ledger.write(log, "commit", jobs=ids)
+            self.known.extend(map(int, ids))
+
+    def flow(self) -> dict[str, Any]:
+        """Return what the jobs of a call wait for besides their lane: mostly nothing."""
+        dice, chosen = self.dice, dict[str, Any]()
+        if dice.random() < 0.2:
+            chosen["limit"] = dice.choice([*LIMITS, "slots"])
+        if dice.random() < 0.2 and self.known:
+            chosen["after"] = dice.sample(list(self.known), min(len(self.known), 3))
+            chosen["on_parent"] = dice.choice(["cancel", "go", "hold"])
+        if dice.random() < 0.1:
+            chosen["expires"] = dice.choice([0.4, 1.0, 30.0])
+        return chosen
 
 
 def waiting(connection: psycopg.Connection) -> int:

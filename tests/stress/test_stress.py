@@ -22,6 +22,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.stress.flow_ledger import LIMITS, flow_violations, seen
 from tests.stress.ledger import (
     FOR_EVER,
     Job,
@@ -42,6 +43,17 @@ SEED = os.environ.get("INTURN_STRESS_SEED") or str(time.time_ns())
 LIMIT = 90.0  # seconds for what is left in the end; only keeps a failing test from hanging
 WORKERS = ["", "", "x", "x,y"]  # the queues that they serve
 PRODUCERS = 2
+
+HELD = """
+SELECT edges.child, edges.parent, parent.lock IS NULL
+FROM edges JOIN finished_jobs AS parent ON parent.id = edges.parent
+WHERE edges.failed AND parent.status <> 'succeeded' ORDER BY edges.child
+"""
+LEFT = """
+SELECT 'job', id::text FROM jobs UNION ALL SELECT 'lane', lock FROM lanes
+UNION ALL SELECT 'edge', child::text FROM edges UNION ALL SELECT 'end', job_id::text FROM ends
+UNION ALL SELECT 'limit', key FROM limit_keys WHERE used <> 0
+"""
 
 Process = subprocess.Popen[bytes]
 
@@ -78,6 +90,11 @@ class Play:
         self.dice, self.tail = random.Random(SEED), Tail(log)
         self.until = 0.0
         self.connection = psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")
+        for key, limit in LIMITS.items():
+            self.query(
+                "SELECT set_limit(%s, %s, %s, CASE WHEN %s THEN interval '1 s' END, %s)::text",
+                key, limit.get("slots"), limit.get("rate"), "rate" in limit, limit.get("burst"),
+            )  # fmt: skip
         self.workers = {self.spawn("work", queues): queues for queues in WORKERS}
         self.producers: set[Process] = set()
         self.asleep: dict[Process, float] = {}  # since when
@@ -123,17 +140,21 @@ class Play:
             if time.monotonic() > next_fault and faults[turn % 3]():
                 turn, next_fault = turn + 1, time.monotonic() + 1.2
             self.dice.choice(
-                [self.cancel, self.cancel, self.pause, self.resume, self.look_after_halted_lanes]
-            )()
+                [
+                    self.cancel, self.cancel, self.pause, self.resume,
+                    self.look_after_halted_lanes, self.look_after_held_jobs,
+                ]
+            )()  # fmt: skip
             time.sleep(0.05)
 
     def end(self) -> None:
         """Wait until the producers end, the remaining jobs are done, and the workers leave."""
         assert [producer.wait(LIMIT) for producer in self.producers] == [0] * PRODUCERS
         deadline = time.monotonic() + LIMIT
-        while self.query("SELECT FROM jobs LIMIT 1") or self.query("SELECT FROM lanes LIMIT 1"):
+        while self.query(LEFT):
             self.wake_those_who_slept_enough()
             self.look_after_halted_lanes()
+            self.look_after_held_jobs()
             for lock in self.lanes("paused"):
                 self.operate("SELECT resume_lane(%s)", lock)
             assert time.monotonic() < deadline, (
@@ -238,7 +259,10 @@ class Play:
                 "SELECT resume_lane(%s)",
                 "SELECT retry_head(%s)",
             ]
-            self.operate(self.dice.choice(statements), lock)
+            statement = self.dice.choice(statements)
+            for (job,) in self.operate(statement, lock):
+                if "retry_head" in statement and job is not None:
+                    write(self.log, "retry", job=job)
 
     def lanes(self, state: str) -> list[str]:
         return [
@@ -246,10 +270,21 @@ class Play:
             for (lock,) in self.query("SELECT lock FROM lanes WHERE state = %s::lane_state", state)
         ]
 
-    def operate(self, statement: Any, lock: str) -> None:
+    def look_after_held_jobs(self) -> None:
+        """Let jobs go that a failure holds up, or retry what has failed if it is in no lane."""
+        seen: set[int] = set()
+        for child, parent, is_free in self.query(HELD):
+            if not {child, parent} & seen:
+                seen |= {child, parent}
+                job = parent if is_free else child
+                write(self.log, "retry" if is_free else "free", job=job)
+                self.query("SELECT retry_job(%s)", job)
+
+    def operate(self, statement: Any, lock: str) -> list[tuple[Any, ...]]:
         called = time.monotonic()
-        self.query(statement, lock)
+        rows = self.query(statement, lock)
         write(self.log, "resume", lane=lock, called=called)
+        return rows
 
 
 def test_everything_at_once_with_processes_that_are_killed_and_stopped(
@@ -269,12 +304,10 @@ def test_everything_at_once_with_processes_that_are_killed_and_stopped(
         halted = play.query(
             "SELECT count(*) FROM lane_audit WHERE operation IN ('skip-head', 'retry-head')"
         )[0][0]
-        left = play.query(
-            "SELECT 'job', id::text FROM jobs UNION ALL SELECT 'lane', lock FROM lanes"
-        )
+        left = play.query(LEFT)
     with log.open() as lines:
         ledger = read(lines)
-    found = violations(ledger)
+    found = [*violations(ledger), *flow_violations(ledger)]
     statuses = Counter(status for ends in ledger.ends.values() for _, status in ends)
     summary = {
         "seconds": int(SECONDS),
@@ -291,6 +324,7 @@ def test_everything_at_once_with_processes_that_are_killed_and_stopped(
         "zombie runs": zombies(ledger),
         "their reports refused": ledger.seen["refused"],
         "pauses": ledger.seen["pause"],
+        **seen(ledger),
         "halted lanes looked after": halted,
         "repaired by the reconciler": len(repaired),
         "deadlocks": deadlocks,
@@ -302,7 +336,7 @@ def test_everything_at_once_with_processes_that_are_killed_and_stopped(
     assert (left, repaired, deadlocks) == ([], [], 0), f"SEED={SEED}"
     rare = ["of them failed", "of them cancelled", "commits delayed", "rolled back",
             "processes killed", "processes stopped",
-            "their reports refused", "pauses"]  # fmt: skip
+            "their reports refused", "pauses", *seen(ledger)]  # fmt: skip
     assert [name for name in rare if not summary[name]] == [], "a run without them proves little"
 
 
@@ -378,6 +412,84 @@ FORGED = {
     "paused": (ledger(FIRST, SECOND, pauses={"equal": [Pause(19, 25, 11)]}),
                "job 2 was claimed and started in a pause"),
 }  # fmt: skip
+
+
+def with_limit(key: str, *runs: Run, **changes: Any) -> Ledger:
+    """Jobs without a lane that have this limit."""
+    made = ledger(*runs, **changes)
+    for run in runs:
+        made.jobs[run.job] = Job(run.job, None, 0, False, "call", 0, 0, 1, 0.5, limit=key)
+    return made
+
+
+def family(on_parent: str, *runs: Run, end: str = "succeeded", **changes: Any) -> Ledger:
+    """Job 2 comes after job 1."""
+    made = ledger(*runs, **changes)
+    made.jobs = {n: replace(job, lane=None) for n, job in made.jobs.items()}
+    made.jobs[2].after, made.jobs[2].on_parent = (1,), on_parent
+    made.ends[1] = [(11, end)]
+    return made
+
+
+def expiring(*runs: Run, end: str = "succeeded") -> Ledger:
+    made = ledger(*runs)
+    made.jobs[2] = replace(made.jobs[2], inserted=2, expires=1.0)
+    made.ends[2] = [(12, end)]
+    return made
+
+
+AT_ONCE = [Run(n, 10 + n, n, 10 + n / 10, 20) for n in range(4)]
+AFTER_CRASH = [replace(AT_ONCE[0], end=None), *AT_ONCE[1:3]]
+FORGED_FLOW = {
+    "too many": (with_limit("slots", *AT_ONCE), "limit slots: job 3 started while [0, 1, 2] ran"),
+    "too many, since a crash is not over": (
+        with_limit("slots", *AFTER_CRASH, replace(AT_ONCE[3], start=12), killed={0: 11}),
+        "limit slots: job 3 started"),
+    "too often": (
+        with_limit("rate", *(Run(n, 10 + n, A, 10 + n / 100, 20) for n in range(30))),
+        "limit rate: 24 jobs started"),
+    "before the end": (family("cancel", FIRST, replace(SECOND, start=15)),
+                       "job 2 started before the end of job 1"),
+    "before the next attempt": (family("go", FIRST, replace(FIRST, fence=13, start=40, end=41),
+                                       SECOND), "job 2 started before the end of job 1"),
+    "after a failure": (family("hold", FIRST, SECOND, end="failed"), "job 1 did not succeed"),
+    "too late": (expiring(FIRST, SECOND), "job 2 started after it had expired"),
+    "cancelled unasked": (expiring(FIRST, SECOND, end="cancelled"), "nobody asked for that"),
+    "cancelled without a failure": (
+        family("cancel", FIRST, ends=defaultdict(list, {2: [(None, "cancelled")]})),
+        "nobody asked for that"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("forged", "message"), FORGED_FLOW.values(), ids=list(FORGED_FLOW))
+def test_the_checker_finds_what_is_wrong_with_limits_parents_and_expiries(
+    forged: Ledger, message: str
+) -> None:
+    found = list(flow_violations(forged))
+    assert any(message in violation for violation in found), found
+
+
+WELL_FLOW = {
+    "three at once": with_limit("slots", *AT_ONCE[:3], replace(AT_ONCE[3], start=20)),
+    "the slot of a crash was taken back": with_limit(
+        "slots", *AFTER_CRASH, replace(AT_ONCE[3], start=12.6), killed={0: 11}),
+    "a burst": with_limit("rate", *(Run(n, 10 + n, A, 10 + n / 100, 20) for n in range(20))),
+    "many that a process had claimed when it was stopped": with_limit(
+        "rate", *(Run(n, 10 + n, A, 10 + n / 100, 20) for n in range(30)),
+        stopped={A: [Span(5, 10.3)]}),
+    "after the end": family("cancel", FIRST, SECOND),
+    "it does not mind": family("go", FIRST, SECOND, end="failed"),
+    "somebody let it go": family("hold", FIRST, SECOND, end="failed", let_go={2}),
+    "cancelled with its parent": family(
+        "cancel", FIRST, end="failed", ends=defaultdict(list, {2: [(None, "cancelled")]})),
+    "expired": expiring(FIRST, end="cancelled"),
+    "its second attempt": expiring(FIRST, replace(SECOND, attempt=2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("well", WELL_FLOW.values(), ids=list(WELL_FLOW))
+def test_the_checker_accepts_limits_parents_and_expiries_as_promised(well: Ledger) -> None:
+    assert list(flow_violations(well)) == []
 
 
 @pytest.mark.parametrize(("forged", "message"), FORGED.values(), ids=list(FORGED))

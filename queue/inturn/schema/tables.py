@@ -160,9 +160,12 @@ ends = Table(
     metadata,
     Column("seq", BigInteger, Identity(always=True), primary_key=True),
     Column("job_id", BigInteger, nullable=False),
+    Column("told_at", moment, nullable=False),
+    Column("look_at", moment, nullable=False),
     Column("status", job_status, nullable=False),
 )
-Index("ends_job", ends.c.job_id)
+Index("ends_job", ends.c.job_id, ends.c.seq)
+Index("ends_due", ends.c.look_at, ends.c.seq)
 
 batches = Table(
     "batches",

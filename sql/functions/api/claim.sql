@@ -71,7 +71,7 @@ BEGIN
         (SELECT true FROM jobs
             WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
                 AND NOT was_attempted LIMIT 1) AS expiries,
-        (SELECT true FROM ends LIMIT 1) AS ends,
+        (SELECT true FROM ends WHERE look_at <= v_now LIMIT 1) AS ends,
         (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
          ORDER BY jobs.queue LIMIT 1) AS groups,
         (SELECT true FROM batch_events WHERE due_at <= v_now LIMIT 1) AS batches,

@@ -1,6 +1,7 @@
 -- Returns how long a worker that found nothing may sleep if nobody wakes it.
 --   delay     the time until the next scheduled job, the next job that expires, the end of a
---             pause, or the next look at a lane, a limit or a batch.
+--             pause, or the next look at a lane, a limit, a batch, or at children whose rows were
+--             locked.
 --             Zero if a ready job was skipped a moment ago because its lane was locked, or if
 --             somebody must look after the children of a job that has ended.
 --             NULL if there is nothing to wait for.
@@ -27,9 +28,9 @@ AS $$
                AND group_key IS NULL AND jobs.queue = q.queue LIMIT 1)
            OR (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
                AND jobs.queue = q.queue LIMIT 1)
-    ) OR (SELECT true FROM ends LIMIT 1) THEN interval '0'
+    ) THEN interval '0'
     ELSE (
-        SELECT greatest(min(due.at) - clock(), interval '0') FROM (
+        SELECT greatest(min(due.at), clock()) - clock() FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
             UNION ALL
             (SELECT expires_at FROM jobs
@@ -39,6 +40,8 @@ AS $$
             (SELECT coalesce(look_at, stopped_until) FROM lanes
              WHERE coalesce(look_at, stopped_until) IS NOT NULL
              ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
+            UNION ALL
+            (SELECT look_at FROM ends ORDER BY look_at LIMIT 1)
             UNION ALL
             (SELECT look_at FROM limit_keys WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1)
             UNION ALL

@@ -7,7 +7,10 @@ LANGUAGE sql STABLE AS $$
         SELECT edges.parent, job.status, job.task,
             -- A failed parent that was retried is a parent like any other.
             edges.failed AND coalesce(job.status IN ('failed', 'cancelled', 'aborted'), true)
-                AS failed
+                AS failed,
+            -- An open transaction may bring it, as in await_parents.
+            job.status IS NULL AND NOT edges.failed AND coalesce(edges.horizon
+                > pg_snapshot_xmin(pg_current_snapshot())::text::bigint, false) AS missed
         FROM edges LEFT JOIN LATERAL (
             SELECT all_jobs.status, all_jobs.task FROM all_jobs WHERE all_jobs.id = edges.parent
             ORDER BY finished_at DESC NULLS FIRST LIMIT 1
@@ -15,12 +18,16 @@ LANGUAGE sql STABLE AS $$
         WHERE edges.child = p_id
     ), waits AS (
         SELECT * FROM parent
-        WHERE failed OR status IN ('todo', 'blocked', 'scheduled', 'pending', 'claimed', 'doing')
+        WHERE failed OR missed
+            OR status NOT IN ('succeeded', 'failed', 'cancelled', 'aborted')
     )
     (SELECT CASE WHEN failed THEN 'parent failed' ELSE 'parent' END,
-        'it comes after job ' || parent || coalesce(' (' || task || '), which is ' || status,
-            ', which has not succeeded and is gone'),
-        CASE WHEN NOT failed THEN 'queue jobs explain ' || parent
+        'it comes after job ' || parent || CASE
+            WHEN missed THEN ', which is in no table: a transaction that is open may add it'
+            ELSE coalesce(' (' || task || '), which is ' || status,
+                ', which has not succeeded and is gone') END,
+        CASE WHEN missed THEN NULL
+             WHEN NOT failed THEN 'queue jobs explain ' || parent
              WHEN status IS NULL THEN 'queue jobs retry ' || p_id
              ELSE 'queue jobs retry ' || parent END
      FROM waits ORDER BY failed DESC, parent LIMIT 10)

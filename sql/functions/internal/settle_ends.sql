@@ -1,8 +1,11 @@
 -- settle_ends: looks after the children of jobs that have ended. Children whose last parent has
--- ended become `todo`. It waits for nobody: the row of an end stays for the next claim if somebody
--- has one of its children locked, and the rows behind it have their turn. Bounded: 20 rounds, each
--- of p_limit ends and p_most children. A child that is cancelled tells its own children, for the
--- next round.
+-- ended become `todo`. It waits for nobody: the row of an end stays for a later claim if somebody
+-- has one of its children locked, and the rows behind it have their turn. A child that is cancelled
+-- tells its own children, for the next round.
+--
+-- Bounded: it looks at p_most children at most, locked ones among them, in at most 20 rounds of
+-- p_limit ends. An open transaction may keep children locked for hours. So if it could lock none of
+-- the children of an end, it looks at them ever less often.
 --
 -- The children are locked first and their edges counted afterwards, in a new statement, so of two
 -- calls that see the last two ends the later one frees the child. A parent that lives again has
@@ -14,37 +17,49 @@
 CREATE OR REPLACE FUNCTION settle_ends(p_limit integer, p_most integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_after bigint := 0;
+    v_now   timestamptz := clock();
+    v_at    timestamptz := '-infinity';   -- the last end that was taken
+    v_seq   bigint := 0;
+    v_left  bigint := p_most;   -- so many children it may still look at
     v_ends  record;
     v_ours  record;   -- edges whose children we have locked
     v_edges record;
 BEGIN
     FOR round IN 1..20 LOOP
         WITH taken AS MATERIALIZED (
-            SELECT seq, job_id, status FROM ends
-            WHERE seq > v_after ORDER BY seq LIMIT p_limit FOR UPDATE SKIP LOCKED
+            SELECT seq, job_id, status, look_at FROM ends
+            WHERE (look_at, seq) > (v_at, v_seq) AND look_at <= v_now
+            ORDER BY look_at, seq LIMIT p_limit FOR UPDATE SKIP LOCKED
         ), last AS (
             SELECT DISTINCT ON (job_id) job_id, status FROM taken ORDER BY job_id, seq DESC
         )
-        SELECT (SELECT array_agg(seq ORDER BY seq) FROM taken) AS seqs,
+        SELECT (SELECT array_agg(seq ORDER BY look_at, seq) FROM taken) AS seqs,
+            (SELECT max(look_at) FROM taken) AS at,
             array_agg(job_id) AS parents, array_agg(status) AS statuses
         INTO v_ends FROM last;
         EXIT WHEN v_ends.seqs IS NULL;
-        v_after := v_ends.seqs[cardinality(v_ends.seqs)];
+        v_at := v_ends.at;
+        v_seq := v_ends.seqs[cardinality(v_ends.seqs)];
 
-        SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children INTO v_ours
+        SELECT array_agg(parent) FILTER (WHERE is_ours) AS parents,
+            array_agg(child) FILTER (WHERE is_ours) AS children, count(*) AS looked,
+            array_agg(DISTINCT parent) AS all_parents
+        INTO v_ours
         FROM (
-            SELECT edge.parent, edge.child
-            FROM unnest(v_ends.parents, v_ends.statuses) AS ended(parent, status)
-            CROSS JOIN LATERAL (
-                SELECT edges.parent, edges.child FROM edges
-                WHERE edges.parent = ended.parent
-                    AND (NOT edges.failed OR ended.status = 'succeeded')
-                    AND try_lock_job(edges.child)
-                LIMIT p_most
-            ) AS edge
-            LIMIT p_most
-        ) AS ours;
+            SELECT near.parent, near.child, try_lock_job(near.child) AS is_ours
+            FROM (
+                SELECT edge.parent, edge.child
+                FROM unnest(v_ends.parents, v_ends.statuses) AS ended(parent, status)
+                CROSS JOIN LATERAL (
+                    SELECT edges.parent, edges.child FROM edges
+                    WHERE edges.parent = ended.parent
+                        AND (NOT edges.failed OR ended.status = 'succeeded')
+                    LIMIT v_left
+                ) AS edge
+                LIMIT v_left
+            ) AS near
+        ) AS seen;
+        v_left := v_left - v_ours.looked;
         SELECT array_agg(ours.parent) AS parents, array_agg(ours.child) AS children,
             array_agg((SELECT ends.status FROM ends WHERE ends.job_id = ours.parent
                        ORDER BY ends.seq DESC LIMIT 1)) AS outcomes
@@ -62,5 +77,10 @@ BEGIN
             OR (SELECT true FROM edges
                 WHERE edges.parent = ends.job_id
                     AND (NOT edges.failed OR ends.status = 'succeeded') LIMIT 1) IS NULL);
+        UPDATE ends SET look_at = v_now
+            + least(greatest((v_now - told_at) / 10, interval '10 ms'), interval '2 s')
+        WHERE seq = ANY (v_ends.seqs) AND coalesce(job_id IN (
+            SELECT unnest(v_ours.all_parents) EXCEPT SELECT unnest(v_ours.parents)), false);
+        EXIT WHEN v_left <= 0;
     END LOOP;
 END $$;

@@ -7,7 +7,8 @@ LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM edges WHERE child = p_id;
     IF p_has_children THEN
-        INSERT INTO ends (job_id, status) VALUES (p_id, p_status);
+        INSERT INTO ends (job_id, told_at, look_at, status)
+        VALUES (p_id, clock(), '-infinity', p_status);   -- due, whatever the clock says
         PERFORM notify_workers(NULL);
     END IF;
     RETURN true;
