@@ -65,8 +65,8 @@ def claim(
     turns = turns or Turns()
     asked_at = time.monotonic()
     rows = yield Statement(CLAIM, [worker_id, to_list(queues), limit, patient, slots, turns.text])
-    if rows and rows[0][12]:  # else no job with a group waited
-        turns.text = rows[0][12]
+    if rows and rows[0][-1]:  # else no job with a group waited
+        turns.text = rows[0][-1]
     return to_jobs(rows, asked_at)
 
 
