@@ -1,6 +1,6 @@
 -- Functions and views were dropped before this runs; what is left are the tables and types.
 DROP TABLE applied_code, granted_roles, fences_seen, finished_jobs, schedules, workers, lane_audit,
-    lanes, limits, limit_keys, jobs, edges, ends;
+    lanes, limits, limit_keys, limit_looks, jobs, edges, ends;
 DROP SEQUENCE fences;
 DROP DOMAIN queue_name, task_name, lock_name, queueing_lock_name, job_args, job_timeout, due_time,
     expiry_time, limit_name;

@@ -25,7 +25,8 @@ AS $$
                AND jobs.queue = q.queue LIMIT 1)
            OR (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NOT NULL
                AND jobs.queue = q.queue LIMIT 1)
-    ) OR (SELECT true FROM ends LIMIT 1) THEN interval '0'
+    ) OR coalesce((SELECT true FROM ends LIMIT 1), (SELECT true FROM limit_looks LIMIT 1))
+    THEN interval '0'
     ELSE (
         SELECT greatest(min(due.at) - clock(), interval '0') FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
