@@ -147,6 +147,9 @@ def wait_for_slot(stage: Stage) -> tuple[Session, Worker, int, int]:
     promise([status(worker, job) for job in (best, behind)] == ["limited"] * 2, "both wait")
     worker.finish(running)
     promise(status(worker, best) == "todo", "the first one is woken")
+    producer.run(
+        "UPDATE limit_keys SET look_at = NULL"
+    )  # nobody looks again only since time goes by
     worker.hasten(LATER)
     return producer, worker, best, behind
 

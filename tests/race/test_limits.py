@@ -356,7 +356,9 @@ def test_a_limit_that_is_raised_lets_more_jobs_start_and_a_lower_one_ends_none(
         "least(limit_keys.look_at, part.next_at)",
     )
 )
-def test_a_limit_that_is_raised_reaches_a_job_that_a_claim_is_just_making_wait(stage: Stage) -> None:
+def test_a_limit_that_is_raised_reaches_a_job_that_a_claim_is_just_making_wait(
+    stage: Stage,
+) -> None:
     person, worker = stage.session(), stage.worker()
     person.set_limit("stripe", 1)
     _, second = person.defer(None, 0, 0, limit="stripe")
@@ -405,8 +407,10 @@ def test_a_worker_wakes_up_when_the_next_token_comes(stage: Stage) -> None:
     person.set_limit("stripe", None, rate=1)
     person.defer(None, 0, 0, limit="stripe")
     worker.claim()
+    worker.hasten("6 seconds")
+    promise(worker.claim() == [], "it looks once more, and not again")
     [(soon,)] = worker.run(
-        "SELECT delay BETWEEN interval '50 s' AND interval '61 s' FROM next_wake(NULL)"
+        "SELECT delay BETWEEN interval '40 s' AND interval '55 s' FROM next_wake(NULL)"
     )
     promise(soon, "it sleeps until the token comes")
 

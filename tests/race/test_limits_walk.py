@@ -51,12 +51,14 @@ class Walk:
         if self.open is not None:
             return  # it may hold the key
         asleep = self.stage.control.execute(
-            "SELECT DISTINCT limit_key, queue FROM jobs AS asleep JOIN limit_keys "
-            "ON key = limit_key WHERE status = 'limited' AND used < (find_limit(key)).slots "
-            "AND look_at IS NULL AND NOT EXISTS (SELECT FROM limit_looks AS asked "
-            "WHERE asked.key = limit_keys.key)"
+            "SELECT DISTINCT limit_key, queue, look_at FROM jobs AS asleep "
+            "JOIN limit_keys ON key = limit_key "
+            "WHERE status = 'limited' AND used < (find_limit(key)).slots "
+            "AND NOT EXISTS (SELECT FROM limit_looks AS asked WHERE asked.key = limit_keys.key) "
+            "AND (look_at IS NULL OR NOT EXISTS (SELECT FROM jobs AS token WHERE status = 'todo' "
+            "AND token.limit_key = limit_keys.key AND token.queue = asleep.queue))"
         ).fetchall()
-        promise(not asleep, f"nobody will wake {asleep}, though there are slots")
+        promise(not asleep, f"the next claim wakes nobody of {asleep}, though there are slots")
 
     def defer(self) -> None:
         pick = self.random.choice
@@ -166,7 +168,7 @@ def run_walk(stage: Stage, seed: int) -> None:
 
 
 def run_walks(stage: Stage) -> None:
-    for seed in range(12):
+    for seed in range(50):
         run_walk(stage, seed)
 
 
@@ -183,7 +185,6 @@ def test_a_limit_holds_and_no_job_sleeps_whatever_happens(stage: Stage, seed: in
         ("handover_candidates.sql", "AND NOT head.limited", ""),
         ("limited_queues.sql", "AND jobs.queue > found.queue", "AND false"),
         ("put_back.sql", "PERFORM notify_workers(wake_limited(v_back.keys, true));", "NULL;"),
-        ("take_slots.sql", "OVER (PARTITION BY key) >= free AS", "OVER (PARTITION BY key) >= 0 AS"),
     ],
     ids=lambda value: value if value.endswith(".sql") else "",
 )
