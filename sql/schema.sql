@@ -1371,17 +1371,13 @@ END $$;
 CREATE FUNCTION inturn.explain_busy(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
-    SELECT DISTINCT 'busy',
+    SELECT 'busy',
         'an open transaction has job ' || p_id || ' locked, perhaps to replace it: process ' || pid
-            || ' of the server' || coalesce(', since ' || (
-                SELECT xact_start FROM pg_stat_activity AS activity WHERE activity.pid = locks.pid
-            ), ''),
+            || ' of the server' || coalesce(', since ' || since, ''),
         'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
-    FROM jobs CROSS JOIN LATERAL locking_transactions(jobs.xmax) AS locker(xid)
-    JOIN pg_locks AS locks ON locktype = 'transactionid' AND transactionid = locker.xid AND granted
-    WHERE jobs.id = p_id AND is_touched(jobs.xmin, jobs.xmax) AND pid <> pg_backend_pid()
-      AND EXISTS (SELECT FROM pg_locks AS own WHERE own.pid = locks.pid
-          AND own.relation = jobs.tableoid)
+    FROM jobs
+    CROSS JOIN LATERAL locking_processes(jobs.xmin, jobs.xmax, jobs.tableoid) AS locker
+    WHERE jobs.id = p_id
 $$;
 CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
@@ -1482,14 +1478,22 @@ CREATE FUNCTION inturn.explain_limit(p_job inturn.jobs) RETURNS TABLE(reason tex
         CASE WHEN own.used >= rule.slots
              THEN own.used || ' jobs of limit ' || p_job.limit_key || ' run, and '
                  || rule.slots || ' may'
-             WHEN own.look_at > clock()
+             WHEN room.free <= 0
              THEN 'limit ' || p_job.limit_key || ' lets ' || rule.rate || ' start in '
-                 || rule.period || '; the next at ' || own.look_at
+                 || rule.period || '; the next at ' || room.next_at
              ELSE 'limit ' || p_job.limit_key || ' lets it go on at the next claim' END,
         NULL
-    FROM limit_keys AS own, find_limit(p_job.limit_key) AS rule
+    FROM find_limit(p_job.limit_key) AS rule
+    LEFT JOIN limit_keys AS own ON own.key = p_job.limit_key
+    LEFT JOIN LATERAL fold_key(own) AS room ON true
+    WHERE p_job.status = 'limited' OR room.free <= 0
+    UNION ALL
+    SELECT 'limited', 'an open transaction has limit ' || own.key || ' locked: process ' || pid
+            || ' of the server' || coalesce(', since ' || since, ''),
+        'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
+    FROM limit_keys AS own
+    CROSS JOIN LATERAL locking_processes(own.xmin, own.xmax, own.tableoid) AS locker
     WHERE own.key = p_job.limit_key
-        AND (p_job.status = 'limited' OR own.used >= rule.slots)
 $$;
 CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
@@ -2424,6 +2428,16 @@ BEGIN
     PERFORM FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED;
     RETURN FOUND OR await_worker(p_worker);
 END $$;
+CREATE FUNCTION inturn.locking_processes(p_xmin xid, p_xmax xid, p_table oid) RETURNS TABLE(pid integer, since timestamp with time zone)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT DISTINCT locks.pid, (
+        SELECT xact_start FROM pg_stat_activity AS activity WHERE activity.pid = locks.pid)
+    FROM locking_transactions(p_xmax) AS locker(xid)
+    JOIN pg_locks AS locks ON locktype = 'transactionid' AND transactionid = locker.xid AND granted
+    WHERE is_touched(p_xmin, p_xmax) AND locks.pid <> pg_backend_pid()
+      AND EXISTS (SELECT FROM pg_locks AS own WHERE own.pid = locks.pid AND own.relation = p_table)
+$$;
 CREATE FUNCTION inturn.locking_transactions(p_xmax xid) RETURNS SETOF xid
     LANGUAGE plpgsql STABLE
     AS $$
@@ -3013,15 +3027,23 @@ DECLARE
     v_status job_status;
     v_lock   text;
     v_key    text;
+    v_late   boolean;
 BEGIN
-    SELECT status, lock, limit_key INTO v_status, v_lock, v_key
+    SELECT status, lock, limit_key, coalesce(expires_at <= clock() AND NOT was_attempted, false)
+    INTO v_status, v_lock, v_key, v_late
     FROM jobs WHERE id = p_id
         AND queueing_lock = p_options.queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
     FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF v_key IS DISTINCT FROM p_options.limit_key THEN
+    IF v_key IS DISTINCT FROM p_options.limit_key AND v_late THEN
+        UPDATE jobs
+        SET limit_key = p_options.limit_key,
+            status = CASE WHEN v_status = 'limited' THEN 'todo' ELSE v_status END
+        WHERE id = p_id;
+        PERFORM leave_looks(ARRAY[v_key]);
+    ELSIF v_key IS DISTINCT FROM p_options.limit_key THEN
         RAISE EXCEPTION 'limit: job % waits with the limit %, which replace cannot change', p_id,
             coalesce(quote_literal(v_key), 'NULL')
             USING ERRCODE = 'invalid_parameter_value';
@@ -3720,9 +3742,9 @@ BEGIN
     v_keys := try_lock_keys(ARRAY(
         SELECT DISTINCT limit_key::text FROM jobs WHERE id = ANY (v_mine)));
     WITH own AS MATERIALIZED (
-        SELECT limit_keys.key, room.*
+        SELECT key, room.*
         FROM limit_keys CROSS JOIN LATERAL fold_key(limit_keys) AS room
-        WHERE limit_keys.key = ANY (v_keys)
+        WHERE key = ANY (v_keys)
     ), job AS (
         SELECT jobs.id, jobs.limit_key::text AS key, jobs.priority, own.tokens, own.refilled_at,
             own.next_at, own.key IS NULL AS is_busy,
@@ -3750,16 +3772,16 @@ BEGIN
         UPDATE limit_keys
         SET used = limit_keys.used + part.starts, tokens = part.tokens - part.starts,
             refilled_at = part.refilled_at,
-            look_at = CASE WHEN part.waits THEN
-                least(limit_keys.look_at, part.next_at, clock() + interval '5 s')
-                ELSE limit_keys.look_at END
+            look_at = least(limit_keys.look_at, part.look_at)
         FROM (
             SELECT key, max(tokens) AS tokens, max(refilled_at) AS refilled_at,
-                max(next_at) AS next_at, bool_or(must_wait) AS waits,
+                CASE WHEN bool_or(must_wait)
+                     THEN least(max(next_at), clock() + interval '5 s') END AS look_at,
                 count(*) FILTER (WHERE starts) AS starts
             FROM counted WHERE key IS NOT NULL AND NOT is_busy GROUP BY key
         ) AS part
-        WHERE limit_keys.key = ANY (ARRAY[part.key]) AND (part.starts > 0 OR part.waits)
+        WHERE limit_keys.key = ANY (ARRAY[part.key]) AND (
+            part.starts > 0 OR part.look_at < coalesce(limit_keys.look_at, 'infinity'))
     )
     SELECT coalesce(array_agg(id) FILTER (WHERE starts), '{}'),
         array_agg(id) FILTER (WHERE must_wait),

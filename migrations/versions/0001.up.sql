@@ -228,8 +228,9 @@ CREATE TABLE ends (
 
 CREATE INDEX ends_job ON ends (job_id);
 
--- How many jobs of a key may run, and how often one may start. Only set_limit and remove_limit write
--- this table: they wake the jobs that a change lets start. A pattern that ends with `*` is for every key that begins so, each by itself.
+-- How many jobs of a key may run, and how often one may start. Only set_limit and remove_limit
+-- write this table: they wake the jobs that a change lets start. A pattern that ends with `*` is
+-- for every key that begins so, each by itself.
 CREATE TABLE limits (
     pattern text     COLLATE "C" PRIMARY KEY,
     slots   integer,               -- how many may run at once; NULL: any number

@@ -1,6 +1,6 @@
--- Returns the reasons if a job's limit does not let it start: all slots are taken, a token has to come
--- first, or an open transaction has the key locked. A job that was woken, and finds a slot, has no
--- reason here.
+-- Returns the reasons if a job's limit does not let it start: all slots are taken, a token has to
+-- come first, or an open transaction has the key locked. A job that was woken, and finds a slot,
+-- has no reason here.
 CREATE OR REPLACE FUNCTION explain_limit(p_job jobs)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$

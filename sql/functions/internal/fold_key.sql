@@ -1,6 +1,6 @@
 -- Returns what a key allows now. It writes nothing.
---   free     how many of its jobs may start, or NULL for any number. Negative: so many run too many,
---            since somebody has lowered the limit.
+--   free     how many of its jobs may start, or NULL for any number. Negative: so many run too
+--            many, since somebody has lowered the limit.
 --   tokens   those of its rate, as of refilled_at, with the ones that have come by now
 --   next_at  when the next token comes, or NULL if none would help
 -- Whoever acts on it has locked the key, and calls it in a later statement.

@@ -1,6 +1,6 @@
--- Returns whose open transactions have a row of this table locked, or are changing it. A transaction
--- that has locked a row also has a lock on its table. That lock tells it from other transactions
--- that the number in the row could mean.
+-- Returns whose open transactions have a row of this table locked, or are changing it. A
+-- transaction that has locked a row also has a lock on its table. That lock tells it from other
+-- transactions that the number in the row could mean.
 CREATE OR REPLACE FUNCTION locking_processes(p_xmin xid, p_xmax xid, p_table oid)
     RETURNS TABLE (pid integer, since timestamptz)
 LANGUAGE sql STABLE AS $$

@@ -1,10 +1,10 @@
 -- Looks after the keys of limits. A count that does not fit the jobs that run is repaired and
 -- recorded. Jobs are woken that could start and that nobody would look at: their key has no row, or
--- the clock was set back. Rows that nothing needs are deleted. It locks no key that is in order, and
--- waits for nobody.
+-- the clock was set back. Rows that nothing needs are deleted. It locks no key that is in order,
+-- and waits for nobody.
 --
--- It reads all keys and the jobs that run, and looks at the first 10,000 keys that jobs wait for. It
--- changes at most p_limit keys of each kind.
+-- It reads all keys and the jobs that run, and looks at the first 10,000 keys that jobs wait for.
+-- It changes at most p_limit keys of each kind.
 CREATE OR REPLACE FUNCTION reconcile_keys(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

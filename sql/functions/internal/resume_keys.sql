@@ -1,6 +1,6 @@
--- Looks again at keys of limits: those for which a token has come or jobs still wait, and those that
--- somebody has left a row for (leave_looks). Bounded: p_limit of each kind. It waits for nobody. A
--- key that is locked is passed over and does not keep others behind it.
+-- Looks again at keys of limits: those for which a token has come or jobs still wait, and those
+-- that somebody has left a row for (leave_looks). Bounded: p_limit of each kind. It waits for
+-- nobody. A key that is locked is passed over and does not keep others behind it.
 CREATE OR REPLACE FUNCTION resume_keys(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

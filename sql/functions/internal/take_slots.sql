@@ -35,9 +35,9 @@ BEGIN
         SELECT DISTINCT limit_key::text FROM jobs WHERE id = ANY (v_mine)));
 
     WITH own AS MATERIALIZED (
-        SELECT limit_keys.key, room.*
+        SELECT key, room.*
         FROM limit_keys CROSS JOIN LATERAL fold_key(limit_keys) AS room
-        WHERE limit_keys.key = ANY (v_keys)
+        WHERE key = ANY (v_keys)
     ), job AS (
         SELECT jobs.id, jobs.limit_key::text AS key, jobs.priority, own.tokens, own.refilled_at,
             own.next_at, own.key IS NULL AS is_busy,
@@ -65,16 +65,16 @@ BEGIN
         UPDATE limit_keys
         SET used = limit_keys.used + part.starts, tokens = part.tokens - part.starts,
             refilled_at = part.refilled_at,
-            look_at = CASE WHEN part.waits THEN
-                least(limit_keys.look_at, part.next_at, clock() + interval '5 s')
-                ELSE limit_keys.look_at END
+            look_at = least(limit_keys.look_at, part.look_at)
         FROM (
             SELECT key, max(tokens) AS tokens, max(refilled_at) AS refilled_at,
-                max(next_at) AS next_at, bool_or(must_wait) AS waits,
+                CASE WHEN bool_or(must_wait)
+                     THEN least(max(next_at), clock() + interval '5 s') END AS look_at,
                 count(*) FILTER (WHERE starts) AS starts
             FROM counted WHERE key IS NOT NULL AND NOT is_busy GROUP BY key
         ) AS part
-        WHERE limit_keys.key = ANY (ARRAY[part.key]) AND (part.starts > 0 OR part.waits)
+        WHERE limit_keys.key = ANY (ARRAY[part.key]) AND (
+            part.starts > 0 OR part.look_at < coalesce(limit_keys.look_at, 'infinity'))
     )
     SELECT coalesce(array_agg(id) FILTER (WHERE starts), '{}'),
         array_agg(id) FILTER (WHERE must_wait),
