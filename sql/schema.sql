@@ -2115,8 +2115,8 @@ CREATE FUNCTION inturn.leave_looks(p_keys text[]) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    INSERT INTO limit_looks (key)
-    SELECT key FROM unnest(p_keys) AS key
+    INSERT INTO limit_looks (key, left_at)
+    SELECT key, clock() FROM unnest(p_keys) AS key
     WHERE (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1);
     IF FOUND THEN
         PERFORM notify_workers(NULL);
@@ -3727,10 +3727,12 @@ CREATE FUNCTION inturn.take_slots(p_ids bigint[], p_slots integer, OUT ids bigin
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_mine bigint[];
-    v_keys text[];
-    v_busy text[];
-    v_late bigint[];
+    v_mine  bigint[];
+    v_asked text[];   -- the keys of these jobs
+    v_keys  text[];   -- those that are ours
+    v_busy  text[];   -- those that somebody else has locked
+    v_stuck text[];   -- those that have been locked for some time
+    v_late  bigint[];
 BEGIN
     v_mine := ARRAY(
         SELECT id FROM jobs
@@ -3739,8 +3741,18 @@ BEGIN
         ORDER BY priority DESC, id
         LIMIT CASE WHEN p_slots > 0 THEN least(2 * p_slots + 20, 500) ELSE 0 END
         FOR UPDATE SKIP LOCKED);
-    v_keys := try_lock_keys(ARRAY(
-        SELECT DISTINCT limit_key::text FROM jobs WHERE id = ANY (v_mine)));
+    v_asked := ARRAY(SELECT DISTINCT limit_key::text FROM jobs WHERE id = ANY (v_mine));
+    v_keys := try_lock_keys(v_asked);
+    IF cardinality(v_keys) < cardinality(v_asked) THEN
+        v_busy := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_keys));
+        v_stuck := ARRAY(SELECT busy FROM unnest(v_busy) AS busy WHERE (
+            SELECT true FROM limit_looks WHERE key = busy AND left_at < clock() - interval '0.1 s'
+            LIMIT 1));
+        INSERT INTO limit_looks (key, left_at)
+        SELECT busy, clock() FROM unnest(v_busy) AS busy
+        WHERE busy IN (SELECT unnest(v_stuck))
+            OR (SELECT true FROM limit_looks WHERE key = busy LIMIT 1) IS NULL;
+    END IF;
     WITH own AS MATERIALIZED (
         SELECT key, room.*
         FROM limit_keys CROSS JOIN LATERAL fold_key(limit_keys) AS room
@@ -3748,8 +3760,8 @@ BEGIN
     ), job AS (
         SELECT jobs.id, jobs.limit_key::text AS key, jobs.priority, own.tokens, own.refilled_at,
             own.next_at, own.key IS NULL AS is_busy,
-            CASE WHEN own.key IS NULL THEN 0
-                 ELSE coalesce(own.free, cardinality(v_mine)) END AS free,
+            CASE WHEN own.key IS NOT NULL THEN coalesce(own.free, cardinality(v_mine))
+                 WHEN jobs.limit_key IN (SELECT unnest(v_stuck)) THEN 0 END AS free,
             row_number() OVER (
                 PARTITION BY jobs.limit_key ORDER BY jobs.priority DESC, jobs.id) AS place
         FROM jobs LEFT JOIN own ON own.key = jobs.limit_key
@@ -3785,12 +3797,10 @@ BEGIN
     )
     SELECT coalesce(array_agg(id) FILTER (WHERE starts), '{}'),
         array_agg(id) FILTER (WHERE must_wait),
-        coalesce(array_agg(DISTINCT key) FILTER (WHERE must_wait), '{}'),
-        array_agg(DISTINCT key) FILTER (WHERE is_busy)
-    INTO ids, v_late, full_keys, v_busy FROM counted;
+        coalesce(array_agg(DISTINCT key) FILTER (WHERE must_wait), '{}')
+    INTO ids, v_late, full_keys FROM counted;
     IF v_late IS NOT NULL THEN
         UPDATE jobs SET status = 'limited' WHERE jobs.id = ANY (v_late);
-        INSERT INTO limit_looks (key) SELECT unnest(v_busy);
     END IF;
 END $$;
 CREATE FUNCTION inturn.tell_relatives(p_id bigint, p_status inturn.job_status, p_has_children boolean) RETURNS boolean
@@ -4265,7 +4275,8 @@ COMMENT ON COLUMN inturn.lane_status.failed_job_id IS 'halted: the job that fail
 COMMENT ON COLUMN inturn.lane_status.failed_task IS 'The task of the job that failed.';
 CREATE TABLE inturn.limit_looks (
     key text NOT NULL COLLATE pg_catalog."C",
-    id uuid DEFAULT gen_random_uuid() NOT NULL
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    left_at timestamp with time zone NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE VIEW inturn.open_transactions AS

@@ -269,8 +269,9 @@ CREATE INDEX limit_keys_look ON limit_keys (look_at) WHERE look_at IS NOT NULL;
 -- Keys that the next claims must look at (see leave_looks). People, and claims that do not get a
 -- key, only add a row, so they wait for nobody. The rows of a key are deleted under its lock.
 CREATE TABLE limit_looks (
-    key text COLLATE "C",
-    id  uuid DEFAULT gen_random_uuid(),
+    key     text COLLATE "C",
+    id      uuid DEFAULT gen_random_uuid(),
+    left_at timestamptz NOT NULL,
     PRIMARY KEY (key, id)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.01,

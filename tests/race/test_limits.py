@@ -125,12 +125,6 @@ def test_the_late_finish_of_an_attempt_that_was_overtaken_frees_no_slot(stage: S
         "ORDER BY key FOR UPDATE SKIP LOCKED",
         "ORDER BY key",
     ),
-    Mutation(
-        "a claim that does not get a key leaves nothing",
-        "take_slots.sql",
-        "INSERT INTO limit_looks (key) SELECT unnest(v_busy);",
-        "",
-    ),
 )
 def test_a_claim_during_a_finish_does_not_miss_the_slot_that_falls_free(stage: Stage) -> None:
     person, worker, other = stage.session(), stage.worker(), stage.worker()

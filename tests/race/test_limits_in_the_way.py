@@ -22,12 +22,22 @@ def use_key(person: Session, worker: Worker, key: str) -> None:
 LEFT_ALONE = Mutation(
     "jobs of a locked key stay in front",
     "take_slots.sql",
-    "CASE WHEN own.key IS NULL THEN 0",
-    "CASE WHEN own.key IS NULL THEN NULL::integer",
+    "WHEN jobs.limit_key IN (SELECT unnest(v_stuck)) THEN 0 END",
+    "END",
+)
+NOT_ASKED = Mutation(
+    "a claim that does not get a key leaves no row with its job",
+    "take_slots.sql",
+    "WHERE busy IN (SELECT unnest(v_stuck)) OR",
+    "WHERE",
 )
 
 
-@story(LEFT_ALONE)
+@story(
+    Mutation("a key that stays locked is not noticed", "take_slots.sql",
+        "IF cardinality(v_keys) < cardinality(v_asked) THEN", "IF false THEN"),
+    LEFT_ALONE,
+)  # fmt: skip
 def test_jobs_of_a_locked_key_do_not_keep_others_from_starting(stage: Stage) -> None:
     person, worker = stage.session(), stage.worker()
     person.set_limit("stripe", 5)
@@ -35,6 +45,8 @@ def test_jobs_of_a_locked_key_do_not_keep_others_from_starting(stage: Stage) -> 
     jobs = person.defer(None, *[0] * 12, limit="stripe")
     [other] = person.defer(None)
     user = lock_key(stage, "stripe")
+    promise(worker.claim(2) == [], "the lock may be over in a moment")
+    worker.hasten("1 second")
     started = [*worker.claim(2), *worker.claim(2)]
     promise(ids(started) == [other], "the other job starts")
     user.rollback()
@@ -50,6 +62,8 @@ def test_lanes_of_a_locked_key_do_not_keep_others_from_starting(stage: Stage) ->
         person.defer(f"lane {lane}", limit="stripe")
     [other] = person.defer("other")
     user = lock_key(stage, "stripe")
+    worker.claim(2)
+    worker.hasten("1 second")
     started = [job for _ in range(4) for job in worker.claim(2)]
     promise(ids(started) == [other], "the other job starts")
     user.rollback()
@@ -75,9 +89,30 @@ def test_keys_that_are_locked_do_not_keep_claims_from_others(stage: Stage) -> No
     user.run("SELECT FROM limit_keys WHERE key <> 'k11' FOR UPDATE")
     blocker = lock_key(stage, "k11")
     worker.claim(20)
+    worker.hasten("1 second")
+    worker.claim(20)
     promise(set(stage.statuses().values()) == {"limited"}, "all keys are locked")
     blocker.rollback()
     promise(len(worker.claim()) == 1, "the one whose key is free starts")
+
+
+@story(NOT_ASKED)
+def test_a_job_that_waits_for_a_locked_key_is_woken_though_a_claim_looks_meanwhile(
+    stage: Stage,
+) -> None:
+    person, worker, other = stage.session(), stage.worker(), stage.worker()
+    person.set_limit("stripe", 1)
+    use_key(person, worker, "stripe")
+    [job] = person.defer(None, limit="stripe")
+    user = lock_key(stage, "stripe")
+    worker.claim()
+    worker.hasten("1 second")
+    worker.begin()
+    worker.claim()
+    user.rollback()
+    other.claim()  # the key is free, and it cannot see the job yet
+    worker.commit()
+    promise(ids(other.claim()) == [job], "nobody would wake it any more")
 
 
 @story(

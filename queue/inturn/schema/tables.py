@@ -168,6 +168,7 @@ limit_looks = Table(
     metadata,
     Column("key", key, primary_key=True),
     Column("id", Uuid, primary_key=True, server_default=text("gen_random_uuid()")),
+    Column("left_at", moment, nullable=False),
 )
 
 lane_audit = Table(

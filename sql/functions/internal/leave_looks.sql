@@ -5,8 +5,8 @@
 CREATE OR REPLACE FUNCTION leave_looks(p_keys text[]) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO limit_looks (key)
-    SELECT key FROM unnest(p_keys) AS key
+    INSERT INTO limit_looks (key, left_at)
+    SELECT key, clock() FROM unnest(p_keys) AS key
     WHERE (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1);
     IF FOUND THEN
         PERFORM notify_workers(NULL);

@@ -1,7 +1,7 @@
 -- Decides which of these jobs may start, and takes a slot and a token of its limit for each one
 -- that has a limit. The caller holds the lanes of the jobs, or their rows.
 --   ids  the jobs to start, those without a limit among them
---   full_keys  the keys that have no slot or token left, or are locked. Their jobs become
+--   full_keys  the keys that have no slot or token left, or stay locked. Their jobs become
 --              `limited`.
 -- Other jobs stay as they are, and are met again, because they could not begin at once (at most
 -- p_slots can). It never waits, and it looks at no more keys than it may need, since each can keep
@@ -11,7 +11,9 @@
 --
 -- The end of a job locks its key before it looks for the next job. So if a job becomes `limited`
 -- under the lock of its key, either the end sees this job, or we see its slot. If somebody has the
--- key locked, we leave a row, and a later claim looks at the key once more (resume_keys).
+-- key locked, we leave a row, and a later claim looks at the key once more (resume_keys). Such a
+-- job is met again, since most locks are over in a moment. If there is a row from some time ago,
+-- the job becomes `limited`, so that it is in no other job's way.
 --
 -- A claim looks again some seconds after a job has become `limited`. Somebody may be raising the
 -- limit, who does not see this job and whom we do not see.
@@ -19,10 +21,12 @@ CREATE OR REPLACE FUNCTION take_slots(p_ids bigint[], p_slots integer, OUT ids b
     OUT full_keys text[])
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_mine bigint[];
-    v_keys text[];
-    v_busy text[];
-    v_late bigint[];
+    v_mine  bigint[];
+    v_asked text[];   -- the keys of these jobs
+    v_keys  text[];   -- those that are ours
+    v_busy  text[];   -- those that somebody else has locked
+    v_stuck text[];   -- those that have been locked for some time
+    v_late  bigint[];
 BEGIN
     v_mine := ARRAY(
         SELECT id FROM jobs
@@ -31,8 +35,18 @@ BEGIN
         ORDER BY priority DESC, id
         LIMIT CASE WHEN p_slots > 0 THEN least(2 * p_slots + 20, 500) ELSE 0 END
         FOR UPDATE SKIP LOCKED);
-    v_keys := try_lock_keys(ARRAY(
-        SELECT DISTINCT limit_key::text FROM jobs WHERE id = ANY (v_mine)));
+    v_asked := ARRAY(SELECT DISTINCT limit_key::text FROM jobs WHERE id = ANY (v_mine));
+    v_keys := try_lock_keys(v_asked);
+    IF cardinality(v_keys) < cardinality(v_asked) THEN
+        v_busy := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_keys));
+        v_stuck := ARRAY(SELECT busy FROM unnest(v_busy) AS busy WHERE (
+            SELECT true FROM limit_looks WHERE key = busy AND left_at < clock() - interval '0.1 s'
+            LIMIT 1));
+        INSERT INTO limit_looks (key, left_at)
+        SELECT busy, clock() FROM unnest(v_busy) AS busy
+        WHERE busy IN (SELECT unnest(v_stuck))
+            OR (SELECT true FROM limit_looks WHERE key = busy LIMIT 1) IS NULL;
+    END IF;
 
     WITH own AS MATERIALIZED (
         SELECT key, room.*
@@ -41,8 +55,8 @@ BEGIN
     ), job AS (
         SELECT jobs.id, jobs.limit_key::text AS key, jobs.priority, own.tokens, own.refilled_at,
             own.next_at, own.key IS NULL AS is_busy,
-            CASE WHEN own.key IS NULL THEN 0
-                 ELSE coalesce(own.free, cardinality(v_mine)) END AS free,
+            CASE WHEN own.key IS NOT NULL THEN coalesce(own.free, cardinality(v_mine))
+                 WHEN jobs.limit_key IN (SELECT unnest(v_stuck)) THEN 0 END AS free,
             row_number() OVER (
                 PARTITION BY jobs.limit_key ORDER BY jobs.priority DESC, jobs.id) AS place
         FROM jobs LEFT JOIN own ON own.key = jobs.limit_key
@@ -78,12 +92,10 @@ BEGIN
     )
     SELECT coalesce(array_agg(id) FILTER (WHERE starts), '{}'),
         array_agg(id) FILTER (WHERE must_wait),
-        coalesce(array_agg(DISTINCT key) FILTER (WHERE must_wait), '{}'),
-        array_agg(DISTINCT key) FILTER (WHERE is_busy)
-    INTO ids, v_late, full_keys, v_busy FROM counted;
+        coalesce(array_agg(DISTINCT key) FILTER (WHERE must_wait), '{}')
+    INTO ids, v_late, full_keys FROM counted;
 
     IF v_late IS NOT NULL THEN
         UPDATE jobs SET status = 'limited' WHERE jobs.id = ANY (v_late);
-        INSERT INTO limit_looks (key) SELECT unnest(v_busy);
     END IF;
 END $$;

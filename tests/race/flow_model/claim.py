@@ -173,7 +173,8 @@ def take_slot(turn: Turn) -> Iterator[Step]:
     unlocked |= scope.breaks("token read without the row lock")
     if turn.key_is_locked() and not turn.session.key and not unlocked:
         asks = not scope.breaks("limited without the row lock")
-        yield limit(turn).step("does not get the key", next="block", head=NOBODY, asks=asks)
+        yield turn.step("does not get the key", next="block", head=NOBODY)
+        yield limit(turn).step("knows that it stays locked", next="block", head=NOBODY, asks=asks)
         return
     key = fold(scope, turn.key())
     if room(turn, key) or key.kept_for == head:
