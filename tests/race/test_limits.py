@@ -464,6 +464,7 @@ def test_reconcile_repairs_a_wrong_count_and_removes_keys_that_nobody_needs(stag
     person.reconcile()
     promise(ids(worker.claim()) == [second], "the wrong count is repaired")
     promise(stage.audited() == [("set-limit", "stripe"), ("reconcile-limit", "stripe")], "recorded")
+    promise(person.run("SELECT lock FROM repaired_lanes") == [], "it is no lane")
     stage.drain()
     person.reconcile()
     [(rows,)] = person.run("SELECT count(*) FROM limit_keys")

@@ -315,6 +315,31 @@ def test_reconcile_wakes_jobs_whose_key_has_lost_its_row(stage: Stage) -> None:
 
 @story(
     Mutation(
+        "only the first keys are looked at", "reconcile_keys.sql", "LIMIT 10000) AS first",
+        "LIMIT 1000) AS first",
+    )
+)  # fmt: skip
+def test_many_keys_that_are_in_order_keep_reconcile_from_no_other(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("c*", None, rate=1)
+    person.set_limit("z", 1)
+    stage.control.execute(
+        "INSERT INTO limit_keys (key, tokens, refilled_at, look_at) "
+        "SELECT 'c' || i, 0, clock(), clock() + interval '1 min' FROM generate_series(1, 1100) AS i"
+    )
+    stage.control.execute(
+        "INSERT INTO jobs (created_at, status, task, limit_key) "
+        "SELECT now(), 'limited', 't', key FROM limit_keys"
+    )
+    [job] = person.defer(None, limit="z")
+    stage.control.execute("UPDATE jobs SET status = 'limited' WHERE id = %s", [job])
+    promise(worker.claim() == [], "nobody would wake it")
+    person.reconcile()
+    promise(ids(worker.claim()) == [job], "it starts")
+
+
+@story(
+    Mutation(
         "reconcile looks at keys that are in order",
         "reconcile_keys.sql",
         "WHERE (coalesce((known.room).free, 1) > 0 OR (known.room).next_at IS NOT NULL) AND",
