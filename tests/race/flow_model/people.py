@@ -108,12 +108,12 @@ def look_again(scope: Scope, state: State) -> Iterator[Step]:
     if due and waits:
         yield Step("a claim: resume_due.sql of the key", apply(wake_limited(turn)))
     if state.asked:
-        after = apply(wake_limited(turn))._replace(asked=0)
-        yield Step("a claim: resume_keys.sql, since somebody has asked", after)
+        looked = apply(wake_limited(turn))._replace(asked=0)
+        yield Step("a claim: resume_keys.sql, since somebody has asked", looked)
     if state.key.later:
-        after = wake_limited(turn)
-        after = after.write_key(after.key()._replace(later=0))
-        yield Step("a claim: resume_keys.sql, later", apply(after)._replace(raced=0))
+        woken = wake_limited(turn)
+        looked = apply(woken.write_key(woken.key()._replace(later=0)))
+        yield Step("a claim: resume_keys.sql, later", looked._replace(raced=0))
 
 
 def pass_time(scope: Scope, state: State) -> Iterator[Step]:
